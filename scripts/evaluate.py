@@ -1,0 +1,81 @@
+"""Scores a trained translator: `python scripts/evaluate.py [checkpoint=RUN] [split=test]`."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from command_line import find_checkpoint, launch
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.progress import track
+
+from transformer import Translator
+from transformer.data.corpus import DataSettings, fetch, read_lines
+from transformer.evaluation import score
+from transformer.inference.files import write_whole
+from transformer.inference.search import SearchSettings
+from transformer.settings import from_plain
+
+
+def evaluate(config: DictConfig) -> dict[str, float]:
+    plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    started = time.monotonic()
+    checkpoint = find_checkpoint(plain["checkpoint"], Path(plain["runs"]))
+    search = from_plain(SearchSettings, plain["search"], "search")
+    translator = Translator.load(checkpoint, plain["device"])
+    folder = checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
+    split, sources, references = _texts(plain, folder, translator)
+    # A few batches at a time, so that there is progress to see.
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    chunks = [order[start : start + 100] for start in range(0, len(order), 100)]
+    hypotheses = [""] * len(sources)
+    for chunk in track(chunks, f"translating {split}", console=Console(stderr=True), transient=True):
+        found = translator.translate([sources[i] for i in chunk], search, plain["batch_tokens"])
+        for i, text in zip(chunk, found, strict=True):
+            hypotheses[i] = text
+    scores = score(hypotheses, references, translator.target_language)
+    output = Path(plain["output"] or folder)
+    write_whole(output / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
+    results = {
+        split: scores.plain(),
+        "sentences": len(sources),
+        "checkpoint": str(checkpoint),
+        "search": plain["search"],
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    write_whole(output / "evaluation.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
+    for name, value in (("bleu", scores.bleu), ("chrf", scores.chrf), ("ter", scores.ter)):
+        print(f"{split} {name.upper()} {value:.2f}   {scores.signatures[name]}")
+    return {"bleu": scores.bleu, "chrf": scores.chrf, "ter": scores.ter}
+
+
+def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple[str, list[str], list[str]]:
+    """The name of what is scored, its sources and its references."""
+    if plain["source"] or plain["reference"]:
+        if not (plain["source"] and plain["reference"]):
+            raise ValueError("source=FILE and reference=FILE go together")
+        sources, references = (list(read_lines(Path(plain[key]))) for key in ("source", "reference"))
+        return Path(plain["source"]).stem, sources, references
+    data = plain.get("data")
+    if data is None:
+        saved = folder / "config.yaml"
+        if not saved.exists():
+            raise FileNotFoundError(
+                f"{folder} holds no config.yaml that names a corpus: say data=toy, data=multi30k or data=files …, "
+                "or source=FILE reference=FILE"
+            )
+        data = OmegaConf.to_container(OmegaConf.load(saved), resolve=True)["data"]  # type: ignore[index, call-overload]
+    settings = from_plain(DataSettings, data, "data")
+    asked = (settings.source_language, settings.target_language)
+    trained = (translator.source_language, translator.target_language)
+    if asked != trained:
+        wanted, able = " → ".join(asked), " → ".join(trained)
+        raise ValueError(f"the checkpoint translates {able}, the corpus was asked for {wanted}")
+    fetch(settings)
+    pairs = list(settings.pairs(plain["split"]))
+    return plain["split"], [source for source, _ in pairs], [target for _, target in pairs]
+
+
+if __name__ == "__main__":
+    launch(evaluate, config_name="evaluate")

@@ -1,0 +1,51 @@
+"""Trains a translator: `python scripts/train.py [group.key=value …]`; configs/train.yaml lists every setting."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import torch
+from command_line import launch
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from transformer.inference.files import write_whole
+from transformer.settings import from_plain
+from transformer.training.run import RunSettings, run
+
+
+def auto_precision() -> str:
+    """bf16 where a GPU has it: half the memory, and no loss scale to underflow."""
+    return "bf16-mixed" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "32-true"
+
+
+OmegaConf.register_new_resolver("auto_precision", auto_precision, replace=True)
+OmegaConf.register_new_resolver("suffix", lambda name: f"_{name}" if name else "", replace=True)
+# What steers the command line or only stands for settings elsewhere.
+NOT_SETTINGS = ("model", "trainer", "name", "runs", "cache", "resume", "debug")
+
+
+def train(config: DictConfig) -> dict[str, float]:
+    plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    # model.heads and model.layers are a word for all attentions and stacks; the parts hold the values.
+    model = {key: value for key, value in plain["model"].items() if key not in ("heads", "layers")}
+    settings = from_plain(RunSettings, {key: value for key, value in plain.items() if key not in NOT_SETTINGS}, "")
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    resume = Path(plain["resume"]) if plain["resume"] else None
+    if resume is None:
+        write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)).encode())
+    result = run(settings, model, plain["trainer"], folder, resume)
+    shown = Path.cwd()
+    where = shlex.quote(str(folder.relative_to(shown) if folder.is_relative_to(shown) else folder))
+    for split, scores in result.scores.items():
+        print(f"{split}: BLEU {scores.bleu:.1f}   chrF {scores.chrf:.1f}   TER {scores.ter:.1f}")
+    print(f"BLEU's signature: {result.scores['test'].signatures['bleu']}")
+    for source, reference, translation in result.samples:
+        print(f"\n{source}\n→ {translation}\n= {reference}")
+    print(f"\nNext:\n  python scripts/evaluate.py checkpoint={where}")
+    print(f"  python scripts/translate.py checkpoint={where} text={shlex.quote(result.samples[0][0])}")
+    return {f"{split}/bleu": scores.bleu for split, scores in result.scores.items()}
+
+
+if __name__ == "__main__":
+    launch(train, config_name="train")

@@ -1,0 +1,97 @@
+"""Translates: `python scripts/translate.py [checkpoint=RUN] [text=… | input=FILE output=FILE]`, or stdin to stdout."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from command_line import find_checkpoint, launch
+from omegaconf import DictConfig, OmegaConf
+
+from transformer import Translator
+from transformer.data.corpus import read_lines
+from transformer.inference.search import SearchSettings
+from transformer.settings import from_plain
+
+# Lines translated together: enough to fill batches, few enough that a pipe sees its output soon.
+CHUNK = 256
+
+
+def translate(config: DictConfig) -> None:
+    plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    search = from_plain(SearchSettings, plain["search"], "search")
+    if plain["long_lines"] not in ("split", "refuse"):
+        raise ValueError(f"long_lines={plain['long_lines']} is not allowed; choose one of split, refuse")
+    if type(plain["n_best"]) is not int or not 1 <= plain["n_best"] <= (search.beam if search.method == "beam" else 1):
+        raise ValueError(f"n_best={plain['n_best']} must be from 1 to search.beam={search.beam} (with search=beam)")
+    translator = Translator.load(find_checkpoint(plain["checkpoint"], Path(plain["runs"])), plain["device"])
+    for side, own in (("source", translator.source_language), ("target", translator.target_language)):
+        if plain[f"{side}_language"] not in (None, own):
+            raise ValueError(f"the checkpoint's {side} language is {own}, not {plain[f'{side}_language']}")
+    prompt = plain["text"] is None and plain["input"] is None and sys.stdin.isatty()
+    with _output(plain["output"]) as output:
+        lines = _lines(plain, prompt)
+        done = 0
+        while chunk := list(islice(lines, 1 if prompt else CHUNK)):
+            try:
+                found = translator.n_best(chunk, search, plain["batch_tokens"], plain["long_lines"])
+            except ValueError as error:
+                raise ValueError(f"after line {done}: {error}" if done else str(error)) from error
+            for hypotheses in found:
+                for hypothesis in hypotheses[: plain["n_best"]]:
+                    score = f"{hypothesis.score:.4f}\t" if plain["n_best"] > 1 else ""
+                    output.write(f"{score}{hypothesis.text}\n")
+            output.flush()
+            done += len(chunk)
+
+
+def _lines(plain: dict[str, Any], prompt: bool) -> Iterator[str]:
+    if plain["text"] is not None:
+        # A line break within the text is a space: one text, one line.
+        yield " ".join(plain["text"].split("\n"))
+    elif plain["input"] is not None:
+        yield from read_lines(Path(plain["input"]))
+    elif prompt:
+        print("Type a sentence, Enter translates it; Ctrl-D ends.", file=sys.stderr)
+        yield from _prompted()
+    else:
+        yield from _stdin(sys.stdin.buffer)
+
+
+def _prompted() -> Iterator[str]:
+    with contextlib.suppress(EOFError):
+        while True:
+            print("> ", end="", file=sys.stderr, flush=True)
+            yield input()
+
+
+def _stdin(stream: BinaryIO) -> Iterator[str]:
+    for number, line in enumerate(stream, 1):
+        try:
+            yield line.decode("utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"stdin line {number} is not UTF-8") from error
+
+
+@contextlib.contextmanager
+def _output(path: str | None) -> Iterator[TextIO]:
+    """stdout, or a file that appears when all of it is written."""
+    if path is None:
+        # Whatever the locale says, text goes out as UTF-8.
+        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+        yield sys.stdout
+        return
+    partial = Path(f"{path}.{os.getpid()}.partial")
+    try:
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    launch(translate, config_name="translate")

@@ -1,0 +1,114 @@
+"""Sentence pairs of like length make a batch, under a budget of tokens; padding is then a few per cent."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset, Sampler
+
+from transformer.data.prepared import Ids, PreparedSplit
+from transformer.data.tokenizer import BEGIN, END, PADDING
+
+
+class Batch(NamedTuple):
+    """Padded ids. `inputs` are what the decoder sees, `labels` what it should say next, one position later."""
+
+    source: Int[Tensor, "batch source"]
+    source_real: Bool[Tensor, "batch source"] | None
+    inputs: Int[Tensor, "batch target"]
+    labels: Int[Tensor, "batch target"]
+    indices: Int[Tensor, " batch"]
+
+
+def pad(sequences: list[Ids]) -> Int[Tensor, "batch longest"]:
+    """Sequences side by side, filled up with padding."""
+    padded = np.full((len(sequences), max(map(len, sequences))), PADDING, dtype=np.int64)
+    for row, ids in zip(padded, sequences, strict=True):
+        row[: len(ids)] = ids
+    return torch.from_numpy(padded)
+
+
+def real_positions(ids: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch length"] | None:
+    """True where an id is no padding; None where there is no padding, so that no mask need be applied."""
+    real = ids != PADDING
+    return None if bool(real.all()) else real
+
+
+class PairDataset(Dataset[Batch]):
+    """A prepared split; an index is a whole batch of pair numbers, so batches are built in one place."""
+
+    def __init__(self, split: PreparedSplit) -> None:
+        self.split = split
+
+    def __getitem__(self, indices: NDArray[np.int64]) -> Batch:
+        source = pad([np.append(self.split.source[i], END) for i in indices])
+        targets = [self.split.target[i] for i in indices]
+        return Batch(
+            source=source,
+            source_real=real_positions(source),
+            inputs=pad([np.insert(ids, 0, BEGIN) for ids in targets]),
+            labels=pad([np.append(ids, END) for ids in targets]),
+            indices=torch.from_numpy(indices),
+        )
+
+
+def make_batches(
+    source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], tokens: int, random: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Cuts the pairs, sorted by length, where sentences × longest side would exceed `tokens`.
+
+    Pairs of equal lengths come in random order. A pair that alone exceeds the budget is a batch by itself.
+    """
+    order = np.lexsort((random.random(len(source_lengths)), source_lengths, target_lengths))
+    widths = np.maximum(source_lengths, target_lengths)[order]
+    batches, start, longest = [], 0, 0
+    for position, width in enumerate(widths.tolist()):
+        longest = max(longest, width)
+        if position > start and (position + 1 - start) * longest > tokens:
+            batches.append(order[start:position])
+            start, longest = position, width
+    return [*batches, order[start:]]
+
+
+class TokenBudgetSampler(Sampler[NDArray[np.int64]]):
+    """Deals out the batches of an epoch: formed alike on every process, shuffled alike, then every world-th one.
+
+    Each process gets equally many, and each pair comes exactly once: where the batches do not divide, the largest
+    are halved until they do. The order depends on `seed` and the epoch alone.
+    """
+
+    def __init__(
+        self, split: PreparedSplit, tokens: int, seed: int, shuffle: bool, rank: int = 0, world: int = 1
+    ) -> None:
+        if len(split) < world:
+            raise ValueError(f"{len(split)} sentences cannot be dealt out to {world} processes")
+        # The end symbol (or the begin symbol) counts.
+        self.source_lengths, self.target_lengths = split.source.lengths + 1, split.target.lengths + 1
+        self.tokens, self.seed, self.shuffle = tokens, seed, shuffle
+        self.rank, self.world, self.epoch = rank, world, 0
+        self._length = len(self._batches()) // world
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by Lightning before each epoch."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[NDArray[np.int64]]:
+        return iter(self._batches()[self.rank :: self.world])
+
+    def _batches(self) -> list[NDArray[np.int64]]:
+        random = np.random.default_rng([self.seed, self.epoch])
+        batches = make_batches(self.source_lengths, self.target_lengths, self.tokens, random)
+        while len(batches) % self.world:
+            largest = max(range(len(batches)), key=lambda i: len(batches[i]))
+            batch = batches[largest]
+            batches[largest : largest + 1] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
+        if self.shuffle:
+            batches = [batches[i] for i in random.permutation(len(batches))]
+        return batches

@@ -1,0 +1,188 @@
+"""Parallel text: where it lies, fetching what is missing, and reading it with checks, one pair at a time."""
+
+import gzip
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import BinaryIO
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Where a corpus lies and how it is served; `others` are splits scored beside the test at the end of a run."""
+
+    name: str
+    source_language: str
+    target_language: str
+    directory: str | None
+    train: str
+    validation: str
+    test: str
+    others: dict[str, str]
+    url: str | None
+    sha256: dict[str, str]
+    max_length: int
+    batch_tokens: int
+    workers: int
+    cache: str
+
+    def __post_init__(self) -> None:
+        for key in ("max_length", "batch_tokens"):
+            if getattr(self, key) < 1:
+                raise ValueError(f"data.{key}={getattr(self, key)} must be at least 1")
+        if self.workers < 0:
+            raise ValueError(f"data.workers={self.workers} must be 0 or more")
+        if self.source_language == self.target_language:
+            raise ValueError(f"data.source_language and data.target_language are both {self.source_language}")
+
+    def prefix(self, split: str) -> str:
+        """The path that a split's files begin with, or ValueError naming the splits there are."""
+        prefixes = {"train": self.train, "validation": self.validation, "test": self.test} | self.others
+        if split not in prefixes:
+            raise ValueError(f"the corpus {self.name} has no split {split}; it has {', '.join(prefixes)}")
+        return prefixes[split]
+
+    def files(self, split: str) -> list[Path]:
+        """The files of a split: one .tsv, or source and target; FileNotFoundError says what was looked for."""
+        return find_files(self.prefix(split), self.source_language, self.target_language)
+
+    def pairs(self, split: str) -> Iterator[Pair]:
+        return read_pairs(self.files(split), self.source_language, self.target_language)
+
+    def digest(self, split: str) -> str:
+        """sha256 over the bytes of a split's files."""
+        digest = hashlib.sha256()
+        for path in self.files(split):
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+            digest.update(b"\0")
+        return digest.hexdigest()
+
+
+def find_files(prefix: str, source_language: str, target_language: str) -> list[Path]:
+    """PREFIX itself if it is a .tsv, else PREFIX.<language> for both languages, or the same with .gz."""
+    base = Path(prefix).expanduser()
+    if base.name.endswith((".tsv", ".tsv.gz")):
+        candidates = [[base]]
+    else:
+        candidates = [
+            [base.with_name(f"{base.name}.{language}{ending}") for ending in ("", ".gz")]
+            for language in (source_language, target_language)
+        ]
+    found = [next((path for path in choice if path.is_file()), None) for choice in candidates]
+    for path, choice in zip(found, candidates, strict=True):
+        if path is None:
+            raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}")
+    return [path for path in found if path is not None]
+
+
+def read_pairs(files: list[Path], source_language: str, target_language: str) -> Iterator[Pair]:
+    """Yields the sentence pairs, edge spaces removed. Only \\n and \\r\\n end a line.
+
+    A .tsv holds source and target in this order, or says otherwise in a first line that names the two languages.
+    Raises ValueError that names the file and line: not UTF-8, cut short, no tab, empty, counts that differ.
+    """
+    pairs = _tsv_pairs(files[0], source_language, target_language) if len(files) == 1 else _aligned_pairs(*files)
+    empty = True
+    for pair in pairs:
+        empty = False
+        yield pair
+    if empty:
+        raise ValueError(f"{files[0]} is empty")
+
+
+def _aligned_pairs(source_path: Path, target_path: Path) -> Iterator[Pair]:
+    sources, targets = read_lines(source_path), read_lines(target_path)
+    for count, (source, target) in enumerate(zip_longest(sources, targets)):
+        if source is None or target is None:
+            rest = 1 + sum(1 for _ in (targets if source is None else sources))
+            source_count, target_count = (count, count + rest) if source is None else (count + rest, count)
+            raise ValueError(
+                f"{source_path} has {source_count:,} lines but {target_path} has {target_count:,}: "
+                "line n of one must translate line n of the other"
+            )
+        yield source, target
+
+
+def _tsv_pairs(path: Path, source_language: str, target_language: str) -> Iterator[Pair]:
+    swapped = False
+    for number, line in enumerate(read_lines(path), 1):
+        cells = [cell.strip() for cell in line.split("\t")]
+        if len(cells) != 2:
+            raise ValueError(f"{path} line {number}: a pair needs exactly one tab, here are {len(cells) - 1}")
+        if number == 1 and set(cells) == {source_language, target_language}:
+            swapped = cells[0] == target_language
+            continue
+        yield (cells[1], cells[0]) if swapped else (cells[0], cells[1])
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file (.gz too), edge spaces and a byte order mark removed."""
+    number = 0
+    try:
+        with _opened(path) as file:
+            # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
+            for number, line in enumerate(file, 1):
+                yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line)") from error
+    except (EOFError, gzip.BadGzipFile, OSError) as error:
+        raise ValueError(f"{path} cannot be read after line {number}: {error}") from error
+
+
+def _opened(path: Path) -> BinaryIO:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def fetch(settings: DataSettings) -> None:
+    """Downloads what is missing of a corpus that has a public home, and checks every file's sha256.
+
+    Raises OSError when it cannot be fetched and ValueError when the bytes are not the published ones.
+    """
+    if settings.url is None or settings.directory is None:
+        return
+    folder = Path(settings.directory).expanduser()
+    languages = (settings.source_language, settings.target_language)
+    for name, digest in settings.sha256.items():
+        if not any(f".{language}" in name for language in languages):
+            continue
+        path = folder / name
+        if not path.exists():
+            _download(f"{settings.url}/{name}", path)
+        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            raise ValueError(f"{path} is not the published file (its sha256 differs): delete it and try again")
+
+
+def _download(url: str, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    try:
+        with (
+            urllib.request.urlopen(url, timeout=60) as answer,
+            partial.open("wb") as file,
+            Progress(*columns, console=Console(stderr=True)) as progress,
+        ):
+            task = progress.add_task(path.name, total=int(answer.headers.get("Content-Length", 0)) or None)
+            while block := answer.read(1 << 16):
+                file.write(block)
+                progress.advance(task, len(block))
+        partial.replace(path)
+    except (urllib.error.URLError, TimeoutError) as error:
+        reason = getattr(error, "reason", error)
+        raise OSError(
+            f"{url} cannot be fetched ({reason}): put the files into a folder and say data.directory=FOLDER"
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,112 @@
+"""Text ↔ ids through SentencePiece; the trained tokeniser is a pair of byte strings that travel in the checkpoint."""
+
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import sentencepiece
+
+# The special ids, here and nowhere else. They are the first of every vocabulary.
+PADDING, UNKNOWN, BEGIN, END = 0, 1, 2, 3
+
+Kind = Literal["bpe", "unigram", "word", "char"]
+# Words carry no mark of their own for "no space before me", so punctuation gets one.
+JOINER = "￭"
+
+
+@dataclass(frozen=True)
+class TokenizerSettings:
+    """How text is cut: `vocabulary_size` is exact for bpe and unigram, an upper bound for word and char."""
+
+    kind: Kind
+    vocabulary_size: int
+    joint: bool
+    character_coverage: float
+    byte_fallback: bool
+
+    def __post_init__(self) -> None:
+        if self.vocabulary_size < 8:
+            raise ValueError(f"tokenizer.vocabulary_size={self.vocabulary_size} must be at least 8")
+
+
+class Tokenizer:
+    """One side's text ↔ ids. Ids carry no begin or end: batches and search add them."""
+
+    def __init__(self, model: bytes, kind: Kind) -> None:
+        self.model = model
+        self.kind = kind
+        self._pieces = sentencepiece.SentencePieceProcessor()
+        try:
+            self._pieces.LoadFromSerializedProto(model)
+        except (RuntimeError, ValueError) as error:
+            raise ValueError("the tokeniser's bytes are not a SentencePiece model") from error
+        special = (self._pieces.pad_id(), self._pieces.unk_id(), self._pieces.bos_id(), self._pieces.eos_id())
+        if special != (PADDING, UNKNOWN, BEGIN, END):
+            raise ValueError(f"the tokeniser numbers its special ids {special}, not as this program does")
+
+    def __len__(self) -> int:
+        return int(self._pieces.GetPieceSize())
+
+    def encode(self, text: str) -> list[int]:
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: list[str]) -> list[list[int]]:
+        return self._pieces.EncodeAsIds([_prepared(text, self.kind) for text in texts])  # type: ignore[no-any-return]
+
+    def pieces(self, text: str) -> list[str]:
+        """What `encode` cuts the text into, for people to look at."""
+        return [self._pieces.IdToPiece(id) for id in self.encode(text)]
+
+    def piece(self, id: int) -> str:
+        return str(self._pieces.IdToPiece(id))
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of ids; special ones say nothing, but an unknown shows as ⁇."""
+        text = str(self._pieces.DecodeIds([id for id in ids if id not in (PADDING, BEGIN, END)]))
+        return re.sub(f" ?{JOINER}", "", text) if self.kind == "word" else text
+
+
+def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
+    """Learns a vocabulary from raw sentences (from a million of them at most).
+
+    Raises ValueError when the text is too small, or has too many characters, for the vocabulary asked for.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=(_prepared(text, settings.kind) for text in texts),
+            model_writer=model,
+            model_type=settings.kind,
+            vocab_size=settings.vocabulary_size,
+            # The words and characters of a corpus are as many as they are.
+            hard_vocab_limit=settings.kind in ("bpe", "unigram"),
+            character_coverage=settings.character_coverage,
+            byte_fallback=settings.byte_fallback,
+            input_sentence_size=1_000_000,
+            shuffle_input_sentence=True,
+            pad_id=PADDING,
+            unk_id=UNKNOWN,
+            bos_id=BEGIN,
+            eos_id=END,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise ValueError(_advice(str(error), settings)) from error
+    return Tokenizer(model.getvalue(), settings.kind)
+
+
+def _prepared(text: str, kind: Kind) -> str:
+    # For words, "Haus." and "Haus," are the word "Haus" and a mark.
+    return re.sub(r"(?<=\w)(?=[^\w\s])|(?<=[^\w\s])(?=\S)", f" {JOINER}", text) if kind == "word" else text
+
+
+def _advice(error: str, settings: TokenizerSettings) -> str:
+    asked = f"tokenizer.vocabulary_size={settings.vocabulary_size}"
+    if limit := re.search(r"value <= (\d+)", error):
+        return f"{asked} is more than this corpus gives; choose {limit[1]} or less"
+    if "smaller than required_chars" in error:
+        needed = re.search(r"required_chars\D*(\d+)", error)
+        return f"{asked} is less than the corpus' characters need; choose {needed[1] if needed else 'more'} or more"
+    return f"no tokeniser could be trained with {asked}: {error}"

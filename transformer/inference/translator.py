@@ -1,0 +1,229 @@
+"""A trained model with its tokenisers: text in, translations out; one file, safe to take from a stranger."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from transformer.data.batching import pad, real_positions
+from transformer.data.tokenizer import BEGIN, END, Tokenizer
+from transformer.inference import files
+from transformer.inference.search import SearchSettings, search
+from transformer.model.transformer import AttentionRecord, Cache, Transformer
+
+log = logging.getLogger(__name__)
+# What `Translator.load(path).translate(…)` does unless told otherwise; configs/search/beam.yaml says the same.
+BEAM = SearchSettings(
+    method="beam",
+    beam=5,
+    length_penalty=1.0,
+    min_length=0,
+    max_length=1024,
+    length_ratio=2.0,
+    length_extra=20,
+    temperature=1.0,
+    top_k=0,
+    top_p=1.0,
+    seed=1,
+)
+LongLines = Literal["split", "refuse"]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A text in the target language; `score` is its log-probability by length (see `search.Hypothesis`)."""
+
+    text: str
+    score: float
+    log_probability: float
+    pieces: list[str]
+
+
+class Translator:
+    """Translates texts from `source_language` to `target_language`, on the device where the model lies."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        source_language: str,
+        target_language: str,
+    ) -> None:
+        self.model = model
+        self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
+        self.source_language, self.target_language = source_language, target_language
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "cpu") -> Translator:
+        """Reads a .safetensors, a .ckpt or a run's folder; needs neither corpus nor configs, runs no code of the file.
+
+        `device` is cpu, cuda, cuda:1 … or auto (a GPU if there is one). Raises FileNotFoundError, or ValueError for a
+        file that is truncated, altered, foreign or carries code, and for a device that is not there.
+        """
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+            raise ValueError(f"device={device} is not allowed; choose one of auto, cpu, cuda, cuda:0, …")
+        if device != "cpu" and not torch.cuda.is_available():
+            raise ValueError(f"device={device}: this machine has no GPU that torch can use")
+        saved = files.load(Path(path))
+        model = Transformer(saved.model_config)
+        files.fill(model, saved)
+        return cls(model.to(device).eval(), *saved.tokenizers, saved.source_language, saved.target_language)
+
+    def save(self, path: str | Path) -> None:
+        """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""
+        files.save(
+            Path(path),
+            self.model,
+            (self.source_tokenizer, self.target_tokenizer),
+            (self.source_language, self.target_language),
+        )
+
+    def translate(
+        self, texts: list[str], search: SearchSettings = BEAM, batch_tokens: int = 2048, long_lines: LongLines = "split"
+    ) -> list[str]:
+        """The best translation of each text, in order; an empty text stays empty.
+
+        A text of more tokens than the model allows is named in the log and translated in pieces, or refused
+        (`long_lines`): then ValueError names its line.
+        """
+        return [found[0].text for found in self.n_best(texts, search, batch_tokens, long_lines)]
+
+    def n_best(
+        self, texts: list[str], search: SearchSettings = BEAM, batch_tokens: int = 2048, long_lines: LongLines = "split"
+    ) -> list[list[Translation]]:
+        """All hypotheses of each text, best first, with scores. Of a text translated in pieces only the best."""
+        limit = self.model.config.max_length - 1  # the end symbol takes a place too
+        encoded = self.source_tokenizer.encode_all(texts)
+        parts: list[list[int]] = []
+        owners: list[int] = []
+        for line, ids in enumerate(encoded):
+            pieces = [ids]
+            if len(ids) > limit:
+                named = f"line {line + 1} has {len(ids):,} tokens, more than the {limit:,} this model allows"
+                if long_lines == "refuse":
+                    raise ValueError(named)
+                pieces = self._split(texts[line], limit)
+                log.warning("%s: translated in %d pieces", named, len(pieces))
+            parts += [piece for piece in pieces if piece]
+            owners += [line for piece in pieces if piece]
+        found: list[list[Translation]] = [[] for _ in parts]
+        for batch in _by_length(parts, batch_tokens):
+            for index, hypotheses in zip(batch, self._search([parts[i] for i in batch], batch, search), strict=True):
+                found[index] = hypotheses
+        results: list[list[list[Translation]]] = [[] for _ in texts]
+        for owner, hypotheses in zip(owners, found, strict=True):
+            results[owner].append(hypotheses)
+        return [_joined(parts_of_text) for parts_of_text in results]
+
+    @torch.inference_mode()
+    def attention(self, source: str, target: str) -> tuple[AttentionRecord, list[str], list[str]]:
+        """The weights with which the model reads `target` as a translation of `source`, and both sides' pieces.
+
+        Target queries are the pieces seen, from the begin symbol on.
+        """
+        source_ids, target_ids = self.source_tokenizer.encode(source), self.target_tokenizer.encode(target)
+        for side, ids in (("source", source_ids), ("target", target_ids)):
+            if not 0 < len(ids) < self.model.config.max_length:
+                allowed = self.model.config.max_length - 1
+                raise ValueError(f"the {side} has {len(ids)} tokens; between 1 and {allowed} can be shown")
+        record, device = AttentionRecord([], [], []), self._device
+        memory = self.model.encode(torch.tensor([[*source_ids, END]], device=device), record=record)
+        self.model.decode(torch.tensor([[BEGIN, *target_ids]], device=device), memory, record=record)
+        source_pieces = [self.source_tokenizer.piece(id) for id in [*source_ids, END]]
+        return record, source_pieces, [self.target_tokenizer.piece(id) for id in [BEGIN, *target_ids]]
+
+    @property
+    def _device(self) -> torch.device:
+        return self.model.output.weight.device
+
+    @torch.inference_mode()
+    def _search(
+        self, sources: list[list[int]], indices: list[int], settings: SearchSettings
+    ) -> list[list[Translation]]:
+        """Translates one batch of ids; `indices` are the sentences' own numbers, for sampling."""
+        training = self.model.training
+        self.model.eval()
+        source = pad([torch.tensor([*ids, END]).numpy() for ids in sources]).to(self._device)
+        real = real_positions(source)
+        cache = self.model.start(self.model.encode(source, real))
+
+        def step(ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+            logits, cache = self.model.step(ids, cache)
+            return logits.float().log_softmax(dim=-1), cache
+
+        # With the begin symbol a target takes one place more than it has tokens.
+        limits = [min(self.model.config.max_length - 1, n) for n in settings.limits([len(ids) for ids in sources])]
+        found = search(step, cache, limits, indices, BEGIN, END, settings, self._device)
+        self.model.train(training)
+        return [
+            [
+                Translation(
+                    self.target_tokenizer.decode(hypothesis.ids),
+                    hypothesis.score,
+                    hypothesis.log_probability,
+                    [self.target_tokenizer.piece(id) for id in hypothesis.ids],
+                )
+                for hypothesis in hypotheses
+            ]
+            for hypotheses in found
+        ]
+
+    def _split(self, text: str, limit: int) -> list[list[int]]:
+        """Cuts a text into runs of at most `limit` tokens: at a sentence's end, else between words, else anywhere."""
+        encode = self.source_tokenizer.encode
+
+        def fits(part: str) -> bool:
+            return len(encode(part)) <= limit
+
+        runs: list[str] = []
+        for sentences in _packed(re.split(r"(?<=[.!?…。！？])\s*", text), fits):
+            runs += [sentences] if fits(sentences) else _packed(sentences.split(), fits)
+        return [ids[start : start + limit] for ids in map(encode, runs) for start in range(0, len(ids), limit)]
+
+
+def _packed(parts: list[str], fits: Callable[[str], bool]) -> list[str]:
+    """Joins neighbouring parts as long as they fit together."""
+    runs: list[str] = []
+    for part in parts:
+        if runs and fits(f"{runs[-1]} {part}"):
+            runs[-1] = f"{runs[-1]} {part}"
+        else:
+            runs.append(part)
+    return runs
+
+
+def _by_length(sequences: list[list[int]], batch_tokens: int) -> Iterator[list[int]]:
+    """Indices in batches of like length, longest first, so that memory runs out at once if it does."""
+    batch: list[int] = []
+    for index in sorted(range(len(sequences)), key=lambda i: -len(sequences[i])):
+        if batch and (len(batch) + 1) * (len(sequences[batch[0]]) + 1) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _joined(parts: list[list[Translation]]) -> list[Translation]:
+    """The hypotheses of a text: of its only part, or one that joins the best of every part."""
+    if len(parts) == 1:
+        return parts[0]
+    best = [hypotheses[0] for hypotheses in parts]
+    return [
+        Translation(
+            " ".join(part.text for part in best),
+            sum(part.score for part in best),
+            sum(part.log_probability for part in best),
+            [piece for part in best for piece in part.pieces],
+        )
+    ]

@@ -1,0 +1,105 @@
+"""What a model is made of, as plain typed data: it comes from YAML and goes into every checkpoint (C4)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Score = Literal["scaled_dot"]
+Positions = Literal["sinusoidal", "learned", "rotary", "none"]
+Activation = Literal["relu", "gelu", "swiglu"]
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """One of the three attentions. `head_dim` and `value_dim` are per head; null means dim / heads."""
+
+    heads: int
+    head_dim: int | None
+    value_dim: int | None
+    dropout: float
+    bias: bool
+    score: Score
+
+
+@dataclass(frozen=True)
+class FeedForwardConfig:
+    """The position-wise network: its inner width, activation and the dropout inside it."""
+
+    dim: int
+    activation: Activation
+    dropout: float
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    layers: int
+    self_attention: AttentionConfig
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    layers: int
+    self_attention: AttentionConfig
+    cross_attention: AttentionConfig
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Everything that fixes the shape of a Transformer; `source_vocabulary` and `target_vocabulary` count ids.
+
+    Raises ValueError, naming the key and both numbers, for a combination that cannot be built.
+    """
+
+    source_vocabulary: int
+    target_vocabulary: int
+    dim: int
+    positions: Positions
+    max_length: int
+    norm: Literal["pre", "post"]
+    tied_embeddings: Literal["all", "target", "none"]
+    dropout: float
+    feed_forward: FeedForwardConfig
+    encoder: EncoderConfig
+    decoder: DecoderConfig
+
+    def __post_init__(self) -> None:
+        attentions = {
+            "encoder.self_attention": self.encoder.self_attention,
+            "decoder.self_attention": self.decoder.self_attention,
+            "decoder.cross_attention": self.decoder.cross_attention,
+        }
+        sizes = {
+            "dim": self.dim,
+            "max_length": self.max_length,
+            "source_vocabulary": self.source_vocabulary,
+            "target_vocabulary": self.target_vocabulary,
+            "feed_forward.dim": self.feed_forward.dim,
+            "encoder.layers": self.encoder.layers,
+            "decoder.layers": self.decoder.layers,
+        }
+        rates = {"dropout": self.dropout, "feed_forward.dropout": self.feed_forward.dropout}
+        for name, attention in attentions.items():
+            given = {"heads": attention.heads, "head_dim": attention.head_dim, "value_dim": attention.value_dim}
+            sizes |= {f"{name}.{key}": value for key, value in given.items() if value is not None}
+            rates[f"{name}.dropout"] = attention.dropout
+        for key, size in sizes.items():
+            if size < 1:
+                raise ValueError(f"model.{key}={size} must be at least 1")
+        for key, rate in rates.items():
+            if not 0 <= rate < 1:
+                raise ValueError(f"model.{key}={rate} must be at least 0 and below 1")
+        for name, attention in attentions.items():
+            if self.dim % attention.heads and None in (attention.head_dim, attention.value_dim):
+                raise ValueError(
+                    f"model.{name}.heads={attention.heads} does not divide model.dim={self.dim}: "
+                    "choose another number of heads, or set head_dim and value_dim"
+                )
+            head_dim = attention.head_dim or self.dim // attention.heads
+            if self.positions == "rotary" and "self" in name and head_dim % 2:
+                raise ValueError(f"model.positions=rotary turns pairs: {name} has the odd head_dim {head_dim}")
+        if self.positions == "sinusoidal" and self.dim % 2:
+            raise ValueError(f"model.positions=sinusoidal needs an even model.dim, not {self.dim}")
+        if self.tied_embeddings == "all" and self.source_vocabulary != self.target_vocabulary:
+            raise ValueError(
+                "model.tied_embeddings=all needs one vocabulary for both languages (tokenizer.joint=true); "
+                f"here they have {self.source_vocabulary} and {self.target_vocabulary} ids"
+            )

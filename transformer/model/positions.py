@@ -1,0 +1,93 @@
+"""How a Transformer, which by itself sees a bag of tokens, learns where each one stands."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+def sinusoidal_table(length: int, dim: int) -> Float[Tensor, "length dim"]:
+    """PE(pos, 2i) = sin(pos / 10000^(2i/dim)), PE(pos, 2i+1) = cos(the same) (Vaswani et al. 2017, section 3.5)."""
+    angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies(dim))
+    # Interleaved: sine and cosine of one frequency are neighbours.
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
+
+
+def frequencies(dim: int) -> Float[Tensor, "half"]:
+    """10000^(-2i/dim) for i = 0 … dim/2 - 1: from one radian a position down to about 1/10000."""
+    return 10000.0 ** -(torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+
+
+class Sinusoidal(nn.Module):
+    """Adds the fixed table of sines and cosines, grown when a longer sentence comes."""
+
+    table: Tensor
+
+    def __init__(self, dim: int, length: int = 256) -> None:
+        super().__init__()
+        self.dim = dim
+        # Computed, not learned: it need not be in a checkpoint.
+        self.register_buffer("table", sinusoidal_table(length, dim), persistent=False)
+
+    def forward(self, states: Float[Tensor, "batch length dim"], offset: int = 0) -> Float[Tensor, "batch length dim"]:
+        end = offset + states.size(1)
+        if end > len(self.table):
+            # Also while translating: a table made under inference mode could not serve training later.
+            with torch.inference_mode(False):
+                self.table = sinusoidal_table(2 * end, self.dim).to(self.table.device)
+        return states + self.table[offset:end]
+
+
+class Learned(nn.Module):
+    """Adds one trained vector a position, up to a fixed maximum (as BERT does).
+
+    Raises ValueError, naming the limit, for a longer sentence.
+    """
+
+    def __init__(self, dim: int, max_length: int) -> None:
+        super().__init__()
+        self.max_length = max_length
+        self.table = nn.Parameter(torch.randn(max_length, dim) * dim**-0.5)
+
+    def forward(self, states: Float[Tensor, "batch length dim"], offset: int = 0) -> Float[Tensor, "batch length dim"]:
+        end = offset + states.size(1)
+        if end > self.max_length:
+            raise ValueError(f"{end} tokens are more than the {self.max_length} learned positions (model.max_length)")
+        return states + self.table[offset:end]
+
+
+class Unmarked(nn.Module):
+    """Adds nothing: no positions at all, or rotary ones, which act inside the attention."""
+
+    def forward(self, states: Float[Tensor, "batch length dim"], offset: int = 0) -> Float[Tensor, "batch length dim"]:
+        return states
+
+
+class Rotary(nn.Module):
+    """Turns each pair of a query's or key's entries by an angle that grows with the position (Su et al. 2021).
+
+    The product of a turned query and a turned key depends on how far apart they stand *and* on which comes first.
+    """
+
+    cosine: Tensor
+    sine: Tensor
+
+    def __init__(self, head_dim: int, length: int = 256) -> None:
+        super().__init__()
+        self.head_dim = head_dim
+        self._fill(length, torch.device("cpu"))
+
+    def _fill(self, length: int, device: torch.device) -> None:
+        table = sinusoidal_table(length, self.head_dim).to(device)
+        self.register_buffer("sine", table[:, 0::2], persistent=False)
+        self.register_buffer("cosine", table[:, 1::2], persistent=False)
+
+    def forward(
+        self, vectors: Float[Tensor, "batch heads length head_dim"], offset: int = 0
+    ) -> Float[Tensor, "batch heads length head_dim"]:
+        end = offset + vectors.size(2)
+        if end > len(self.sine):
+            with torch.inference_mode(False):
+                self._fill(2 * end, self.sine.device)
+        cosine, sine = self.cosine[offset:end].to(vectors.dtype), self.sine[offset:end].to(vectors.dtype)
+        even, odd = vectors[..., 0::2], vectors[..., 1::2]
+        return torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).flatten(-2)

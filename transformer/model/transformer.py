@@ -1,0 +1,190 @@
+"""The encoder-decoder Transformer (Vaswani et al. 2017): source ids and target ids in, logits of the next ids out."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from transformer.model.attention import Visible, causal_visible
+from transformer.model.config import ModelConfig
+from transformer.model.dropout import Dropout
+from transformer.model.layers import DecoderLayer, EncoderLayer, LayerCache
+from transformer.model.positions import Learned, Sinusoidal, Unmarked
+
+
+class Memory(NamedTuple):
+    """The encoded source and which of its positions are real (None: all of them)."""
+
+    states: Float[Tensor, "batch source dim"]
+    visible: Visible | None
+
+
+class Cache(NamedTuple):
+    """Where decoding stands: per layer what was seen so far, and how many target positions that is."""
+
+    layers: tuple[LayerCache, ...]
+    source_visible: Visible | None
+    length: int
+
+    def select(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " sentences"] | None = None) -> Cache:
+        """Keeps hypotheses by row, and sentences where some have left; the rows of a sentence stay neighbours."""
+        layers = []
+        for target, source in self.layers:
+            layers.append(
+                LayerCache(
+                    None if target is None else target.select(rows),
+                    source if sentences is None else source.select(sentences),
+                )
+            )
+        visible = self.source_visible
+        if visible is not None and sentences is not None:
+            visible = visible[sentences]
+        return Cache(tuple(layers), visible, self.length)
+
+
+class AttentionRecord(NamedTuple):
+    """The weights of all layers, batch × heads × queries × keys each: what pictures show."""
+
+    encoder: list[Tensor]
+    decoder: list[Tensor]
+    cross: list[Tensor]
+
+
+class Embedding(nn.Module):
+    """Token embeddings scaled by √dim, plus positions, then dropout (section 3.4 and 5.4)."""
+
+    def __init__(self, vocabulary: int, config: ModelConfig) -> None:
+        super().__init__()
+        self.scale = math.sqrt(config.dim)
+        self.tokens = nn.Embedding(vocabulary, config.dim)
+        self.positions: nn.Module
+        if config.positions == "sinusoidal":
+            self.positions = Sinusoidal(config.dim)
+        elif config.positions == "learned":
+            self.positions = Learned(config.dim, config.max_length)
+        else:
+            self.positions = Unmarked()
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, ids: Int[Tensor, "batch length"], offset: int = 0) -> Float[Tensor, "batch length dim"]:
+        return self.dropout(self.positions(self.tokens(ids) * self.scale, offset))
+
+
+class Encoder(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.embedding = Embedding(config.source_vocabulary, config)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder.layers))
+        # Pre-norm leaves the sum of all layers unnormalised.
+        self.norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
+
+    def forward(
+        self, ids: Int[Tensor, "batch source"], visible: Visible | None, record: list[Tensor] | None = None
+    ) -> Float[Tensor, "batch source dim"]:
+        states = self.embedding(ids)
+        for layer in self.layers:
+            states = layer(states, visible, record)
+        return self.norm(states)
+
+
+class Decoder(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.embedding = Embedding(config.target_vocabulary, config)
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder.layers))
+        self.norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
+
+    def start(self, memory: Memory) -> Cache:
+        """Projects the source's keys and values for every layer, once a sentence."""
+        sources = [layer.cross_attention.keys_values(memory.states) for layer in self.layers]
+        return Cache(tuple(LayerCache(None, source) for source in sources), memory.visible, 0)
+
+    def forward(
+        self,
+        ids: Int[Tensor, "rows length"],
+        cache: Cache,
+        record: tuple[list[Tensor], list[Tensor]] | None = None,
+    ) -> tuple[Float[Tensor, "rows length dim"], Cache]:
+        """Takes `ids` as the continuation of what `cache` holds; a whole target at once is the case of an empty one."""
+        length, seen = ids.size(1), cache.length
+        states = self.embedding(ids, offset=seen)
+        # A single new token may look at everything before it: no mask.
+        visible = causal_visible(length, seen + length, ids.device) if length > 1 else None
+        layers = []
+        for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
+            states, layer_cache = layer(states, layer_cache, visible, cache.source_visible, seen, record)
+            layers.append(layer_cache)
+        return self.norm(states), Cache(tuple(layers), cache.source_visible, seen + length)
+
+
+class Transformer(nn.Module):
+    """Encoder, decoder and the projection to logits, assembled as `config` says."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(config)
+        self.output = nn.Linear(config.dim, config.target_vocabulary, bias=False)
+        self._initialise()
+        if config.tied_embeddings != "none":
+            self.output.weight = self.decoder.embedding.tokens.weight
+        if config.tied_embeddings == "all":
+            self.encoder.embedding.tokens.weight = self.decoder.embedding.tokens.weight
+
+    def _initialise(self) -> None:
+        """Xavier's uniform for every projection; embeddings such that, scaled by √dim, they have variance 1."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=self.config.dim**-0.5)
+
+    def encode(
+        self,
+        source: Int[Tensor, "batch source"],
+        real: Bool[Tensor, "batch source"] | None = None,
+        record: AttentionRecord | None = None,
+    ) -> Memory:
+        """Encodes padded source ids; `real` is False at padding, None where there is none."""
+        visible = None if real is None else real[:, None, None, :]
+        return Memory(self.encoder(source, visible, record.encoder if record else None), visible)
+
+    def decode(
+        self,
+        inputs: Int[Tensor, "batch target"],
+        memory: Memory,
+        wanted: Bool[Tensor, "batch target"] | None = None,
+        record: AttentionRecord | None = None,
+    ) -> Float[Tensor, "*positions vocabulary"]:
+        """Logits of the id after each input, all at once (teacher forcing): batch × target × vocabulary.
+
+        With `wanted`, only those positions are projected: as many rows as it has True. Padding at the end of a target
+        needs no mask: nothing real comes after it.
+        """
+        of_decoder = (record.decoder, record.cross) if record else None
+        states, _ = self.decoder(inputs, self.decoder.start(memory), of_decoder)
+        return self.output(states if wanted is None else states[wanted])
+
+    def start(self, memory: Memory) -> Cache:
+        """The cache before the first target token."""
+        return self.decoder.start(memory)
+
+    def step(self, ids: Int[Tensor, " rows"], cache: Cache) -> tuple[Float[Tensor, "rows vocabulary"], Cache]:
+        """Logits of the id after the newest one of each row, and the cache that now knows it."""
+        states, cache = self.decoder(ids[:, None], cache)
+        return self.output(states[:, -1]), cache
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        inputs: Int[Tensor, "batch target"],
+        real: Bool[Tensor, "batch source"] | None = None,
+        wanted: Bool[Tensor, "batch target"] | None = None,
+    ) -> Float[Tensor, "*positions vocabulary"]:
+        return self.decode(inputs, self.encode(source, real), wanted)

@@ -1,0 +1,64 @@
+"""Reads typed settings from plain data, strictly: what YAML or a stranger's file says is checked before use (C4)."""
+
+import dataclasses
+import types
+import typing
+from difflib import get_close_matches
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
+
+
+def from_plain(kind: type[T], plain: Any, path: str) -> T:
+    """Reads a dataclass from plain dicts and scalars, strictly; `path` names the place in error messages ("": the top).
+
+    An unknown or missing key, a wrong type or a value that is not allowed raises ValueError saying what is.
+    """
+    if not isinstance(plain, dict):
+        raise ValueError(f"{path} must be a group of settings, not {plain!r}")
+    hints = typing.get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    for key in plain:
+        if key not in names:
+            near = get_close_matches(str(key), names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
+            raise ValueError(f"unknown setting {_under(path, key)}: {hint}")
+    for name in names:
+        if name not in plain:
+            raise ValueError(f"the setting {_under(path, name)} is missing")
+    return kind(**{name: _value(hints[name], plain[name], _under(path, name)) for name in names})
+
+
+def _value(hint: Any, value: Any, path: str) -> Any:
+    """`value` as the type `hint`, or a ValueError that says what is allowed."""
+    if dataclasses.is_dataclass(hint):
+        return from_plain(hint, value, path)  # type: ignore[arg-type]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        # A boolean equals 0 or 1 and a list is not hashable: compare type and value.
+        if any(type(value) is type(allowed) and value == allowed for allowed in arguments):
+            return value
+        raise ValueError(f"{path}={_shown(value)} is not allowed; choose one of {', '.join(map(str, arguments))}")
+    if origin in (types.UnionType, typing.Union):
+        if value is None:
+            return None
+        return _value(next(kind for kind in arguments if kind is not type(None)), value, path)
+    if origin is list and isinstance(value, list | tuple):
+        return [_value(arguments[0], item, path) for item in value]
+    if origin is dict and isinstance(value, dict):
+        return {key: _value(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
+    if hint is float and type(value) is int:
+        return float(value)
+    if type(value) is hint:
+        return value
+    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+    wanted = names.get(hint) or ("a list" if origin is list else "a group of settings")
+    raise ValueError(f"{path}={_shown(value)} must be {wanted}")
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else str(value)
+
+
+def _under(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)

@@ -1,0 +1,196 @@
+"""One training step and one validation, as Lightning calls them: batch → loss, validation set → BLEU."""
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from lightning import LightningModule
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.optim.lr_scheduler import LambdaLR
+from torchmetrics import MeanMetric
+
+from transformer.data.batching import Batch
+from transformer.data.corpus import Pair
+from transformer.data.tokenizer import PADDING
+from transformer.evaluation import CorpusBLEU, Scores, score
+from transformer.inference import Translator, files
+from transformer.inference.search import SearchSettings
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How weights are found; `validate_every` counts steps, `patience` validations without a better BLEU."""
+
+    optimizer: Literal["adam", "adamw"]
+    learning_rate: float
+    betas: list[float]
+    weight_decay: float
+    schedule: Literal["inverse_square_root", "cosine"]
+    warmup_steps: int
+    label_smoothing: float
+    validate_every: int
+    patience: int
+    samples: int
+
+    def __post_init__(self) -> None:
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"training.betas={self.betas} must be two numbers from 0 to below 1")
+        if self.learning_rate <= 0 or self.weight_decay < 0 or self.warmup_steps < 0 or self.samples < 0:
+            raise ValueError(
+                "training.learning_rate must be above 0; weight_decay, warmup_steps and samples must not be negative"
+            )
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"training.label_smoothing={self.label_smoothing} must be at least 0 and below 1")
+        if self.validate_every < 1 or self.patience < 1:
+            raise ValueError("training.validate_every and training.patience must be at least 1")
+
+
+def learning_rate_factor(settings: TrainingSettings, total_steps: int) -> Callable[[int], float]:
+    """The share of the peak rate at each step: linear warm-up, then 1/√step (Vaswani et al. 2017, eq. 3) or half a
+    cosine down to nothing at `total_steps` (Loshchilov & Hutter 2017)."""
+    warmup = max(1, settings.warmup_steps)
+
+    def factor(step: int) -> float:
+        # The scheduler counts from 0; a first step at rate 0 would be wasted.
+        step += 1
+        if step < warmup:
+            return step / warmup
+        if settings.schedule == "inverse_square_root":
+            return math.sqrt(warmup / step)
+        done = min(1.0, (step - warmup) / max(1, total_steps - warmup))
+        return 0.5 * (1 + math.cos(math.pi * done))
+
+    return factor
+
+
+def attention_backend(device: torch.device) -> AbstractContextManager[Any]:
+    """On a CPU, at sentence lengths, the backward of torch's flash kernel takes twice as long as plain products."""
+    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
+
+
+class TranslationModule(LightningModule):
+    """Trains a Translator's model. `texts` are the pairs of every split that is scored, `searches` how validation and
+    test translate."""
+
+    def __init__(
+        self,
+        translator: Translator,
+        settings: TrainingSettings,
+        texts: dict[str, list[Pair]],
+        validation_search: SearchSettings,
+        test_search: SearchSettings,
+    ) -> None:
+        super().__init__()
+        self.translator, self.model = translator, translator.model
+        self.settings, self.texts = settings, texts
+        self.validation_search, self.test_search = validation_search, test_search
+        self.validation_bleu = CorpusBLEU(translator.target_language)
+        self.validation_loss = MeanMetric()
+        self.test_splits = [name for name in texts if name != "validation"]
+        self.test_outputs: dict[str, dict[int, str]] = {}
+        self.test_scores: dict[str, Scores] = {}
+        # Target tokens since the last update, and in all: what the loss is divided by, and how fast it goes.
+        self.step_tokens: Tensor | None = None
+        self.tokens_seen = 0
+        self.save_hyperparameters({"translator": self._description(), "training": asdict(settings)}, logger=False)
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The sum of the label-smoothed cross-entropy over real target tokens (in nats), and their number."""
+        real = batch.labels != PADDING
+        logits = self.model(batch.source, batch.inputs, batch.source_real, wanted=real)
+        labels = batch.labels[real]
+        smoothing = self.settings.label_smoothing if self.training else 0.0
+        total = functional.cross_entropy(logits.float(), labels, reduction="sum", label_smoothing=smoothing)
+        return total, real.sum()
+
+    def training_step(self, batch: Batch, batch_index: int) -> Tensor:
+        """Returns the loss's *sum*: `on_before_optimizer_step` divides its gradient by all tokens of the step."""
+        with attention_backend(self.device):
+            total, tokens = self.loss(batch)
+        if not total.isfinite():
+            lines = self.trainer.datamodule.split("train").lines[batch.indices.cpu().numpy()]  # type: ignore[attr-defined]
+            named = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
+            raise ValueError(
+                f"the loss is {total.item()} at step {self.global_step}, batch {batch_index} of epoch "
+                f"{self.current_epoch} (training lines {named}): the weights were left as before it; "
+                "try a lower training.learning_rate or more training.warmup_steps"
+            )
+        self.step_tokens = tokens if self.step_tokens is None else self.step_tokens + tokens
+        self.log("train/loss", total.detach() / tokens, prog_bar=True)
+        return total
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Divides by all target tokens of the step: of every accumulated batch and every process."""
+        assert self.step_tokens is not None
+        tokens = self.trainer.strategy.reduce(self.step_tokens.float(), reduce_op="sum")
+        gradients = [weight.grad for weight in self.parameters() if weight.grad is not None]
+        # Several processes hold the mean of their gradients by now, not the sum.
+        torch._foreach_mul_(gradients, (self.trainer.world_size / tokens).to(gradients[0].device))
+        self.tokens_seen += int(tokens)
+        self.step_tokens = None
+
+    def configure_optimizers(self) -> Any:
+        settings = self.settings
+        # Biases, norms and the like are not decayed: they do not overfit by growing.
+        groups = [
+            {"params": [weight for weight in self.parameters() if weight.dim() > 1]},
+            {"params": [weight for weight in self.parameters() if weight.dim() <= 1], "weight_decay": 0.0},
+        ]
+        kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+        betas = (settings.betas[0], settings.betas[1])
+        optimizer = kind(groups, settings.learning_rate, betas, weight_decay=settings.weight_decay, fused=True)
+        schedule = LambdaLR(optimizer, learning_rate_factor(settings, int(self.trainer.estimated_stepping_batches)))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def validation_step(self, batch: Batch, batch_index: int) -> None:
+        total, tokens = self.loss(batch)
+        self.validation_loss.update(total / tokens, tokens)
+        pairs = [self.texts["validation"][i] for i in batch.indices.tolist()]
+        hypotheses = self.translator.translate([source for source, _ in pairs], self.validation_search)
+        self.validation_bleu.update(hypotheses, [target for _, target in pairs])
+
+    def on_validation_epoch_end(self) -> None:
+        for name, metric in (("loss", self.validation_loss), ("bleu", self.validation_bleu)):
+            self.log(f"validation/{name}", metric.compute().float(), prog_bar=True)
+            metric.reset()
+
+    def test_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
+        split = self.test_splits[dataloader_idx]
+        indices = batch.indices.tolist()
+        sources = [self.texts[split][i][0] for i in indices]
+        hypotheses = self.translator.translate(sources, self.test_search)
+        self.test_outputs.setdefault(split, {}).update(zip(indices, hypotheses, strict=True))
+
+    def on_test_epoch_end(self) -> None:
+        """Puts the processes' translations together, in order; every process then knows every score."""
+        if self.trainer.world_size > 1:
+            shares: list[Any] = [None] * self.trainer.world_size
+            torch.distributed.all_gather_object(shares, self.test_outputs)
+            for share in shares:
+                for split, outputs in share.items():
+                    self.test_outputs.setdefault(split, {}).update(outputs)
+        for split, outputs in self.test_outputs.items():
+            references = [target for _, target in self.texts[split]]
+            hypotheses = [outputs[i] for i in range(len(references))]
+            self.test_scores[split] = score(hypotheses, references, self.translator.target_language)
+            self.log(f"{split}/bleu", self.test_scores[split].bleu)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Makes the checkpoint stand alone: tokenisers and a digest go into it, as plain tensors and text."""
+        content = files.tensors(self.model, self._tokenizers)
+        checkpoint["tokenizers"] = {name: content[name] for name in content if name.startswith("tokenizer.")}
+        checkpoint["weights"] = [name for name in content if not name.startswith("tokenizer.")]
+        checkpoint["sha256"] = files.digest(self._description(), content)
+
+    @property
+    def _tokenizers(self) -> tuple[Any, Any]:
+        return self.translator.source_tokenizer, self.translator.target_tokenizer
+
+    def _description(self) -> dict[str, Any]:
+        languages = (self.translator.source_language, self.translator.target_language)
+        return files.describe(self.model, self._tokenizers, languages)

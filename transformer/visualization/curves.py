@@ -1,0 +1,43 @@
+"""A run in one picture: loss, BLEU and learning rate against the step."""
+
+import csv
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+Points = tuple[list[int], list[float]]
+
+
+def read_metrics(path: Path) -> dict[str, Points]:
+    """The columns of a metrics.csv as (steps, values), gaps left out."""
+    columns: dict[str, Points] = {}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            for name, value in row.items():
+                if value and name not in ("step", "epoch"):
+                    steps, values = columns.setdefault(name, ([], []))
+                    steps.append(int(row["step"]))
+                    values.append(float(value))
+    return columns
+
+
+def draw_curves(metrics: Path, output: Path) -> None:
+    """Draws the three panels into `output` (.png, .svg, .pdf)."""
+    columns = read_metrics(metrics)
+    rates = [name for name in columns if name.startswith("lr-")]
+    panels = [
+        ("loss (nats per token)", ["train/loss", "validation/loss"]),
+        ("validation BLEU", ["validation/bleu"]),
+        ("learning rate", rates[:1]),
+    ]
+    figure = Figure(figsize=(13, 3.6), layout="constrained")
+    for axes, (label, names) in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        for name in names:
+            steps, values = columns.get(name, ([], []))
+            axes.plot(steps, values, label=name, marker="" if name.startswith(("train", "lr")) else ".")
+        axes.set_xlabel("step")
+        axes.set_ylabel(label)
+        axes.grid(alpha=0.3)
+        if len(names) > 1:
+            axes.legend()
+    figure.savefig(output, dpi=110)
