@@ -1,0 +1,438 @@
+"""The command line that all scripts share: literal texts, one-line errors, resuming, tables of sweeps.
+
+`launch` brings the arguments into Hydra's grammar (`prepare`), composes the configuration once to find every
+mistake before work starts (`check`), and lets `hydra.main` do the rest.
+"""
+
+import csv
+import difflib
+import functools
+import inspect
+import json
+import logging
+import os
+import re
+import select
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import IntervalSweep, Override, Quote, QuotedString
+from hydra.errors import HydraException, InstantiationException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+PROJECT = Path(__file__).resolve().parent.parent
+CONFIGS = PROJECT / "configs"
+MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
+DATA = tuple(f"data.{name}" for name in ("directory", "train", "validation", "test", "cache"))
+PATHS = ("checkpoint", "resume", "runs", "cache", "input", "output", "source", "reference", *DATA)
+LITERAL = ("text", "name", *PATHS)  # their values reach the script exactly as typed
+FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, but for Hydra's ${now:...}
+OURS = {  # arguments of Lightning's Trainer that a user must not set
+    "callbacks": "built by train.py: see the settings of training",
+    "logger": "built by train.py: choose with loggers=[csv,tensorboard]",
+    "plugins": "built by train.py",
+    "default_root_dir": "the run's folder: choose it with hydra.run.dir=PATH",
+    "use_distributed_sampler": "always false: our own batch sampler deals the batches out to the processes",
+}
+
+TRAINER_PAGE = "https://lightning.ai/docs/pytorch/stable/common/trainer.html"
+
+
+class UsageError(ValueError):
+    """A mistake on the command line; its message names the key and the remedy."""
+
+
+OmegaConf.register_new_resolver("project", lambda folder="": str(PROJECT / folder), replace=True)
+OmegaConf.register_new_resolver("question_marks", lambda: "???", replace=True)  # see quote
+
+
+def newest_run(runs: Path, files: Sequence[str] = MODELS[-1:]) -> Path:
+    """Find the run last written to, a trial of a sweep included, so that nobody has to type a date."""
+    found = [path for depth in ("*", "*/*") for file in files for path in runs.glob(f"{depth}/{file}")]
+    if not found:
+        raise FileNotFoundError(f"no run with {' or '.join(files)} in {runs}: train one, or name another")
+    newest = max(found, key=lambda path: (path.stat().st_mtime_ns, str(path)))
+    return newest.parent.parent if newest.parent.name == "checkpoints" else newest.parent
+
+
+def find_checkpoint(value: str | None, runs: Path) -> Path:
+    """Find the model that `checkpoint=` means: a file, or the best in a folder, or in the newest run."""
+    place = newest_run(runs, MODELS) if value is None else Path(value)
+    for path in (place, *(place / file for file in MODELS)):
+        if path.is_file():
+            return path
+    if not place.exists():
+        raise FileNotFoundError(f"checkpoint={value}: no such file or run folder")
+    raise FileNotFoundError(f"checkpoint={value}: the folder has none of {', '.join(MODELS)}")
+
+
+def split(override: str) -> tuple[str, str, str]:
+    """Take `++key=value` apart into prefix, key and value without reading the value."""
+    prefix, key, value = re.fullmatch(r"([+~]*)([^=]*)=?(.*)", override, re.DOTALL).groups()  # type: ignore[union-attr]
+    return prefix, key, value
+
+
+def quote(text: str, interpolate: bool = False) -> str:
+    """Write a text so that Hydra and OmegaConf give it back unchanged."""
+    if text == "???":  # as a value, OmegaConf's mark of a missing one
+        text, interpolate = "${question_marks:}", True
+    if not interpolate:
+        text = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
+    return QuotedString(text, Quote.single).with_quotes()
+
+
+@functools.cache
+def trainer_arguments() -> tuple[str, ...]:
+    """Name the arguments of Lightning's Trainer; called late, as the import takes seconds."""
+    from lightning import Trainer
+
+    return tuple(inspect.signature(Trainer).parameters)
+
+
+def prepare(argv: Sequence[str], resumable: bool = False, runs: Path = PROJECT / "runs") -> list[str]:
+    """Bring arguments as typed into Hydra's grammar, with those of a run to be resumed beneath them."""
+
+    def refuse(message: str) -> NoReturn:
+        raise UsageError(f"{message}; --help shows the usage")
+
+    parser = get_args_parser()
+    parser.error = refuse  # type: ignore[method-assign]
+    arguments = parser.parse_intermixed_args(argv)
+    typed, options = list(arguments.overrides), list(argv)
+    for override in typed:
+        options.remove(override)
+    if any(override.startswith("hydra.job.name=train_ddp_process_") for override in typed):
+        # A child of Lightning's launcher gets what we prepared for its parent and three overrides more, of
+        # which the first has the run's folder in quotes but not escaped.
+        typed[-3] = "hydra.run.dir=" + quote(split(typed[-3])[2][1:-1])
+        return typed + options
+
+    prepared: dict[str, str] = {}  # by key, since Hydra refuses a group that is chosen twice
+    values = {key: value for _, key, value in map(split, typed)}
+    if resumable and "resume" in values:
+        if arguments.multirun or "hydra.run.dir" in values:
+            raise UsageError("resume= continues one run in its own folder: leave out -m and hydra.run.dir")
+        run, checkpoint = resumed(values["resume"], Path(values.get("runs", runs)))
+        prepared = saved_overrides(run)
+        typed += [f"hydra.run.dir={quote(str(run))}", f"resume={checkpoint}"]
+    for override in typed:
+        prefix, key, value = split(override)
+        if key.startswith("trainer."):
+            argument = key.split(".")[1]
+            if argument in OURS:
+                raise UsageError(f"{key} is {OURS[argument]}")
+            if prefix != "~" and argument in trainer_arguments():
+                override = f"++{key}={value}"  # whether or not our YAML mentions it
+        if "=" in override and prefix != "~":
+            if key in LITERAL:
+                override = f"{prefix}{key}={quote(value)}"
+            elif key in FOLDERS and value[:1] not in "'\"":
+                override = f"{prefix}{key}={quote(value, interpolate=True)}"
+        prepared.pop(key, None)
+        prepared[key] = override
+    for key in ("hydra/job_logging", "hydra/hydra_logging"):  # both would write to stdout
+        prepared.setdefault(key, f"{key}=none")
+    return list(prepared.values()) + options
+
+
+def resumed(value: str, runs: Path) -> tuple[Path, Path]:
+    """Find the folder and the checkpoint of the run that `resume=` means."""
+    # Not Path.resolve: for ModelCheckpoint, a link's other name would be another folder, without a best score.
+    place = Path(os.path.abspath(newest_run(runs) if value == "last" else value))  # noqa: PTH100
+    checkpoint = place / MODELS[-1] if place.is_dir() else place
+    run = checkpoint.parent.parent
+    if not checkpoint.is_file():
+        raise UsageError(f"resume={value}: no {checkpoint}; give a run's folder, a .ckpt in one, or last")
+    if not (run / ".hydra" / "overrides.yaml").is_file():
+        raise UsageError(f"resume={value}: {run} is no run's folder: it has no .hydra/overrides.yaml")
+    return run, checkpoint
+
+
+def saved_overrides(run: Path) -> dict[str, str]:
+    """Read a run's overrides by key; relative paths in them start where the run was started."""
+    lines = OmegaConf.to_container(OmegaConf.load(run / ".hydra" / "overrides.yaml"))
+    start = OmegaConf.select(OmegaConf.load(run / ".hydra" / "hydra.yaml"), "hydra.runtime.cwd")
+    saved = {split(str(line))[1]: str(line) for line in lines or []}
+    for key, line in saved.items():
+        if "_target_" in line or key.startswith("hydra") or key in (f"trainer.{name}" for name in OURS):
+            raise UsageError(f"{run}: its .hydra/overrides.yaml was altered: {line}")  # it could run any code
+        if key in PATHS and (path := OverridesParser.create().parse_override(line).value()):
+            saved[key] = f"{split(line)[0]}{key}={quote(str(Path(start, str(path))), interpolate=True)}"
+    return saved
+
+
+def alternatives(override: Override) -> list[str]:
+    """Write an override once for each value that it sweeps over."""
+    if not override.is_sweep_override():
+        return [str(override.input_line)]
+    if isinstance(interval := override.value(), IntervalSweep):
+        return [f"{override.get_key_element()}={interval.start}"]
+    return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
+
+
+def parse(override: str, loader: ConfigLoader) -> Override:
+    """Read an override by Hydra's grammar, with an error of one line."""
+    if "=" not in override and not override.startswith("~"):
+        raise UsageError(f"{override or '(empty)'}: no '=' in it: write KEY=VALUE")
+    try:
+        return OverridesParser.create(config_loader=loader).parse_overrides([override])[0]
+    except HydraException as error:
+        prefix, key, value = split(override)
+        raise UsageError(
+            f"{override}: Hydra cannot read this; put a text with special characters into quotes of its own: "
+            f"""{prefix}{key}='"{value}"'"""
+        ) from error
+
+
+def check_choice(group: Override, options: list[str]) -> None:
+    """Refuse an unknown member of a config group by naming the known ones."""
+    for alternative in alternatives(group) if not group.is_delete() else []:
+        value = split(alternative)[2].strip("[]'\" ")
+        unknown = [name for name in re.split(r"\s*,\s*", value) if name not in options and "/" not in name]
+        if unknown:
+            raise UsageError(f"{alternative}: {group.key_or_group} is one of {', '.join(options)}")
+
+
+def flat(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Give every setting and section of a nested configuration with its full name."""
+    for key, value in settings.items():
+        yield f"{above}{key}", value
+        if isinstance(value, dict):
+            yield from flat(value, f"{above}{key}.")
+
+
+def check_key(override: Override, settings: dict[str, Any], groups: list[str]) -> None:
+    """Refuse a setting that does not exist, or a value in place of a whole section."""
+    key = above = override.key_or_group
+    while above and above not in settings:
+        above = above.rpartition(".")[0]  # ends at the section where the name stops making sense
+    if above == key:
+        if isinstance(settings[key], dict) and not isinstance(override.value(), dict):
+            inside = ", ".join(name for name in settings if name.rpartition(".")[0] == key)
+            raise UsageError(f"{override.input_line}: {key} is a section; set one of {inside}")
+        return
+    if above and not isinstance(settings[above], dict):
+        if isinstance(settings[above], list) or "${" in str(settings[above]):
+            return  # only composing it can tell
+        raise UsageError(f"{key}: {above} is a value and has no settings below it")
+    known = [name for name in settings if name.rpartition(".")[0] == above]
+    if above == "trainer":
+        known += [f"trainer.{name}" for name in trainer_arguments() if name not in OURS]
+        if ".".join(key.split(".")[:2]) in known:
+            return
+    elif override.is_add() or override.is_force_add():
+        return
+    if not above and key.partition(".")[0] in groups:
+        raise UsageError(f"{key}: choose a {key.partition('.')[0]} first; --help shows which there are")
+    names = {name.rpartition(".")[2]: name for name in [*known, *([] if above else groups)]}
+    near = [names[name] for name in difflib.get_close_matches(key.removeprefix(f"{above}."), names)]
+    near += [name for name in settings if name.rpartition(".")[2] == key.rpartition(".")[2] != name]
+    remedy = f"did you mean {' or '.join(near[:4])}?" if near else f"known are {', '.join(sorted(names.values()))};"
+    everything = TRAINER_PAGE if above == "trainer" else "--cfg job"
+    raise UsageError(f"{key}: no such setting; {remedy} {everything} shows all")
+
+
+def plain(config: DictConfig) -> tuple[dict[str, Any], str]:
+    """Give the settings as the job will see them, resolved as there, and the sweep's folder."""
+    HydraConfig.instance().set_config(config)  # lets ${hydra:...} resolve, as Hydra does for a job
+    try:
+        with read_write(config), open_dict(config):
+            with read_write(config.hydra), open_dict(config.hydra):
+                config.hydra.runtime.output_dir = str(Path(config.hydra.run.dir).absolute())
+            HydraConfig.instance().set_config(config)
+            sweep = str(config.hydra.sweep.dir)
+            del config["hydra"]
+        return OmegaConf.to_container(config, resolve=True, throw_on_missing=True), sweep  # type: ignore[return-value]
+    finally:
+        HydraConfig.instance().cfg = None
+
+
+def check(overrides: Sequence[str], config_name: str, configs: Path, multirun: bool) -> str | None:
+    """Find every mistake before any work starts, by composing all the parts; return a sweep's folder."""
+    with hydra.initialize_config_dir(str(configs), version_base="1.3", job_name=config_name):
+        loader = GlobalHydra.instance().config_loader()
+        parsed = [parse(override, loader) for override in overrides]
+        groups = [override for override in parsed if loader.get_group_options(override.key_or_group)]
+        for group in groups:
+            check_choice(group, loader.get_group_options(group.key_or_group))
+        base = hydra.compose(config_name, [alternatives(group)[0] for group in groups], return_hydra_config=True)
+        multirun = multirun or base.hydra.mode == RunMode.MULTIRUN or "hydra.mode=MULTIRUN" in overrides
+        settings = {name: value for name, value in flat(OmegaConf.to_container(base)) if name[:5] != "hydra"}  # type: ignore[arg-type]
+        names = [name for name in loader.list_groups("") if name != "hydra"]
+        for override in parsed:
+            if override not in groups and not override.is_delete() and not override.is_hydra_override():
+                check_key(override, settings, names)
+            if override.is_sweep_override() and not multirun:
+                raise UsageError(f"{override.input_line}: several values need -m, a list brackets: KEY=[A,B]")
+        if multirun:
+            swept = OmegaConf.select(base, "hydra.sweeper.params") or {}
+            given = {override.key_or_group for override in parsed}
+            parsed += [parse(f"{key}={value}", loader) for key, value in swept.items() if key not in given]
+        # Each value of a sweep is tried once, not each combination: seconds, not minutes.
+        first = [alternatives(override)[0] for override in parsed]
+        trials = [first]
+        for position, override in enumerate(parsed):
+            others = alternatives(override)[1:]
+            trials += [[*first[:position], other, *first[position + 1 :]] for other in others]
+        for trial in trials:
+            resolved, sweep = plain(hydra.compose(config_name, trial, return_hydra_config=True))
+            trainer = resolved.get("trainer") or {}
+            strategy, devices = str(trainer.get("strategy", "auto")), str(trainer.get("devices", 1))
+            several = re.match(r"(ddp|fsdp|deepspeed)(?!_(spawn|fork|notebook))", strategy)
+            if multirun and (several or not re.fullmatch(r"1|auto|\[\d+\]", devices)):
+                # Lightning starts its children with the arguments of the whole sweep (PL#11300).
+                raise UsageError(
+                    f"-m cannot train with trainer.strategy={strategy} trainer.devices={devices}: "
+                    "use trainer=cpu or trainer=gpu with trainer.devices=1"
+                )
+        return sweep if multirun else None
+
+
+def describe(error: BaseException) -> str:
+    """Say in one line what went wrong."""
+    if isinstance(error, HydraException) and error.__cause__ is not None:
+        if isinstance(error, InstantiationException):
+            return describe(error.__cause__)
+        return f"{str(error).splitlines()[0] if str(error) else ''} {describe(error.__cause__)}".strip()
+    if isinstance(error, MissingMandatoryValue):
+        return f"{error.full_key} is not set: give {error.full_key}=VALUE"
+    if isinstance(error, OmegaConfBaseException):
+        return (f"{error.full_key}: " if error.full_key else "") + str(error).splitlines()[0]
+    message = " ".join(str(error).split())
+    if not isinstance(error, (ValueError, OSError, RuntimeError, HydraException)):
+        message = f"{type(error).__name__}: {message}".removesuffix(": ")
+    expected = isinstance(error, (ValueError, OSError, HydraException))
+    return (message or type(error).__name__) + ("" if expected else " (debug=true shows where)")
+
+
+def report(error: BaseException, debug: bool) -> None:
+    """Print an error on one line, after its traceback if that is asked for."""
+    if debug:
+        traceback.print_exception(error)
+    rank = os.environ.get("LOCAL_RANK", "0")
+    where = "" if rank == "0" else f"[rank {rank}] "
+    print(f"{where}error: {describe(error)}", file=sys.stderr, flush=True)
+
+
+def record(results: Any, error: Exception | None) -> None:
+    """Leave a trial's outcome in its folder, where any launcher's process can, for the table of the sweep."""
+    job = HydraConfig.get()
+    if results is not None and not isinstance(results, dict):
+        results = {"result": results}
+    outcome = {
+        "trial": job.job.num,
+        "overrides": {key: value for _, key, value in map(split, job.overrides.task)},
+        "results": {key: float(value) for key, value in (results or {}).items()},
+        "error": describe(error) if error else "",
+    }
+    Path(job.runtime.output_dir, "result.json").write_text(json.dumps(outcome), encoding="utf-8")
+
+
+def rows(sweep: Path) -> Iterator[dict[str, Any]]:
+    """Give each trial of a sweep as one flat row: what sets it apart, what came out."""
+    trials = [json.loads(path.read_text(encoding="utf-8")) for path in sweep.rglob("result.json")]
+    keys = dict.fromkeys(key for trial in trials for key in trial["overrides"])
+    differing = [key for key in keys if len({trial["overrides"].get(key) for trial in trials}) > 1]
+    for trial in sorted(trials, key=lambda trial: int(trial["trial"])):
+        overrides = {key: trial["overrides"].get(key, "") for key in differing}
+        error = {"error": trial["error"]} if trial["error"] else {}
+        yield {"trial": trial["trial"], **overrides, **trial["results"], **error}
+
+
+def show_table(sweep: Path) -> bool:
+    """Print all trials of a sweep as one table, write it to sweep.csv, and say whether all went well."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    trials = list(rows(sweep))
+    columns = sorted({key: None for row in trials for key in row}, key=lambda column: column == "error")
+    with (sweep / "sweep.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(trials)
+    table = Table(*columns, box=box.SIMPLE)
+    for row in trials:
+        cells = [row.get(column, "") for column in columns]
+        table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells))
+    width = None if sys.stdout.isatty() else 10_000  # nothing is cut in a pipe
+    Console(width=width, markup=False, emoji=False, highlight=False).print(table)
+    return bool(trials) and "error" not in columns
+
+
+def stdout_is_open() -> bool:
+    """Tell a reader that has gone (`translate.py | head`) from other broken pipes, keep the exit quiet."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    if poll.poll(0):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own last flush
+        return False
+    return True
+
+
+def launch(function: Callable[[DictConfig], Any], config_name: str, configs: Path = CONFIGS) -> None:
+    """Run a script's function with the configuration that the command line asks for."""
+    debug = any(argument.lstrip("+").lower() == "debug=true" for argument in sys.argv[1:])
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and `report` says them in one line
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+    logging.getLogger("lightning").propagate = False  # it brings a handler of its own: once is enough
+    errors: list[Exception] = []
+
+    @functools.wraps(function)
+    def job(config: DictConfig) -> Any:
+        results, error = None, None
+        try:
+            results = function(config)
+            sys.stdout.flush()
+        except Exception as caught:
+            error = caught  # kept from Hydra, which has its own way of printing it
+        except SystemExit as stop:  # how Lightning ends after ctrl-c
+            raise (KeyboardInterrupt() if isinstance(stop.__context__, KeyboardInterrupt) else stop) from None
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            record(results, error)
+            if error is not None:
+                report(error, debug)
+                return float("nan")  # to a sweeper that optimizes, a failed trial
+        elif error is not None:
+            errors.append(error)
+        return results
+
+    status = 2  # a mistake on the command line, until the work begins
+    try:
+        sys.argv[1:] = prepare(sys.argv[1:], resumable=config_name == "train")
+        arguments = get_args_parser().parse_args()
+        sweep = None
+        if not (arguments.config_dir or arguments.config_path or arguments.shell_completion):
+            name = arguments.config_name or config_name
+            sweep = check(arguments.overrides, name, configs, multirun=arguments.multirun)
+        if sweep:
+            sys.argv.insert(1 + len(arguments.overrides), f"hydra.sweep.dir={quote(sweep)}")  # for the table
+            for stale in Path(sweep).rglob("result.json"):
+                stale.unlink()
+        status = 1
+        hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)()
+        if errors:
+            raise errors[0]
+        status = 0 if not sweep or show_table(Path(sweep)) else 1
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        status = 130
+    except Exception as error:
+        if isinstance(error, BrokenPipeError) and not stdout_is_open():
+            status = 141
+        else:
+            report(error, debug)
+    if status:
+        sys.exit(status)
