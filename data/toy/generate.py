@@ -12,6 +12,7 @@ whose sequence is promised not to change, and nothing depends on the order of a 
 
 import argparse
 import dataclasses
+import math
 import pathlib
 import random
 import re
@@ -301,7 +302,10 @@ def imperative(verb: Verb, person: int) -> str:
 
 # -------------------------------------------------------------------------------------------- English verbs
 
-BE = {"present": ("am", "are", "is", "are", "are", "are"), "past": ("was", "were", "was", "were", "were", "were")}
+BE = {
+    "present": ("am", "are", "is", "are", "are", "are"),
+    "past": ("was", "were", "was", "were", "were", "were"),
+}
 
 
 def english_finite(words: str, form: str, person: int) -> str:
@@ -321,7 +325,21 @@ def english_finite(words: str, form: str, person: int) -> str:
     return first + space + rest
 
 
-DOUBLED = {"get", "put", "cut", "run", "swim", "begin", "forget", "travel", "plan", "switch_", "sit", "let", "stop"}
+DOUBLED = {
+    "get",
+    "put",
+    "cut",
+    "run",
+    "swim",
+    "begin",
+    "forget",
+    "travel",
+    "plan",
+    "switch_",
+    "sit",
+    "let",
+    "stop",
+}
 
 
 def english_ing(words: str) -> str:
@@ -351,7 +369,7 @@ TENSES = {
     "may": ("dürfen", "infinitive", "be", "present", "allowed to base"),
     "should": ("sollen", "infinitive", "should", "", "base"),
     "would": ("möchten", "infinitive", "would", "", "like to base"),
-    "could": ("konnte", "infinitive", "could", "", "base"),
+    "could": ("konnte", "infinitive", "be", "past", "able to base"),
     "had to": ("musste", "infinitive", "have", "past", "to base"),
     "wanted": ("wollte", "infinitive", "want", "past", "to base"),
     "might": ("durfte", "infinitive", "be", "past", "allowed to base"),
@@ -360,15 +378,27 @@ TENSES = {
     "was": ("preterite", "", "base", "past", ""),
     "command": (None, "", "base", "", ""),
 }
-AUXILIARIES = {"be", "have+", "will", "can", "could", "would", "should"}
+AUXILIARIES = {"be", "have+", "will", "can", "would", "should"}
 
 
 # -------------------------------------------------------------------------------------------------- clauses
 
 # The order of a clause's parts: the German middle field, and the English after the verb.
-GERMAN_ORDER = ("time", "clock", "frequency", "gern", "dat", "to", "known", "schon", "not", "manner", "place",
+GERMAN_ORDER = ("time", "frequency", "clock", "gern", "dat", "to", "known", "schon", "not", "manner", "place",
                 "new", "with", "whither", "predicate")  # fmt: skip
-ENGLISH_ORDER = ("dat", "acc", "predicate", "to", "with", "whither", "manner", "place", "yet", "time", "clock")
+ENGLISH_ORDER = (
+    "dat",
+    "acc",
+    "predicate",
+    "to",
+    "with",
+    "whither",
+    "manner",
+    "place",
+    "yet",
+    "time",
+    "clock",
+)
 
 
 @dataclasses.dataclass
@@ -405,7 +435,9 @@ class Clause:
             words.insert(0, REFLEXIVES[self.subject.person if person is None else person])
         if "acc" in said:  # an object that is known stands before the place, a new one behind it
             determiner = (self.parts["acc"].classes or ("",))[0]
-            said["new" if determiner in ("a", "no", "bare", "bares", "two", "many") else "known"] = said["acc"]
+            said["new" if determiner in ("a", "no", "bare", "bares", "two", "many") else "known"] = said[
+                "acc"
+            ]
         return words + [said[name] for name in GERMAN_ORDER if said.get(name)]
 
     def german(self, order: str, front: str = "", without: Iterable[str] = ()) -> str:
@@ -445,7 +477,11 @@ class Clause:
         *_, finite, form, shape = TENSES[self.tense]
         base, past, done = self.verb.english
         person = self.subject.person
-        rest = re.sub(r"base|ing$|done", lambda found: {"base": base, "ing": english_ing(base)}.get(found[0], done), shape)
+        rest = re.sub(
+            r"base|ing$|done",
+            lambda found: {"base": base, "ing": english_ing(base)}.get(found[0], done),
+            shape,
+        )
         if finite == "base":
             if base.split()[0] == "be":
                 return english_finite("be", form, person), "", base[3:]
@@ -470,7 +506,7 @@ class Clause:
         said = {name: pair.english for name, pair in self.parts.items() if name not in without}
         if "_" in verb:
             verb = verb.replace("_", said.pop("acc", "")).replace("  ", " ")
-        return [verb, *(said[name] for name in ENGLISH_ORDER if name in said)]
+        return [verb, *(said[name] for name in ENGLISH_ORDER if said.get(name))]
 
     def english(self, question: bool = False, front: str = "", without: Iterable[str] = ()) -> str:
         """Say the clause, as a statement or with the auxiliary before the subject."""
@@ -508,7 +544,16 @@ class Writer:
             self.nouns.append(Noun(pair.german, "", "", "n", pair.english, "", pair.classes, bare=True))
         self.by_name = {noun.german: noun for noun in self.nouns}
         self.verbs = [read_verb(line) for line in rules["verbs"]]
-        for section in ("cities", "times", "frequencies", "clock", "manners", "numbers", "amounts", "comparisons"):
+        for section in (
+            "cities",
+            "times",
+            "frequencies",
+            "clock",
+            "manners",
+            "numbers",
+            "amounts",
+            "comparisons",
+        ):
             setattr(self, section, [read_pair(line) for line in rules[section]])
         self.places = [self.read_place(line) for line in rules["places"]]
         self.names = [self.read_name(line) for line in rules["names"]]
@@ -520,7 +565,10 @@ class Writer:
         )
         self.sentences = dict(self.read_sentence(line) for line in rules["sentences"])
         self.held_out = {
-            (verb, noun) for line in rules["held out"] for verb, nouns in [split(line, ":")] for noun in split(nouns, ",")
+            (verb, noun)
+            for line in rules["held out"]
+            for verb, nouns in [split(line, ":")]
+            for noun in split(nouns, ",")
         }
         self.qualities = [read_pair(line) for line in rules["qualities"]]
         self.determiners = dict(self.read_determiners(line) for line in rules["determiners"])
@@ -528,8 +576,11 @@ class Writer:
         for noun in self.nouns:
             for name in noun.classes:
                 self.by_class.setdefault(name, []).append(noun)
+        self.used: Counter[str] = Counter()
         # The verbs to draw from, each as often as its weight.
-        self.speakable = [verb for verb in self.verbs if "none" not in verb.subjects for _ in range(verb.weight)]
+        self.speakable = [
+            verb for verb in self.verbs if "none" not in verb.subjects for _ in range(verb.weight)
+        ]
         self.actors = [verb for verb in self.speakable if "person" in verb.subjects]
         self.marked: dict[str, list[Verb]] = {}
         for verb in self.actors:
@@ -537,7 +588,11 @@ class Writer:
                 self.marked.setdefault(remark, []).append(verb)
         # The fewer nouns an adjective suits, the likelier it is where it does, so that none is rare.
         self.fitting = {
-            noun: {pair: 1 / len(pair.classes) for pair in self.adjectives if {*pair.classes} & {*noun.classes}}
+            noun: {
+                pair: 1 / math.sqrt(len(pair.classes))
+                for pair in self.adjectives
+                if {*pair.classes} & {*noun.classes}
+            }
             for noun in self.nouns
         }
 
@@ -584,6 +639,8 @@ class Writer:
             cases = (noun.german,) * 3
             return Phrase(cases, noun.english, noun.english, ER, "n", "bare", noun.german)
         weights = self.determiners[noun.classes[0]]
+        if owner is None and "kin" in noun.classes:
+            owner = POSSESSIVES[ICH, ""]
         if owner is None:
             avoid = [*avoid, "my", "mys"]
         kept = {name: weight for name, weight in weights.items() if name not in avoid}
@@ -640,12 +697,16 @@ class Writer:
                 before = holder.english
             english = f"{number.english if number else before} {english}".strip()
         person = SIE if plural else ER
-        return Phrase(tuple(cases), english, english, person, "" if plural else noun.gender, determiner, noun.german)
+        return Phrase(
+            tuple(cases), english, english, person, "" if plural else noun.gender, determiner, noun.german
+        )
 
     def holder(self, kind: str, owner: tuple[str, str] | None) -> Pair:
         """Whose it is, in the genitive: "Annas" = "Anna's", "meines Vaters" = "my father's"."""
         if kind == "name":
-            name = self.chance.one([name.english for name in self.names[:16] if not name.english.endswith("x")])
+            name = self.chance.one(
+                [name.english for name in self.names[:16] if not name.english.endswith("x")]
+            )
             return Pair(f"{name}s", f"{name}'s")
         noun = self.any_of(["kin"])
         stem, my = owner or POSSESSIVES[ICH, ""]
@@ -661,13 +722,18 @@ class Writer:
         return noun.weak if noun.weak and case != "nom" else noun.german
 
     def any_of(self, classes: Sequence[str]) -> Noun:
-        """A noun of one of the classes; every class is as likely as its size."""
+        """A noun of one of the classes: the one less used of two, so that none is rare."""
         nouns = [noun for name in classes for noun in self.by_class[name]]
-        return self.chance.one(nouns)
+        first, second = self.chance.one(nouns), self.chance.one(nouns)
+        noun = first if self.used[first.german] <= self.used[second.german] else second
+        self.used[noun.german] += 1
+        return noun
 
     def person(self, pronouns: bool = True) -> Phrase:
         """Somebody: a pronoun, a name, two names, or a noun."""
-        kind = self.chance.weighted({"pronoun": 28 if pronouns else 0, "name": 34, "two": 5, "kin": 16, "noun": 14})
+        kind = self.chance.weighted(
+            {"pronoun": 28 if pronouns else 0, "name": 34, "two": 5, "kin": 16, "noun": 14}
+        )
         if kind == "pronoun":
             return PRONOUNS[self.chance.weighted({"I": 10, "he": 4, "she": 5, "we": 6, "you": 2})]
         if kind == "two":
@@ -677,7 +743,9 @@ class Writer:
             english = f"{first.english} and {second.english}"
             return Phrase(cases, english, english, SIE, "")
         if kind == "kin":
-            return self.noun_phrase(self.any_of(["kin"]), POSSESSIVES[self.chance.one([ICH, ICH, DU, WIR]), ""], (), 0)
+            return self.noun_phrase(
+                self.any_of(["kin"]), POSSESSIVES[self.chance.one([ICH, ICH, DU, WIR]), ""], (), 0
+            )
         if kind == "noun":
             noun = self.any_of(["person"])
             if noun.classes[0] == "acquaintance":
@@ -690,7 +758,9 @@ class Writer:
             return self.noun_phrase(self.any_of(["child"]), None)
         if "person" in verb.subjects:
             return self.person()
-        avoid = ["a", "bares", "two", "many", "this"] + (["my", "name", "kin"] if verb.lemma == "gehören" else [])
+        avoid = ["a", "bares", "two", "many", "this"] + (
+            ["my", "name", "kin"] if verb.lemma == "gehören" else []
+        )
         return self.noun_phrase(self.any_of(verb.subjects), POSSESSIVES[ICH, ""], avoid)
 
     # ------ clauses
@@ -714,8 +784,10 @@ class Writer:
         if "since" in marks:
             weights["since"] = 3.0
         if personal:
-            weights |= {"can": 1.0, "must": 2.2, "want": 1.3, "may": 0.6, "should": 1.0, "would": 1.3}
-            weights |= {"could": 0.5, "had to": 1.0, "wanted": 0.8, "might": 0.4}
+            weights |= {"can": 1.0, "want": 1.3, "may": 0.6, "would": 1.3}
+            weights |= {"could": 0.5, "wanted": 0.8, "might": 0.4}
+            if "leisure" not in marks:
+                weights |= {"must": 2.2, "should": 1.0, "had to": 1.0}
         return self.chance.weighted(weights)
 
     def clock_time(self, verb: Verb) -> Pair:
@@ -734,6 +806,8 @@ class Writer:
         fitting = [pair for pair in self.times if kind in pair.classes]
         if "timed" in verb.remarks and kind in ("past", "future"):
             fitting = [pair for pair in fitting if "daily" in pair.classes]
+        elif "long" in verb.remarks and kind in ("past", "future"):
+            fitting = [pair for pair in self.times if f"far-{kind}" in pair.classes]
         elif "far" in verb.remarks:
             fitting += [pair for pair in self.times if f"far-{kind}" in pair.classes]
         return self.chance.one(fitting)
@@ -746,7 +820,9 @@ class Writer:
             if timed and chance.happens(0.6):
                 parts["clock"] = self.clock_time(verb)
                 if chance.happens(0.5):
-                    parts["frequency"] = chance.one([pair for pair in self.frequencies if pair.german == "meistens"])
+                    parts["frequency"] = chance.one(
+                        [pair for pair in self.frequencies if pair.german == "meistens"]
+                    )
                 elif chance.happens(0.5):
                     parts["time"] = self.time("habit", verb)
             elif chance.happens(0.55):
@@ -760,7 +836,7 @@ class Writer:
                 return
             kind = "past" if tense == "past" else "future"
             parts["time"] = self.time(kind, verb)
-            if timed and "daily" in parts["time"].classes and chance.happens(0.7):
+            if timed and not clause.negated and chance.happens(0.7):
                 parts["clock"] = self.clock_time(verb)
         elif tense == "can" or tense in ("must", "should", "would", "want", "may") and chance.happens(0.4):
             parts["time"] = self.time("future", verb)
@@ -807,11 +883,9 @@ class Writer:
             # "sie" as an object could be she or they, so the accusative keeps to the clear pronouns.
             clear = ["I", "you", "he", "we"] + (["she", "they"] if wanted.case == "dat" else [])
             others = [PRONOUNS[key] for key in clear]
-            first = {ICH, WIR}  # "I ask us" is nothing one says
-            others = [
-                other for other in others
-                if other.person != subject.person and subject.person < SIE and not {other.person, subject.person} <= first
-            ]  # fmt: skip
+            # "I ask us" and "you ask you" are nothing one says.
+            near = next((pair for pair in ((ICH, WIR), (DU, IHR)) if subject.person in pair), ())
+            others = [other for other in others if other.person not in near and subject.person < SIE]
             if others and chance.happens(0.3):
                 return chance.one(others)
             return chance.one(names)
@@ -837,14 +911,26 @@ class Writer:
             avoid = [*avoid, "a", "bare", "bares", "two", "many"]
             avoid = [name for name in avoid if name not in ("the", "thes", "this")]
         elif "indefinite" in verb.remarks:
-            avoid = [*avoid, "my", "mys", "name", "kin", *(["the", "thes"] if "state" in verb.remarks else [])]
+            avoid = [
+                *avoid,
+                "my",
+                "mys",
+                "name",
+                "kin",
+                *([] if clause.tense in ("past", "already") else ["the", "thes"]),
+            ]
         clause.negated = clause.tense not in ("present", "like", "prefer", "since", "progressive", "already")
         clause.negated = clause.negated or "state" in verb.remarks and clause.tense == "present"
         clause.negated = clause.negated and chance.happens(negation)
         if clause.negated:
             avoid = [*avoid, "two", "many", "this"]
+        if "another" in verb.remarks:
+            avoid = [*avoid, "my", "mys"]
+        if "own" in verb.remarks:
+            avoid = [*avoid, "name", "kin"]
         for wanted in verb.complements:
-            self.complement(clause, wanted, avoid)
+            on = ["two", "many", "bares", "thes", "my"] if wanted.preposition in ("auf", "in") else []
+            self.complement(clause, wanted, [*avoid, *on] if "known" not in wanted.classes else avoid)
         self.set_time(clause)
         self.set_place(clause)
         self.negate(clause)
@@ -855,15 +941,19 @@ class Writer:
         chance, parts, marks = self.chance, clause.parts, clause.verb.remarks
         places = [at for at, _ in self.places if any(name in marks for name in at.classes)]
         manners = [pair for pair in self.manners if pair.german.replace(" ", "_") in marks]
+        if clause.subject.person < WIR:
+            manners = [pair for pair in manners if pair.german != "zusammen"]
         if clause.tense == "since" or "clock" in parts:
             places, manners = [], []
+        if clause.tense == "since" and "incity" in marks:
+            city = chance.one(self.cities)
+            parts["place"] = Pair(f"in {city.german}", f"in {city.english}")
+        if clause.negated or clause.tense == "command":
+            manners = []
         if manners and chance.happens(0.35):
             parts["manner"] = chance.one(manners)
         elif places and chance.happens(0.4):
             parts["place"] = chance.one(places)
-        elif "incity" in marks and chance.happens(0.5):
-            city = chance.one(self.cities)
-            parts["place"] = Pair(f"in {city.german}", f"in {city.english}")
         if clause.tense == "like":
             parts["gern"] = Pair("gern", "")
         if clause.tense == "prefer":
@@ -889,6 +979,9 @@ class Writer:
                 german = "k" + german
             else:
                 noun = self.by_name[clause.combinations[-1][1]]
+                if "language" in noun.classes:
+                    clause.parts["acc"] = Pair(f"kein {german}", english, ("no",))
+                    return
                 if noun.bare:
                     clause.parts["not"] = Pair("nicht", "")
                     return
@@ -924,11 +1017,14 @@ class Writer:
 
     def asked(self, subject: Phrase | None = None, remark: str = "") -> Clause:
         """What one asks: mostly about the listener."""
+
         def draw() -> Clause:
             who = subject or (PRONOUNS["you"] if self.chance.happens(0.6) else self.person(pronouns=False))
             return self.clause(subject=who, negation=0, remark=remark)
 
-        return self.until(draw, lambda clause: clause.tense not in ("wanted", "might", "could", "prefer"))
+        return self.until(
+            draw, lambda clause: clause.tense not in ("wanted", "might", "could", "prefer", "should")
+        )
 
     def command(self, subject: Phrase) -> Clause:
         """What one asks somebody to do."""
@@ -950,7 +1046,13 @@ class Writer:
             state_tense, tense = "present", "present"
         else:
             state_tense, tense = self.chance.one(
-                [("was", "past"), ("was", "past"), ("was", "wanted"), ("present", "would"), ("present", "going")]
+                [
+                    ("was", "past"),
+                    ("was", "past"),
+                    ("was", "wanted"),
+                    ("present", "would"),
+                    ("present", "going"),
+                ]
             )
         return [
             self.phrase_clause(words, subject, state_tense),
@@ -964,7 +1066,9 @@ class Writer:
             phrase = self.noun_phrase(noun, POSSESSIVES[ICH, ""], ["a", "two", "mys", "thes"])
             clause = self.until(
                 lambda: self.clause(subject=phrase, negation=0),
-                lambda clause: clause.tense in ("past", "must", "want", "going", "since") and not clause.negated,
+                lambda clause: (
+                    clause.tense in ("past", "must", "want", "going", "since") and not clause.negated
+                ),
             )
             words = clause.german("last", without=["subject"])
             relative = DEFINITE[noun.gender].split()[0]
@@ -1000,6 +1104,8 @@ class Writer:
         match kind:
             case "action":
                 return [clause()]
+            case "others":
+                return [clause(subject=self.person(pronouns=False), negation=0)]
             case "fronted":
                 return [self.until(clause, lambda drawn: self.front(drawn) != "")]
             case "asked":
@@ -1015,20 +1121,38 @@ class Writer:
                 who = Phrase(("wer", "wen", "wem"), "who", "who", ER, "", pronoun=True)
                 return [self.until(lambda: clause(subject=who), lambda drawn: drawn.tense != "already")]
             case "has-time":
-                return [self.until(self.asked, lambda c: c.tense in ("past", "future", "going") and "time" in c.parts)]
+                return [
+                    self.until(
+                        self.asked,
+                        lambda c: (
+                            "clock" not in c.parts
+                            and c.tense in ("past", "future", "going")
+                            and "time" in c.parts
+                        ),
+                    )
+                ]
             case "has-clock":
-                return [self.until(
-                    lambda: self.asked(remark="timed"), lambda c: "clock" in c.parts and c.tense != "future"
-                )]
+                return [
+                    self.until(
+                        lambda: self.asked(remark="timed"),
+                        lambda c: "clock" in c.parts and c.tense != "future",
+                    )
+                ]
             case "has-place" | "has-whither":
                 return [self.until(self.asked, lambda c: part in c.parts and c.verb.lemma != "wohnen")]
             case "has-thing":
                 return [self.until(lambda: self.asked(remark="what"), self.has_thing)]
             case "has-known":
                 fits = lambda c: "acc" in c.parts and not c.pronouns and not self.has_thing(c)  # noqa: E731
-                return [self.until(self.asked, lambda c: fits(c) and "known" in c.verb.complements[0].classes)]
+                return [
+                    self.until(self.asked, lambda c: fits(c) and "known" in c.verb.complements[0].classes)
+                ]
             case "has-helped":
-                return [self.until(self.asked, lambda c: "dat" in c.parts and not c.pronouns and "acc" not in c.parts)]
+                return [
+                    self.until(
+                        self.asked, lambda c: "dat" in c.parts and not c.pronouns and "acc" not in c.parts
+                    )
+                ]
             case "cause" | "habitual-cause":
                 return list(self.cause(self.causes, habitual=kind != "cause"))
             case "obstacle":
@@ -1037,7 +1161,10 @@ class Writer:
                 (forms, effects), past = chance.one(self.weather), kind == "past-weather"
                 german, english = forms.split("=")
                 said = Pair(split(german, "|")[past], split(english, "|")[past])
-                return [said, self.phrase_clause(chance.one(effects), self.person(), "past" if past else "present")]
+                return [
+                    said,
+                    self.phrase_clause(chance.one(effects), self.person(), "past" if past else "present"),
+                ]
             case "errand":
                 place, goals = chance.one(self.errands)
                 to = next(to for _, to in self.places if to.german == place)
@@ -1047,12 +1174,15 @@ class Writer:
                 return [Clause(going, subject, tense, {"whither": to}), goal]
             case "sequence":
                 first = self.until(
-                    lambda: clause(tense="past", negation=0, remark="habit"), lambda c: c.subject.gender != "n"
+                    lambda: clause(tense="past", negation=0, remark="habit"),
+                    lambda c: c.subject.gender != "n",
                 )
                 first.parts.pop("time", None)
                 first.parts.pop("clock", None)
                 second = self.until(
-                    lambda: clause(tense="past", subject=first.subject.taken_up(), negation=0, remark="habit"),
+                    lambda: clause(
+                        tense="past", subject=first.subject.taken_up(), negation=0, remark="habit"
+                    ),
                     lambda c: c.verb.infinitive != first.verb.infinitive,
                 )
                 second.parts.pop("time", None)
@@ -1081,7 +1211,9 @@ class Writer:
             case "quality":
                 quality = chance.one(self.qualities)
                 noun = self.any_of(quality.classes)
-                phrase = self.noun_phrase(noun, POSSESSIVES[ICH, ""], ["a", "bare", "bares", "two", "many", "thes"], 0)
+                phrase = self.noun_phrase(
+                    noun, POSSESSIVES[ICH, ""], ["a", "bare", "bares", "two", "many", "thes"], 0
+                )
                 how = chance.one([Pair("zu", "too"), Pair("sehr", "very"), Pair("nicht", "not")])
                 return [phrase, Pair(f"{how.german} {quality.german}", f"{how.english} {quality.english}")]
             case "who-relative" | "that-relative":
@@ -1094,13 +1226,17 @@ class Writer:
             case "ware":
                 return [self.decline(self.any_of(["ware"]), chance.one(["the", "this"]), None, None)]
             case "pleasing":
-                noun = self.any_of(["clothing", "watched", "song", "readable", "picture", "building", "furniture"])
+                noun = self.any_of(
+                    ["clothing", "watched", "song", "readable", "picture", "building", "furniture"]
+                )
                 quality = self.adjective(noun, 0.3)
                 return [self.decline(noun, chance.one(["the", "this"]), quality, None)]
             case "amount":
                 return [chance.one([*self.numbers[8:-1], *self.amounts])]
             case "chore":
                 return [self.command(PRONOUNS["I"])]
+            case "duty":
+                return [self.command(dataclasses.replace(PRONOUNS["he"], gender=""))]
             case "comparison":
                 quality = chance.one(self.comparisons)
                 if quality.classes[0] == "name":
@@ -1110,7 +1246,9 @@ class Writer:
                     return [first, quality, second]
                 nouns = self.by_class[quality.classes[0]]
                 first = self.decline(chance.one(nouns), "the", None, None)
-                second = self.decline(chance.one([noun for noun in nouns if noun.german != first.noun]), "the", None, None)
+                second = self.decline(
+                    chance.one([noun for noun in nouns if noun.german != first.noun]), "the", None, None
+                )
                 return [first, quality, second]
             case "name":
                 return [self.name()]

@@ -134,6 +134,20 @@ class TranslationModule(LightningModule):
         self.tokens_seen += int(tokens)
         self.step_tokens = None
 
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """As Lightning's, which refuses a fused optimiser under bf16 too, where no scaler stands in the way."""
+        if not gradient_clip_val:
+            return
+        if gradient_clip_algorithm == "value":
+            torch.nn.utils.clip_grad_value_(self.parameters(), gradient_clip_val)
+        else:
+            torch.nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
+
     def configure_optimizers(self) -> Any:
         settings = self.settings
         # Biases, norms and the like are not decayed: they do not overfit by growing.
@@ -143,7 +157,9 @@ class TranslationModule(LightningModule):
         ]
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
         betas = (settings.betas[0], settings.betas[1])
-        optimizer = kind(groups, settings.learning_rate, betas, weight_decay=settings.weight_decay, fused=True)
+        # A fused optimiser would unscale fp16 gradients only after they were clipped.
+        fused = self.trainer.precision != "16-mixed"
+        optimizer = kind(groups, settings.learning_rate, betas, weight_decay=settings.weight_decay, fused=fused)
         schedule = LambdaLR(optimizer, learning_rate_factor(settings, int(self.trainer.estimated_stepping_batches)))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
