@@ -133,8 +133,8 @@ def read_pair(line: str) -> Pair:
 def read_noun(line: str) -> Noun:
     pair = read_pair(line)
     article, _, forms = pair.german.partition(" ")
-    german, plural, weak = (split(forms, ",") + ["", ""])[:3]
-    english, english_plural = (split(pair.english, ",") + [""])[:2]
+    german, plural, weak = [*split(forms, ","), "", ""][:3]
+    english, english_plural = [*split(pair.english, ","), ""][:2]
     gender = {"der": "m", "die": "f", "das": "n"}[article]
     return Noun(german, plural, weak, gender, english, english_plural, pair.classes)
 
@@ -157,7 +157,7 @@ def read_verb(line: str) -> Verb:
         infinitive, prefix, reflexive, third, second, auxiliary, participle, (base, past, done),
         tuple(subjects.strip().split("|")),
         tuple(read_complement(part) for part in split(complements, ",") if part),
-        tuple(remarks.replace("_", " _ ").split()) if "mit_" not in remarks else tuple(remarks.split()),
+        tuple(remarks.split()),
     )  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def ending(table: dict[str, str], gender: str, case: str) -> str:
 
 
 def with_article(english: str) -> str:
-    """ "a" before a consonant that is heard, "an" before a vowel that is heard."""
+    """Put "a" before a consonant that is heard, "an" before a vowel that is heard."""
     sounds_open = english[0] in "aeiou" and not re.match(r"(uni|use|eu|one)", english)
     return ("an " if sounds_open or english.startswith("hour") else "a ") + english
 
@@ -417,7 +417,7 @@ class Clause:
 
     def closed(self) -> tuple[str, str]:
         """The finite verb, and what closes the clause."""
-        finite, close, *_ = TENSES[self.tense]
+        finite = TENSES[self.tense][0]
         verb, person = self.verb, self.subject.person
         if finite is None:
             return conjugate(verb, person), verb.prefix
@@ -435,9 +435,7 @@ class Clause:
             words.insert(0, REFLEXIVES[self.subject.person if person is None else person])
         if "acc" in said:  # an object that is known stands before the place, a new one behind it
             determiner = (self.parts["acc"].classes or ("",))[0]
-            said["new" if determiner in ("a", "no", "bare", "bares", "two", "many") else "known"] = said[
-                "acc"
-            ]
+            said["new" if determiner in ("a", "no", "bare", "bares", "two", "many") else "known"] = said["acc"]
         return words + [said[name] for name in GERMAN_ORDER if said.get(name)]
 
     def german(self, order: str, front: str = "", without: Iterable[str] = ()) -> str:
@@ -559,9 +557,9 @@ class Writer:
         self.names = [self.read_name(line) for line in rules["names"]]
         self.adjectives = [read_pair(line) for line in rules["adjectives"]]
         self.states = rules["states"]
-        self.causes, self.obstacles, self.weather, self.errands = (
+        self.causes, self.reactions, self.obstacles, self.weather, self.errands = (
             [(head, split(rest, ";")) for head, _, rest in (line.partition(" : ") for line in rules[name])]
-            for name in ("causes", "obstacles", "weather", "errands")
+            for name in ("causes", "reactions", "obstacles", "weather", "errands")
         )
         self.sentences = dict(self.read_sentence(line) for line in rules["sentences"])
         self.held_out = {
@@ -578,9 +576,7 @@ class Writer:
                 self.by_class.setdefault(name, []).append(noun)
         self.used: Counter[str] = Counter()
         # The verbs to draw from, each as often as its weight.
-        self.speakable = [
-            verb for verb in self.verbs if "none" not in verb.subjects for _ in range(verb.weight)
-        ]
+        self.speakable = [verb for verb in self.verbs if "none" not in verb.subjects for _ in range(verb.weight)]
         self.actors = [verb for verb in self.speakable if "person" in verb.subjects]
         self.marked: dict[str, list[Verb]] = {}
         for verb in self.actors:
@@ -589,9 +585,7 @@ class Writer:
         # The fewer nouns an adjective suits, the likelier it is where it does, so that none is rare.
         self.fitting = {
             noun: {
-                pair: 1 / math.sqrt(len(pair.classes))
-                for pair in self.adjectives
-                if {*pair.classes} & {*noun.classes}
+                pair: 1 / math.sqrt(len(pair.classes)) for pair in self.adjectives if {*pair.classes} & {*noun.classes}
             }
             for noun in self.nouns
         }
@@ -649,9 +643,7 @@ class Writer:
         quality = self.adjective(noun, adjective)
         return self.decline(noun, determiner, quality, owner)
 
-    def decline(
-        self, noun: Noun, determiner: str, quality: Pair | None, owner: tuple[str, str] | None
-    ) -> Phrase:
+    def decline(self, noun: Noun, determiner: str, quality: Pair | None, owner: tuple[str, str] | None) -> Phrase:
         """All cases of a noun phrase, and its English."""
         plural = determiner in ("thes", "mys", "bares", "two", "many", "nos")
         gender = "p" if plural else noun.gender
@@ -697,16 +689,12 @@ class Writer:
                 before = holder.english
             english = f"{number.english if number else before} {english}".strip()
         person = SIE if plural else ER
-        return Phrase(
-            tuple(cases), english, english, person, "" if plural else noun.gender, determiner, noun.german
-        )
+        return Phrase(tuple(cases), english, english, person, "" if plural else noun.gender, determiner, noun.german)
 
     def holder(self, kind: str, owner: tuple[str, str] | None) -> Pair:
         """Whose it is, in the genitive: "Annas" = "Anna's", "meines Vaters" = "my father's"."""
         if kind == "name":
-            name = self.chance.one(
-                [name.english for name in self.names[:16] if not name.english.endswith("x")]
-            )
+            name = self.chance.one([name.english for name in self.names[:16] if not name.english.endswith("x")])
             return Pair(f"{name}s", f"{name}'s")
         noun = self.any_of(["kin"])
         stem, my = owner or POSSESSIVES[ICH, ""]
@@ -722,18 +710,16 @@ class Writer:
         return noun.weak if noun.weak and case != "nom" else noun.german
 
     def any_of(self, classes: Sequence[str]) -> Noun:
-        """A noun of one of the classes: the one less used of two, so that none is rare."""
+        """A noun of one of the classes: the least used of three, so that none is rare."""
         nouns = [noun for name in classes for noun in self.by_class[name]]
-        first, second = self.chance.one(nouns), self.chance.one(nouns)
-        noun = first if self.used[first.german] <= self.used[second.german] else second
+        drawn = [self.chance.one(nouns) for _ in range(3)]
+        noun = min(drawn, key=lambda noun: self.used[noun.german])
         self.used[noun.german] += 1
         return noun
 
     def person(self, pronouns: bool = True) -> Phrase:
         """Somebody: a pronoun, a name, two names, or a noun."""
-        kind = self.chance.weighted(
-            {"pronoun": 28 if pronouns else 0, "name": 34, "two": 5, "kin": 16, "noun": 14}
-        )
+        kind = self.chance.weighted({"pronoun": 28 if pronouns else 0, "name": 34, "two": 5, "kin": 16, "noun": 14})
         if kind == "pronoun":
             return PRONOUNS[self.chance.weighted({"I": 10, "he": 4, "she": 5, "we": 6, "you": 2})]
         if kind == "two":
@@ -743,9 +729,7 @@ class Writer:
             english = f"{first.english} and {second.english}"
             return Phrase(cases, english, english, SIE, "")
         if kind == "kin":
-            return self.noun_phrase(
-                self.any_of(["kin"]), POSSESSIVES[self.chance.one([ICH, ICH, DU, WIR]), ""], (), 0
-            )
+            return self.noun_phrase(self.any_of(["kin"]), POSSESSIVES[self.chance.one([ICH, ICH, DU, WIR]), ""], (), 0)
         if kind == "noun":
             noun = self.any_of(["person"])
             if noun.classes[0] == "acquaintance":
@@ -758,9 +742,7 @@ class Writer:
             return self.noun_phrase(self.any_of(["child"]), None)
         if "person" in verb.subjects:
             return self.person()
-        avoid = ["a", "bares", "two", "many", "this"] + (
-            ["my", "name", "kin"] if verb.lemma == "gehören" else []
-        )
+        avoid = ["a", "bares", "two", "many", "this"] + (["my", "name", "kin"] if verb.lemma == "gehören" else [])
         return self.noun_phrase(self.any_of(verb.subjects), POSSESSIVES[ICH, ""], avoid)
 
     # ------ clauses
@@ -808,8 +790,8 @@ class Writer:
             fitting = [pair for pair in fitting if "daily" in pair.classes]
         elif "long" in verb.remarks and kind in ("past", "future"):
             fitting = [pair for pair in self.times if f"far-{kind}" in pair.classes]
-        elif "far" in verb.remarks:
-            fitting += [pair for pair in self.times if f"far-{kind}" in pair.classes]
+        elif ("season" if kind == "habit" else "far") in verb.remarks:
+            fitting += 2 * [pair for pair in self.times if f"far-{kind}" in pair.classes]
         return self.chance.one(fitting)
 
     def set_time(self, clause: Clause) -> None:
@@ -817,12 +799,10 @@ class Writer:
         verb, tense, parts, chance = clause.verb, clause.tense, clause.parts, self.chance
         timed = "timed" in verb.remarks
         if tense == "present" and "state" not in verb.remarks:
-            if timed and chance.happens(0.6):
+            if "once" in verb.remarks or (timed and chance.happens(0.6)):
                 parts["clock"] = self.clock_time(verb)
                 if chance.happens(0.5):
-                    parts["frequency"] = chance.one(
-                        [pair for pair in self.frequencies if pair.german == "meistens"]
-                    )
+                    parts["frequency"] = chance.one([pair for pair in self.frequencies if pair.german == "meistens"])
                 elif chance.happens(0.5):
                     parts["time"] = self.time("habit", verb)
             elif chance.happens(0.55):
@@ -832,13 +812,13 @@ class Writer:
         elif tense == "progressive":
             parts["time"] = Pair("gerade", "") if chance.happens(0.55) else self.time("now", verb)
         elif tense in ("future", "going", "past"):
-            if tense == "past" and chance.happens(0.35) or tense == "going" and chance.happens(0.4):
+            if chance.happens({"past": 0.35, "going": 0.4, "future": 0}[tense]):
                 return
             kind = "past" if tense == "past" else "future"
             parts["time"] = self.time(kind, verb)
             if timed and not clause.negated and chance.happens(0.7):
                 parts["clock"] = self.clock_time(verb)
-        elif tense == "can" or tense in ("must", "should", "would", "want", "may") and chance.happens(0.4):
+        elif tense == "can" or (tense in ("must", "should", "would", "want", "may") and chance.happens(0.4)):
             parts["time"] = self.time("future", verb)
         elif tense in ("could", "had to", "wanted", "might") and chance.happens(0.6):
             parts["time"] = self.time("past", verb)
@@ -889,7 +869,7 @@ class Writer:
             if others and chance.happens(0.3):
                 return chance.one(others)
             return chance.one(names)
-        return self.noun_phrase(self.any_of([name for name in wanted.classes]), subject.owner, avoid)
+        return self.noun_phrase(self.any_of(wanted.classes), subject.owner, avoid)
 
     def clause(
         self, subject: Phrase | None = None, tense: str = "", negation: float = 0.13, remark: str = ""
@@ -898,7 +878,7 @@ class Writer:
         chance = self.chance
         verb = chance.one(self.marked[remark] if remark else self.actors if subject else self.speakable)
         subject = subject or self.subject(verb)
-        personal = "person" in verb.subjects and not subject.noun in ("Zug", "Bus")
+        personal = "person" in verb.subjects and "happens" not in verb.remarks
         clause = Clause(verb, subject, tense or self.tense(verb, personal))
         avoid = {
             "present": ["the", "thes", "this", "two", "many"], "like": ["the", "thes", "this", "two", "many"],
@@ -908,20 +888,13 @@ class Writer:
         if "state" in verb.remarks:
             avoid = ["many", "two"]
         if "definite" in verb.remarks:
-            avoid = [*avoid, "a", "bare", "bares", "two", "many"]
-            avoid = [name for name in avoid if name not in ("the", "thes", "this")]
+            avoid = ["a", "bare", "bares", "two", "many"]
         elif "indefinite" in verb.remarks:
-            avoid = [
-                *avoid,
-                "my",
-                "mys",
-                "name",
-                "kin",
-                *([] if clause.tense in ("past", "already") else ["the", "thes"]),
-            ]
-        clause.negated = clause.tense not in ("present", "like", "prefer", "since", "progressive", "already")
-        clause.negated = clause.negated or "state" in verb.remarks and clause.tense == "present"
-        clause.negated = clause.negated and chance.happens(negation)
+            avoid = [*avoid, "my", "mys", "name", "kin"]
+            avoid += [] if clause.tense in ("past", "already") else ["the", "thes"]
+        unmarked = clause.tense == "present" and "state" in verb.remarks
+        if unmarked or clause.tense not in ("present", "like", "prefer", "since", "progressive", "already"):
+            clause.negated = chance.happens(negation)
         if clause.negated:
             avoid = [*avoid, "two", "many", "this"]
         if "another" in verb.remarks:
@@ -943,7 +916,7 @@ class Writer:
         manners = [pair for pair in self.manners if pair.german.replace(" ", "_") in marks]
         if clause.subject.person < WIR:
             manners = [pair for pair in manners if pair.german != "zusammen"]
-        if clause.tense == "since" or "clock" in parts:
+        if clause.tense in ("since", "already") or "clock" in parts:
             places, manners = [], []
         if clause.tense == "since" and "incity" in marks:
             city = chance.one(self.cities)
@@ -972,24 +945,14 @@ class Writer:
             return
         pair = clause.parts.get("acc")
         determiner = pair.classes[0] if pair and pair.classes else ""
-        if determiner in ("a", "bare", "bares") and not pair.german[0].islower() or determiner == "a":
-            german = pair.german
-            english = pair.english
-            if determiner == "a":
-                german = "k" + german
-            else:
-                noun = self.by_name[clause.combinations[-1][1]]
-                if "language" in noun.classes:
-                    clause.parts["acc"] = Pair(f"kein {german}", english, ("no",))
-                    return
-                if noun.bare:
-                    clause.parts["not"] = Pair("nicht", "")
-                    return
-                phrase = self.decline(noun, "nos" if determiner == "bares" else "no", None, None)
-                german, english = phrase.german("acc"), phrase.english
-            clause.parts["acc"] = Pair(german, english, ("no",))
-        elif determiner in ("bare", "bares"):  # "rote Äpfel": too fine a point for so small a grammar
-            clause.negated = False
+        noun = self.by_name[clause.combinations[-1][1]] if pair and clause.combinations else None
+        if determiner == "a":
+            clause.parts["acc"] = Pair(f"k{pair.german}", pair.english, ("no",))
+        elif noun and "language" in noun.classes:
+            clause.parts["acc"] = Pair(f"kein {pair.german}", pair.english, ("no",))
+        elif noun and determiner in ("bare", "bares") and not noun.bare:
+            phrase = self.decline(noun, determiner.replace("bare", "no"), None, None)
+            clause.parts["acc"] = Pair(phrase.german("acc"), phrase.english, ("no",))
         else:
             clause.parts["not"] = Pair("nicht", "")
 
@@ -1022,9 +985,7 @@ class Writer:
             who = subject or (PRONOUNS["you"] if self.chance.happens(0.6) else self.person(pronouns=False))
             return self.clause(subject=who, negation=0, remark=remark)
 
-        return self.until(
-            draw, lambda clause: clause.tense not in ("wanted", "might", "could", "prefer", "should")
-        )
+        return self.until(draw, lambda clause: clause.tense not in ("wanted", "might", "could", "prefer", "should"))
 
     def command(self, subject: Phrase) -> Clause:
         """What one asks somebody to do."""
@@ -1045,15 +1006,10 @@ class Writer:
         if habitual:
             state_tense, tense = "present", "present"
         else:
-            state_tense, tense = self.chance.one(
-                [
-                    ("was", "past"),
-                    ("was", "past"),
-                    ("was", "wanted"),
-                    ("present", "would"),
-                    ("present", "going"),
-                ]
-            )
+            tenses = [("was", "past"), ("was", "past"), ("present", "going")]
+            if rules != self.reactions:  # one does not wish for what one cannot help
+                tenses.append(("present", "would"))
+            state_tense, tense = self.chance.one(tenses)
         return [
             self.phrase_clause(words, subject, state_tense),
             self.phrase_clause(self.chance.one(effects), subject, tense),
@@ -1066,12 +1022,11 @@ class Writer:
             phrase = self.noun_phrase(noun, POSSESSIVES[ICH, ""], ["a", "two", "mys", "thes"])
             clause = self.until(
                 lambda: self.clause(subject=phrase, negation=0),
-                lambda clause: (
-                    clause.tense in ("past", "must", "want", "going", "since") and not clause.negated
-                ),
+                lambda clause: clause.tense in ("past", "must", "want", "going", "since") and not clause.negated,
             )
             words = clause.german("last", without=["subject"])
             relative = DEFINITE[noun.gender].split()[0]
+            self.noted = clause.combinations
             return phrase, Pair(f"{relative} {words}", f"who {clause.english(without=['subject'])}")
         clause = self.until(
             lambda: self.clause(remark="remains", tense="past", negation=0),
@@ -1083,6 +1038,16 @@ class Writer:
         phrase = self.decline(noun, "the", None, None)
         words, english = clause.german("last", without=["acc"]), clause.english(without=["acc"])
         return phrase, Pair(f"{relative} {words}", f"that {english}")
+
+    def others(self) -> Clause:
+        """What somebody does who takes no part in the talk."""
+        return self.clause(subject=self.person(pronouns=False), negation=0)
+
+    @staticmethod
+    def has_day(clause: Clause) -> bool:
+        """One may ask "wann": it is at some time, and not by the clock."""
+        timed = "time" in clause.parts and "clock" not in clause.parts
+        return timed and clause.tense in ("past", "future", "going")
 
     def about_kin(self, clause: Clause) -> bool:
         """Some kin is in it, so that not everybody may say it."""
@@ -1105,7 +1070,7 @@ class Writer:
             case "action":
                 return [clause()]
             case "others":
-                return [clause(subject=self.person(pronouns=False), negation=0)]
+                return [self.others()]
             case "fronted":
                 return [self.until(clause, lambda drawn: self.front(drawn) != "")]
             case "asked":
@@ -1119,18 +1084,16 @@ class Writer:
                 return [self.phrase_clause(words, chance.one([PRONOUNS["you"], self.name()]), "present")]
             case "who":
                 who = Phrase(("wer", "wen", "wem"), "who", "who", ER, "", pronoun=True)
-                return [self.until(lambda: clause(subject=who), lambda drawn: drawn.tense != "already")]
+                return [self.until(lambda: clause(subject=who, negation=0), lambda drawn: drawn.tense != "already")]
             case "has-time":
-                return [
-                    self.until(
-                        self.asked,
-                        lambda c: (
-                            "clock" not in c.parts
-                            and c.tense in ("past", "future", "going")
-                            and "time" in c.parts
-                        ),
-                    )
-                ]
+                return [self.until(self.asked, self.has_day)]
+            case "others-time":
+                return [self.until(self.others, self.has_day)]
+            case "others-place":
+                return [self.until(self.others, lambda c: "place" in c.parts)]
+            case "has-city":
+                lives = [verb for verb in self.actors if verb.lemma in ("wohnen", "studieren")]
+                return [self.until(self.asked, lambda c: c.verb in lives and c.tense == "present")]
             case "has-clock":
                 return [
                     self.until(
@@ -1139,22 +1102,19 @@ class Writer:
                     )
                 ]
             case "has-place" | "has-whither":
-                return [self.until(self.asked, lambda c: part in c.parts and c.verb.lemma != "wohnen")]
+                return [
+                    self.until(self.asked, lambda c: part in c.parts and c.verb.lemma not in ("wohnen", "studieren"))
+                ]
             case "has-thing":
                 return [self.until(lambda: self.asked(remark="what"), self.has_thing)]
             case "has-known":
                 fits = lambda c: "acc" in c.parts and not c.pronouns and not self.has_thing(c)  # noqa: E731
-                return [
-                    self.until(self.asked, lambda c: fits(c) and "known" in c.verb.complements[0].classes)
-                ]
+                return [self.until(self.asked, lambda c: fits(c) and "known" in c.verb.complements[0].classes)]
             case "has-helped":
-                return [
-                    self.until(
-                        self.asked, lambda c: "dat" in c.parts and not c.pronouns and "acc" not in c.parts
-                    )
-                ]
+                return [self.until(self.asked, lambda c: "dat" in c.parts and not c.pronouns and "acc" not in c.parts)]
             case "cause" | "habitual-cause":
-                return list(self.cause(self.causes, habitual=kind != "cause"))
+                rules = self.reactions if chance.happens(0.25) else self.causes
+                return list(self.cause(rules, habitual=kind != "cause"))
             case "obstacle":
                 return list(self.cause(self.obstacles))
             case "weather" | "past-weather":
@@ -1180,9 +1140,7 @@ class Writer:
                 first.parts.pop("time", None)
                 first.parts.pop("clock", None)
                 second = self.until(
-                    lambda: clause(
-                        tense="past", subject=first.subject.taken_up(), negation=0, remark="habit"
-                    ),
+                    lambda: clause(tense="past", subject=first.subject.taken_up(), negation=0, remark="habit"),
                     lambda c: c.verb.infinitive != first.verb.infinitive,
                 )
                 second.parts.pop("time", None)
@@ -1211,9 +1169,7 @@ class Writer:
             case "quality":
                 quality = chance.one(self.qualities)
                 noun = self.any_of(quality.classes)
-                phrase = self.noun_phrase(
-                    noun, POSSESSIVES[ICH, ""], ["a", "bare", "bares", "two", "many", "thes"], 0
-                )
+                phrase = self.noun_phrase(noun, POSSESSIVES[ICH, ""], ["a", "bare", "bares", "two", "many", "thes"], 0)
                 how = chance.one([Pair("zu", "too"), Pair("sehr", "very"), Pair("nicht", "not")])
                 return [phrase, Pair(f"{how.german} {quality.german}", f"{how.english} {quality.english}")]
             case "who-relative" | "that-relative":
@@ -1226,9 +1182,7 @@ class Writer:
             case "ware":
                 return [self.decline(self.any_of(["ware"]), chance.one(["the", "this"]), None, None)]
             case "pleasing":
-                noun = self.any_of(
-                    ["clothing", "watched", "song", "readable", "picture", "building", "furniture"]
-                )
+                noun = self.any_of(["clothing", "watched", "song", "readable", "picture", "building", "furniture"])
                 quality = self.adjective(noun, 0.3)
                 return [self.decline(noun, chance.one(["the", "this"]), quality, None)]
             case "amount":
@@ -1305,7 +1259,7 @@ class Writer:
 
         combinations = set(self.noted)
         for said in meaning.values():
-            if isinstance(said, Clause):
+            if isinstance(said, Clause) and "-acc" not in german:  # a question for the object does not name it
                 combinations |= set(said.combinations)
         return fill("german", german), fill("english", english), combinations
 

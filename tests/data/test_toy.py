@@ -14,8 +14,8 @@ TOY = Path(__file__).resolve().parents[2] / "data" / "toy"
 SIZES = {"train": 20000, "validation": 500, "test": 500, "compositional": 500}
 EVALUATED = ("validation", "test", "compositional")
 HOURS = {
-    "eins": "one", "zwei": "two", "drei": "three", "vier": "four", "fünf": "five", "sechs": "six", "sieben": "seven",
-    "acht": "eight", "neun": "nine", "zehn": "ten", "elf": "eleven", "zwölf": "twelve",
+    "eins": "one", "zwei": "two", "drei": "three", "vier": "four", "fünf": "five", "sechs": "six",
+    "sieben": "seven", "acht": "eight", "neun": "nine", "zehn": "ten", "elf": "eleven", "zwölf": "twelve",
 }  # fmt: skip
 
 
@@ -39,7 +39,8 @@ def train() -> list[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
     spec = importlib.util.spec_from_file_location("toy_generate", TOY / "generate.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up by its name
     spec.loader.exec_module(module)
@@ -97,13 +98,14 @@ def test_sentences_are_well_formed() -> None:
             for sentence in pair:
                 assert sentence[0].isupper(), sentence
                 assert sentence[-1] in ".?!", sentence
-                assert "  " not in sentence and not re.search(r" [.,?!]|[{}_|]", sentence), sentence
+                assert not re.search(r"  | [.,?!]|[{}_|]", sentence), sentence
 
 
 def test_sentences_vary_in_length(train: list[tuple[str, str]]) -> None:
     lengths = [len(re.findall(r"[\w'-]+|[.,?!]", german)) for german, _ in train]
     assert 8 < sum(lengths) / len(lengths) < 10
-    assert min(lengths) >= 3 and max(lengths) <= 22
+    assert min(lengths) >= 3
+    assert max(lengths) <= 22
 
 
 # ---- the compositional set, known from the words on the page and the lemmas in the grammar alone
@@ -234,7 +236,7 @@ def test_half_an_hour_looks_forward_in_german_and_back_in_english() -> None:
         ("perfect with haben", r"\bhat\b.*\bgekauft\b", r"\bbought\b"),
         ("perfect with sein", r"\bist\b.*\bgegangen\b", r"\bwent\b"),
         ("present perfect", r"\bnoch nicht\b", r"\bnot\b.*\byet\b"),
-        ("seit", r"\bseit drei Jahren\b", r"\bbeen\b.*\bfor three years\b"),
+        ("seit", r"\bseit \w+ Jahren\b", r"\bbeen\b.*\bfor \w+ years\b"),
         ("progressive", r"\bgerade\b", r"\b(am|is|are)\b.*ing\b"),
         ("modal verbs", r"\bmuss\b", r"\bhas to\b|\bhave to\b"),
         ("gern", r"\bgern\b", r"\blikes? to\b"),

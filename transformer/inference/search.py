@@ -7,13 +7,14 @@ The rows of a sentence are always neighbours, and every sentence has equally man
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 
+@runtime_checkable
 class State(Protocol):
     """What a decoder remembers between steps."""
 

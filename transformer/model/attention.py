@@ -14,6 +14,8 @@ from transformer.model.positions import Rotary
 
 # True in a mask means visible: the query may look at the key.
 Visible = Bool[Tensor, "#batch #heads #queries keys"]
+# The same for all heads and queries: which tokens of a padded source are real.
+SourceVisible = Bool[Tensor, "sentences 1 1 source"]
 
 
 def causal_visible(queries: int, keys: int, device: torch.device) -> Bool[Tensor, "1 1 queries keys"]:

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transformer.model.attention import KeyValues, MultiHeadAttention, Visible
+from transformer.model.attention import KeyValues, MultiHeadAttention, SourceVisible, Visible
 from transformer.model.config import FeedForwardConfig, ModelConfig
 from transformer.model.dropout import Dropout
 
@@ -67,7 +67,7 @@ class EncoderLayer(nn.Module):
         self.add_norm_feed = AddNorm(config)
 
     def forward(
-        self, states: Float[Tensor, "batch length dim"], visible: Visible | None, record: list[Tensor] | None = None
+        self, states: Float[Tensor, "batch length dim"], visible: SourceVisible | None, record: list[Tensor] | None = None
     ) -> Float[Tensor, "batch length dim"]:
         x = self.add_norm_self.before(states)
         x = self.self_attention(x, self.self_attention.keys_values(x), visible, record=record)
@@ -99,7 +99,7 @@ class DecoderLayer(nn.Module):
         states: Float[Tensor, "rows length dim"],
         cache: LayerCache,
         visible: Visible | None,
-        source_visible: Visible | None,
+        source_visible: SourceVisible | None,
         offset: int = 0,
         record: tuple[list[Tensor], list[Tensor]] | None = None,
     ) -> tuple[Float[Tensor, "rows length dim"], LayerCache]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer.model.attention import Visible, causal_visible
+from transformer.model.attention import SourceVisible, causal_visible
 from transformer.model.config import ModelConfig
 from transformer.model.dropout import Dropout
 from transformer.model.layers import DecoderLayer, EncoderLayer, LayerCache
@@ -19,14 +19,14 @@ class Memory(NamedTuple):
     """The encoded source and which of its positions are real (None: all of them)."""
 
     states: Float[Tensor, "batch source dim"]
-    visible: Visible | None
+    visible: SourceVisible | None
 
 
 class Cache(NamedTuple):
     """Where decoding stands: per layer what was seen so far, and how many target positions that is."""
 
     layers: tuple[LayerCache, ...]
-    source_visible: Visible | None
+    source_visible: SourceVisible | None
     length: int
 
     def select(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " sentences"] | None = None) -> Cache:
@@ -82,7 +82,7 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
 
     def forward(
-        self, ids: Int[Tensor, "batch source"], visible: Visible | None, record: list[Tensor] | None = None
+        self, ids: Int[Tensor, "batch source"], visible: SourceVisible | None, record: list[Tensor] | None = None
     ) -> Float[Tensor, "batch source dim"]:
         states = self.embedding(ids)
         for layer in self.layers:

@@ -1,0 +1,142 @@
+"""The whole model against torch.nn.Transformer, and what may and may not influence a logit."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from torch import nn
+
+from tests.conftest import small_model
+from transformer import Transformer
+from transformer.model.attention import MultiHeadAttention
+
+POSITIONS = ["sinusoidal", "learned", "rotary", "none"]
+GRID = list(product(POSITIONS, ["pre", "post"], ["relu", "swiglu"]))
+
+
+def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
+    theirs.in_proj_weight.data = torch.cat([ours.query.weight, ours.key.weight, ours.value.weight])
+    theirs.in_proj_bias.data = torch.cat([ours.query.bias, ours.key.bias, ours.value.bias])
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_logits_equal_those_of_torch_nn_transformer_with_the_same_weights(norm: str, activation: str) -> None:
+    ours = small_model(norm=norm, feed_forward__activation=activation, positions="none")
+    for parameter in ours.parameters():  # biases and norms too must not stay at 0 and 1
+        nn.init.normal_(parameter, std=0.3)
+    final = None if norm == "post" else nn.LayerNorm(24)
+    pre, common = norm == "pre", (24, 3, 37, 0.0, activation)
+    encoder_layer = nn.TransformerEncoderLayer(*common, batch_first=True, norm_first=pre)
+    decoder_layer = nn.TransformerDecoderLayer(*common, batch_first=True, norm_first=pre)
+    encoder = nn.TransformerEncoder(encoder_layer, 2, final, enable_nested_tensor=False)
+    decoder = nn.TransformerDecoder(decoder_layer, 2, nn.LayerNorm(24) if pre else None)
+    for mine, their in zip([*ours.encoder.layers, *ours.decoder.layers], [*encoder.layers, *decoder.layers], strict=True):
+        copy_attention(mine.self_attention, their.self_attn)
+        their.linear1.load_state_dict(mine.feed_forward.inner.state_dict())
+        their.linear2.load_state_dict(mine.feed_forward.outer.state_dict())
+        norms = [mine.add_norm_self, mine.add_norm_feed]
+        if hasattr(mine, "cross_attention"):
+            copy_attention(mine.cross_attention, their.multihead_attn)
+            norms.insert(1, mine.add_norm_cross)
+        for number, add_norm in enumerate(norms, 1):
+            getattr(their, f"norm{number}").load_state_dict(add_norm.norm.state_dict())
+    if pre:
+        encoder.norm.load_state_dict(ours.encoder.norm.state_dict())
+        decoder.norm.load_state_dict(ours.decoder.norm.state_dict())
+    encoder.eval(), decoder.eval()
+    source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
+    real = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
+    embed = lambda ids: ours.encoder.embedding.tokens(ids) * math.sqrt(24)  # noqa: E731
+    memory = encoder(embed(source), src_key_padding_mask=~real)
+    causal = nn.Transformer.generate_square_subsequent_mask(5)
+    states = decoder(embed(inputs), memory, tgt_mask=causal, memory_key_padding_mask=~real)
+    torch.testing.assert_close(ours(source, inputs, real), states @ ours.output.weight.T, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("positions", "norm", "activation"), GRID)
+def test_decoding_step_by_step_gives_the_logits_of_one_teacher_forced_pass(
+    positions: str, norm: str, activation: str
+) -> None:
+    model = small_model(positions=positions, norm=norm, feed_forward__activation=activation)
+    source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
+    real = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
+    memory = model.encode(source, real)
+    at_once, cache = model.decode(inputs, memory), model.start(memory)
+    for position in range(5):
+        logits, cache = model.step(inputs[:, position], cache)
+        torch.testing.assert_close(logits, at_once[:, position], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_a_later_target_token_changes_no_earlier_logits_and_every_source_token_changes_them(positions: str) -> None:
+    model = small_model(positions=positions)
+    source, inputs = torch.randint(4, 29, (1, 7)), torch.randint(4, 29, (1, 5))
+    logits = model(source, inputs)
+    for position in range(5):
+        changed = inputs.clone()
+        changed[0, position] = (changed[0, position] + 1) % 29
+        moved = (model(source, changed) - logits).abs().amax(dim=-1)[0]
+        assert (moved[:position] == 0).all()
+        assert moved[position] > 1e-4
+    for position in range(7):
+        changed = source.clone()
+        changed[0, position] = (changed[0, position] + 1) % 29
+        assert ((model(changed, inputs) - logits).abs().amax(dim=-1) > 1e-6).all()
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_padding_changes_nothing(positions: str) -> None:
+    model = small_model(positions=positions)
+    source, inputs = torch.randint(4, 29, (1, 7)), torch.randint(4, 29, (1, 5))
+    padded = torch.cat([source, torch.zeros(1, 4, dtype=torch.long)], dim=1)
+    longer = torch.cat([inputs, torch.zeros(1, 3, dtype=torch.long)], dim=1)
+    logits = model(padded, longer, padded != 0)
+    torch.testing.assert_close(logits[:, :5], model(source, inputs), atol=1e-5, rtol=1e-5)
+    wanted = longer != 0
+    torch.testing.assert_close(model(padded, longer, padded != 0, wanted), logits[wanted])
+
+
+@pytest.mark.parametrize(("tied", "matrices"), [("all", 1), ("target", 2), ("none", 3)])
+def test_tied_embeddings_are_one_matrix(tied: str, matrices: int) -> None:
+    model = small_model(tied_embeddings=tied)
+    weights = {
+        weight.data_ptr()
+        for weight in (
+            model.encoder.embedding.tokens.weight,
+            model.decoder.embedding.tokens.weight,
+            model.output.weight,
+        )
+    }
+    assert len(weights) == matrices
+
+
+def test_a_fresh_model_starts_as_the_paper_says() -> None:
+    model = small_model(dim=192, source_vocabulary=2000, target_vocabulary=2000)
+    scaled = model.encoder.embedding.tokens.weight.detach() * math.sqrt(192)
+    assert scaled.std().item() == pytest.approx(1, rel=0.02)
+    query = model.encoder.layers[0].self_attention.query
+    assert query.weight.abs().max() <= math.sqrt(6 / (192 + 192))
+    assert query.weight.std().item() == pytest.approx(math.sqrt(2 / (192 + 192)), rel=0.02)
+    assert (query.bias == 0).all()
+
+
+def test_every_parameter_gets_a_gradient() -> None:
+    for positions in POSITIONS:
+        model: Transformer = small_model(positions=positions, tied_embeddings="none", feed_forward__activation="swiglu")
+        model(torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))).square().mean().backward()
+        without = [name for name, weight in model.named_parameters() if weight.grad is None]
+        assert not without
+
+
+def test_the_record_holds_the_weights_of_all_three_attentions_by_layer() -> None:
+    from transformer.model.transformer import AttentionRecord
+
+    model, record = small_model(), AttentionRecord([], [], [])
+    memory = model.encode(torch.randint(4, 29, (2, 7)), record=record)
+    model.decode(torch.randint(4, 29, (2, 5)), memory, record=record)
+    assert [tuple(weights.shape) for weights in record.encoder] == [(2, 3, 7, 7)] * 2
+    assert [tuple(weights.shape) for weights in record.decoder] == [(2, 3, 5, 5)] * 2
+    assert [tuple(weights.shape) for weights in record.cross] == [(2, 3, 5, 7)] * 2
