@@ -1,0 +1,156 @@
+"""Search over a made-up `step`: greedy and beam against exhaustive enumeration, limits, sampling's shares."""
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from transformer.inference.search import Hypothesis, SearchSettings, sample, search
+from transformer.inference.translator import BEAM
+
+BEGIN, END = 1, 2
+CPU = torch.device("cpu")
+
+
+@dataclass
+class Walk:
+    """The state of a toy language: what each row has said so far, and which sentence it belongs to."""
+
+    said: list[tuple[int, ...]]
+    sentences: list[int]
+
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> "Walk":
+        said = [self.said[row] for row in rows.tolist()]
+        if sentences is not None:
+            self_sentences = [self.sentences[i] for i in sentences.tolist()]
+        else:
+            self_sentences = self.sentences
+        return Walk(said, self_sentences)
+
+
+def language(vocabulary: int, seed: int = 0, sharpness: float = 1.0):  # type: ignore[no-untyped-def]
+    """A step function whose log-probabilities depend on the sentence and everything said, by a fixed hash."""
+
+    def log_probabilities(sentence: int, said: tuple[int, ...]) -> Tensor:
+        key = hash((seed, sentence, said)) % (2**31)
+        return (sharpness * torch.randn(vocabulary, generator=torch.Generator().manual_seed(key))).log_softmax(-1)
+
+    def step(ids: Tensor, state: Walk) -> tuple[Tensor, Walk]:
+        said = [past + (new,) for past, new in zip(state.said, ids.tolist(), strict=True)]
+        each = len(said) // len(state.sentences)
+        scores = [log_probabilities(state.sentences[row // each], past) for row, past in enumerate(said)]
+        return torch.stack(scores), Walk(said, state.sentences)
+
+    return step, log_probabilities
+
+
+def run(step, count: int, limit: int, settings: SearchSettings) -> list[list[Hypothesis]]:  # type: ignore[no-untyped-def]
+    start = Walk([()] * count, list(range(count)))
+    return search(step, start, [limit] * count, list(range(count)), BEGIN, END, settings, CPU)
+
+
+def everything(log_probabilities, sentence: int, vocabulary: int, limit: int, penalty: float):  # type: ignore[no-untyped-def]
+    """All hypotheses of up to `limit` tokens with their scores, best first."""
+    found = []
+    words = [i for i in range(vocabulary) if i != END]
+    for length in range(limit + 1):
+        for ids in product(words, repeat=length):
+            total, said = 0.0, (BEGIN,)
+            for word in [*ids, END]:
+                total += log_probabilities(sentence, said)[word].item()
+                said = (*said, word)
+            found.append((total / (length + 1) ** penalty, list(ids)))
+    return sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_beam_as_wide_as_the_language_finds_what_exhaustive_search_finds(penalty: float, seed: int) -> None:
+    vocabulary, limit = 4, 3
+    step, log_probabilities = language(vocabulary, seed)
+    # 27 sentences of three words and their endings fit: nothing is pruned, and stopping waits for all of them.
+    count = sum(3**length for length in range(limit + 1))
+    settings = replace(BEAM, beam=count, length_penalty=penalty)
+    for sentence, hypotheses in enumerate(run(step, 3, limit, settings)):
+        expected = everything(log_probabilities, sentence, vocabulary, limit, penalty)
+        assert [hypothesis.ids for hypothesis in hypotheses[:5]] == [ids for _, ids in expected[:5]]
+        assert hypotheses[0].score == pytest.approx(expected[0][0], abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_beam_of_one_is_greedy(seed: int) -> None:
+    step, _ = language(7, seed)
+    greedy = run(step, 5, 9, replace(BEAM, method="greedy"))
+    assert run(step, 5, 9, replace(BEAM, beam=1)) == greedy
+
+
+def test_sentences_found_together_are_those_found_alone() -> None:
+    for method in ("greedy", "beam", "sampling"):
+        settings = replace(BEAM, method=method)
+        step, _ = language(11, sharpness=2.0)
+        together = run(step, 6, 8, settings)
+        for sentence in range(6):
+            alone = search(step, Walk([()], [sentence]), [8], [sentence], BEGIN, END, settings, CPU)
+            assert alone[0] == together[sentence]
+
+
+def test_lengths_keep_to_their_bounds_and_the_beam_returns_all_its_hypotheses() -> None:
+    step, _ = language(9)
+    for method in ("greedy", "beam", "sampling"):
+        for hypotheses in run(step, 4, 6, replace(BEAM, method=method, min_length=3)):
+            assert all(3 <= len(hypothesis.ids) <= 6 for hypothesis in hypotheses)
+            assert len(hypotheses) == (5 if method == "beam" else 1)
+            assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+            assert END not in hypotheses[0].ids
+
+
+def test_the_score_counts_the_end_symbol() -> None:
+    step, log_probabilities = language(5)
+    for method in ("greedy", "beam"):
+        best = run(step, 1, 7, replace(BEAM, method=method, length_penalty=0.7))[0][0]
+        total, said = 0.0, (BEGIN,)
+        for word in [*best.ids, END]:
+            total, said = total + log_probabilities(0, said)[word].item(), (*said, word)
+        assert best.log_probability == pytest.approx(total, abs=1e-4)
+        assert best.score == pytest.approx(total / (len(best.ids) + 1) ** 0.7, abs=1e-4)
+
+
+def test_an_early_end_does_not_stop_the_search_for_a_longer_and_better_one() -> None:
+    # Ending at once has probability 0.6; going on costs little per token, so by length it scores better.
+    def step(ids: Tensor, state: Walk) -> tuple[Tensor, Walk]:
+        said = [past + (new,) for past, new in zip(state.said, ids.tolist(), strict=True)]
+        rows = [[1e-9, 1e-9, 0.6, 0.4] if len(past) == 1 else [1e-9, 1e-9, 0.01, 0.99] for past in said]
+        rows = [row if len(past) < 8 else [1e-9, 1e-9, 0.99, 0.01] for row, past in zip(rows, said, strict=True)]
+        return torch.tensor(rows).log(), Walk(said, state.sentences)
+
+    assert run(step, 1, 20, replace(BEAM, beam=2))[0][0].ids == [3] * 7
+    assert run(step, 1, 20, replace(BEAM, beam=2, length_penalty=0.0))[0][0].ids == []
+
+
+@pytest.mark.parametrize(("settings", "allowed"), [({}, 4), ({"top_k": 2}, 2), ({"top_p": 0.7}, 2), ({"top_p": 0.4}, 1)])
+def test_sampling_draws_each_id_by_its_share_within_top_k_and_top_p(settings: dict[str, float], allowed: int) -> None:
+    shares = torch.tensor([0.1, 0.5, 0.15, 0.25])
+    draws = torch.rand(20_000)
+    ids = sample(shares.log().expand(20_000, 4), draws, replace(BEAM, method="sampling", **settings))
+    expected = shares.clone()
+    expected[shares.argsort(descending=True)[allowed:]] = 0
+    found = torch.bincount(ids, minlength=4) / 20_000
+    torch.testing.assert_close(found, expected / expected.sum(), atol=0.015, rtol=0)
+
+
+def test_temperature_sharpens_and_a_seed_repeats() -> None:
+    shares, draws = torch.tensor([0.2, 0.8]).log().expand(20_000, 2), torch.rand(20_000)
+    cold = sample(shares, draws, replace(BEAM, method="sampling", temperature=0.5)).float().mean()
+    assert cold.item() == pytest.approx(0.8**2 / (0.8**2 + 0.2**2), abs=0.01)
+    step, _ = language(50)
+    first, second = (run(step, 3, 9, replace(BEAM, method="sampling", seed=seed)) for seed in (1, 2))
+    assert first == run(step, 3, 9, replace(BEAM, method="sampling", seed=1))
+    assert first != second
+
+
+def test_settings_out_of_range_are_named() -> None:
+    for change in ({"beam": 0}, {"min_length": 9, "max_length": 3}, {"temperature": 0.0}, {"top_p": 0.0}, {"top_k": -1}):
+        with pytest.raises(ValueError, match=f"search.{next(iter(change))}"):
+            replace(BEAM, **change)  # type: ignore[arg-type]

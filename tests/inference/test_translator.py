@@ -1,0 +1,167 @@
+"""The translator: order and count of lines, batches against single sentences, long lines, files kept and refused."""
+
+import json
+import os
+import pickle
+import zipfile
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+import yaml
+
+from tests.conftest import model_plain
+from transformer import ModelConfig, Transformer, Translator
+from transformer.data.tokenizer import TokenizerSettings, train_tokenizer
+from transformer.inference.translator import BEAM
+from transformer.settings import from_plain
+
+TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint", " "]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    torch.manual_seed(1)
+    settings = TokenizerSettings("bpe", 60, joint=True, character_coverage=1.0, byte_fallback=False)
+    tokenizer = train_tokenizer(TEXTS * 3, settings)
+    config = from_plain(ModelConfig, model_plain(source_vocabulary=60, target_vocabulary=60, max_length=32), "model")
+    return Translator(Transformer(config).eval(), tokenizer, tokenizer, "de", "en")
+
+
+def test_lines_keep_their_order_and_count_and_empty_ones_stay_empty(translator: Translator) -> None:
+    translations = translator.translate(TEXTS)
+    assert len(translations) == len(TEXTS)
+    assert [bool(text) for text in translations] == [True, True, False, True, True, False]
+    assert translator.translate(TEXTS[::-1]) == translations[::-1]
+    assert translator.translate([]) == []
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+def test_a_batch_gives_what_its_sentences_give_alone(translator: Translator, method: str) -> None:
+    search = replace(BEAM, method=method)
+    together = translator.n_best(TEXTS, search)
+    for text, hypotheses in zip(TEXTS, together, strict=True):
+        [alone] = translator.n_best([text], search)
+        assert [h.text for h in alone] == [h.text for h in hypotheses]
+        assert [h.score for h in alone] == pytest.approx([h.score for h in hypotheses], abs=1e-5)
+    tiny_batches = translator.n_best(TEXTS, search, batch_tokens=1)
+    assert [[h.text for h in found] for found in tiny_batches] == [[h.text for h in found] for found in together]
+
+
+def test_scores_are_those_of_a_teacher_forced_pass(translator: Translator) -> None:
+    best = translator.n_best([TEXTS[1]])[0][0]
+    ids = [translator.target_tokenizer._pieces.PieceToId(piece) for piece in best.pieces]
+    source = torch.tensor([[*translator.source_tokenizer.encode(TEXTS[1]), 3]])
+    logits = translator.model(source, torch.tensor([[2, *ids]]))
+    total = logits.log_softmax(-1)[0].gather(1, torch.tensor([[*ids, 3]]).T).sum().item()
+    assert best.log_probability == pytest.approx(total, abs=1e-3)
+    assert best.score == pytest.approx(total / (len(ids) + 1), abs=1e-4)
+
+
+def test_a_line_too_long_is_named_and_split_or_refused(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    long = " ".join(["wir gehen in den Park."] * 20)
+    [short, translation] = translator.translate(["ja", long])
+    assert translation
+    assert "line 2 has" in caplog.text
+    assert "more than the 31 this model allows" in caplog.text
+    with pytest.raises(ValueError, match="line 2 has"):
+        translator.translate(["ja", long], long_lines="refuse")
+    pieces = translator._split(long, 31)
+    assert all(0 < len(piece) <= 31 for piece in pieces)
+    assert sum(pieces, []) == translator.source_tokenizer.encode(long)
+    assert translator.translate(["x" * 2000])[0]
+
+
+def test_attention_comes_with_the_tokens_of_both_sides(translator: Translator) -> None:
+    record, source, target = translator.attention("ein Haus", "der Hund")
+    assert (source[-1], target[0]) == ("</s>", "<s>")
+    assert record.cross[0].shape == (1, 3, len(target), len(source))
+    with pytest.raises(ValueError, match="the source has 0 tokens; between 1 and 31 can be shown"):
+        translator.attention("", "der Hund")
+
+
+def test_a_saved_translator_loads_alone_and_translates_the_same(translator: Translator, tmp_path: Path) -> None:
+    path = tmp_path / "leer" / "t.safetensors"
+    translator.save(path)
+    loaded = Translator.load(path)
+    assert loaded.translate(TEXTS) == translator.translate(TEXTS)
+    assert (loaded.source_language, loaded.target_language) == ("de", "en")
+    assert os.listdir(path.parent) == ["t.safetensors"]
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises((ValueError, FileNotFoundError)) as caught:
+        Translator.load(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+def test_files_that_are_missing_cut_altered_or_foreign_are_refused_in_one_line(
+    translator: Translator, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.safetensors"
+    assert "no checkpoint at" in refusal(path)
+    translator.save(path)
+    whole = path.read_bytes()
+    for length in (0, 7, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        refusal(path)
+    for place in range(8, len(whole), len(whole) // 40):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        refusal(path)
+    safetensors.torch.save_file({"x": torch.zeros(3)}, path)
+    assert "says nothing of a translator" in refusal(path)
+    path.write_text("no checkpoint at all")
+    refusal(path)
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, (f"touch {Bomb.marker}",)
+
+    marker = ""
+
+
+def test_a_checkpoint_with_code_in_it_is_refused_and_its_code_not_run(tmp_path: Path) -> None:
+    Bomb.marker = str(tmp_path / "ran")
+    path = tmp_path / "bad.ckpt"
+    torch.save({"state_dict": {}, "hyper_parameters": Bomb()}, path)
+    assert "would run code" in refusal(path)
+    path.write_bytes(pickle.dumps(Bomb()))
+    refusal(path)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_compressed_and_overlong_archives_are_refused_before_they_are_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.ckpt"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(10_000_000))
+    assert "compressed data" in refusal(path)
+
+
+def test_a_description_that_does_not_fit_its_tensors_is_refused(translator: Translator, tmp_path: Path) -> None:
+    from transformer.inference import files
+
+    path = tmp_path / "t.safetensors"
+    for change in ({"dim": 10**9}, {"encoder": {"layers": 10**9}}, {"_target_": "os.system"}, {"norm": "post"}):
+        tokenizers = (translator.source_tokenizer, translator.target_tokenizer)
+        plain = files.describe(translator.model, tokenizers, ("de", "en"))
+        for key, value in change.items():
+            if isinstance(value, dict):
+                plain["model"][key].update(value)
+            else:
+                plain["model"][key] = value
+        content = files.tensors(translator.model, tokenizers)
+        about = {"translator": json.dumps(plain), "sha256": files.digest(plain, content)}
+        safetensors.torch.save_file(content, path, about)
+        refusal(path)
+
+
+def test_python_defaults_are_those_of_the_command_line() -> None:
+    from_yaml = yaml.safe_load((Path(__file__).parents[2] / "configs" / "search" / "beam.yaml").read_text())
+    assert from_yaml == asdict(BEAM)
