@@ -13,9 +13,9 @@ from rich.progress import track
 from transformer import Translator
 from transformer.data.corpus import DataSettings, fetch, read_lines
 from transformer.evaluation import score
-from transformer.inference.files import write_whole
 from transformer.inference.search import SearchSettings
 from transformer.settings import from_plain
+from transformer.storage.whole import write_whole
 
 
 def evaluate(config: DictConfig) -> dict[str, float]:

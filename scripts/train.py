@@ -9,8 +9,8 @@ from command_line import launch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from transformer.inference.files import write_whole
 from transformer.settings import from_plain
+from transformer.storage.whole import write_whole
 from transformer.training.run import RunSettings, run
 
 

@@ -1,12 +1,15 @@
 """Reads typed settings from plain data, strictly: what YAML or a stranger's file says is checked before use (C4)."""
 
 import dataclasses
+import operator
 import types
 import typing
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
+# Bounds stand beside a type, as in Annotated[float, ">= 0", "< 1"].
+COMPARISONS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
 def from_plain(kind: type[T], plain: Any, path: str) -> T:
@@ -16,7 +19,7 @@ def from_plain(kind: type[T], plain: Any, path: str) -> T:
     """
     if not isinstance(plain, dict):
         raise ValueError(f"{path} must be a group of settings, not {plain!r}")
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for key in plain:
         if key not in names:
@@ -31,6 +34,14 @@ def from_plain(kind: type[T], plain: Any, path: str) -> T:
 
 def _value(hint: Any, value: Any, path: str) -> Any:
     """`value` as the type `hint`, or a ValueError that says what is allowed."""
+    if typing.get_origin(hint) is typing.Annotated:
+        kind, *bounds = typing.get_args(hint)
+        value = _value(kind, value, path)
+        for bound in bounds:
+            sign, limit = bound.split()
+            if not COMPARISONS[sign](value, float(limit)):
+                raise ValueError(f"{path}={_shown(value)} must be {' and '.join(bounds)}")
+        return value
     if dataclasses.is_dataclass(hint):
         return from_plain(hint, value, path)  # type: ignore[arg-type]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)

@@ -1,6 +1,6 @@
 """Search over a made-up `step`: greedy and beam against exhaustive enumeration, limits, sampling's shares."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 
 import pytest
@@ -9,9 +9,9 @@ from torch import Tensor
 
 from transformer.inference.search import Hypothesis, SearchSettings, sample, search
 from transformer.inference.translator import BEAM
+from transformer.settings import from_plain
 
 BEGIN, END = 1, 2
-CPU = torch.device("cpu")
 
 
 @dataclass
@@ -23,11 +23,8 @@ class Walk:
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> "Walk":
         said = [self.said[row] for row in rows.tolist()]
-        if sentences is not None:
-            self_sentences = [self.sentences[i] for i in sentences.tolist()]
-        else:
-            self_sentences = self.sentences
-        return Walk(said, self_sentences)
+        kept = range(len(self.sentences)) if sentences is None else sentences.tolist()
+        return Walk(said, [self.sentences[i] for i in kept])
 
 
 def language(vocabulary: int, seed: int = 0, sharpness: float = 1.0):  # type: ignore[no-untyped-def]
@@ -38,7 +35,7 @@ def language(vocabulary: int, seed: int = 0, sharpness: float = 1.0):  # type: i
         return (sharpness * torch.randn(vocabulary, generator=torch.Generator().manual_seed(key))).log_softmax(-1)
 
     def step(ids: Tensor, state: Walk) -> tuple[Tensor, Walk]:
-        said = [past + (new,) for past, new in zip(state.said, ids.tolist(), strict=True)]
+        said = [(*past, new) for past, new in zip(state.said, ids.tolist(), strict=True)]
         each = len(said) // len(state.sentences)
         scores = [log_probabilities(state.sentences[row // each], past) for row, past in enumerate(said)]
         return torch.stack(scores), Walk(said, state.sentences)
@@ -48,7 +45,7 @@ def language(vocabulary: int, seed: int = 0, sharpness: float = 1.0):  # type: i
 
 def run(step, count: int, limit: int, settings: SearchSettings) -> list[list[Hypothesis]]:  # type: ignore[no-untyped-def]
     start = Walk([()] * count, list(range(count)))
-    return search(step, start, [limit] * count, list(range(count)), BEGIN, END, settings, CPU)
+    return search(step, start, torch.full((count,), BEGIN), END, [limit] * count, list(range(count)), settings)
 
 
 def everything(log_probabilities, sentence: int, vocabulary: int, limit: int, penalty: float):  # type: ignore[no-untyped-def]
@@ -92,7 +89,7 @@ def test_sentences_found_together_are_those_found_alone() -> None:
         step, _ = language(11, sharpness=2.0)
         together = run(step, 6, 8, settings)
         for sentence in range(6):
-            alone = search(step, Walk([()], [sentence]), [8], [sentence], BEGIN, END, settings, CPU)
+            alone = search(step, Walk([()], [sentence]), torch.tensor([BEGIN]), END, [8], [sentence], settings)
             assert alone[0] == together[sentence]
 
 
@@ -120,7 +117,7 @@ def test_the_score_counts_the_end_symbol() -> None:
 def test_an_early_end_does_not_stop_the_search_for_a_longer_and_better_one() -> None:
     # Ending at once has probability 0.6; going on costs little per token, so by length it scores better.
     def step(ids: Tensor, state: Walk) -> tuple[Tensor, Walk]:
-        said = [past + (new,) for past, new in zip(state.said, ids.tolist(), strict=True)]
+        said = [(*past, new) for past, new in zip(state.said, ids.tolist(), strict=True)]
         rows = [[1e-9, 1e-9, 0.6, 0.4] if len(past) == 1 else [1e-9, 1e-9, 0.01, 0.99] for past in said]
         rows = [row if len(past) < 8 else [1e-9, 1e-9, 0.99, 0.01] for row, past in zip(rows, said, strict=True)]
         return torch.tensor(rows).log(), Walk(said, state.sentences)
@@ -129,7 +126,9 @@ def test_an_early_end_does_not_stop_the_search_for_a_longer_and_better_one() -> 
     assert run(step, 1, 20, replace(BEAM, beam=2, length_penalty=0.0))[0][0].ids == []
 
 
-@pytest.mark.parametrize(("settings", "allowed"), [({}, 4), ({"top_k": 2}, 2), ({"top_p": 0.7}, 2), ({"top_p": 0.4}, 1)])
+@pytest.mark.parametrize(
+    ("settings", "allowed"), [({}, 4), ({"top_k": 2}, 2), ({"top_p": 0.7}, 2), ({"top_p": 0.4}, 1)]
+)
 def test_sampling_draws_each_id_by_its_share_within_top_k_and_top_p(settings: dict[str, float], allowed: int) -> None:
     shares = torch.tensor([0.1, 0.5, 0.15, 0.25])
     draws = torch.rand(20_000)
@@ -151,6 +150,12 @@ def test_temperature_sharpens_and_a_seed_repeats() -> None:
 
 
 def test_settings_out_of_range_are_named() -> None:
-    for change in ({"beam": 0}, {"min_length": 9, "max_length": 3}, {"temperature": 0.0}, {"top_p": 0.0}, {"top_k": -1}):
-        with pytest.raises(ValueError, match=f"search.{next(iter(change))}"):
-            replace(BEAM, **change)  # type: ignore[arg-type]
+    for change in (
+        {"beam": 0},
+        {"min_length": 9, "max_length": 3},
+        {"temperature": 0.0},
+        {"top_p": 0.0},
+        {"top_k": -1},
+    ):
+        with pytest.raises(ValueError, match=rf"search\.{next(iter(change))}"):
+            from_plain(SearchSettings, asdict(BEAM) | change, "search")

@@ -33,7 +33,9 @@ def test_logits_equal_those_of_torch_nn_transformer_with_the_same_weights(norm: 
     decoder_layer = nn.TransformerDecoderLayer(*common, batch_first=True, norm_first=pre)
     encoder = nn.TransformerEncoder(encoder_layer, 2, final, enable_nested_tensor=False)
     decoder = nn.TransformerDecoder(decoder_layer, 2, nn.LayerNorm(24) if pre else None)
-    for mine, their in zip([*ours.encoder.layers, *ours.decoder.layers], [*encoder.layers, *decoder.layers], strict=True):
+    for mine, their in zip(
+        [*ours.encoder.layers, *ours.decoder.layers], [*encoder.layers, *decoder.layers], strict=True
+    ):
         copy_attention(mine.self_attention, their.self_attn)
         their.linear1.load_state_dict(mine.feed_forward.inner.state_dict())
         their.linear2.load_state_dict(mine.feed_forward.outer.state_dict())

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
-from transformer.data.prepared import Ids, PreparedSplit
+from transformer.data.prepared import PreparedSplit
 from transformer.data.tokenizer import BEGIN, END, PADDING
+from transformer.storage.flat import Ids
 
 
 class Batch(NamedTuple):

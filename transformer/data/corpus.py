@@ -2,17 +2,13 @@
 
 import gzip
 import hashlib
-import os
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from transformer.storage.whole import download
 
 Pair = tuple[str, str]
 
@@ -31,17 +27,12 @@ class DataSettings:
     others: dict[str, str]
     url: str | None
     sha256: dict[str, str]
-    max_length: int
-    batch_tokens: int
-    workers: int
+    max_length: Annotated[int, ">= 1"]
+    batch_tokens: Annotated[int, ">= 1"]
+    workers: Annotated[int, ">= 0"]
     cache: str
 
     def __post_init__(self) -> None:
-        for key in ("max_length", "batch_tokens"):
-            if getattr(self, key) < 1:
-                raise ValueError(f"data.{key}={getattr(self, key)} must be at least 1")
-        if self.workers < 0:
-            raise ValueError(f"data.workers={self.workers} must be 0 or more")
         if self.source_language == self.target_language:
             raise ValueError(f"data.source_language and data.target_language are both {self.source_language}")
 
@@ -150,39 +141,6 @@ def fetch(settings: DataSettings) -> None:
 
     Raises OSError when it cannot be fetched and ValueError when the bytes are not the published ones.
     """
-    if settings.url is None or settings.directory is None:
-        return
-    folder = Path(settings.directory).expanduser()
-    languages = (settings.source_language, settings.target_language)
     for name, digest in settings.sha256.items():
-        if not any(f".{language}" in name for language in languages):
-            continue
-        path = folder / name
-        if not path.exists():
-            _download(f"{settings.url}/{name}", path)
-        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-            raise ValueError(f"{path} is not the published file (its sha256 differs): delete it and try again")
-
-
-def _download(url: str, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    try:
-        with (
-            urllib.request.urlopen(url, timeout=60) as answer,
-            partial.open("wb") as file,
-            Progress(*columns, console=Console(stderr=True)) as progress,
-        ):
-            task = progress.add_task(path.name, total=int(answer.headers.get("Content-Length", 0)) or None)
-            while block := answer.read(1 << 16):
-                file.write(block)
-                progress.advance(task, len(block))
-        partial.replace(path)
-    except (urllib.error.URLError, TimeoutError) as error:
-        reason = getattr(error, "reason", error)
-        raise OSError(
-            f"{url} cannot be fetched ({reason}): put the files into a folder and say data.directory=FOLDER"
-        ) from error
-    finally:
-        partial.unlink(missing_ok=True)
+        if any(f".{language}" in name for language in (settings.source_language, settings.target_language)):
+            download(f"{settings.url}/{name}", Path(settings.directory or ".").expanduser() / name, digest)

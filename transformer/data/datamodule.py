@@ -12,8 +12,9 @@ from torch.utils.data import DataLoader
 
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.corpus import DataSettings, Pair, fetch
-from transformer.data.prepared import PreparedSplit, cached_folder, write_split
+from transformer.data.prepared import PreparedSplit, write_split
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
+from transformer.storage.whole import cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
 FORMAT = 1

@@ -4,7 +4,7 @@ import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import sentencepiece
 
@@ -21,14 +21,10 @@ class TokenizerSettings:
     """How text is cut: `vocabulary_size` is exact for bpe and unigram, an upper bound for word and char."""
 
     kind: Kind
-    vocabulary_size: int
+    vocabulary_size: Annotated[int, ">= 5"]
     joint: bool
-    character_coverage: float
+    character_coverage: Annotated[float, "> 0", "<= 1"]
     byte_fallback: bool
-
-    def __post_init__(self) -> None:
-        if self.vocabulary_size < 8:
-            raise ValueError(f"tokenizer.vocabulary_size={self.vocabulary_size} must be at least 8")
 
 
 class Tokenizer:
@@ -54,10 +50,6 @@ class Tokenizer:
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         return self._pieces.EncodeAsIds([_prepared(text, self.kind) for text in texts])  # type: ignore[no-any-return]
-
-    def pieces(self, text: str) -> list[str]:
-        """What `encode` cuts the text into, for people to look at."""
-        return [self._pieces.IdToPiece(id) for id in self.encode(text)]
 
     def piece(self, id: int) -> str:
         return str(self._pieces.IdToPiece(id))

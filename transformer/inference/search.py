@@ -7,7 +7,7 @@ The rows of a sentence are always neighbours, and every sentence has equally man
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -22,6 +22,7 @@ class State(Protocol):
 
 
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
+Ids = Int[Tensor, " sentences"]
 
 
 @dataclass(frozen=True)
@@ -31,33 +32,20 @@ class SearchSettings:
     for sampling."""
 
     method: Literal["greedy", "beam", "sampling"]
-    beam: int
+    beam: Annotated[int, ">= 1"]
     length_penalty: float
-    min_length: int
-    max_length: int
-    length_ratio: float
-    length_extra: int
-    temperature: float
-    top_k: int
-    top_p: float
+    min_length: Annotated[int, ">= 0"]
+    max_length: Annotated[int, ">= 1"]
+    length_ratio: Annotated[float, ">= 0"]
+    length_extra: Annotated[int, ">= 0"]
+    temperature: Annotated[float, "> 0"]
+    top_k: Annotated[int, ">= 0"]
+    top_p: Annotated[float, "> 0", "<= 1"]
     seed: int
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise ValueError(f"search.beam={self.beam} must be at least 1")
-        if not 0 <= self.min_length <= self.max_length or self.max_length < 1:
-            raise ValueError(
-                f"search.min_length={self.min_length} and search.max_length={self.max_length}: "
-                "0 ≤ min_length ≤ max_length is needed, and max_length ≥ 1"
-            )
-        if self.length_ratio < 0 or self.length_extra < 0:
-            raise ValueError("search.length_ratio and search.length_extra must not be negative")
-        if self.temperature <= 0:
-            raise ValueError(f"search.temperature={self.temperature} must be above 0")
-        if self.top_k < 0:
-            raise ValueError(f"search.top_k={self.top_k} must be 0 (no limit) or more")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"search.top_p={self.top_p} must be above 0 and at most 1")
+        if self.min_length > self.max_length:
+            raise ValueError(f"search.min_length={self.min_length} is above search.max_length={self.max_length}")
 
     def limits(self, source_lengths: list[int]) -> list[int]:
         """The most tokens each sentence's hypotheses may have."""
@@ -74,30 +62,23 @@ class Hypothesis(NamedTuple):
 
 
 def search(
-    step: Step,
-    state: State,
-    limits: list[int],
-    indices: list[int],
-    begin: int,
-    end: int,
-    settings: SearchSettings,
-    device: torch.device,
+    step: Step, state: State, first: Ids, end: int, limits: list[int], indices: list[int], settings: SearchSettings
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, best first: `beam` of them from beam search, one from the other methods.
 
-    `limits` bound their lengths; `indices` tell the sentences apart, so that a sampled one depends on the seed and its
-    own index, not on its batch. `device` is where `step` works.
+    `first` holds each sentence's begin symbol, `limits` bound the lengths; `indices` tell the sentences apart, so that
+    a sampled one depends on the seed and its own index, not on its batch.
     """
     if settings.method == "beam":
-        return beam_search(step, state, limits, begin, end, settings, device)
+        return beam_search(step, state, first, end, limits, settings)
     if settings.method == "greedy":
-        return follow(step, state, limits, begin, end, settings, device, lambda scores, *_: scores.argmax(dim=-1))
-    draws = torch.stack([_uniform(settings.seed, index, max(limits) + 1) for index in indices]).to(device)
+        return follow(step, state, first, end, limits, settings, lambda scores, *_: scores.argmax(dim=-1))
+    draws = torch.stack([_uniform(settings.seed, index, max(limits) + 1) for index in indices]).to(first.device)
 
     def draw(scores: Tensor, sentences: Tensor, position: int) -> Tensor:
         return sample(scores, draws[sentences, position], settings)
 
-    return follow(step, state, limits, begin, end, settings, device, draw)
+    return follow(step, state, first, end, limits, settings, draw)
 
 
 def _uniform(seed: int, index: int, count: int) -> Float[Tensor, " count"]:
@@ -126,25 +107,24 @@ def sample(
 def follow(
     step: Step,
     state: State,
-    limits: list[int],
-    begin: int,
+    first: Ids,
     end: int,
+    limits: list[int],
     settings: SearchSettings,
-    device: torch.device,
     choose: Callable[[Tensor, Tensor, int], Tensor],
 ) -> list[list[Hypothesis]]:
     """One hypothesis a sentence: `choose(scores, sentences, position)` picks each next id. Finished ones leave."""
-    count = len(limits)
+    ids, count, device = first, len(first), first.device
     found: list[list[Hypothesis]] = [[] for _ in limits]
     bounds, sentences = torch.tensor(limits, device=device), torch.arange(count, device=device)
-    ids, totals = torch.full((count,), begin, device=device), torch.zeros(count, device=device)
+    totals = torch.zeros(count, device=device)
     tokens = torch.empty(count, 0, dtype=torch.long, device=device)
     for position in range(max(limits) + 1):
         scores, state = step(ids, state)
         if position < settings.min_length:
             scores[:, end] = -torch.inf
         # At its limit a hypothesis must end.
-        ids = choose(scores, sentences, position).masked_fill(position == bounds[sentences], end)
+        ids = choose(scores, sentences, position).masked_fill(bounds[sentences] == position, end)
         totals = totals + scores.gather(1, ids[:, None]).squeeze(1)
         tokens = torch.cat([tokens, ids[:, None]], dim=1)
         done = ids == end
@@ -162,7 +142,7 @@ def follow(
 
 
 def beam_search(
-    step: Step, state: State, limits: list[int], begin: int, end: int, settings: SearchSettings, device: torch.device
+    step: Step, state: State, first: Ids, end: int, limits: list[int], settings: SearchSettings
 ) -> list[list[Hypothesis]]:
     """The `beam` best hypotheses a sentence, best first.
 
@@ -171,11 +151,10 @@ def beam_search(
     does with patience 1), so an early end does not win by being first under a length penalty. At its limit every
     hypothesis ends.
     """
-    beam, count = settings.beam, len(limits)
+    beam, count, device = settings.beam, len(first), first.device
     found: list[list[Hypothesis]] = [[] for _ in limits]
     bounds, sentences = torch.tensor(limits, device=device), torch.arange(count, device=device)
-    ids = torch.full((count, 1), begin, device=device)
-    totals = torch.zeros(count, 1, device=device)
+    ids, totals = first[:, None], torch.zeros(count, 1, device=device)
     tokens = torch.empty(count, 1, 0, dtype=torch.long, device=device)
     for position in range(max(limits) + 1):
         scores, state = step(ids.flatten(), state)
@@ -183,7 +162,7 @@ def beam_search(
         vocabulary = scores.size(-1)
         if position < settings.min_length:
             scores[:, end] = -torch.inf
-        at_limit = position == bounds[sentences]
+        at_limit = bounds[sentences] == position
         if at_limit.any():
             goes_on = torch.arange(vocabulary, device=device) != end
             scores = scores.view(count, width, vocabulary).masked_fill(at_limit[:, None, None] & goes_on, -torch.inf)

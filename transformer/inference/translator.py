@@ -12,10 +12,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from transformer import checkpoint
 from transformer.data.batching import pad, real_positions
 from transformer.data.tokenizer import BEGIN, END, Tokenizer
-from transformer.inference import files
-from transformer.inference.search import SearchSettings, search
+from transformer.inference.search import Hypothesis, SearchSettings, search
 from transformer.model.transformer import AttentionRecord, Cache, Transformer
 
 log = logging.getLogger(__name__)
@@ -74,14 +74,14 @@ class Translator:
             raise ValueError(f"device={device} is not allowed; choose one of auto, cpu, cuda, cuda:0, …")
         if device != "cpu" and not torch.cuda.is_available():
             raise ValueError(f"device={device}: this machine has no GPU that torch can use")
-        saved = files.load(Path(path))
+        saved = checkpoint.load(Path(path))
         model = Transformer(saved.model_config)
-        files.fill(model, saved)
+        checkpoint.fill(model, saved)
         return cls(model.to(device).eval(), *saved.tokenizers, saved.source_language, saved.target_language)
 
     def save(self, path: str | Path) -> None:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""
-        files.save(
+        checkpoint.save(
             Path(path),
             self.model,
             (self.source_tokenizer, self.target_tokenizer),
@@ -161,22 +161,17 @@ class Translator:
             logits, cache = self.model.step(ids, cache)
             return logits.float().log_softmax(dim=-1), cache
 
+        first = torch.full((len(sources),), BEGIN, device=self._device)
         # With the begin symbol a target takes one place more than it has tokens.
         limits = [min(self.model.config.max_length - 1, n) for n in settings.limits([len(ids) for ids in sources])]
-        found = search(step, cache, limits, indices, BEGIN, END, settings, self._device)
+        found = search(step, cache, first, END, limits, indices, settings)
         self.model.train(training)
-        return [
-            [
-                Translation(
-                    self.target_tokenizer.decode(hypothesis.ids),
-                    hypothesis.score,
-                    hypothesis.log_probability,
-                    [self.target_tokenizer.piece(id) for id in hypothesis.ids],
-                )
-                for hypothesis in hypotheses
-            ]
-            for hypotheses in found
-        ]
+        return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+
+    def _translation(self, hypothesis: Hypothesis) -> Translation:
+        pieces = [self.target_tokenizer.piece(id) for id in hypothesis.ids]
+        text = self.target_tokenizer.decode(hypothesis.ids)
+        return Translation(text, hypothesis.score, hypothesis.log_probability, pieces)
 
     def _split(self, text: str, limit: int) -> list[list[int]]:
         """Cuts a text into runs of at most `limit` tokens: at a sentence's end, else between words, else anywhere."""
@@ -219,11 +214,5 @@ def _joined(parts: list[list[Translation]]) -> list[Translation]:
     if len(parts) == 1:
         return parts[0]
     best = [hypotheses[0] for hypotheses in parts]
-    return [
-        Translation(
-            " ".join(part.text for part in best),
-            sum(part.score for part in best),
-            sum(part.log_probability for part in best),
-            [piece for part in best for piece in part.pieces],
-        )
-    ]
+    text, pieces = " ".join(part.text for part in best), [piece for part in best for piece in part.pieces]
+    return [Translation(text, sum(part.score for part in best), sum(part.log_probability for part in best), pieces)]

@@ -1,21 +1,24 @@
 """What a model is made of, as plain typed data: it comes from YAML and goes into every checkpoint (C4)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 Score = Literal["scaled_dot"]
 Positions = Literal["sinusoidal", "learned", "rotary", "none"]
 Activation = Literal["relu", "gelu", "swiglu"]
+# Bounds beside a type are checked where settings are read.
+Size = Annotated[int, ">= 1"]
+Rate = Annotated[float, ">= 0", "< 1"]
 
 
 @dataclass(frozen=True)
 class AttentionConfig:
     """One of the three attentions. `head_dim` and `value_dim` are per head; null means dim / heads."""
 
-    heads: int
-    head_dim: int | None
-    value_dim: int | None
-    dropout: float
+    heads: Size
+    head_dim: Size | None
+    value_dim: Size | None
+    dropout: Rate
     bias: bool
     score: Score
 
@@ -24,20 +27,20 @@ class AttentionConfig:
 class FeedForwardConfig:
     """The position-wise network: its inner width, activation and the dropout inside it."""
 
-    dim: int
+    dim: Size
     activation: Activation
-    dropout: float
+    dropout: Rate
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    layers: int
+    layers: Size
     self_attention: AttentionConfig
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    layers: int
+    layers: Size
     self_attention: AttentionConfig
     cross_attention: AttentionConfig
 
@@ -49,14 +52,14 @@ class ModelConfig:
     Raises ValueError, naming the key and both numbers, for a combination that cannot be built.
     """
 
-    source_vocabulary: int
-    target_vocabulary: int
-    dim: int
+    source_vocabulary: Size
+    target_vocabulary: Size
+    dim: Size
     positions: Positions
-    max_length: int
+    max_length: Size
     norm: Literal["pre", "post"]
     tied_embeddings: Literal["all", "target", "none"]
-    dropout: float
+    dropout: Rate
     feed_forward: FeedForwardConfig
     encoder: EncoderConfig
     decoder: DecoderConfig
@@ -67,26 +70,6 @@ class ModelConfig:
             "decoder.self_attention": self.decoder.self_attention,
             "decoder.cross_attention": self.decoder.cross_attention,
         }
-        sizes = {
-            "dim": self.dim,
-            "max_length": self.max_length,
-            "source_vocabulary": self.source_vocabulary,
-            "target_vocabulary": self.target_vocabulary,
-            "feed_forward.dim": self.feed_forward.dim,
-            "encoder.layers": self.encoder.layers,
-            "decoder.layers": self.decoder.layers,
-        }
-        rates = {"dropout": self.dropout, "feed_forward.dropout": self.feed_forward.dropout}
-        for name, attention in attentions.items():
-            given = {"heads": attention.heads, "head_dim": attention.head_dim, "value_dim": attention.value_dim}
-            sizes |= {f"{name}.{key}": value for key, value in given.items() if value is not None}
-            rates[f"{name}.dropout"] = attention.dropout
-        for key, size in sizes.items():
-            if size < 1:
-                raise ValueError(f"model.{key}={size} must be at least 1")
-        for key, rate in rates.items():
-            if not 0 <= rate < 1:
-                raise ValueError(f"model.{key}={rate} must be at least 0 and below 1")
         for name, attention in attentions.items():
             if self.dim % attention.heads and None in (attention.head_dim, attention.value_dim):
                 raise ValueError(

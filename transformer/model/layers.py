@@ -67,7 +67,10 @@ class EncoderLayer(nn.Module):
         self.add_norm_feed = AddNorm(config)
 
     def forward(
-        self, states: Float[Tensor, "batch length dim"], visible: SourceVisible | None, record: list[Tensor] | None = None
+        self,
+        states: Float[Tensor, "batch length dim"],
+        visible: SourceVisible | None,
+        record: list[Tensor] | None = None,
     ) -> Float[Tensor, "batch length dim"]:
         x = self.add_norm_self.before(states)
         x = self.self_attention(x, self.self_attention.keys_values(x), visible, record=record)

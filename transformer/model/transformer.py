@@ -99,7 +99,7 @@ class Decoder(nn.Module):
 
     def start(self, memory: Memory) -> Cache:
         """Projects the source's keys and values for every layer, once a sentence."""
-        sources = [layer.cross_attention.keys_values(memory.states) for layer in self.layers]
+        sources = [layer.cross_attention.keys_values(memory.states) for layer in self.layers]  # type: ignore[union-attr, operator]
         return Cache(tuple(LayerCache(None, source) for source in sources), memory.visible, 0)
 
     def forward(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from lightning import LightningModule
@@ -14,11 +14,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import MeanMetric
 
+from transformer import checkpoint
 from transformer.data.batching import Batch
 from transformer.data.corpus import Pair
 from transformer.data.tokenizer import PADDING
 from transformer.evaluation import CorpusBLEU, Scores, score
-from transformer.inference import Translator, files
+from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 
 
@@ -27,27 +28,19 @@ class TrainingSettings:
     """How weights are found; `validate_every` counts steps, `patience` validations without a better BLEU."""
 
     optimizer: Literal["adam", "adamw"]
-    learning_rate: float
-    betas: list[float]
-    weight_decay: float
+    learning_rate: Annotated[float, "> 0"]
+    betas: list[Annotated[float, ">= 0", "< 1"]]
+    weight_decay: Annotated[float, ">= 0"]
     schedule: Literal["inverse_square_root", "cosine"]
-    warmup_steps: int
-    label_smoothing: float
-    validate_every: int
-    patience: int
-    samples: int
+    warmup_steps: Annotated[int, ">= 0"]
+    label_smoothing: Annotated[float, ">= 0", "< 1"]
+    validate_every: Annotated[int, ">= 1"]
+    patience: Annotated[int, ">= 1"]
+    samples: Annotated[int, ">= 0"]
 
     def __post_init__(self) -> None:
-        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"training.betas={self.betas} must be two numbers from 0 to below 1")
-        if self.learning_rate <= 0 or self.weight_decay < 0 or self.warmup_steps < 0 or self.samples < 0:
-            raise ValueError(
-                "training.learning_rate must be above 0; weight_decay, warmup_steps and samples must not be negative"
-            )
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"training.label_smoothing={self.label_smoothing} must be at least 0 and below 1")
-        if self.validate_every < 1 or self.patience < 1:
-            raise ValueError("training.validate_every and training.patience must be at least 1")
+        if len(self.betas) != 2:
+            raise ValueError(f"training.betas={self.betas} must be two numbers")
 
 
 def learning_rate_factor(settings: TrainingSettings, total_steps: int) -> Callable[[int], float]:
@@ -151,7 +144,7 @@ class TranslationModule(LightningModule):
     def configure_optimizers(self) -> Any:
         settings = self.settings
         # Biases, norms and the like are not decayed: they do not overfit by growing.
-        groups = [
+        groups: list[dict[str, Any]] = [
             {"params": [weight for weight in self.parameters() if weight.dim() > 1]},
             {"params": [weight for weight in self.parameters() if weight.dim() <= 1], "weight_decay": 0.0},
         ]
@@ -196,12 +189,12 @@ class TranslationModule(LightningModule):
             self.test_scores[split] = score(hypotheses, references, self.translator.target_language)
             self.log(f"{split}/bleu", self.test_scores[split].bleu)
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, content: dict[str, Any]) -> None:
         """Makes the checkpoint stand alone: tokenisers and a digest go into it, as plain tensors and text."""
-        content = files.tensors(self.model, self._tokenizers)
-        checkpoint["tokenizers"] = {name: content[name] for name in content if name.startswith("tokenizer.")}
-        checkpoint["weights"] = [name for name in content if not name.startswith("tokenizer.")]
-        checkpoint["sha256"] = files.digest(self._description(), content)
+        tensors = checkpoint.tensors(self.model, self._tokenizers)
+        content["tokenizers"] = {name: tensors[name] for name in tensors if name.startswith("tokenizer.")}
+        content["weights"] = [name for name in tensors if not name.startswith("tokenizer.")]
+        content["sha256"] = checkpoint.digest(self._description(), tensors)
 
     @property
     def _tokenizers(self) -> tuple[Any, Any]:
@@ -209,4 +202,4 @@ class TranslationModule(LightningModule):
 
     def _description(self) -> dict[str, Any]:
         languages = (self.translator.source_language, self.translator.target_language)
-        return files.describe(self.model, self._tokenizers, languages)
+        return checkpoint.describe(self.model, self._tokenizers, languages)

@@ -6,7 +6,6 @@ are checked against the file before anything is built; a digest in the file cove
 
 import hashlib
 import json
-import os
 import pickle
 import zipfile
 from dataclasses import asdict, dataclass
@@ -22,6 +21,7 @@ from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
 from transformer.settings import from_plain
+from transformer.storage.whole import write_whole
 
 FORMAT = "encoder-decoder translator 1"
 
@@ -75,20 +75,6 @@ def save(path: Path, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer]
     description, content = describe(model, tokenizers, languages), tensors(model, tokenizers)
     about = {"translator": json.dumps(description), "sha256": digest(description, content)}
     write_whole(path, safetensors.torch.save(content, about))
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes under a temporary name, flushes to the disk, renames: a reader sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def load(path: Path) -> Saved:

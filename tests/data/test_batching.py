@@ -1,0 +1,128 @@
+"""From files to batches: nothing lost, nothing twice, little padding, the same for any number of processes."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.data.test_corpus import settings, write
+from transformer.data.batching import PairDataset, TokenBudgetSampler
+from transformer.data.corpus import DataSettings
+from transformer.data.datamodule import TranslationData
+from transformer.data.prepared import PreparedSplit
+from transformer.data.tokenizer import BEGIN, END, PADDING, TokenizerSettings
+from transformer.storage.whole import cached_folder
+
+TOY = Path(__file__).parents[2] / "data" / "toy"
+BPE = TokenizerSettings("bpe", 700, True, 1.0, False)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> TranslationData:
+    cache = tmp_path_factory.mktemp("cache")
+    prefixes = {split: str(TOY / "test") for split in ("train", "validation", "test")}
+    return TranslationData(settings(TOY, cache=str(cache), max_length=100, batch_tokens=512, **prefixes), BPE, seed=1)
+
+
+def samplers(split: PreparedSplit, world: int, epoch: int = 0) -> list[list[list[int]]]:
+    dealt = []
+    for rank in range(world):
+        sampler = TokenBudgetSampler(split, 512, seed=1, shuffle=True, rank=rank, world=world)
+        sampler.set_epoch(epoch)
+        batches = [batch.tolist() for batch in sampler]
+        assert len(sampler) == len(batches)
+        dealt.append(batches)
+    return dealt
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 7])
+def test_every_process_gets_equally_many_batches_and_every_pair_comes_once(data: TranslationData, world: int) -> None:
+    dealt = samplers(data.split("train"), world)
+    assert len({len(batches) for batches in dealt}) == 1
+    counts = Counter(pair for batches in dealt for batch in batches for pair in batch)
+    assert counts == Counter(range(500))
+
+
+def test_batches_keep_to_the_budget_and_waste_little(data: TranslationData) -> None:
+    dataset, padded, real = PairDataset(data.split("train")), 0, 0
+    [batches] = samplers(data.split("train"), 1)
+    for indices in batches:
+        batch = dataset[np.array(indices)]
+        assert max(batch.source.numel(), batch.labels.numel()) <= 512
+        padded += batch.source.numel() + batch.labels.numel()
+        real += int((batch.source != PADDING).sum() + (batch.labels != PADDING).sum())
+    # With 500 pairs only; the whole corpus wastes less.
+    assert real / padded > 0.85
+
+
+def test_an_epoch_has_its_own_order_and_repeats_by_seed(data: TranslationData) -> None:
+    split = data.split("train")
+    assert samplers(split, 1, epoch=3) == samplers(split, 1, epoch=3)
+    assert samplers(split, 1, epoch=3) != samplers(split, 1, epoch=4)
+
+
+def test_a_batch_holds_the_texts_ids_between_begin_and_end(data: TranslationData) -> None:
+    batch = PairDataset(data.split("test"))[np.array([4, 9])]
+    texts = data.texts("test")
+    for row, index in enumerate(batch.indices.tolist()):
+        source, target = (
+            tokenizer.encode(text)
+            for tokenizer, text in zip((data.source_tokenizer, data.target_tokenizer), texts[index], strict=True)
+        )
+        assert [id for id in batch.source[row].tolist() if id != PADDING] == [*source, END]
+        assert [id for id in batch.inputs[row].tolist() if id != PADDING] == [BEGIN, *target]
+        assert [id for id in batch.labels[row].tolist() if id != PADDING] == [*target, END]
+    assert batch.source_real is not None
+    assert (batch.source_real == (batch.source != PADDING)).all()
+    assert PairDataset(data.split("test"))[np.array([4])].source_real is None
+
+
+def test_long_and_empty_pairs_are_left_out_of_training_counted_and_named(tmp_path: Path) -> None:
+    short, long = "ein Haus", "ein Haus " * 30
+    write(tmp_path, "x.de", [short, long, "", short, "Haus"])
+    write(tmp_path, "x.en", ["a house", "a house", "a house", "", "house"])
+    tokenizer = TokenizerSettings("char", 100, True, 1.0, False)
+    data = TranslationData(settings(tmp_path, max_length=12), tokenizer, seed=1)
+    train, test = data.split("train"), data.split("test")
+    assert train.lines.tolist() == [1, 5]
+    assert (train.report.too_long, train.report.empty) == ([2], [3, 4])
+    # What is scored keeps every line, cut to the limit.
+    assert test.lines.tolist() == [1, 2, 3, 4, 5]
+    assert test.source.lengths.max() == 12
+
+
+def test_a_corpus_is_prepared_once_and_again_when_it_changes(tmp_path: Path) -> None:
+    write(tmp_path, "x.de", ["ein Haus", "zwei Hunde"])
+    write(tmp_path, "x.en", ["a house", "two dogs"])
+    tokenizer = TokenizerSettings("char", 100, True, 1.0, False)
+
+    def folders() -> set[str]:
+        TranslationData(settings(tmp_path), tokenizer, seed=1).split("train")
+        return {path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()}
+
+    first = folders()
+    assert folders() == first
+    write(tmp_path, "x.en", ["a house", "two cats"])
+    assert len(folders()) == len(first) + 2
+
+
+def test_preparing_that_fails_leaves_nothing_half_made(tmp_path: Path) -> None:
+    def make(folder: Path) -> None:
+        (folder / "half").write_text("")
+        raise ValueError("stopped")
+
+    with pytest.raises(ValueError, match="stopped"):
+        cached_folder(tmp_path / "key", make)
+    assert [path.name for path in tmp_path.iterdir()] == ["key.lock"]
+
+
+def test_fewer_sentences_than_processes_are_refused(data: TranslationData) -> None:
+    with pytest.raises(ValueError, match="500 sentences cannot be dealt out to 501 processes"):
+        TokenBudgetSampler(data.split("test"), 512, 1, False, 0, 501)
+
+
+def test_swapping_the_languages_swaps_the_sides(data: TranslationData, tmp_path: Path) -> None:
+    plain = data.settings.__dict__ | {"source_language": "en", "target_language": "de", "cache": str(tmp_path)}
+    swapped = TranslationData(DataSettings(**plain), BPE, seed=1)
+    assert swapped.texts("test") == [(target, source) for source, target in data.texts("test")]

@@ -1,0 +1,115 @@
+"""Reading parallel text: every form it comes in, and one clear line for what is wrong with it."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from transformer.data.corpus import DataSettings, fetch, find_files, read_pairs
+
+PAIRS = [("ein Haus", "a house"), ("ja\u2028doch", "yes\x85indeed"), ("Grüße", "regards")]
+
+
+def write(folder: Path, name: str, lines: list[str], end: str = "\n") -> Path:
+    path = folder / name
+    content = "".join(line + end for line in lines).encode()
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return path
+
+
+def pairs(prefix: Path, source: str = "de", target: str = "en") -> list[tuple[str, str]]:
+    return list(read_pairs(find_files(str(prefix), source, target), source, target))
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_two_files_give_their_lines_as_pairs_in_either_direction(tmp_path: Path, ending: str, line_end: str) -> None:
+    write(tmp_path, f"x.de{ending}", [f" {source} " for source, _ in PAIRS], line_end)
+    write(tmp_path, f"x.en{ending}", [target for _, target in PAIRS], line_end)
+    assert pairs(tmp_path / "x") == PAIRS
+    assert pairs(tmp_path / "x", "en", "de") == [(target, source) for source, target in PAIRS]
+
+
+def test_a_byte_order_mark_and_a_missing_last_line_end_are_no_part_of_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "x.de").write_bytes(b"\xef\xbb\xbfeins\nzwei")
+    (tmp_path / "x.en").write_bytes(b"one\ntwo\n")
+    assert pairs(tmp_path / "x") == [("eins", "one"), ("zwei", "two")]
+
+
+def test_a_tsv_holds_source_and_target_or_says_in_its_first_line_that_they_are_swapped(tmp_path: Path) -> None:
+    path = write(tmp_path, "x.tsv.gz", [f"{source}\t{target}" for source, target in PAIRS])
+    assert pairs(path) == PAIRS
+    write(tmp_path, "x.tsv.gz", ["de\ten", *(f"{source}\t{target}" for source, target in PAIRS)])
+    assert pairs(path) == PAIRS
+    assert pairs(path, "en", "de") == [(target, source) for source, target in PAIRS]
+
+
+def refusal(prefix: Path) -> str:
+    with pytest.raises((ValueError, OSError)) as caught:
+        pairs(prefix)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_wrong_files_are_refused_with_their_name_and_line(tmp_path: Path) -> None:
+    assert "x.de or " in refusal(tmp_path / "x")
+    source, target = write(tmp_path, "x.de", ["eins", "zwei", "drei"]), write(tmp_path, "x.en", ["one", "two"])
+    assert refusal(tmp_path / "x").startswith(f"{source} has 3 lines but {target} has 2")
+    write(tmp_path, "x.en", ["one", "two", "three", "four", "five"])
+    assert refusal(tmp_path / "x").startswith(f"{source} has 3 lines but {target} has 5")
+    target.write_bytes(b"one\ntw\xffo\nthree\n")
+    assert refusal(tmp_path / "x") == f"{target} line 2 is not UTF-8 (byte 3 of the line)"
+    source.write_bytes(b""), target.write_bytes(b"")
+    assert refusal(tmp_path / "x") == f"{source} is empty"
+    tsv = write(tmp_path, "y.tsv", ["eins\tone", "zwei two"])
+    assert refusal(tsv).startswith(f"{tsv} line 2: a pair needs exactly one tab")
+    cut = tmp_path / "z.tsv.gz"
+    cut.write_bytes(gzip.compress(b"eins\tone\n" * 5000)[:-20])
+    assert str(cut) in refusal(cut)
+    cut.write_bytes(b"no gzip at all")
+    assert str(cut) in refusal(cut)
+
+
+def settings(folder: Path, **changes: object) -> DataSettings:
+    plain = {
+        "name": "files",
+        "source_language": "de",
+        "target_language": "en",
+        "directory": str(folder),
+        "train": str(folder / "x"),
+        "validation": str(folder / "x"),
+        "test": str(folder / "x"),
+        "others": {},
+        "url": None,
+        "sha256": {},
+        "max_length": 10,
+        "batch_tokens": 64,
+        "workers": 0,
+        "cache": str(folder / "cache"),
+    }
+    return DataSettings(**(plain | changes))  # type: ignore[arg-type]
+
+
+def test_a_missing_file_is_fetched_and_its_digest_checked(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    write(home, "x.de", ["eins"])
+    digest = "2b2d0dd0a1a43f1a7cc8d2d0b0e6ba3f1d0bd3a1c7b0e4b3f7f7a0a0a0a0a0a0"
+    wanted = settings(tmp_path / "here", url=home.as_uri(), sha256={"x.de": digest})
+    with pytest.raises(ValueError, match="is not the published file"):
+        fetch(wanted)
+    import hashlib
+
+    right = hashlib.sha256(b"eins\n").hexdigest()
+    fetch(settings(tmp_path / "there", url=home.as_uri(), sha256={"x.de": right, "x.fr": digest}))
+    assert (tmp_path / "there" / "x.de").read_text() == "eins\n"
+    gone = settings(tmp_path / "nowhere", url=(tmp_path / "no").as_uri(), sha256={"x.de": right})
+    with pytest.raises(OSError, match=r"cannot be fetched .* data.directory=FOLDER"):
+        fetch(gone)
+
+
+def test_splits_and_languages_are_checked_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the corpus files has no split dev; it has train, validation, test"):
+        settings(tmp_path).prefix("dev")
+    with pytest.raises(ValueError, match="are both de"):
+        settings(tmp_path, target_language="de")

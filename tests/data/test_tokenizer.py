@@ -1,0 +1,64 @@
+"""Text → ids → text for every kind of tokeniser, and what a corpus too small is told."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer.data.tokenizer import BEGIN, END, PADDING, UNKNOWN, Kind, Tokenizer, TokenizerSettings, train_tokenizer
+
+TOY = Path(__file__).parents[2] / "data" / "toy"
+KINDS: list[Kind] = ["bpe", "unigram", "word", "char"]
+
+
+def trained(kind: Kind, size: int = 700, byte_fallback: bool = False) -> Tokenizer:
+    texts = (TOY / "validation.de").read_text().splitlines()
+    return train_tokenizer(texts, TokenizerSettings(kind, size, True, 1.0, byte_fallback))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_decoding_what_was_encoded_gives_the_text(kind: Kind) -> None:
+    tokenizer = trained(kind, 2000 if kind == "word" else 700)
+    for text in (TOY / "validation.de").read_text().splitlines()[:200]:
+        ids = tokenizer.encode(text)
+        assert tokenizer.decode(ids) == text
+        assert not {PADDING, UNKNOWN, BEGIN, END} & set(ids)
+    assert len(tokenizer) == (700 if kind in ("bpe", "unigram") else len(tokenizer))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tokeniser_is_its_bytes(kind: Kind) -> None:
+    tokenizer = trained(kind)
+    again = Tokenizer(tokenizer.model, kind)
+    assert again.encode("Der Hund läuft.") == tokenizer.encode("Der Hund läuft.")
+    with pytest.raises(ValueError, match="not a SentencePiece model"):
+        Tokenizer(b"something else", kind)
+
+
+WORDS = trained("word", 2000)
+
+
+@given(st.lists(st.sampled_from(["Hund", "Haus", "der", ",", ".", "?", " ", "(", ")", "-", "'"]), max_size=12))
+def test_words_and_marks_are_put_together_again_as_they_were(parts: list[str]) -> None:
+    text = " ".join("".join(parts).split())
+    known = [piece if WORDS.encode(piece) != [UNKNOWN] else "" for piece in parts]
+    from transformer.data.tokenizer import JOINER, _prepared
+
+    # Undoing the preparation, which is what decoding does, must give the text, unknown marks or not.
+    assert _prepared(text, "word").replace(f" {JOINER}", "") == text
+    assert len(known) == len(parts)
+
+
+def test_byte_fallback_leaves_nothing_unknown() -> None:
+    tokenizer = trained("bpe", 700, byte_fallback=True)
+    assert tokenizer.decode(tokenizer.encode("Ж 猫 🙂")) == "Ж 猫 🙂"
+    assert UNKNOWN in trained("bpe").encode("猫")
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_vocabulary_larger_than_the_corpus_gives_is_refused_with_the_largest_possible(kind: Kind) -> None:
+    with pytest.raises(ValueError, match=r"tokenizer.vocabulary_size=5000 is more .*; choose \d+ or less"):
+        train_tokenizer(["ein Haus", "zwei Hunde"], TokenizerSettings(kind, 5000, True, 1.0, False))
+    with pytest.raises(ValueError, match=r"tokenizer.vocabulary_size=10 is less than the corpus' characters need"):
+        trained(kind, 10)

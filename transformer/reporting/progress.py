@@ -1,0 +1,118 @@
+"""A run as it goes on: a bar, a line and samples at every validation, curves."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from lightning import Callback, Trainer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from transformer.data.corpus import Pair
+from transformer.inference import Translator
+from transformer.inference.search import SearchSettings
+from transformer.visualization.curves import draw_curves
+
+
+class Reporter(Callback):
+    """Shows on stderr how far training is: a bar with tokens/s and time left, a line a validation, and sample
+    translations when BLEU improves. The first process speaks, the others are silent."""
+
+    def __init__(self, translator: Translator, samples: list[Pair], search: SearchSettings) -> None:
+        self.translator, self.samples, self.search = translator, samples, search
+        self.console = Console(stderr=True, highlight=False)
+        self.best = -1.0
+        self.bar: Progress | None = None
+        self.started = self.resumed_tokens = 0.0
+
+    def on_train_start(self, trainer: Trainer, module: Any) -> None:
+        self.started, self.pause, self.first_step = time.monotonic(), 0.0, trainer.global_step
+        if trainer.is_global_zero and self.console.is_terminal:
+            columns = (
+                TextColumn("training"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[loss]} {task.fields[speed]}"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+            )
+            self.bar = Progress(*columns, console=self.console, speed_estimate_period=120)
+            self.task = self.bar.add_task("training", total=self._total(trainer), loss="", speed="")
+            self.bar.start()
+
+    def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
+        if self.bar is not None and trainer.global_step % 10 == 0:
+            loss = trainer.progress_bar_metrics.get("train/loss", float("nan"))
+            self.bar.update(
+                self.task, completed=trainer.global_step, loss=f"loss {loss:.2f}", speed=self._speed(module)
+            )
+
+    def on_validation_start(self, trainer: Trainer, module: Any) -> None:
+        self.validation_started = time.monotonic()
+
+    def on_validation_end(self, trainer: Trainer, module: Any) -> None:
+        if trainer.sanity_checking:
+            return
+        self.pause += time.monotonic() - self.validation_started
+        if not trainer.is_global_zero:
+            return
+        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        bleu, loss = metrics["validation/bleu"], metrics["validation/loss"]
+        step, total = trainer.global_step, self._total(trainer)
+        elapsed = time.monotonic() - self.started
+        left = elapsed * (total - step) / max(1, step - self.first_step)
+        self.console.print(
+            f"step {step:,} of {total:,}   loss {metrics.get('train/loss', float('nan')):.2f}   "
+            f"validation loss {loss:.2f}   BLEU {bleu:.1f}   {self._speed(module)}   "
+            f"{_clock(elapsed)} gone, at most {_clock(left)} left"
+        )
+        if bleu > self.best:
+            self.best = bleu
+            translations = self.translator.translate([source for source, _ in self.samples], self.search)
+            for (source, reference), translation in zip(self.samples, translations, strict=True):
+                self.console.print(Text(f"    {source}\n  → {translation}", style="bold"))
+                self.console.print(Text(f"    {reference}", style="dim"))
+
+    def on_train_end(self, trainer: Trainer, module: Any) -> None:
+        self._stop()
+
+    def on_exception(self, trainer: Trainer, module: Any, exception: BaseException) -> None:
+        self._stop()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.best = state_dict["best"]
+
+    def _stop(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+
+    def _speed(self, module: Any) -> str:
+        seconds = time.monotonic() - self.started - self.pause
+        return f"{module.tokens_seen / max(seconds, 1e-9):,.0f} target tokens/s"
+
+    def _total(self, trainer: Trainer) -> int:
+        return int(trainer.estimated_stepping_batches)
+
+
+class Curves(Callback):
+    """Draws `curves.png` from `metrics.csv` after every validation."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def on_validation_end(self, trainer: Trainer, module: Any) -> None:
+        metrics = self.folder / "metrics.csv"
+        if trainer.is_global_zero and not trainer.sanity_checking and metrics.exists():
+            draw_curves(metrics, self.folder / "curves.png")
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

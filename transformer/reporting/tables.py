@@ -1,0 +1,54 @@
+"""The table of corpus and model that stands before training."""
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from transformer.data.datamodule import TranslationData
+from transformer.inference import Translator
+
+
+def show_run(data: TranslationData, translator: Translator) -> None:
+    """The table of corpus and model that stands before training, on stderr."""
+    console = Console(stderr=True, highlight=False)
+    settings = data.settings
+    table = Table(title=f"{settings.name}: {settings.source_language} → {settings.target_language}", box=SIMPLE)
+    sides = (settings.source_language, settings.target_language)
+    headings = ["pairs", *(f"{what} {side}" for what in ("tokens", "longest", "unknown") for side in sides), "too long"]
+    table.add_column("split")
+    for heading in [*headings, "empty"]:
+        table.add_column(heading, justify="right")
+    notes = []
+    for name in ("train", "validation", "test", *settings.others):
+        report = data.split(name).report
+        counts = (report.source, report.target)
+        table.add_row(
+            name,
+            f"{report.pairs:,}",
+            *(f"{side.tokens:,}" for side in counts),
+            *(f"{side.longest:,}" for side in counts),
+            *(f"{side.unknown / max(1, side.tokens):.2%}" for side in counts),
+            f"{report.too_long_count:,}",
+            f"{report.empty_count:,}",
+        )
+        fate = "left out" if name == "train" else "cut"
+        for kind, lines, count in (
+            (f"over data.max_length={settings.max_length} tokens", report.too_long, report.too_long_count),
+            ("empty on a side", report.empty, report.empty_count),
+        ):
+            if count:
+                more = ", …" if count > 10 else ""
+                notes.append(f"{name}: {count:,} {kind}, {fate}: lines {', '.join(map(str, lines[:10]))}{more}")
+    console.print(table, *notes, sep="\n")
+    model, config = translator.model, translator.model.config
+    parts = {
+        "encoder": sum(weight.numel() for weight in model.encoder.layers.parameters()),
+        "decoder": sum(weight.numel() for weight in model.decoder.layers.parameters()),
+    }
+    total = sum(weight.numel() for weight in model.parameters())
+    parts["embeddings and output"] = total - sum(parts.values())
+    console.print(
+        f"{config.encoder.layers} + {config.decoder.layers} layers, dim {config.dim}, {config.positions} positions",
+        f"{total:,} parameters: " + ", ".join(f"{name} {count:,}" for name, count in parts.items()),
+        sep="\n",
+    )

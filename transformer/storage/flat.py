@@ -1,0 +1,55 @@
+"""Many sequences of ids in one flat array on disk, memory-mapped: sequence i is ids[offsets[i] : offsets[i + 1]]."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.integer]
+
+
+class FlatIds:
+    """The sequences kept under `name` in a folder; only those asked for come into memory."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.ids: Ids = np.load(folder / f"{name}.ids.npy", mmap_mode="r")
+        self.offsets: NDArray[np.int64] = np.load(folder / f"{name}.offsets.npy")
+        self.lengths: NDArray[np.int64] = np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: int) -> Ids:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+
+class FlatIdsWriter:
+    """Appends sequences, whose number is only known at the end; `largest` + 1 must be above every id."""
+
+    def __init__(self, folder: Path, name: str, largest: int) -> None:
+        self.folder, self.name = folder, name
+        self.type = np.uint16 if largest < 1 << 16 else np.uint32
+        self.raw = (folder / f"{name}.raw").open("wb")
+        self.lengths: list[NDArray[np.int64]] = []
+
+    def append(self, sequences: list[list[int]]) -> Ids:
+        """Writes the sequences and returns their ids as one array."""
+        lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
+        flat = np.fromiter((id for ids in sequences for id in ids), dtype=self.type, count=int(lengths.sum()))
+        self.raw.write(flat.tobytes())
+        self.lengths.append(lengths)
+        return flat
+
+    def close(self) -> None:
+        self.raw.close()
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), *self.lengths]).cumsum()
+        np.save(self.folder / f"{self.name}.offsets.npy", offsets)
+        # np.save of a mapped array streams it: the ids are never in memory as a whole.
+        raw = Path(self.raw.name)
+        np.save(self.folder / f"{self.name}.ids.npy", np.memmap(raw, self.type, "r") if offsets[-1] else flat_none())
+        raw.unlink()
+
+
+def flat_none() -> Ids:
+    """An empty file cannot be mapped."""
+    return np.zeros(0, np.uint16)
