@@ -23,12 +23,13 @@ OmegaConf.register_new_resolver("auto_precision", auto_precision, replace=True)
 OmegaConf.register_new_resolver("suffix", lambda name: f"_{name}" if name else "", replace=True)
 # What steers the command line or only stands for settings elsewhere.
 NOT_SETTINGS = ("model", "trainer", "name", "runs", "cache", "resume", "debug")
+NOT_MODEL = ("heads", "layers")
 
 
 def train(config: DictConfig) -> dict[str, float]:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     # model.heads and model.layers are a word for all attentions and stacks; the parts hold the values.
-    model = {key: value for key, value in plain["model"].items() if key not in ("heads", "layers")}
+    model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
     settings = from_plain(RunSettings, {key: value for key, value in plain.items() if key not in NOT_SETTINGS}, "")
     folder = Path(HydraConfig.get().runtime.output_dir)
     resume = Path(plain["resume"]) if plain["resume"] else None

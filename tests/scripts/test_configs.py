@@ -1,0 +1,73 @@
+"""Every configuration composes, is understood, builds its model and takes a step."""
+
+from pathlib import Path
+from typing import Any
+
+import hydra
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+import scripts.train as train
+from transformer import ModelConfig, Transformer
+from transformer.data.corpus import DataSettings
+from transformer.data.tokenizer import TokenizerSettings
+from transformer.inference.search import SearchSettings
+from transformer.settings import from_plain
+from transformer.training.module import TrainingSettings
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+CHOICES = [
+    *(f"model={path.stem}" for path in (CONFIGS / "model").iterdir()),
+    *(f"trainer={path.stem}" for path in (CONFIGS / "trainer").iterdir()),
+    *(f"tokenizer={path.stem}" for path in (CONFIGS / "tokenizer").iterdir()),
+    *(f"search={path.stem}" for path in (CONFIGS / "search").iterdir()),
+    *(f"experiment={path.stem}" for path in (CONFIGS / "experiment").iterdir()),
+    *(f"model.positions={name}" for name in ("sinusoidal", "learned", "rotary", "none")),
+    *(f"model.feed_forward.activation={name}" for name in ("relu", "gelu", "swiglu")),
+    "model.norm=post",
+    "model.heads=8",
+    "model.tied_embeddings=none",
+    "data=multi30k",
+    "data=files data.train=a data.validation=b data.test=c",
+]
+
+
+def composed(overrides: str) -> dict[str, Any]:
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        config = hydra.compose("train", overrides.split())
+    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("overrides", CHOICES)
+def test_a_configuration_composes_builds_and_takes_a_step(overrides: str) -> None:
+    plain = composed(overrides)
+    from_plain(DataSettings, plain["data"], "data")
+    from_plain(TokenizerSettings, plain["tokenizer"], "tokenizer")
+    from_plain(TrainingSettings, plain["training"], "training")
+    for name in ("search", "validation_search"):
+        from_plain(SearchSettings, plain[name], name)
+    model = {key: value for key, value in plain["model"].items() if key not in train.NOT_MODEL}
+    config = from_plain(ModelConfig, model | {"source_vocabulary": 50, "target_vocabulary": 50}, "model")
+    transformer = Transformer(config)
+    transformer(torch.randint(4, 50, (2, 7)), torch.randint(4, 50, (2, 5))).logsumexp(-1).mean().backward()
+    torch.optim.SGD(transformer.parameters(), 0.1).step()
+    assert all(weight.isfinite().all() for weight in transformer.parameters())
+
+
+def test_heads_are_said_once_for_all_attentions_or_for_each() -> None:
+    model = composed("model.heads=8 model.decoder.cross_attention.heads=2")["model"]
+    assert model["encoder"]["self_attention"]["heads"] == 8
+    assert model["decoder"]["self_attention"]["heads"] == 8
+    assert model["decoder"]["cross_attention"]["heads"] == 2
+
+
+def test_the_base_preset_is_the_papers_base_model() -> None:
+    model = {key: value for key, value in composed("model=base")["model"].items() if key not in train.NOT_MODEL}
+    config = from_plain(ModelConfig, model | {"source_vocabulary": 37000, "target_vocabulary": 37000}, "model")
+    with torch.device("meta"):
+        parameters = sum(weight.numel() for weight in Transformer(config).parameters())
+    # Table 3 says 65 million for a shared vocabulary of 37,000.
+    assert 62e6 < parameters < 66e6
+    assert (config.encoder.layers, config.decoder.layers, config.dim, config.norm) == (6, 6, 512, "post")
+    assert (config.feed_forward.dim, config.encoder.self_attention.heads, config.dropout) == (2048, 8, 0.1)

@@ -1,0 +1,204 @@
+"""The scripts as a user runs them: train, evaluate, translate, resume, several processes, sweeps, mistakes."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from transformer import Translator
+
+PROJECT = Path(__file__).parents[2]
+TOY = PROJECT / "data" / "toy"
+# The model is as small as the corpus: these runs are about the path, not about the score.
+SMALL = [
+    "data=files",
+    f"data.train={TOY}/validation",
+    f"data.validation={TOY}/test",
+    f"data.test={TOY}/test",
+    "data.batch_tokens=1500",
+    "tokenizer.vocabulary_size=500",
+    "model.dim=32",
+    "model.feed_forward.dim=64",
+    "model.layers=1",
+    "trainer=cpu",
+    "search.length_ratio=1",
+    "search.length_extra=5",
+    "validation_search.length_ratio=1",
+    "validation_search.length_extra=5",
+]
+
+
+def script(name: str, *arguments: str, cwd: Path, given: str | None = None) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(PROJECT / "scripts" / f"{name}.py"), *arguments]
+    return subprocess.run(command, cwd=cwd, input=given, capture_output=True, text=True, timeout=300, check=False)
+
+
+def ok(name: str, *arguments: str, cwd: Path, given: str | None = None) -> str:
+    done = script(name, *arguments, cwd=cwd, given=given)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def refused(name: str, *arguments: str, cwd: Path, given: str | None = None) -> str:
+    done = script(name, *arguments, cwd=cwd, given=given)
+    assert done.returncode not in (0, None)
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("error: ")
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def run(home: Path) -> Path:
+    """A run of 12 steps, stopped after 6 and resumed."""
+    cache = f"cache={home}/cache"
+    ok("train", *SMALL, cache, "trainer.max_steps=6", "training.validate_every=4", "hydra.run.dir=run", cwd=home)
+    ok("train", "resume=run", "trainer.max_steps=12", cwd=home)
+    return home / "run"
+
+
+def test_a_run_leaves_a_whole_folder(run: Path) -> None:
+    for name in (
+        "config.yaml checkpoints/last.ckpt checkpoints/best.ckpt translator.safetensors metrics.csv curves.png "
+        "tensorboard attention/encoder.png attention/decoder.png attention/cross.png hypotheses.test.txt test.json"
+    ).split():
+        assert (run / name).exists(), name
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["best.ckpt", "last.ckpt"]
+    results = json.loads((run / "test.json").read_text())
+    assert {"test", "versions", "corpus", "revision", "seconds"} <= results.keys()
+    assert 0 <= results["test"]["bleu"] <= 100
+    assert "tok:13a" in results["test"]["signatures"]["bleu"]
+    assert len((run / "hypotheses.test.txt").read_text().split("\n")) == 501
+
+
+def test_a_resumed_run_goes_on_in_its_folder_and_keeps_its_history(run: Path) -> None:
+    last = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)
+    assert last["global_step"] == 12
+    with (run / "metrics.csv").open() as file:
+        validated = [int(row["step"]) for row in csv.DictReader(file) if row["validation/bleu"]]
+    # Logged at the step before: after 4 steps, at the end of the first part (6), after 8 and 12.
+    assert validated == [3, 5, 7, 11]
+    assert len(list(run.parent.glob("run*"))) == 1
+
+
+def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
+    printed = ok("evaluate", "checkpoint=run", "output=scored", *SMALL[-4:-2], cwd=run.parent)
+    results = json.loads((run.parent / "scored" / "evaluation.json").read_text())
+    assert results["test"]["bleu"] == json.loads((run / "test.json").read_text())["test"]["bleu"]
+    assert printed.startswith(f"test BLEU {results['test']['bleu']:.2f}   nrefs:1|case:mixed")
+    assert (run.parent / "scored" / "hypotheses.test.txt").read_text() == (run / "hypotheses.test.txt").read_text()
+    for side in ("de", "en"):
+        (run.parent / f"own.{side}").write_text((TOY / f"test.{side}").read_text()[:300].rpartition("\n")[0] + "\n")
+    ok("evaluate", "checkpoint=run", "source=own.de", "reference=own.de", "output=own", cwd=run.parent)
+    assert (run.parent / "own" / "hypotheses.own.txt").exists()
+
+
+def test_a_checkpoint_alone_translates_by_script_and_by_python(run: Path, tmp_path: Path) -> None:
+    lines = ["Der Hund schläft.", "", "Wir essen um halb acht.", "x" * 20]
+    text = "".join(f"{line}\n" for line in lines)
+    outputs = []
+    for name in ("translator.safetensors", "checkpoints/best.ckpt"):
+        alone = tmp_path / Path(name).stem
+        alone.mkdir()
+        shutil.copy(run / name, alone)
+        printed = ok("translate", f"checkpoint={Path(name).name}", "search=greedy", cwd=alone, given=text)
+        assert printed.endswith("\n")
+        outputs.append(printed.split("\n")[:-1])
+        assert [path.name for path in alone.iterdir()] == [Path(name).name]
+        (alone / "in.txt").write_text(text)
+        written = ["search=greedy", "input=in.txt", "output=out=ä.txt"]
+        assert ok("translate", f"checkpoint={Path(name).name}", *written, cwd=alone) == ""
+        assert (alone / "out=ä.txt").read_text() == printed
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0]) == 4
+    assert outputs[0][1] == ""
+    python = Translator.load(run)
+    assert python.translate(["Der Hund schläft."])[0] == python.n_best(["Der Hund schläft."])[0][0].text
+
+
+def test_texts_are_taken_literally_and_hypotheses_come_with_scores(run: Path) -> None:
+    printed = ok(
+        "translate", "checkpoint=run", 'text=Hallo, 2 = zwei! <b>ä</b> "${x}" null', "n_best=5", cwd=run.parent
+    )
+    rows = [line.split("\t") for line in printed.splitlines()]
+    assert len(rows) == 5
+    scores = [float(score) for score, _ in rows]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_two_processes_share_one_folder_and_score_every_sentence_once(home: Path) -> None:
+    arguments = [*SMALL, f"cache={home}/cache", "trainer=ddp", "trainer.accelerator=cpu", "hydra.run.dir=two"]
+    printed = ok("train", *arguments, "trainer.max_steps=4", "training.validate_every=4", cwd=home)
+    assert printed.count("test: BLEU") == 1
+    run = home / "two"
+    assert len((run / "hypotheses.test.txt").read_text().split("\n")) == 501
+    results = json.loads((run / "test.json").read_text())
+    ok("evaluate", "checkpoint=two", "output=two_scored", *SMALL[-4:-2], cwd=home)
+    again = json.loads((home / "two_scored" / "evaluation.json").read_text())
+    assert again["test"]["bleu"] == pytest.approx(results["test"]["bleu"], abs=1e-9)
+    assert not (home / "runs").exists()
+
+
+def test_a_sweep_ends_in_one_table(home: Path) -> None:
+    arguments = [*SMALL, f"cache={home}/cache", "trainer.max_steps=2", "hydra.sweep.dir=sweep", "loggers=[csv]"]
+    printed = ok("train", "-m", *arguments, "model.heads=2,4", cwd=home)
+    with (home / "sweep" / "sweep.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["model.heads"] for row in rows] == ["2", "4"]
+    assert all(float(row["test/bleu"]) >= 0 for row in rows)
+    assert "model.heads" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["model.heads=5"], "heads=5 does not divide model.dim=32"),
+        (["model.heads=eight"], "model.encoder.self_attention.heads=eight must be a whole number"),
+        (["model.hed=3"], "model.hed"),
+        (["model.dropout=null"], "model.dropout=null must be a number"),
+        (["model.positions=absolute"], "choose one of sinusoidal, learned, rotary, none"),
+        (["model.positions=learned", "model.max_length=12"], "model.max_length=12 is less than the longest sentence"),
+        (["tokenizer.vocabulary_size=90000"], "tokenizer.vocabulary_size=90000 is more than this corpus gives"),
+        (["data.train=nowhere"], "no corpus file nowhere.de or nowhere.de.gz"),
+        (["resume=nowhere"], "resume=nowhere"),
+        (["hydra.run.dir=/proc/run"], "/proc/run"),
+        (["trainer.max_stepz=3"], "trainer.max_steps"),
+        (["training.learning_rate=-1"], "training.learning_rate=-1.0 must be > 0"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line_before_any_work(home: Path, arguments: list[str], said: str) -> None:
+    settings = [] if "resume" in arguments[0] else [*SMALL, f"cache={home}/cache", "hydra.run.dir=mistake"]
+    assert said in refused("train", *settings, *arguments, cwd=home)
+
+
+def test_mistakes_about_checkpoints_are_told_in_one_line(run: Path) -> None:
+    home = run.parent
+    assert "nowhere" in refused("translate", "checkpoint=nowhere", "text=ja", cwd=home)
+    whole = (run / "checkpoints" / "best.ckpt").read_bytes()
+    (home / "cut.ckpt").write_bytes(whole[: len(whole) // 2])
+    assert "cut.ckpt is not a usable checkpoint" in refused("translate", "checkpoint=cut.ckpt", "text=ja", cwd=home)
+    swapped = ["data=toy", "data.source_language=en", "data.target_language=de"]
+    said = refused("evaluate", "checkpoint=run", *swapped, f"output={home}/x", cwd=home)
+    assert "the checkpoint translates de → en, the corpus was asked for en → de" in said
+    assert "source language is de" in refused("translate", "checkpoint=run", "source_language=fr", "text=x", cwd=home)
+    assert "stdin line 2 is not UTF-8" in _refused_bytes(home, b"ja\n\xff\n")
+
+
+def _refused_bytes(home: Path, given: bytes) -> str:
+    command = [sys.executable, str(PROJECT / "scripts" / "translate.py"), "checkpoint=run", "search=greedy"]
+    done = subprocess.run(command, cwd=home, input=given, capture_output=True, env=os.environ, timeout=300, check=False)
+    assert done.returncode != 0
+    return done.stderr.decode()

@@ -1,0 +1,144 @@
+"""The training step against plain PyTorch, the schedules against their formulas, and what stops a run."""
+
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning import Trainer
+from torch.nn import functional
+
+from tests.conftest import model_plain
+from tests.data.test_corpus import settings as data_settings
+from tests.data.test_corpus import write
+from transformer import ModelConfig, Transformer, Translator
+from transformer.data.datamodule import TranslationData
+from transformer.data.tokenizer import PADDING, TokenizerSettings
+from transformer.inference.translator import BEAM
+from transformer.settings import from_plain
+from transformer.training.callbacks import AtomicCheckpoints, FinalValidation
+from transformer.training.module import TrainingSettings, TranslationModule, learning_rate_factor
+
+SETTINGS = TrainingSettings(
+    optimizer="adamw",
+    learning_rate=1e-2,
+    betas=[0.9, 0.98],
+    weight_decay=0.1,
+    schedule="cosine",
+    warmup_steps=4,
+    label_smoothing=0.1,
+    validate_every=10,
+    patience=5,
+    samples=0,
+)
+DIGITS = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
+ENGLISH = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> TranslationData:
+    """Numbers of two to four digits, read out digit by digit: a language learned in seconds."""
+    numbers = [[int(digit) for digit in str(number)] for number in range(17, 4000, 23)]
+    write(tmp_path, "x.de", [" ".join(DIGITS[digit] for digit in number) for number in numbers])
+    write(tmp_path, "x.en", [" ".join(ENGLISH[digit] for digit in number) for number in numbers])
+    words = TokenizerSettings("word", 100, True, 1.0, False)
+    return TranslationData(data_settings(tmp_path, batch_tokens=160), words, seed=1)
+
+
+def module_for(data: TranslationData, settings: TrainingSettings = SETTINGS, **model: Any) -> TranslationModule:
+    torch.manual_seed(5)
+    size = len(data.source_tokenizer)
+    config = from_plain(ModelConfig, model_plain(source_vocabulary=size, target_vocabulary=size, **model), "model")
+    translator = Translator(Transformer(config), data.source_tokenizer, data.target_tokenizer, "de", "en")
+    texts = {split: data.texts(split) for split in ("validation", "test")}
+    return TranslationModule(translator, settings, texts, replace(BEAM, method="greedy"), BEAM)
+
+
+def trainer_for(folder: Path, **arguments: Any) -> Trainer:
+    quiet = {
+        "accelerator": "cpu",
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "enable_checkpointing": False,
+        "use_distributed_sampler": False,
+        "num_sanity_val_steps": 0,
+        "plugins": [AtomicCheckpoints()],
+    }
+    return Trainer(default_root_dir=folder, **(quiet | arguments))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::lightning.pytorch.utilities.warnings.PossibleUserWarning")
+def test_an_accumulated_step_equals_plain_torch_on_all_its_tokens(data: TranslationData, tmp_path: Path) -> None:
+    module, reference = module_for(data), module_for(data)
+    first, second, *_ = list(data.loader("train"))
+    # Batches of different sizes: a mean of means would differ.
+    assert (first.labels != PADDING).sum() != (second.labels != PADDING).sum()
+    trainer = trainer_for(tmp_path, max_steps=1, accumulate_grad_batches=2, gradient_clip_val=0.5, limit_val_batches=0)
+    trainer.fit(module, [first, second])
+
+    logits, labels = [], []
+    for batch in (first, second):
+        out = reference.model(batch.source, batch.inputs, batch.source_real)
+        logits.append(out.flatten(0, 1)), labels.append(batch.labels.flatten())
+    loss = functional.cross_entropy(
+        torch.cat(logits), torch.cat(labels), ignore_index=PADDING, label_smoothing=0.1
+    )  # torch's own mean over real tokens
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(reference.parameters(), 0.5)
+    matrices = [weight for weight in reference.parameters() if weight.dim() > 1]
+    others = [weight for weight in reference.parameters() if weight.dim() <= 1]
+    rate = 1e-2 * learning_rate_factor(SETTINGS, 1)(0)
+    groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
+    torch.optim.AdamW(groups, rate, betas=(0.9, 0.98), weight_decay=0.1).step()
+    for (name, ours), theirs in zip(module.named_parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=2e-6, rtol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_the_schedules_follow_their_formulas() -> None:
+    cosine = learning_rate_factor(SETTINGS, 104)
+    assert [cosine(step) for step in range(4)] == pytest.approx([0.25, 0.5, 0.75, 1.0])
+    assert cosine(53) == pytest.approx(0.5)
+    assert cosine(103) == pytest.approx(0.0)
+    root = learning_rate_factor(replace(SETTINGS, schedule="inverse_square_root", warmup_steps=400), 10**6)
+    for step in (1, 100, 400, 1600):  # equation (3) up to its constant
+        paper = min(step**-0.5, step * 400**-1.5)
+        assert root(step - 1) == pytest.approx(paper * math.sqrt(400))
+    # No warm-up, or more of it than steps, is no division by zero.
+    assert learning_rate_factor(replace(SETTINGS, warmup_steps=0), 1)(0) == pytest.approx(1.0)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_training_learns_a_small_language_and_the_checkpoint_stands_alone(
+    data: TranslationData, tmp_path: Path
+) -> None:
+    module = module_for(data, replace(SETTINGS, warmup_steps=20))
+    trainer = trainer_for(
+        tmp_path, max_steps=300, callbacks=[FinalValidation()], check_val_every_n_epoch=None, val_check_interval=1000
+    )
+    trainer.fit(module, datamodule=data)
+    assert float(trainer.callback_metrics["validation/bleu"]) > 98
+    trainer.save_checkpoint(tmp_path / "x.ckpt")
+    loaded = Translator.load(tmp_path / "x.ckpt")
+    assert loaded.translate(["vier zwei null", "neun"]) == module.translator.translate(["vier zwei null", "neun"])
+    content = torch.load(tmp_path / "x.ckpt", weights_only=True)
+    assert content["hyper_parameters"]["training"] == asdict(replace(SETTINGS, warmup_steps=20))
+    content["state_dict"]["model.decoder.norm.weight"][0] += 1e-3
+    torch.save(content, tmp_path / "altered.ckpt")
+    with pytest.raises(ValueError, match="does not match the digest"):
+        Translator.load(tmp_path / "altered.ckpt")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_loss_that_is_not_finite_stops_before_the_update_and_names_the_batch(
+    data: TranslationData, tmp_path: Path
+) -> None:
+    module = module_for(data)
+    with torch.no_grad():
+        module.model.output.weight[5] = torch.inf
+    before = {name: weight.clone() for name, weight in module.named_parameters()}
+    with pytest.raises(ValueError, match=r"the loss is (nan|inf) at step 0, batch 0 of epoch 0 \(training lines \d+"):
+        trainer_for(tmp_path, max_steps=3, limit_val_batches=0).fit(module, datamodule=data)
+    assert all(torch.equal(weight, before[name]) for name, weight in module.named_parameters())
