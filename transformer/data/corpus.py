@@ -36,19 +36,26 @@ class DataSettings:
         if self.source_language == self.target_language:
             raise ValueError(f"data.source_language and data.target_language are both {self.source_language}")
 
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.source_language, self.target_language
+
+    @property
+    def splits(self) -> dict[str, str]:
+        """Every split's name and the path that its files begin with."""
+        return {"train": self.train, "validation": self.validation, "test": self.test} | self.others
+
     def prefix(self, split: str) -> str:
-        """The path that a split's files begin with, or ValueError naming the splits there are."""
-        prefixes = {"train": self.train, "validation": self.validation, "test": self.test} | self.others
-        if split not in prefixes:
-            raise ValueError(f"the corpus {self.name} has no split {split}; it has {', '.join(prefixes)}")
-        return prefixes[split]
+        if split not in self.splits:
+            raise ValueError(f"the corpus {self.name} has no split {split}; it has {', '.join(self.splits)}")
+        return self.splits[split]
 
     def files(self, split: str) -> list[Path]:
         """The files of a split: one .tsv, or source and target; FileNotFoundError says what was looked for."""
-        return find_files(self.prefix(split), self.source_language, self.target_language)
+        return find_files(self.prefix(split), *self.languages)
 
     def pairs(self, split: str) -> Iterator[Pair]:
-        return read_pairs(self.files(split), self.source_language, self.target_language)
+        return read_pairs(self.files(split), *self.languages)
 
     def digest(self, split: str) -> str:
         """sha256 over the bytes of a split's files."""
@@ -142,5 +149,5 @@ def fetch(settings: DataSettings) -> None:
     Raises OSError when it cannot be fetched and ValueError when the bytes are not the published ones.
     """
     for name, digest in settings.sha256.items():
-        if any(f".{language}" in name for language in (settings.source_language, settings.target_language)):
+        if any(f".{language}" in name for language in settings.languages):
             download(f"{settings.url}/{name}", Path(settings.directory or ".").expanduser() / name, digest)

@@ -5,6 +5,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+import torch
 from lightning import LightningDataModule
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -28,55 +29,53 @@ class TranslationData(LightningDataModule):
         self.settings, self.tokenizer_settings, self.seed = settings, tokenizer, seed
         self.cache = Path(settings.cache).expanduser()
         fetch(settings)
-        for split in ("train", "validation", "test", *settings.others):
-            settings.files(split)
-        self.digests = {split: settings.digest(split) for split in ("train", "validation", "test", *settings.others)}
+        self.digests = {split: settings.digest(split) for split in settings.splits}
         self.source_tokenizer, self.target_tokenizer = self._tokenizers()
         self._splits: dict[str, PreparedSplit] = {}
 
     def _tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        settings = self.tokenizer_settings
-        languages = [self.settings.source_language, self.settings.target_language]
-        key = _digest([FORMAT, asdict(settings), self.digests["train"], languages])
+        settings, pairs = self.tokenizer_settings, self.settings.pairs
 
         def make(folder: Path) -> None:
-            for side, name in enumerate(["joint"] if settings.joint else ["source", "target"]):
-                texts = (
-                    text
-                    for pair in self.settings.pairs("train")
-                    for text in (pair if settings.joint else pair[side : side + 1])
-                )
-                (folder / f"{name}.model").write_bytes(train_tokenizer(texts, settings).model)
+            # One vocabulary learns from both sides; two learn from one each.
+            for name, sides in (
+                {"joint": (0, 1)}.items() if settings.joint else {"source": (0,), "target": (1,)}.items()
+            ):
+                tokenizer = train_tokenizer((pair[side] for pair in pairs("train") for side in sides), settings)
+                (folder / f"{name}.model").write_bytes(tokenizer.model)
 
+        key = _digest([FORMAT, asdict(settings), self.digests["train"], self.settings.languages])
         folder = cached_folder(self.cache / f"tokenizer-{key}", make)
-        names = ["joint", "joint"] if settings.joint else ["source", "target"]
+        names = ("joint", "joint") if settings.joint else ("source", "target")
         source, target = (Tokenizer((folder / f"{name}.model").read_bytes(), settings.kind) for name in names)
         return source, target
 
     def split(self, name: str) -> PreparedSplit:
         """The ids of a split, encoded now unless a run before this one did."""
         if name not in self._splits:
-            tokenizers = [hashlib.sha256(t.model).hexdigest() for t in (self.source_tokenizer, self.target_tokenizer)]
-            languages = [self.settings.source_language, self.settings.target_language]
-            length, keep_all = self.settings.max_length, name != "train"
-            key = _digest([FORMAT, self.settings.digest(name), tokenizers, languages, length, keep_all])
+            settings, tokenizers = self.settings, (self.source_tokenizer, self.target_tokenizer)
+            keep_all = name != "train"
 
             def make(folder: Path) -> None:
-                with _progress() as progress:
-                    task = progress.add_task(f"encoding {name}", total=None)
+                # Read once before: mistakes show at once, and there is a total for the time left.
+                total = sum(1 for _ in settings.pairs(name))
+                columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+                with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+                    task = progress.add_task(f"encoding {name}", total=total)
                     write_split(
                         folder,
-                        self.settings.pairs(name),
-                        self.source_tokenizer,
-                        self.target_tokenizer,
-                        length,
-                        keep_all,
-                        lambda pairs: progress.advance(task, pairs),
+                        settings.pairs(name),
+                        *tokenizers,
+                        max_length=settings.max_length,
+                        keep_all=keep_all,
+                        advance=lambda pairs: progress.advance(task, pairs),
                     )
 
+            models = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers]
+            key = _digest([FORMAT, self.digests[name], models, settings.languages, settings.max_length, keep_all])
             split = PreparedSplit(cached_folder(self.cache / f"ids-{key}", make))
             if not len(split):
-                raise ValueError(f"no pair of {self.settings.prefix(name)} has between 1 and {length} tokens a side")
+                raise ValueError(f"no pair of {settings.prefix(name)} has 1 to {settings.max_length} tokens a side")
             self._splits[name] = split
         return self._splits[name]
 
@@ -90,13 +89,9 @@ class TranslationData(LightningDataModule):
         rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         sampler = TokenBudgetSampler(split, self.settings.batch_tokens, self.seed, name == "train", rank, world)
         workers = self.settings.workers if name == "train" else 0
-        return DataLoader(
-            PairDataset(split),
-            batch_size=None,  # an index is a whole batch already
-            sampler=sampler,
-            num_workers=workers,
-            pin_memory=self.trainer is not None and self.trainer.accelerator.__class__.__name__ == "CUDAAccelerator",
-        )
+        # An index is a whole batch already.
+        dataset, pin = PairDataset(split), torch.cuda.is_available()
+        return DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=workers, pin_memory=pin)
 
     def train_dataloader(self) -> DataLoader[Batch]:
         return self.loader("train")
@@ -110,8 +105,3 @@ class TranslationData(LightningDataModule):
 
 def _digest(parts: list[object]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
-
-
-def _progress() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)

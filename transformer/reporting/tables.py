@@ -19,7 +19,7 @@ def show_run(data: TranslationData, translator: Translator) -> None:
     for heading in [*headings, "empty"]:
         table.add_column(heading, justify="right")
     notes = []
-    for name in ("train", "validation", "test", *settings.others):
+    for name in settings.splits:
         report = data.split(name).report
         counts = (report.source, report.target)
         table.add_row(

@@ -62,14 +62,9 @@ def run(
     vocabularies = {"source_vocabulary": len(data.source_tokenizer), "target_vocabulary": len(data.target_tokenizer)}
     config = from_plain(ModelConfig, model | vocabularies, "model")
     _check_lengths(data, config)
-    translator = Translator(
-        Transformer(config),
-        data.source_tokenizer,
-        data.target_tokenizer,
-        settings.data.source_language,
-        settings.data.target_language,
-    )
-    texts = {name: data.texts(name) for name in ("validation", "test", *settings.data.others)}
+    tokenizers = (data.source_tokenizer, data.target_tokenizer)
+    translator = Translator(Transformer(config), *tokenizers, *settings.data.languages)
+    texts = {name: data.texts(name) for name in settings.data.splits if name != "train"}
     module = TranslationModule(translator, settings.training, texts, settings.validation_search, settings.search)
     lightning = _trainer(settings, trainer, folder, module, resume)
     if lightning.is_global_zero:
@@ -102,23 +97,25 @@ def _trainer(
         ModelCheckpoint(folder / "checkpoints", "best", "validation/bleu", mode="max", enable_version_counter=False),
         ModelCheckpoint(folder / "checkpoints", "last", enable_version_counter=False),
     ]
+    defaults = {
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "check_val_every_n_epoch": None,
+        "val_check_interval": settings.training.validate_every * int(arguments.get("accumulate_grad_batches", 1)),
+    }
     return Trainer(
-        **arguments,
+        **(defaults | arguments),
         default_root_dir=folder,
         callbacks=callbacks,
         logger=[build_logger(name, folder, resume) for name in settings.loggers],
         plugins=[AtomicCheckpoints()],
         use_distributed_sampler=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        check_val_every_n_epoch=None,
-        val_check_interval=settings.training.validate_every * int(arguments.get("accumulate_grad_batches", 1)),
     )
 
 
 def _check_lengths(data: TranslationData, config: ModelConfig) -> None:
     """Raises ValueError when a sentence that is kept is longer than the model's positions."""
-    for name in ("train", "validation", "test", *data.settings.others):
+    for name in data.settings.splits:
         report = data.split(name).report
         longest = max(report.source.longest, report.target.longest) + 1
         if longest > config.max_length:
