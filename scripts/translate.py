@@ -36,10 +36,7 @@ def translate(config: DictConfig) -> None:
         lines = _lines(plain, prompt)
         done = 0
         while chunk := list(islice(lines, 1 if prompt else CHUNK)):
-            try:
-                found = translator.n_best(chunk, search, plain["batch_tokens"], plain["long_lines"])
-            except ValueError as error:
-                raise ValueError(f"after line {done}: {error}" if done else str(error)) from error
+            found = translator.n_best(chunk, search, plain["batch_tokens"], plain["long_lines"], first_line=done + 1)
             for hypotheses in found:
                 for hypothesis in hypotheses[: plain["n_best"]]:
                     score = f"{hypothesis.score:.4f}\t" if plain["n_best"] > 1 else ""

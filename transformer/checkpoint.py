@@ -41,11 +41,17 @@ class Description:
 class Saved:
     """A translator as read from a file and checked, not yet built."""
 
-    model_config: ModelConfig
+    config: ModelConfig
     tokenizers: tuple[Tokenizer, Tokenizer]
-    source_language: str
-    target_language: str
+    languages: tuple[str, str]
     weights: dict[str, Tensor]
+
+    def build(self) -> Transformer:
+        model = Transformer(self.config)
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                weight.copy_(self.weights[name])
+        return model
 
 
 def describe(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> dict[str, Any]:
@@ -101,14 +107,8 @@ def load(path: Path) -> Saved:
         _check_shapes(description.model, content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a usable checkpoint of this program: {error}") from error
-    return Saved(description.model, (source, target), description.source_language, description.target_language, content)
-
-
-def fill(model: Transformer, saved: Saved) -> None:
-    """Copies the saved weights into a model built from the saved configuration."""
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            weight.copy_(saved.weights[name])
+    languages = (description.source_language, description.target_language)
+    return Saved(description.model, (source, target), languages, content)
 
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor], str]:

@@ -27,7 +27,7 @@ def translator() -> Translator:
     settings = TokenizerSettings("bpe", 60, joint=True, character_coverage=1.0, byte_fallback=False)
     tokenizer = train_tokenizer(TEXTS * 3, settings)
     config = from_plain(ModelConfig, model_plain(source_vocabulary=60, target_vocabulary=60, max_length=32), "model")
-    return Translator(Transformer(config).eval(), tokenizer, tokenizer, "de", "en")
+    return Translator(Transformer(config).eval(), (tokenizer, tokenizer), ("de", "en"))
 
 
 def test_lines_keep_their_order_and_count_and_empty_ones_stay_empty(translator: Translator) -> None:

@@ -51,7 +51,8 @@ def module_for(data: TranslationData, settings: TrainingSettings = SETTINGS, **m
     torch.manual_seed(5)
     size = len(data.source_tokenizer)
     config = from_plain(ModelConfig, model_plain(source_vocabulary=size, target_vocabulary=size, **model), "model")
-    translator = Translator(Transformer(config), data.source_tokenizer, data.target_tokenizer, "de", "en")
+    tokenizers = (data.source_tokenizer, data.target_tokenizer)
+    translator = Translator(Transformer(config), tokenizers, ("de", "en"))
     texts = {split: data.texts(split) for split in ("validation", "test")}
     return TranslationModule(translator, settings, texts, replace(BEAM, method="greedy"), BEAM)
 

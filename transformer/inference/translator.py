@@ -47,19 +47,12 @@ class Translation:
 
 
 class Translator:
-    """Translates texts from `source_language` to `target_language`, on the device where the model lies."""
+    """Translates from `source_language` to `target_language`, in float32, on the device where the model lies."""
 
-    def __init__(
-        self,
-        model: Transformer,
-        source_tokenizer: Tokenizer,
-        target_tokenizer: Tokenizer,
-        source_language: str,
-        target_language: str,
-    ) -> None:
-        self.model = model
-        self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
-        self.source_language, self.target_language = source_language, target_language
+    def __init__(self, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
+        self.model, self.tokenizers, self.languages = model, tokenizers, languages
+        self.source_tokenizer, self.target_tokenizer = tokenizers
+        self.source_language, self.target_language = languages
 
     @classmethod
     def load(cls, path: str | Path, device: str = "cpu") -> Translator:
@@ -75,18 +68,11 @@ class Translator:
         if device != "cpu" and not torch.cuda.is_available():
             raise ValueError(f"device={device}: this machine has no GPU that torch can use")
         saved = checkpoint.load(Path(path))
-        model = Transformer(saved.model_config)
-        checkpoint.fill(model, saved)
-        return cls(model.to(device).eval(), *saved.tokenizers, saved.source_language, saved.target_language)
+        return cls(saved.build().to(device).eval(), saved.tokenizers, saved.languages)
 
     def save(self, path: str | Path) -> None:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""
-        checkpoint.save(
-            Path(path),
-            self.model,
-            (self.source_tokenizer, self.target_tokenizer),
-            (self.source_language, self.target_language),
-        )
+        checkpoint.save(Path(path), self.model, self.tokenizers, self.languages)
 
     def translate(
         self, texts: list[str], search: SearchSettings = BEAM, batch_tokens: int = 2048, long_lines: LongLines = "split"
@@ -99,23 +85,30 @@ class Translator:
         return [found[0].text for found in self.n_best(texts, search, batch_tokens, long_lines)]
 
     def n_best(
-        self, texts: list[str], search: SearchSettings = BEAM, batch_tokens: int = 2048, long_lines: LongLines = "split"
+        self,
+        texts: list[str],
+        search: SearchSettings = BEAM,
+        batch_tokens: int = 2048,
+        long_lines: LongLines = "split",
+        first_line: int = 1,
     ) -> list[list[Translation]]:
-        """All hypotheses of each text, best first, with scores. Of a text translated in pieces only the best."""
+        """All hypotheses of each text, best first, with scores. Of a text translated in pieces only the best.
+
+        `first_line` is what the log and errors call the first text.
+        """
         limit = self.model.config.max_length - 1  # the end symbol takes a place too
-        encoded = self.source_tokenizer.encode_all(texts)
         parts: list[list[int]] = []
         owners: list[int] = []
-        for line, ids in enumerate(encoded):
-            pieces = [ids]
+        for line, ids in enumerate(self.source_tokenizer.encode_all(texts)):
+            pieces = [ids] if ids else []
             if len(ids) > limit:
-                named = f"line {line + 1} has {len(ids):,} tokens, more than the {limit:,} this model allows"
+                named = f"line {first_line + line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
                 if long_lines == "refuse":
                     raise ValueError(named)
                 pieces = self._split(texts[line], limit)
                 log.warning("%s: translated in %d pieces", named, len(pieces))
-            parts += [piece for piece in pieces if piece]
-            owners += [line for piece in pieces if piece]
+            parts += pieces
+            owners += [line] * len(pieces)
         found: list[list[Translation]] = [[] for _ in parts]
         for batch in _by_length(parts, batch_tokens):
             for index, hypotheses in zip(batch, self._search([parts[i] for i in batch], batch, search), strict=True):
@@ -151,11 +144,7 @@ class Translator:
         self, sources: list[list[int]], indices: list[int], settings: SearchSettings
     ) -> list[list[Translation]]:
         """Translates one batch of ids; `indices` are the sentences' own numbers, for sampling."""
-        training = self.model.training
-        self.model.eval()
         source = pad([torch.tensor([*ids, END]).numpy() for ids in sources]).to(self._device)
-        real = real_positions(source)
-        cache = self.model.start(self.model.encode(source, real))
 
         def step(ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
             logits, cache = self.model.step(ids, cache)
@@ -164,7 +153,12 @@ class Translator:
         first = torch.full((len(sources),), BEGIN, device=self._device)
         # With the begin symbol a target takes one place more than it has tokens.
         limits = [min(self.model.config.max_length - 1, n) for n in settings.limits([len(ids) for ids in sources])]
-        found = search(step, cache, first, END, limits, indices, settings)
+        training = self.model.training
+        self.model.eval()
+        # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
+        with torch.autocast(self._device.type, enabled=False):
+            cache = self.model.start(self.model.encode(source, real_positions(source)))
+            found = search(step, cache, first, END, limits, indices, settings)
         self.model.train(training)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 
@@ -214,5 +208,5 @@ def _joined(parts: list[list[Translation]]) -> list[Translation]:
     if len(parts) == 1:
         return parts[0]
     best = [hypotheses[0] for hypotheses in parts]
-    text, pieces = " ".join(part.text for part in best), [piece for part in best for piece in part.pieces]
-    return [Translation(text, sum(part.score for part in best), sum(part.log_probability for part in best), pieces)]
+    score, total = sum((part.score for part in best), 0.0), sum((part.log_probability for part in best), 0.0)
+    return [Translation(" ".join(part.text for part in best), score, total, [p for part in best for p in part.pieces])]

@@ -191,15 +191,10 @@ class TranslationModule(LightningModule):
 
     def on_save_checkpoint(self, content: dict[str, Any]) -> None:
         """Makes the checkpoint stand alone: tokenisers and a digest go into it, as plain tensors and text."""
-        tensors = checkpoint.tensors(self.model, self._tokenizers)
+        tensors = checkpoint.tensors(self.model, self.translator.tokenizers)
         content["tokenizers"] = {name: tensors[name] for name in tensors if name.startswith("tokenizer.")}
         content["weights"] = [name for name in tensors if not name.startswith("tokenizer.")]
         content["sha256"] = checkpoint.digest(self._description(), tensors)
 
-    @property
-    def _tokenizers(self) -> tuple[Any, Any]:
-        return self.translator.source_tokenizer, self.translator.target_tokenizer
-
     def _description(self) -> dict[str, Any]:
-        languages = (self.translator.source_language, self.translator.target_language)
-        return checkpoint.describe(self.model, self._tokenizers, languages)
+        return checkpoint.describe(self.model, self.translator.tokenizers, self.translator.languages)

@@ -63,7 +63,7 @@ def run(
     config = from_plain(ModelConfig, model | vocabularies, "model")
     _check_lengths(data, config)
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
-    translator = Translator(Transformer(config), *tokenizers, *settings.data.languages)
+    translator = Translator(Transformer(config), tokenizers, settings.data.languages)
     texts = {name: data.texts(name) for name in settings.data.splits if name != "train"}
     module = TranslationModule(translator, settings.training, texts, settings.validation_search, settings.search)
     lightning = _trainer(settings, trainer, folder, module, resume)

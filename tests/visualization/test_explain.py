@@ -1,0 +1,369 @@
+"""The page that explains a translation: it shows the model's own numbers, and a browser shows the page."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.conftest import model_plain
+from transformer import ModelConfig, Transformer, Translator
+from transformer.data.tokenizer import TokenizerSettings, train_tokenizer
+from transformer.inference.translator import BEAM
+from transformer.settings import from_plain
+from transformer.visualization.explain import explain, page
+
+PROJECT = Path(__file__).parents[2]
+TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "ja", "wir gehen in den Park, weil die Sonne scheint"]
+HOSTILE = 'Hund </script><script>document.title="taken"</script> <b>&amp; <!-- \u2028 ein Haus {{data}}'
+CHROMIUM = shutil.which("chromium")
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+)
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    torch.manual_seed(1)
+    settings = TokenizerSettings("bpe", 70, joint=True, character_coverage=1.0, byte_fallback=False)
+    tokenizer = train_tokenizer([*TEXTS * 3, "<script>&"], settings)
+    # Numbers of layers and heads that differ, so that no swapped attentions fit by chance.
+    sizes = {"source_vocabulary": 70, "target_vocabulary": 70, "max_length": 48, "decoder__layers": 3}
+    plain = model_plain(**sizes, decoder__cross_attention={**model_plain()["decoder"]["cross_attention"], "heads": 2})
+    return Translator(Transformer(from_plain(ModelConfig, plain, "model")).eval(), (tokenizer, tokenizer), ("de", "en"))
+
+
+@pytest.fixture(scope="module")
+def explained(translator: Translator) -> dict[str, Any]:
+    return explain(translator, TEXTS[1])
+
+
+def data_of(html: str) -> dict[str, Any]:
+    [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    return json.loads(data)
+
+
+def ids_of(translator: Translator, pieces: list[str]) -> list[int]:
+    every = [translator.target_tokenizer.piece(id) for id in range(len(translator.target_tokenizer))]
+    return [every.index(piece) for piece in pieces]
+
+
+def test_the_weights_in_the_page_are_the_model_s_own(translator: Translator, explained: dict[str, Any]) -> None:
+    data = data_of(page(explained))
+    source = ids_of(translator, data["source"])
+    inputs = ids_of(translator, data["target"][:-1])
+    assert source == [*translator.source_tokenizer.encode(TEXTS[1]), 3]
+    record = type(translator.attention("ja", "ja")[0])([], [], [])
+    memory = translator.model.encode(torch.tensor([source]), record=record)
+    translator.model.decode(torch.tensor([inputs]), memory, record=record)
+    for name, layers in record._asdict().items():
+        assert (len(layers), len(data["attention"][name])) == ({"encoder": 2}.get(name, 3),) * 2
+        for weights, shown in zip(layers, data["attention"][name], strict=True):
+            assert len(shown) == weights.size(1) == {"cross": 2}.get(name, 3)
+            for head, matrix in zip(weights[0], shown, strict=True):
+                for query, row in zip(head, matrix, strict=True):
+                    assert torch.tensor(row) / 1000 == pytest.approx(query[: len(row)].detach(), abs=5.1e-4)
+                    assert query[len(row) :].sum() == 0  # left out: what the step could not see
+
+
+def test_the_weights_in_the_page_are_those_of_translator_attention(translator: Translator) -> None:
+    """… where the text of a hypothesis is cut into the pieces that the search chose (elsewhere the page is right)."""
+    for text in TEXTS:
+        data = explain(translator, text)
+        record, source, target = translator.attention(text, data["translation"] or "ja")
+        if target == data["target"][:-1]:
+            break
+    else:
+        pytest.skip("no hypothesis of this untrained model is cut as it was made")
+    assert source == data["source"]
+    cross = torch.tensor(data["attention"]["cross"]) / 1000
+    assert torch.allclose(cross, torch.cat(record.cross), atol=5.1e-4)
+
+
+def test_the_steps_probabilities_give_the_score_of_the_search(
+    translator: Translator, explained: dict[str, Any]
+) -> None:
+    best = translator.n_best([TEXTS[1]])[0]
+    assert [h["text"] for h in explained["hypotheses"]] == [h.text for h in best]
+    assert [h["score"] for h in explained["hypotheses"]] == pytest.approx([h.score for h in best], abs=1e-3)
+    assert explained["target"] == ["<s>", *best[0].pieces, "</s>"]
+    probabilities = torch.tensor([step["probability"] for step in explained["steps"]])
+    assert len(probabilities) == len(best[0].pieces) + 1
+    assert probabilities.log().sum().item() == pytest.approx(best[0].log_probability, rel=1e-2)
+
+
+def test_next_best_are_the_likeliest_pieces_but_for_the_chosen_one(
+    translator: Translator, explained: dict[str, Any]
+) -> None:
+    source, target = (ids_of(translator, explained[side]) for side in ("source", "target"))
+    shares = translator.model(torch.tensor([source]), torch.tensor([target[:-1]]))[0].softmax(dim=-1)
+    for row, chosen, step in zip(shares, target[1:], explained["steps"], strict=True):
+        assert step["probability"] == pytest.approx(row[chosen].item(), abs=1e-5)
+        row[chosen] = 0
+        likeliest = row.topk(5)
+        assert ids_of(translator, [piece for piece, _ in step["next_best"]]) == likeliest.indices.tolist()
+        assert [share for _, share in step["next_best"]] == pytest.approx(likeliest.values.tolist(), abs=1e-5)
+
+
+def test_a_model_that_was_training_is_explained_without_dropout_and_goes_on_training(translator: Translator) -> None:
+    for module in translator.model.modules():
+        if hasattr(module, "p"):
+            module.p = 0.5
+    calm = explain(translator, TEXTS[0])
+    translator.model.train()
+    assert explain(translator, TEXTS[0]) == calm
+    assert translator.model.training
+    translator.model.eval()
+
+
+def test_text_in_the_page_stays_text_and_the_page_needs_no_network(translator: Translator) -> None:
+    html = page(explain(translator, HOSTILE))
+    template = page({})
+    assert html.count("<script") == template.count("<script") == 2
+    assert html.count("<!--") == template.count("<!--")
+    assert data_of(html)["text"] == HOSTILE
+    assert not re.search(r"https?:|//\w+\.\w|\bsrc\s*=|\bhref\s*=|@import|\burl\(|\bfetch\(|\bimport\b", html)
+    assert "default-src 'none'" in html
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("", "0"), ("   ", "0"), ("ja " * 100, r"\d+")])
+def test_an_empty_and_an_over_long_text_are_refused_with_the_limit(
+    translator: Translator, text: str, tokens: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"^the text has {tokens} tokens; between 1 and 47 can be explained$"):
+        explain(translator, text)
+
+
+def script(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(PROJECT / "scripts" / "explain.py"), *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_script_writes_the_page_and_prints_where_it_is(translator: Translator, tmp_path: Path) -> None:
+    translator.save(tmp_path / "t.safetensors")
+    done = script("checkpoint=t.safetensors", f"text={HOSTILE}", "output=new/seite=1 ä.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "new" / "seite=1 ä.html"
+    assert done.stdout == f"{path}\n"
+    assert list(path.parent.iterdir()) == [path]
+    assert data_of(path.read_text(encoding="utf-8"))["text"] == HOSTILE
+
+
+def test_the_script_refuses_in_one_line_and_leaves_no_page(translator: Translator, tmp_path: Path) -> None:
+    translator.save(tmp_path / "t.safetensors")
+    for arguments, expected in (
+        (["text="], "error: the text has 0 tokens; between 1 and 47 can be explained"),
+        ([], 'error: text is not set: give the sentence to explain, text="…"'),
+        (["text=ja", "output=."], "error: output=. is a folder: name a file, such as explain.html"),
+    ):
+        done = script("checkpoint=t.safetensors", *arguments, cwd=tmp_path)
+        assert done.returncode != 0
+        assert done.stdout == ""
+        assert done.stderr.splitlines() == [expected]
+    assert [path.name for path in tmp_path.iterdir()] == ["t.safetensors"]
+
+
+# From here on in a browser.
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright (no download needed)")
+    if CHROMIUM is None:
+        pytest.skip("no browser: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """The page in a browser, with what the tests ask of it."""
+
+    def __init__(self, browser: Any, path: Path, **context: Any) -> None:
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.page = browser.new_context(**context).new_page()
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda message: self.errors.append(message.text))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def piece(self, side: str, position: int) -> Any:
+        return self.page.locator(f"#{side} .piece").nth(position)
+
+    def shares(self, side: str) -> list[float]:
+        every = f"[...document.querySelectorAll('#{side} .piece')]"
+        return self.page.evaluate(f"{every}.map(piece => Number(piece.style.getPropertyValue('--share')))")
+
+    def current(self) -> str:
+        return self.page.evaluate("document.querySelector('.piece.current').closest('.pieces').id") + str(
+            self.page.evaluate("document.querySelector('.piece.current').dataset.position")
+        )
+
+    def choose(self, group: str, value: str) -> None:
+        self.page.locator(f"#{group} input[value='{value}']").check()
+
+
+@pytest.fixture(scope="module")
+def path(explained: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("explain") / "page.html"
+    path.write_text(page(explained), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(browser: Any, path: Path) -> Iterator[Opened]:
+    opened = Opened(browser, path, viewport={"width": 1100, "height": 900}, color_scheme="light")
+    yield opened
+    assert opened.errors == []
+    assert opened.requests == [path.as_uri()]
+    opened.page.context.close()
+
+
+def mean(explained: dict[str, Any], attention: str, query: int) -> list[float]:
+    layers = explained["attention"][attention]
+    return torch.tensor([head[query] for layer in layers for head in layer]).float().mean(0).div(1000).tolist()
+
+
+def test_pointing_at_a_piece_lights_up_what_its_step_attended_to(opened: Opened, explained: dict[str, Any]) -> None:
+    opened.piece("target", 3).hover()
+    # The third piece after <s> was produced by row 2.
+    assert opened.shares("source") == pytest.approx(mean(explained, "cross", 2), abs=1e-6)
+    assert set(opened.shares("target")) == {0}
+    colours = {opened.piece("source", i).evaluate("e => getComputedStyle(e).backgroundColor") for i in (0, 1, 2)}
+    assert len(colours) > 1
+    opened.page.mouse.move(1, 1)
+    assert opened.current() == "target1"  # back to what is held
+
+
+def test_a_click_holds_a_piece_and_layer_head_and_attention_can_be_chosen(
+    opened: Opened, explained: dict[str, Any]
+) -> None:
+    opened.piece("target", 2).click()
+    opened.page.mouse.move(1, 1)
+    assert opened.current() == "target2"
+    opened.choose("layer", "2")
+    opened.choose("head", "1")
+    one = [weight / 1000 for weight in explained["attention"]["cross"][2][1][1]]
+    assert opened.shares("source") == pytest.approx(one, abs=1e-6)
+    opened.choose("attention", "decoder")
+    assert opened.page.locator("#head input").count() == 1 + 3
+    row = [weight / 1000 for weight in explained["attention"]["decoder"][2][1][1]]
+    assert len(row) == 2
+    assert opened.shares("target")[:3] == pytest.approx([*row, 0], abs=1e-6)
+    opened.choose("attention", "encoder")  # has two layers only: back to the mean
+    assert opened.current() == "source0"
+    opened.piece("source", 4).click()
+    row = [head[4] for layer in explained["attention"]["encoder"] for head in [layer[1]]]
+    expected = torch.tensor(row).float().mean(0).div(1000).tolist()
+    assert opened.shares("source") == pytest.approx(expected, abs=1e-6)
+    assert opened.piece("target", 2).is_disabled()
+
+
+def test_a_piece_of_the_source_shows_which_steps_looked_at_it(opened: Opened, explained: dict[str, Any]) -> None:
+    opened.piece("source", 1).click()
+    steps = range(len(explained["steps"]))
+    expected = [0, *(mean(explained, "cross", step)[1] for step in steps)]
+    assert opened.shares("target") == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_keyboard_reaches_everything(opened: Opened) -> None:
+    opened.page.keyboard.press("Tab")
+    assert opened.page.evaluate("document.activeElement.name") == "attention"
+    opened.page.keyboard.press("ArrowRight")
+    opened.page.keyboard.press("ArrowLeft")
+    opened.page.keyboard.press("Tab")
+    opened.page.keyboard.press("ArrowRight")  # layer 1
+    opened.page.keyboard.press("Tab")
+    opened.page.keyboard.press("ArrowRight")  # head 1
+    assert opened.page.locator("#layer input[value='0'], #head input[value='0']").evaluate_all(
+        "all => all.every(input => input.checked)"
+    )
+    opened.page.keyboard.press("Tab")
+    assert opened.current() == "source0"
+    opened.page.keyboard.press("Tab")
+    assert opened.current() == "target1"
+    opened.page.keyboard.press("ArrowRight")
+    assert opened.current() == "target2"
+    focused = "getComputedStyle(document.activeElement)"
+    assert opened.page.evaluate(f"{focused}.outlineStyle + {focused}.outlineWidth") == "solid3px"
+    assert opened.page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
+    opened.page.keyboard.press("End")
+    label = opened.page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert label.startswith("end symbol")
+
+
+def test_every_step_and_hypothesis_is_listed(opened: Opened, explained: dict[str, Any]) -> None:
+    rows = opened.page.locator("#steps tbody tr")
+    assert rows.count() == len(explained["steps"])
+    for at, step in enumerate(explained["steps"]):
+        text = rows.nth(at).inner_text()
+        assert all(piece in text for piece in [explained["target"][at + 1], *(piece for piece, _ in step["next_best"])])
+        assert rows.nth(at).locator(".token").count() == 5
+    shown = opened.page.locator("#hypotheses tbody tr").all_inner_texts()
+    assert len(shown) == BEAM.beam
+    for line, hypothesis in zip(shown, explained["hypotheses"], strict=True):
+        assert hypothesis["text"] in line
+        assert f"{hypothesis['score']:.4f}" in line
+
+
+def test_a_phone_shows_the_page_without_sideways_scrolling_and_a_tap_holds(
+    browser: Any, path: Path, explained: dict[str, Any]
+) -> None:
+    phone = Opened(browser, path, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 360
+    phone.piece("target", 4).tap()
+    assert phone.current() == "target4"
+    assert phone.shares("source") == pytest.approx(mean(explained, "cross", 3), abs=1e-6)
+    sizes = phone.page.locator(".piece").evaluate_all("all => all.map(e => [e.offsetWidth, e.offsetHeight])")
+    assert min(size for pair in sizes for size in pair) >= 40
+    phone.page.context.close()
+
+
+CONTRAST = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const light = (...colours) => {
+    canvas.clearRect(0, 0, 1, 1);
+    for (const colour of colours) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map(
+      part => (part /= 255) <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const lit = document.querySelector("#source .piece");
+  lit.style.setProperty("--share", 1);
+  const card = getComputedStyle(document.querySelector("section")).backgroundColor;
+  const colours = [light(card, getComputedStyle(lit).backgroundColor), light(getComputedStyle(lit).color)];
+  return [light(card), (Math.max(...colours) + 0.05) / (Math.min(...colours) + 0.05)];
+}"""
+
+
+def test_light_and_dark_follow_the_system_and_a_lit_piece_stays_readable(browser: Any, path: Path) -> None:
+    paper = {}
+    for scheme in ("light", "dark"):
+        opened = Opened(browser, path, color_scheme=scheme)
+        paper[scheme], contrast = opened.page.evaluate(CONTRAST)
+        assert contrast >= 4.5, scheme  # WCAG 2.2, level AA
+        picture = opened.page.screenshot(full_page=True)
+        assert picture.startswith(b"\x89PNG")
+        assert len(picture) > 10_000
+        opened.page.context.close()
+    assert paper["dark"] < 0.1 < 0.9 < paper["light"]
+
+
+def test_markup_in_a_sentence_is_shown_not_run(browser: Any, translator: Translator, tmp_path: Path) -> None:
+    path = tmp_path / "hostile.html"
+    path.write_text(page(explain(translator, HOSTILE)), encoding="utf-8")
+    opened = Opened(browser, path)
+    assert opened.errors == []
+    assert opened.page.title().startswith("Hund </script><script>")
+    assert "<script>" in opened.page.locator("#languages").inner_text()
+    assert opened.page.locator("main script, main b b").count() == 0
+    opened.page.context.close()
