@@ -43,6 +43,7 @@ OURS = {  # arguments of Lightning's Trainer that a user must not set
     "logger": "built by train.py: choose with loggers=[csv,tensorboard]",
     "plugins": "built by train.py",
     "default_root_dir": "the run's folder: choose it with hydra.run.dir=PATH",
+    "overfit_batches": "not possible with batches of our own: use trainer.limit_train_batches",
     "use_distributed_sampler": "always false: our own batch sampler deals the batches out to the processes",
 }
 

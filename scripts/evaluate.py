@@ -11,11 +11,14 @@ from rich.console import Console
 from rich.progress import track
 
 from transformer import Translator
-from transformer.data.corpus import DataSettings, fetch, read_lines
+from transformer.data.corpus import DataSettings, fetch, read_pairs
 from transformer.evaluation import score
 from transformer.inference.search import SearchSettings
 from transformer.settings import from_plain
 from transformer.storage.whole import write_whole
+
+# Sentences translated between two moves of the progress bar.
+CHUNK = 250
 
 
 def evaluate(config: DictConfig) -> dict[str, float]:
@@ -26,14 +29,12 @@ def evaluate(config: DictConfig) -> dict[str, float]:
     translator = Translator.load(checkpoint, plain["device"])
     folder = checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
     split, sources, references = _texts(plain, folder, translator)
-    # A few batches at a time, so that there is progress to see.
-    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-    chunks = [order[start : start + 100] for start in range(0, len(order), 100)]
-    hypotheses = [""] * len(sources)
-    for chunk in track(chunks, f"translating {split}", console=Console(stderr=True), transient=True):
-        found = translator.translate([sources[i] for i in chunk], search, plain["batch_tokens"])
-        for i, text in zip(chunk, found, strict=True):
-            hypotheses[i] = text
+    hypotheses: list[str] = []
+    # Some at a time, so that there is progress to see.
+    for start in track(range(0, len(sources), CHUNK), f"translating {split}", console=Console(stderr=True)):
+        chunk = sources[start : start + CHUNK]
+        found = translator.n_best(chunk, search, plain["batch_tokens"], first_line=start + 1)
+        hypotheses += [translations[0].text for translations in found]
     scores = score(hypotheses, references, translator.target_language)
     output = Path(plain["output"] or folder)
     write_whole(output / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
@@ -55,9 +56,11 @@ def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple
     if plain["source"] or plain["reference"]:
         if not (plain["source"] and plain["reference"]):
             raise ValueError("source=FILE and reference=FILE go together")
-        sources, references = (list(read_lines(Path(plain[key]))) for key in ("source", "reference"))
-        return Path(plain["source"]).stem, sources, references
+        files = [Path(plain["source"]), Path(plain["reference"])]
+        sources, references = zip(*read_pairs(files, *translator.languages), strict=True)
+        return files[0].stem, list(sources), list(references)
     data = plain.get("data")
+    asked_for = data is not None
     if data is None:
         saved = folder / "config.yaml"
         if not saved.exists():
@@ -67,12 +70,11 @@ def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple
             )
         data = OmegaConf.to_container(OmegaConf.load(saved), resolve=True)["data"]  # type: ignore[index, call-overload]
     settings = from_plain(DataSettings, data, "data")
-    asked = (settings.source_language, settings.target_language)
-    trained = (translator.source_language, translator.target_language)
-    if asked != trained:
-        wanted, able = " → ".join(asked), " → ".join(trained)
+    if settings.languages != translator.languages:
+        wanted, able = " → ".join(settings.languages), " → ".join(translator.languages)
         raise ValueError(f"the checkpoint translates {able}, the corpus was asked for {wanted}")
-    fetch(settings)
+    if asked_for:  # a folder from a stranger must not choose what is fetched
+        fetch(settings)
     pairs = list(settings.pairs(plain["split"]))
     return plain["split"], [source for source, _ in pairs], [target for _, target in pairs]
 

@@ -1,4 +1,4 @@
-"""Explains a translation on a page of HTML: `python scripts/explain.py text="…" [checkpoint=RUN] [output=page.html]`."""
+"""Explains a translation on a page: `python scripts/explain.py text="…" [checkpoint=RUN] [output=page.html]`."""
 
 import sys
 from pathlib import Path

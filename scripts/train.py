@@ -9,9 +9,10 @@ from command_line import launch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from transformer.reporting.loggers import first_process
 from transformer.settings import from_plain
 from transformer.storage.whole import write_whole
-from transformer.training.run import RunSettings, run
+from transformer.training.run import Result, RunSettings, run
 
 
 def auto_precision() -> str:
@@ -26,16 +27,35 @@ NOT_SETTINGS = ("model", "trainer", "name", "runs", "cache", "resume", "debug")
 NOT_MODEL = ("heads", "layers")
 
 
+def absolute_paths(data: dict[str, Any]) -> None:
+    """A run's saved settings name its corpus from wherever they are read."""
+    for group, keys in (
+        (data, ("directory", "train", "validation", "test", "cache")),
+        (data["others"], data["others"]),
+    ):
+        for key in keys:
+            if isinstance(group[key], str):
+                group[key] = str(Path(group[key]).expanduser().absolute())
+
+
 def train(config: DictConfig) -> dict[str, float]:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    absolute_paths(plain["data"])
     # model.heads and model.layers are a word for all attentions and stacks; the parts hold the values.
     model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
     settings = from_plain(RunSettings, {key: value for key, value in plain.items() if key not in NOT_SETTINGS}, "")
     folder = Path(HydraConfig.get().runtime.output_dir)
     resume = Path(plain["resume"]) if plain["resume"] else None
-    if resume is None:
+    if first_process():
         write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)).encode())
     result = run(settings, model, plain["trainer"], folder, resume)
+    if first_process():
+        show(result, folder)
+    return {f"{split}/bleu": scores.bleu for split, scores in result.scores.items()}
+
+
+def show(result: Result, folder: Path) -> None:
+    """Prints the scores, three translations and what to do next."""
     shown = Path.cwd()
     where = shlex.quote(str(folder.relative_to(shown) if folder.is_relative_to(shown) else folder))
     for split, scores in result.scores.items():
@@ -45,7 +65,6 @@ def train(config: DictConfig) -> dict[str, float]:
         print(f"\n{source}\n→ {translation}\n= {reference}")
     print(f"\nNext:\n  python scripts/evaluate.py checkpoint={where}")
     print(f"  python scripts/translate.py checkpoint={where} text={shlex.quote(result.samples[0][0])}")
-    return {f"{split}/bleu": scores.bleu for split, scores in result.scores.items()}
 
 
 if __name__ == "__main__":

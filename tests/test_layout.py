@@ -11,7 +11,8 @@ PACKAGE = PROJECT / "transformer"
 ROOMS = {
     "settings": set(),
     "storage": set(),
-    "model": set(),
+    "kernels": set(),
+    "model": {"kernels"},
     "evaluation": set(),
     "data": {"storage"},
     "checkpoint": {"model", "data", "settings", "storage"},
@@ -20,7 +21,8 @@ ROOMS = {
     "export": {"inference", "model", "data"},
     "reporting": {"inference", "evaluation", "visualization", "data", "storage"},
     "training": {
-        "reporting", "checkpoint", "inference", "evaluation", "visualization", "model", "data", "settings", "storage",
+        "reporting", "checkpoint", "inference", "evaluation", "visualization", "model", "data", "settings",
+        "storage", "kernels",
     },
 }  # fmt: skip
 

@@ -95,6 +95,10 @@ def load(path: Path) -> Saved:
         raise FileNotFoundError(f"no checkpoint at {path}")
     try:
         plain, content, expected = _read_checkpoint(path) if path.suffix == ".ckpt" else _read_safetensors(path)
+        for name, tensor in content.items():
+            # A tensor of strides can be larger than all memory in a file of a few bytes.
+            if not isinstance(tensor, Tensor) or tensor.layout != torch.strided or not tensor.is_contiguous():
+                raise ValueError(f"its tensor {name} is not a plain one")
         if digest(plain, content) != expected:
             raise ValueError("its content does not match the digest in it: it was altered or damaged")
         description = from_plain(Description, plain, "translator")
@@ -105,8 +109,9 @@ def load(path: Path) -> Saved:
         if (len(source), len(target)) != (description.model.source_vocabulary, description.model.target_vocabulary):
             raise ValueError("its tokenisers and its model have vocabularies of different sizes")
         _check_shapes(description.model, content)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a usable checkpoint of this program: {error}") from error
+    except Exception as error:  # a stranger's file may be wrong in any way: the answer is always one line
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{path} is not a usable checkpoint of this program: {reason}") from error
     languages = (description.source_language, description.target_language)
     return Saved(description.model, (source, target), languages, content)
 
@@ -134,7 +139,7 @@ def _read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Tensor], str
                 raise ValueError("it declares more data than it holds")
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except (zipfile.BadZipFile, RuntimeError, EOFError, NotImplementedError) as error:
-        raise ValueError(f"truncated or no checkpoint ({str(error).splitlines()[0]})") from error
+        raise ValueError(f"truncated or no checkpoint ({error})") from error
     except pickle.UnpicklingError as error:
         raise ValueError("it would run code when loaded, or is no checkpoint; nothing of it was run") from error
     plain = checkpoint["hyper_parameters"]["translator"]

@@ -68,6 +68,10 @@ def test_wrong_files_are_refused_with_their_name_and_line(tmp_path: Path) -> Non
     assert str(cut) in refusal(cut)
     cut.write_bytes(b"no gzip at all")
     assert str(cut) in refusal(cut)
+    packed = bytearray(gzip.compress(b"eins\tone\n" * 5000))
+    packed[20:40] = bytes(20)
+    cut.write_bytes(packed)
+    assert str(cut) in refusal(cut)
 
 
 def settings(folder: Path, **changes: object) -> DataSettings:
@@ -98,6 +102,9 @@ def test_a_missing_file_is_fetched_and_its_digest_checked(tmp_path: Path) -> Non
     wanted = settings(tmp_path / "here", url=home.as_uri(), sha256={"x.de": digest})
     with pytest.raises(ValueError, match="is not the published file"):
         fetch(wanted)
+    assert not (tmp_path / "here" / "x.de").exists()
+    with pytest.raises(ValueError, match="only plain file names are fetched"):
+        settings(tmp_path, sha256={"../x.de": digest})
     import hashlib
 
     right = hashlib.sha256(b"eins\n").hexdigest()

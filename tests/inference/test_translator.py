@@ -69,10 +69,13 @@ def test_a_line_too_long_is_named_and_split_or_refused(
     assert "more than the 31 this model allows" in caplog.text
     with pytest.raises(ValueError, match="line 2 has"):
         translator.translate(["ja", long], long_lines="refuse")
-    pieces = translator._split(long, 31)
-    assert all(0 < len(piece) <= 31 for piece in pieces)
-    assert [id for piece in pieces for id in piece] == translator.source_tokenizer.encode(long)
+    assert all(0 < len(piece) <= 31 for piece in translator._split(long, 31))
+    for text in (long, "wir 3.5 gehen z.B. in… den Park. " * 12):
+        ids = [id for piece in translator._split(text, 31) for id in piece]
+        assert ids == translator.source_tokenizer.encode(text)
     assert translator.translate(["x" * 2000])[0]
+    with pytest.raises(ValueError, match=r"search.min_length=32 is more than the model's 32 positions allow"):
+        translator.translate(["ja"], replace(BEAM, min_length=32))
 
 
 def test_attention_comes_with_the_tokens_of_both_sides(translator: Translator) -> None:

@@ -7,7 +7,6 @@ import torch
 
 from transformer.model.attention import MultiHeadAttention, attention_weights, causal_visible
 from transformer.model.config import AttentionConfig
-from transformer.model.dropout import Dropout
 
 
 def config(**changes: object) -> AttentionConfig:
@@ -74,22 +73,3 @@ def test_hypotheses_that_share_a_sentence_share_its_keys_and_values() -> None:
     shared = attention(states, attention.keys_values(memory))
     repeated = attention(states, attention.keys_values(memory.repeat_interleave(3, dim=0)))
     torch.testing.assert_close(shared, repeated)
-
-
-@pytest.mark.parametrize("p", [0.1, 0.5])
-def test_dropout_zeroes_its_share_scales_the_rest_and_rests_in_evaluation(p: float) -> None:
-    dropout, ones = Dropout(p), torch.ones(1001, 997)
-    dropped = dropout(ones)
-    assert (dropped == 0).float().mean() == pytest.approx(p, abs=0.005)
-    torch.testing.assert_close(dropped[dropped != 0].unique(), torch.tensor([1 / (1 - p)]))
-    # Neighbours share one draw of random bits: they must be dropped independently all the same.
-    kept = (dropped != 0).flatten().float()
-    assert torch.corrcoef(torch.stack([kept[:-1], kept[1:]]))[0, 1].abs() < 0.01
-    assert torch.equal(dropout.eval()(ones), ones)
-
-
-def test_dropout_passes_gradients_to_what_it_kept_and_nothing_else() -> None:
-    states = torch.ones(64, 64, requires_grad=True)
-    dropped = Dropout(0.3)(states)
-    dropped.sum().backward()
-    torch.testing.assert_close(states.grad, dropped.detach())

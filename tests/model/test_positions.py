@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.conftest import small_model
-from transformer.model.positions import Learned, Rotary, Sinusoidal, frequencies, sinusoidal_table
+from transformer.model.positions import Rotary, Sinusoidal, frequencies, sinusoidal_table
 
 
 def test_the_sinusoidal_table_has_the_published_entries() -> None:
@@ -36,7 +36,7 @@ def test_sinusoidal_products_depend_on_the_distance_and_not_on_its_sign() -> Non
 
 
 def test_rotary_products_depend_on_the_distance_and_on_its_sign() -> None:
-    rotary, query, key = Rotary(8), torch.randn(8), torch.randn(8)
+    rotary, query, key = Rotary(8, 64), torch.randn(8), torch.randn(8)
     turned_query = rotary(query.expand(1, 1, 40, 8))[0, 0]
     turned_key = rotary(key.expand(1, 1, 40, 8))[0, 0]
     products = turned_query @ turned_key.T
@@ -51,19 +51,22 @@ def test_rotary_turns_each_pair_by_position_times_frequency() -> None:
     pairs = torch.view_as_complex(vectors.double().unflatten(-1, (4, 2)).contiguous())
     angles = torch.outer(torch.arange(5, dtype=torch.float64), frequencies(8))
     expected = torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2).float()
-    torch.testing.assert_close(Rotary(8)(vectors), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(Rotary(8, 64)(vectors), expected, atol=1e-5, rtol=1e-5)
 
 
-def test_tables_grow_with_the_sentence_and_offsets_continue_it() -> None:
-    positions, states = Sinusoidal(16, length=4), torch.zeros(1, 9, 16)
+def test_offsets_continue_a_sentence() -> None:
+    positions, states = Sinusoidal(16, 12), torch.zeros(1, 9, 16)
     whole = positions(states)
     torch.testing.assert_close(whole[0], sinusoidal_table(9, 16))
     torch.testing.assert_close(positions(states[:, :2], offset=7), whole[:, 7:])
 
 
-def test_learned_positions_name_their_limit() -> None:
-    with pytest.raises(ValueError, match=r"9 tokens are more than the 8 learned positions \(model.max_length\)"):
-        Learned(16, 8)(torch.zeros(1, 9, 16))
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "none"])
+def test_a_sentence_longer_than_the_positions_is_told_the_limit(positions: str) -> None:
+    model = small_model(positions=positions, max_length=8)
+    model.encode(torch.randint(4, 29, (1, 8)))
+    with pytest.raises(ValueError, match="9 tokens are more than the model's 8 positions"):
+        model.encode(torch.randint(4, 29, (1, 9)))
 
 
 def test_without_positions_permuting_the_source_permutes_the_states_and_nothing_else() -> None:

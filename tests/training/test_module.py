@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from lightning import Trainer
+from lightning import Callback, LightningModule, Trainer
 from torch.nn import functional
+from torch.utils.data import DataLoader
 
 from tests.conftest import model_plain
 from tests.data.test_corpus import settings as data_settings
@@ -71,31 +72,63 @@ def trainer_for(folder: Path, **arguments: Any) -> Trainer:
     return Trainer(default_root_dir=folder, **(quiet | arguments))
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::lightning.pytorch.utilities.warnings.PossibleUserWarning")
-def test_an_accumulated_step_equals_plain_torch_on_all_its_tokens(data: TranslationData, tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("batches", [1, 2, 3])
+def test_accumulated_gradients_are_those_of_the_mean_over_all_tokens(
+    data: TranslationData, tmp_path: Path, batches: int
+) -> None:
     module, reference = module_for(data), module_for(data)
-    first, second, *_ = list(data.loader("train"))
+    parts = list(data.loader("train"))[:3][:batches]
     # Batches of different sizes: a mean of means would differ.
-    assert (first.labels != PADDING).sum() != (second.labels != PADDING).sum()
-    trainer = trainer_for(tmp_path, max_steps=1, accumulate_grad_batches=2, gradient_clip_val=0.5, limit_val_batches=0)
-    trainer.fit(module, [first, second])
-
+    assert len({int((batch.labels != PADDING).sum()) for batch in parts}) == batches
     logits, labels = [], []
-    for batch in (first, second):
-        out = reference.model(batch.source, batch.inputs, batch.source_real)
-        logits.append(out.flatten(0, 1)), labels.append(batch.labels.flatten())
-    loss = functional.cross_entropy(
+    for batch in parts:
+        logits.append(reference.model(batch.source, batch.inputs, batch.source_real).flatten(0, 1))
+        labels.append(batch.labels.flatten())
+    functional.cross_entropy(  # torch's own mean over real tokens
         torch.cat(logits), torch.cat(labels), ignore_index=PADDING, label_smoothing=0.1
-    )  # torch's own mean over real tokens
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(reference.parameters(), 0.5)
-    matrices = [weight for weight in reference.parameters() if weight.dim() > 1]
-    others = [weight for weight in reference.parameters() if weight.dim() <= 1]
-    rate = 1e-2 * learning_rate_factor(SETTINGS, 1)(0)
-    groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
-    torch.optim.AdamW(groups, rate, betas=(0.9, 0.98), weight_decay=0.1).step()
-    for (name, ours), theirs in zip(module.named_parameters(), reference.parameters(), strict=True):
-        torch.testing.assert_close(ours, theirs, atol=2e-6, rtol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
+    ).backward()
+
+    found: dict[str, torch.Tensor] = {}
+
+    class Kept(Callback):
+        def on_before_zero_grad(self, trainer: Trainer, module: LightningModule, optimizer: object) -> None:
+            if trainer.global_step == 1:
+                found.update({name: weight.grad.clone() for name, weight in module.named_parameters()})
+
+    trainer = trainer_for(
+        tmp_path, max_steps=2, accumulate_grad_batches=batches, limit_val_batches=0, callbacks=[Kept()]
+    )
+    trainer.fit(module, DataLoader(parts, batch_size=None))  # type: ignore[arg-type]
+    assert found
+    for name, weight in reference.named_parameters():
+        torch.testing.assert_close(found[name], weight.grad, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_resumed_run_sees_the_batches_that_an_uninterrupted_one_sees(data: TranslationData, tmp_path: Path) -> None:
+    seen: list[list[int]] = []
+
+    class Watch(Callback):
+        def on_train_batch_start(self, trainer: Trainer, module: object, batch: Any, batch_index: int) -> None:
+            seen.append(batch.indices.tolist())
+
+    epochs = {"limit_val_batches": 0, "max_steps": -1, "callbacks": [Watch()]}
+    root = replace(SETTINGS, schedule="inverse_square_root")
+    trainer_for(tmp_path, max_epochs=2, **epochs).fit(module_for(data, root), datamodule=data)
+    uninterrupted = seen.copy()
+    seen.clear()
+    first = trainer_for(tmp_path, max_epochs=1, **epochs)
+    first.fit(module_for(data, root), datamodule=data)
+    first.save_checkpoint(tmp_path / "half.ckpt")
+    second = trainer_for(tmp_path, max_epochs=2, **epochs)
+    changed = replace(root, learning_rate=7e-3, weight_decay=0.3)
+    second.fit(module_for(data, changed), datamodule=data, ckpt_path=tmp_path / "half.ckpt")
+    assert seen == uninterrupted
+    # Settings given anew stand above the saved ones.
+    [group, plain] = second.optimizers[0].param_groups
+    assert (group["initial_lr"], group["weight_decay"], plain["weight_decay"]) == (7e-3, 0.3, 0.0)
+    assert group["lr"] == pytest.approx(7e-3 * learning_rate_factor(root, 1)(second.global_step))
 
 
 def test_the_schedules_follow_their_formulas() -> None:

@@ -101,7 +101,8 @@ class TokenBudgetSampler(Sampler[NDArray[np.int64]]):
         return self._length
 
     def __iter__(self) -> Iterator[NDArray[np.int64]]:
-        return iter(self._batches()[self.rank :: self.world])
+        # A generator: Lightning tells the epoch after it has asked for the iterator.
+        yield from self._batches()[self.rank :: self.world]
 
     def _batches(self) -> list[NDArray[np.int64]]:
         random = np.random.default_rng([self.seed, self.epoch])
@@ -109,6 +110,8 @@ class TokenBudgetSampler(Sampler[NDArray[np.int64]]):
         while len(batches) % self.world:
             largest = max(range(len(batches)), key=lambda i: len(batches[i]))
             batch = batches[largest]
+            if len(batch) == 1:
+                raise ValueError(f"{len(batches)} sentences cannot be dealt out alike to {self.world} processes")
             batches[largest : largest + 1] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
         if self.shuffle:
             batches = [batches[i] for i in random.permutation(len(batches))]

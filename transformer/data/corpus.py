@@ -2,11 +2,12 @@
 
 import gzip
 import hashlib
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 from transformer.storage.whole import download
 
@@ -33,6 +34,8 @@ class DataSettings:
     cache: str
 
     def __post_init__(self) -> None:
+        if foreign := [name for name in self.sha256 if Path(name).name != name]:
+            raise ValueError(f"data.sha256 names {foreign[0]}: only plain file names are fetched")
         if self.source_language == self.target_language:
             raise ValueError(f"data.source_language and data.target_language are both {self.source_language}")
 
@@ -129,18 +132,14 @@ def read_lines(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file (.gz too), edge spaces and a byte order mark removed."""
     number = 0
     try:
-        with _opened(path) as file:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
             for number, line in enumerate(file, 1):
                 yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip()
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line)") from error
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
+    except (EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read after line {number}: {error}") from error
-
-
-def _opened(path: Path) -> BinaryIO:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
 def fetch(settings: DataSettings) -> None:

@@ -12,8 +12,8 @@ import sentencepiece
 PADDING, UNKNOWN, BEGIN, END = 0, 1, 2, 3
 
 Kind = Literal["bpe", "unigram", "word", "char"]
-# Words carry no mark of their own for "no space before me", so punctuation gets one.
-JOINER = "￭"
+# Words carry no mark of their own for "no space before me", so punctuation gets one (that NFKC leaves alone).
+JOINER = "⁀"
 
 
 @dataclass(frozen=True)

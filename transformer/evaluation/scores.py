@@ -63,14 +63,14 @@ class CorpusBLEU(Metric):
     def __init__(self, language: str) -> None:
         super().__init__()
         self.bleu = bleu_for(language)
-        # Two lengths, then matched and possible n-grams; whole numbers, exact in float64 up to 2^53.
-        order = self.bleu.max_ngram_order
-        self.add_state("statistics", torch.zeros(2 + 2 * order, dtype=torch.float64), dist_reduce_fx="sum")
+        # Two lengths, then matched and possible n-grams.
+        counts = torch.zeros(2 + 2 * self.bleu.max_ngram_order, dtype=torch.int64)
+        self.add_state("statistics", counts, dist_reduce_fx="sum")
 
     def update(self, hypotheses: list[str], references: list[str]) -> None:
         parts = self.bleu._extract_corpus_statistics(hypotheses, [references])
-        self.statistics += torch.tensor(parts, dtype=torch.float64, device=self.statistics.device).sum(dim=0)
+        self.statistics += torch.tensor(parts, device=self.statistics.device).sum(dim=0)
 
     def compute(self) -> Tensor:
-        value = self.bleu._compute_score_from_stats([int(x) for x in self.statistics.tolist()]).score
+        value = self.bleu._compute_score_from_stats(self.statistics.tolist()).score
         return torch.tensor(value, dtype=torch.float64)

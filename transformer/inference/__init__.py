@@ -1,4 +1,4 @@
-"""From a trained model to translations: no Lightning. Read `search`, then `translator`; `files` is how it is kept."""
+"""From a trained model to translations: no Lightning. Read `search`, then `translator`."""
 
 from transformer.inference.translator import Translator
 

@@ -36,12 +36,12 @@ class SearchSettings:
     length_penalty: float
     min_length: Annotated[int, ">= 0"]
     max_length: Annotated[int, ">= 1"]
-    length_ratio: Annotated[float, ">= 0"]
+    length_ratio: Annotated[float, ">= 0", "<= 1000"]
     length_extra: Annotated[int, ">= 0"]
     temperature: Annotated[float, "> 0"]
     top_k: Annotated[int, ">= 0"]
     top_p: Annotated[float, "> 0", "<= 1"]
-    seed: int
+    seed: Annotated[int, ">= 0"]
 
     def __post_init__(self) -> None:
         if self.min_length > self.max_length:

@@ -111,7 +111,8 @@ class Translator:
             owners += [line] * len(pieces)
         found: list[list[Translation]] = [[] for _ in parts]
         for batch in _by_length(parts, batch_tokens):
-            for index, hypotheses in zip(batch, self._search([parts[i] for i in batch], batch, search), strict=True):
+            lines = [first_line + owners[i] for i in batch]
+            for index, hypotheses in zip(batch, self._search([parts[i] for i in batch], lines, search), strict=True):
                 found[index] = hypotheses
         results: list[list[list[Translation]]] = [[] for _ in texts]
         for owner, hypotheses in zip(owners, found, strict=True):
@@ -144,6 +145,8 @@ class Translator:
         self, sources: list[list[int]], indices: list[int], settings: SearchSettings
     ) -> list[list[Translation]]:
         """Translates one batch of ids; `indices` are the sentences' own numbers, for sampling."""
+        if settings.min_length >= (most := self.model.config.max_length):
+            raise ValueError(f"search.min_length={settings.min_length} is more than the model's {most} positions allow")
         source = pad([torch.tensor([*ids, END]).numpy() for ids in sources]).to(self._device)
 
         def step(ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
@@ -152,7 +155,7 @@ class Translator:
 
         first = torch.full((len(sources),), BEGIN, device=self._device)
         # With the begin symbol a target takes one place more than it has tokens.
-        limits = [min(self.model.config.max_length - 1, n) for n in settings.limits([len(ids) for ids in sources])]
+        limits = [min(most - 1, n) for n in settings.limits([len(ids) for ids in sources])]
         training = self.model.training
         self.model.eval()
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
@@ -164,7 +167,8 @@ class Translator:
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         pieces = [self.target_tokenizer.piece(id) for id in hypothesis.ids]
-        text = self.target_tokenizer.decode(hypothesis.ids)
+        # Bytes may spell a line end, but a translation is one line.
+        text = " ".join(re.split(r"[\r\n]+", self.target_tokenizer.decode(hypothesis.ids)))
         return Translation(text, hypothesis.score, hypothesis.log_probability, pieces)
 
     def _split(self, text: str, limit: int) -> list[list[int]]:
@@ -175,8 +179,8 @@ class Translator:
             return len(encode(part)) <= limit
 
         runs: list[str] = []
-        for sentences in _packed(re.split(r"(?<=[.!?…。！？])\s*", text), fits):
-            runs += [sentences] if fits(sentences) else _packed(sentences.split(), fits)
+        for sentences in _packed(re.split(r"(?<=[.!?…]\s)|(?<=[。！？])", text), fits):
+            runs += [sentences] if fits(sentences) else _packed(re.findall(r"\S+\s*", sentences), fits)
         return [ids[start : start + limit] for ids in map(encode, runs) for start in range(0, len(ids), limit)]
 
 
@@ -184,8 +188,8 @@ def _packed(parts: list[str], fits: Callable[[str], bool]) -> list[str]:
     """Joins neighbouring parts as long as they fit together."""
     runs: list[str] = []
     for part in parts:
-        if runs and fits(f"{runs[-1]} {part}"):
-            runs[-1] = f"{runs[-1]} {part}"
+        if runs and fits(runs[-1] + part):
+            runs[-1] += part
         else:
             runs.append(part)
     return runs

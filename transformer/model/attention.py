@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from transformer.kernels.dropout import Dropout
 from transformer.model.config import AttentionConfig
-from transformer.model.dropout import Dropout
 from transformer.model.positions import Rotary
 
 # True in a mask means visible: the query may look at the key.
@@ -55,9 +55,10 @@ class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O (Vaswani et al. 2017, section 3.2.2); one class, three uses.
 
     The widths are free: `head_dim` for queries and keys, `value_dim` for values (both default to dim / heads).
+    `rotary` is the number of positions to turn queries and keys for; 0: they are not turned.
     """
 
-    def __init__(self, dim: int, config: AttentionConfig, rotary: bool = False) -> None:
+    def __init__(self, dim: int, config: AttentionConfig, rotary: int = 0) -> None:
         super().__init__()
         self.heads = config.heads
         self.head_dim = config.head_dim or dim // config.heads
@@ -67,7 +68,7 @@ class MultiHeadAttention(nn.Module):
         self.value = nn.Linear(dim, self.heads * self.value_dim, bias=config.bias)
         self.output = nn.Linear(self.heads * self.value_dim, dim, bias=config.bias)
         self.dropout = Dropout(config.dropout)
-        self.rotary = Rotary(self.head_dim) if rotary else None
+        self.rotary = Rotary(self.head_dim, rotary) if rotary else None
 
     def keys_values(self, states: Float[Tensor, "batch keys dim"], offset: int = 0) -> KeyValues:
         """Projects the states to look at; `offset` is the position of the first one (rotary positions need it)."""

@@ -56,7 +56,7 @@ class ModelConfig:
     target_vocabulary: Size
     dim: Size
     positions: Positions
-    max_length: Size
+    max_length: Annotated[int, ">= 2", "<= 65536"]
     norm: Literal["pre", "post"]
     tied_embeddings: Literal["all", "target", "none"]
     dropout: Rate

@@ -6,9 +6,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from transformer.kernels.dropout import Dropout
 from transformer.model.attention import KeyValues, MultiHeadAttention, SourceVisible, Visible
 from transformer.model.config import FeedForwardConfig, ModelConfig
-from transformer.model.dropout import Dropout
 
 
 class FeedForward(nn.Module):
@@ -57,11 +57,15 @@ class AddNorm(nn.Module):
         return states if self.pre else self.norm(states)
 
 
+def _rotary(config: ModelConfig) -> int:
+    return config.max_length if config.positions == "rotary" else 0
+
+
 class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         attention = config.encoder.self_attention
-        self.self_attention = MultiHeadAttention(config.dim, attention, rotary=config.positions == "rotary")
+        self.self_attention = MultiHeadAttention(config.dim, attention, rotary=_rotary(config))
         self.feed_forward = FeedForward(config.dim, config.feed_forward)
         self.add_norm_self = AddNorm(config)
         self.add_norm_feed = AddNorm(config)
@@ -90,7 +94,7 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         attention = config.decoder.self_attention
-        self.self_attention = MultiHeadAttention(config.dim, attention, rotary=config.positions == "rotary")
+        self.self_attention = MultiHeadAttention(config.dim, attention, rotary=_rotary(config))
         self.cross_attention = MultiHeadAttention(config.dim, config.decoder.cross_attention)
         self.feed_forward = FeedForward(config.dim, config.feed_forward)
         self.add_norm_self = AddNorm(config)

@@ -18,41 +18,28 @@ def frequencies(dim: int) -> Float[Tensor, "half"]:
 
 
 class Sinusoidal(nn.Module):
-    """Adds the fixed table of sines and cosines, grown when a longer sentence comes."""
+    """Adds the fixed table of sines and cosines."""
 
     table: Tensor
 
-    def __init__(self, dim: int, length: int = 256) -> None:
+    def __init__(self, dim: int, max_length: int) -> None:
         super().__init__()
-        self.dim = dim
         # Computed, not learned: it need not be in a checkpoint.
-        self.register_buffer("table", sinusoidal_table(length, dim), persistent=False)
+        self.register_buffer("table", sinusoidal_table(max_length, dim), persistent=False)
 
     def forward(self, states: Float[Tensor, "batch length dim"], offset: int = 0) -> Float[Tensor, "batch length dim"]:
-        end = offset + states.size(1)
-        if end > len(self.table):
-            # Also while translating: a table made under inference mode could not serve training later.
-            with torch.inference_mode(False):
-                self.table = sinusoidal_table(2 * end, self.dim).to(self.table.device)
-        return states + self.table[offset:end]
+        return states + self.table[offset : offset + states.size(1)]
 
 
 class Learned(nn.Module):
-    """Adds one trained vector a position, up to a fixed maximum (as BERT does).
-
-    Raises ValueError, naming the limit, for a longer sentence.
-    """
+    """Adds one trained vector a position (as BERT does)."""
 
     def __init__(self, dim: int, max_length: int) -> None:
         super().__init__()
-        self.max_length = max_length
         self.table = nn.Parameter(torch.randn(max_length, dim) * dim**-0.5)
 
     def forward(self, states: Float[Tensor, "batch length dim"], offset: int = 0) -> Float[Tensor, "batch length dim"]:
-        end = offset + states.size(1)
-        if end > self.max_length:
-            raise ValueError(f"{end} tokens are more than the {self.max_length} learned positions (model.max_length)")
-        return states + self.table[offset:end]
+        return states + self.table[offset : offset + states.size(1)]
 
 
 class Unmarked(nn.Module):
@@ -71,13 +58,9 @@ class Rotary(nn.Module):
     cosine: Tensor
     sine: Tensor
 
-    def __init__(self, head_dim: int, length: int = 256) -> None:
+    def __init__(self, head_dim: int, max_length: int) -> None:
         super().__init__()
-        self.head_dim = head_dim
-        self._fill(length, torch.device("cpu"))
-
-    def _fill(self, length: int, device: torch.device) -> None:
-        table = sinusoidal_table(length, self.head_dim).to(device)
+        table = sinusoidal_table(max_length, head_dim)
         self.register_buffer("sine", table[:, 0::2], persistent=False)
         self.register_buffer("cosine", table[:, 1::2], persistent=False)
 
@@ -85,9 +68,6 @@ class Rotary(nn.Module):
         self, vectors: Float[Tensor, "batch heads length head_dim"], offset: int = 0
     ) -> Float[Tensor, "batch heads length head_dim"]:
         end = offset + vectors.size(2)
-        if end > len(self.sine):
-            with torch.inference_mode(False):
-                self._fill(2 * end, self.sine.device)
         cosine, sine = self.cosine[offset:end].to(vectors.dtype), self.sine[offset:end].to(vectors.dtype)
         even, odd = vectors[..., 0::2], vectors[..., 1::2]
         return torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).flatten(-2)

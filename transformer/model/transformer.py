@@ -8,9 +8,9 @@ from typing import NamedTuple
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from transformer.kernels.dropout import Dropout
 from transformer.model.attention import SourceVisible, causal_visible
 from transformer.model.config import ModelConfig
-from transformer.model.dropout import Dropout
 from transformer.model.layers import DecoderLayer, EncoderLayer, LayerCache
 from transformer.model.positions import Learned, Sinusoidal, Unmarked
 
@@ -54,15 +54,18 @@ class AttentionRecord(NamedTuple):
 
 
 class Embedding(nn.Module):
-    """Token embeddings scaled by √dim, plus positions, then dropout (section 3.4 and 5.4)."""
+    """Token embeddings scaled by √dim, plus positions, then dropout (section 3.4 and 5.4).
+
+    Raises ValueError, naming the limit, for a sentence longer than `max_length`.
+    """
 
     def __init__(self, vocabulary: int, config: ModelConfig) -> None:
         super().__init__()
-        self.scale = math.sqrt(config.dim)
+        self.scale, self.max_length = math.sqrt(config.dim), config.max_length
         self.tokens = nn.Embedding(vocabulary, config.dim)
         self.positions: nn.Module
         if config.positions == "sinusoidal":
-            self.positions = Sinusoidal(config.dim)
+            self.positions = Sinusoidal(config.dim, config.max_length)
         elif config.positions == "learned":
             self.positions = Learned(config.dim, config.max_length)
         else:
@@ -70,6 +73,8 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, ids: Int[Tensor, "batch length"], offset: int = 0) -> Float[Tensor, "batch length dim"]:
+        if offset + ids.size(1) > self.max_length:
+            raise ValueError(f"{offset + ids.size(1)} tokens are more than the model's {self.max_length} positions")
         return self.dropout(self.positions(self.tokens(ids) * self.scale, offset))
 
 

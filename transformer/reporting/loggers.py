@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Literal
 
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.utilities import rank_zero_only
 
 LoggerName = Literal["csv", "tensorboard", "wandb"]
+
+
+def first_process() -> bool:
+    """Whether this is the process that speaks and writes for all."""
+    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 def build_logger(name: LoggerName, folder: Path, resume: Path | None) -> Logger:
@@ -16,9 +22,9 @@ def build_logger(name: LoggerName, folder: Path, resume: Path | None) -> Logger:
     if name == "wandb":
         return WandbLogger(save_dir=folder)
     metrics = folder / "metrics.csv"
-    earlier = metrics.read_text() if resume and metrics.exists() else None
+    earlier = metrics.read_text() if resume and metrics.exists() and first_process() else ""
     logger = CSVLogger(folder, name="", version="")
-    if earlier is not None:
+    if earlier:
         # Lightning empties the file of a folder that it finds: a resumed run keeps its history.
         writer = logger.experiment
         metrics.write_text(earlier)

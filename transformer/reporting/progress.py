@@ -24,7 +24,6 @@ class Reporter(Callback):
         self.console = Console(stderr=True, highlight=False)
         self.best = -1.0
         self.bar: Progress | None = None
-        self.started = self.resumed_tokens = 0.0
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
         self.started, self.pause, self.first_step = time.monotonic(), 0.0, trainer.global_step
@@ -62,11 +61,17 @@ class Reporter(Callback):
         bleu, loss = metrics["validation/bleu"], metrics["validation/loss"]
         step, total = trainer.global_step, self._total(trainer)
         elapsed = time.monotonic() - self.started
-        left = elapsed * (total - step) / max(1, step - self.first_step)
+        left = (
+            ""
+            if total is None
+            else f", at most {_clock(elapsed * (total - step) / max(1, step - self.first_step))} left"
+        )
         self.console.print(
-            f"step {step:,} of {total:,}   loss {metrics.get('train/loss', float('nan')):.2f}   "
+            f"step {step:,}{'' if total is None else f' of {total:,}'}   "
+            f"loss {metrics.get('train/loss', float('nan')):.2f}   "
             f"validation loss {loss:.2f}   BLEU {bleu:.1f}   {self._speed(module)}   "
-            f"{_clock(elapsed)} gone, at most {_clock(left)} left"
+            f"{_clock(elapsed)} gone{left}",
+            soft_wrap=True,
         )
         if bleu > self.best:
             self.best = bleu
@@ -96,8 +101,10 @@ class Reporter(Callback):
         seconds = time.monotonic() - self.started - self.pause
         return f"{module.tokens_seen / max(seconds, 1e-9):,.0f} target tokens/s"
 
-    def _total(self, trainer: Trainer) -> int:
-        return int(trainer.estimated_stepping_batches)
+    def _total(self, trainer: Trainer) -> int | None:
+        """The steps of the whole run; None where only time or patience ends it."""
+        total = trainer.estimated_stepping_batches
+        return None if total == float("inf") else int(total)
 
 
 class Curves(Callback):
@@ -108,6 +115,8 @@ class Curves(Callback):
 
     def on_validation_end(self, trainer: Trainer, module: Any) -> None:
         metrics = self.folder / "metrics.csv"
+        for logger in trainer.loggers:
+            logger.save()
         if trainer.is_global_zero and not trainer.sanity_checking and metrics.exists():
             draw_curves(metrics, self.folder / "curves.png")
 

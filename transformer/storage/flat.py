@@ -19,7 +19,7 @@ class FlatIds:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def __getitem__(self, index: int) -> Ids:
+    def __getitem__(self, index: int | np.integer) -> Ids:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
 

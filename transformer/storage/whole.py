@@ -45,6 +45,7 @@ def cached_folder(folder: Path, make: Callable[[Path], None]) -> Path:
             work = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
             try:
                 make(work)
+                work.chmod(0o755)
                 work.replace(folder)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
@@ -85,9 +86,13 @@ def download(url: str, path: Path, sha256: str) -> None:
                 Progress(*columns, console=Console(stderr=True)) as progress,
             ):
                 task = progress.add_task(path.name, total=int(answer.headers.get("Content-Length", 0)) or None)
+                fetched = hashlib.sha256()
                 while block := answer.read(1 << 16):
                     file.write(block)
+                    fetched.update(block)
                     progress.advance(task, len(block))
+                if fetched.hexdigest() != sha256:
+                    raise ValueError(f"{url} is not the published file (its sha256 differs): nothing was kept")
     except (urllib.error.URLError, TimeoutError) as error:
         reason = getattr(error, "reason", error)
         raise OSError(

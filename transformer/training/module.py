@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import torch
 from lightning import LightningModule
 from torch import Tensor
-from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import MeanMetric
@@ -21,6 +20,7 @@ from transformer.data.tokenizer import PADDING
 from transformer.evaluation import CorpusBLEU, Scores, score
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
+from transformer.kernels.cross_entropy import smoothed_cross_entropy
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TrainingSettings:
             raise ValueError(f"training.betas={self.betas} must be two numbers")
 
 
-def learning_rate_factor(settings: TrainingSettings, total_steps: int) -> Callable[[int], float]:
+def learning_rate_factor(settings: TrainingSettings, total_steps: int | float) -> Callable[[int], float]:
     """The share of the peak rate at each step: linear warm-up, then 1/√step (Vaswani et al. 2017, eq. 3) or half a
     cosine down to nothing at `total_steps` (Loshchilov & Hutter 2017)."""
     warmup = max(1, settings.warmup_steps)
@@ -96,10 +96,8 @@ class TranslationModule(LightningModule):
         """The sum of the label-smoothed cross-entropy over real target tokens (in nats), and their number."""
         real = batch.labels != PADDING
         logits = self.model(batch.source, batch.inputs, batch.source_real, wanted=real)
-        labels = batch.labels[real]
         smoothing = self.settings.label_smoothing if self.training else 0.0
-        total = functional.cross_entropy(logits.float(), labels, reduction="sum", label_smoothing=smoothing)
-        return total, real.sum()
+        return smoothed_cross_entropy(logits, batch.labels[real], smoothing), real.sum()
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """Returns the loss's *sum*: `on_before_optimizer_step` divides its gradient by all tokens of the step."""
@@ -122,8 +120,9 @@ class TranslationModule(LightningModule):
         assert self.step_tokens is not None
         tokens = self.trainer.strategy.reduce(self.step_tokens.float(), reduce_op="sum")
         gradients = [weight.grad for weight in self.parameters() if weight.grad is not None]
-        # Several processes hold the mean of their gradients by now, not the sum.
-        torch._foreach_mul_(gradients, (self.trainer.world_size / tokens).to(gradients[0].device))
+        # By now Lightning holds their mean over processes and accumulated batches, not the sum.
+        parts = self.trainer.world_size * self.trainer.accumulate_grad_batches
+        torch._foreach_mul_(gradients, (parts / tokens).to(gradients[0].device))
         self.tokens_seen += int(tokens)
         self.step_tokens = None
 
@@ -153,7 +152,10 @@ class TranslationModule(LightningModule):
         # A fused optimiser would unscale fp16 gradients only after they were clipped.
         fused = self.trainer.precision != "16-mixed"
         optimizer = kind(groups, settings.learning_rate, betas, weight_decay=settings.weight_decay, fused=fused)
-        schedule = LambdaLR(optimizer, learning_rate_factor(settings, int(self.trainer.estimated_stepping_batches)))
+        total = self.trainer.estimated_stepping_batches
+        if settings.schedule == "cosine" and total == float("inf"):
+            raise ValueError("training.schedule=cosine ends at the last step: set trainer.max_steps or max_epochs")
+        schedule = LambdaLR(optimizer, learning_rate_factor(settings, total))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
@@ -184,10 +186,34 @@ class TranslationModule(LightningModule):
                 for split, outputs in share.items():
                     self.test_outputs.setdefault(split, {}).update(outputs)
         for split, outputs in self.test_outputs.items():
-            references = [target for _, target in self.texts[split]]
-            hypotheses = [outputs[i] for i in range(len(references))]
+            # All of them, unless trainer.limit_test_batches asked for fewer.
+            order = sorted(outputs)
+            hypotheses, references = [outputs[i] for i in order], [self.texts[split][i][1] for i in order]
             self.test_scores[split] = score(hypotheses, references, self.translator.target_language)
             self.log(f"{split}/bleu", self.test_scores[split].bleu)
+
+    def on_fit_start(self) -> None:
+        """Gives every process its own dropout."""
+        torch.manual_seed(torch.initial_seed() + self.global_rank)
+
+    def on_load_checkpoint(self, content: dict[str, Any]) -> None:
+        """Refuses a checkpoint of other tokenisers; lets the settings of now stand above the saved ones."""
+        ours = checkpoint.tensors(self.model, self.translator.tokenizers)
+        if any(not torch.equal(saved, ours[name]) for name, saved in content["tokenizers"].items()):
+            raise ValueError(
+                "the checkpoint was trained with other tokenisers: the corpus or its settings have changed"
+            )
+        settings = self.settings
+        for number, group in enumerate(
+            group for state in content["optimizer_states"] for group in state["param_groups"]
+        ):
+            decay = settings.weight_decay if number == 0 else 0.0
+            group |= {"initial_lr": settings.learning_rate, "weight_decay": decay, "betas": tuple(settings.betas)}
+        for schedule in content["lr_schedulers"]:
+            schedule["base_lrs"] = [settings.learning_rate] * len(schedule["base_lrs"])
+        for name, state in content["callbacks"].items():
+            if name.startswith("EarlyStopping"):
+                state["patience"] = settings.patience
 
     def on_save_checkpoint(self, content: dict[str, Any]) -> None:
         """Makes the checkpoint stand alone: tokenisers and a digest go into it, as plain tensors and text."""

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from lightning import Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
@@ -29,7 +29,7 @@ from transformer.training.module import TrainingSettings, TranslationModule
 class RunSettings:
     """The typed settings of a run: all but the model's, whose vocabularies the tokenisers decide, and the Trainer's."""
 
-    seed: int
+    seed: Annotated[int, ">= 0", "<= 4294967295"]
     loggers: list[LoggerName]
     data: DataSettings
     tokenizer: TokenizerSettings
@@ -71,9 +71,12 @@ def run(
         show_run(data, translator)
     lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
     best = folder / "checkpoints" / "best.ckpt"
-    lightning.test(module, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
-    outputs = {split: [found[i] for i in range(len(found))] for split, found in module.test_outputs.items()}
-    samples = [(*texts["test"][i], outputs["test"][i]) for i in _spread(len(texts["test"]), 3)]
+    # Without any validation (trainer.limit_val_batches=0) the last weights are the best there are.
+    lightning.test(module, datamodule=data, ckpt_path=best if best.exists() else None, weights_only=True, verbose=False)
+    outputs = {split: [found[i] for i in sorted(found)] for split, found in module.test_outputs.items()}
+    tested = sorted(module.test_outputs["test"])
+    shown = [tested[i] for i in _spread(len(tested), 3)]
+    samples = [(*texts["test"][i], module.test_outputs["test"][i]) for i in shown]
     if lightning.is_global_zero:
         translator.save(folder / "translator.safetensors")
         write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started)
@@ -88,15 +91,16 @@ def _trainer(
     pairs = module.texts["validation"]
     samples = [pairs[i] for i in _spread(len(pairs), settings.training.samples)]
     callbacks: list[Callback] = [
-        LearningRateMonitor("step"),
-        EarlyStopping("validation/bleu", mode="max", patience=settings.training.patience),
         # First what the others rely on: a validation at the very end.
         FinalValidation(),
+        EarlyStopping("validation/bleu", mode="max", patience=settings.training.patience),
         Curves(folder),
         Reporter(module.translator, samples, settings.validation_search),
         ModelCheckpoint(folder / "checkpoints", "best", "validation/bleu", mode="max", enable_version_counter=False),
         ModelCheckpoint(folder / "checkpoints", "last", enable_version_counter=False),
     ]
+    if settings.loggers:
+        callbacks.append(LearningRateMonitor("step"))
     defaults = {
         "enable_progress_bar": False,
         "enable_model_summary": False,
