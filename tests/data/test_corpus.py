@@ -117,6 +117,6 @@ def test_a_missing_file_is_fetched_and_its_digest_checked(tmp_path: Path) -> Non
 
 def test_splits_and_languages_are_checked_by_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the corpus files has no split dev; it has train, validation, test"):
-        settings(tmp_path).prefix("dev")
+        settings(tmp_path).files("dev")
     with pytest.raises(ValueError, match="are both de"):
         settings(tmp_path, target_language="de")

@@ -66,7 +66,7 @@ def test_decoding_step_by_step_gives_the_logits_of_one_teacher_forced_pass(
     source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
     real = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
     memory = model.encode(source, real)
-    at_once, cache = model.decode(inputs, memory), model.start(memory)
+    at_once, cache = model.decode(inputs, memory), model.decoder.start(memory)
     for position in range(5):
         logits, cache = model.step(inputs[:, position], cache)
         torch.testing.assert_close(logits, at_once[:, position], atol=1e-5, rtol=1e-5)

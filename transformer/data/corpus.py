@@ -48,14 +48,11 @@ class DataSettings:
         """Every split's name and the path that its files begin with."""
         return {"train": self.train, "validation": self.validation, "test": self.test} | self.others
 
-    def prefix(self, split: str) -> str:
-        if split not in self.splits:
-            raise ValueError(f"the corpus {self.name} has no split {split}; it has {', '.join(self.splits)}")
-        return self.splits[split]
-
     def files(self, split: str) -> list[Path]:
         """The files of a split: one .tsv, or source and target; FileNotFoundError says what was looked for."""
-        return find_files(self.prefix(split), *self.languages)
+        if split not in self.splits:
+            raise ValueError(f"the corpus {self.name} has no split {split}; it has {', '.join(self.splits)}")
+        return find_files(self.splits[split], *self.languages)
 
     def pairs(self, split: str) -> Iterator[Pair]:
         return read_pairs(self.files(split), *self.languages)

@@ -75,7 +75,7 @@ class TranslationData(LightningDataModule):
             key = _digest([FORMAT, self.digests[name], models, settings.languages, settings.max_length, keep_all])
             split = PreparedSplit(cached_folder(self.cache / f"ids-{key}", make))
             if not len(split):
-                raise ValueError(f"no pair of {settings.prefix(name)} has 1 to {settings.max_length} tokens a side")
+                raise ValueError(f"no pair of {settings.splits[name]} has 1 to {settings.max_length} tokens a side")
             self._splits[name] = split
         return self._splits[name]
 

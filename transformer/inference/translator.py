@@ -160,7 +160,7 @@ class Translator:
         self.model.eval()
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
         with torch.autocast(self._device.type, enabled=False):
-            cache = self.model.start(self.model.encode(source, real_positions(source)))
+            cache = self.model.decoder.start(self.model.encode(source, real_positions(source)))
             found = search(step, cache, first, END, limits, indices, settings)
         self.model.train(training)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]

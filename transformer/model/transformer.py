@@ -176,10 +176,6 @@ class Transformer(nn.Module):
         states, _ = self.decoder(inputs, self.decoder.start(memory), of_decoder)
         return self.output(states if wanted is None else states[wanted])
 
-    def start(self, memory: Memory) -> Cache:
-        """The cache before the first target token."""
-        return self.decoder.start(memory)
-
     def step(self, ids: Int[Tensor, " rows"], cache: Cache) -> tuple[Float[Tensor, "rows vocabulary"], Cache]:
         """Logits of the id after the newest one of each row, and the cache that now knows it."""
         states, cache = self.decoder(ids[:, None], cache)
