@@ -137,6 +137,8 @@ def prepare(argv: Sequence[str], resumable: bool = False, runs: Path = PROJECT /
                 override = f"++{key}={value}"  # whether or not our YAML mentions it
         if "=" in override and prefix != "~":
             if key in LITERAL:
+                if not value.isascii() and value.encode(errors="replace").decode() != value:
+                    raise UsageError(f"{key} is not UTF-8 text")
                 override = f"{prefix}{key}={quote(value)}"
             elif key in FOLDERS and value[:1] not in "'\"":
                 override = f"{prefix}{key}={quote(value, interpolate=True)}"

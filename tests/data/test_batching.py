@@ -86,7 +86,7 @@ def test_long_and_empty_pairs_are_left_out_of_training_counted_and_named(tmp_pat
     data = TranslationData(settings(tmp_path, max_length=12), tokenizer, seed=1)
     train, test = data.split("train"), data.split("test")
     assert train.lines.tolist() == [1, 5]
-    assert (train.report.too_long, train.report.empty) == ([2], [3, 4])
+    assert (train.too_long.tolist(), train.empty.tolist()) == ([2], [3, 4])
     # What is scored keeps every line, cut to the limit.
     assert test.lines.tolist() == [1, 2, 3, 4, 5]
     assert test.source.lengths.max() == 12

@@ -192,6 +192,11 @@ def test_an_interpolation_in_the_run_folder_stays_hydras() -> None:
     assert prepare(["hydra.run.dir='a b'"])[0] == "hydra.run.dir='a b'"
 
 
+def test_a_text_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(command_line.UsageError, match="text is not UTF-8 text"):
+        command_line.prepare(["text=ja \udcff"])
+
+
 def test_options_may_stand_between_overrides() -> None:
     assert prepare(["a=1", "-m", "b=2"])[:2] == ["a=1", "b=2"]
     assert prepare(["a=1", "-m", "b=2"])[-1] == "-m"

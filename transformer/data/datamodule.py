@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from lightning import LightningDataModule
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import track
 from torch.utils.data import DataLoader
 
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
@@ -18,7 +18,7 @@ from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_token
 from transformer.storage.whole import cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
-FORMAT = 1
+FORMAT = 2
 
 
 class TranslationData(LightningDataModule):
@@ -59,17 +59,9 @@ class TranslationData(LightningDataModule):
             def make(folder: Path) -> None:
                 # Read once before: mistakes show at once, and there is a total for the time left.
                 total = sum(1 for _ in settings.pairs(name))
-                columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-                with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-                    task = progress.add_task(f"encoding {name}", total=total)
-                    write_split(
-                        folder,
-                        settings.pairs(name),
-                        *tokenizers,
-                        max_length=settings.max_length,
-                        keep_all=keep_all,
-                        advance=lambda pairs: progress.advance(task, pairs),
-                    )
+                console = Console(stderr=True)
+                pairs = track(settings.pairs(name), f"encoding {name}", total, console=console, transient=True)
+                write_split(folder, pairs, tokenizers, settings.max_length, keep_all)
 
             models = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers]
             key = _digest([FORMAT, self.digests[name], models, settings.languages, settings.max_length, keep_all])

@@ -1,109 +1,63 @@
 """A split as ids in flat files on disk, memory-mapped: made once a corpus and tokeniser, whatever its size."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
-from itertools import islice
+from collections.abc import Iterable
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transformer.data.corpus import Pair
-from transformer.data.tokenizer import UNKNOWN, Tokenizer
-from transformer.storage.flat import FlatIds, FlatIdsWriter, Ids
+from transformer.data.tokenizer import Tokenizer
+from transformer.storage.flat import FlatIds, FlatIdsWriter
 
 # Pairs encoded at a time: enough to keep SentencePiece's threads busy, little enough to fit anywhere.
 CHUNK = 10_000
 
 
-@dataclass
-class SideReport:
-    """What one side of a split holds, counted while it was encoded."""
-
-    tokens: int = 0
-    unknown: int = 0
-    longest: int = 0
-
-    def add(self, sequences: list[list[int]], flat: Ids) -> None:
-        self.tokens += len(flat)
-        self.unknown += int((flat == UNKNOWN).sum())
-        self.longest = max([self.longest, *map(len, sequences)])
-
-
-@dataclass
-class Report:
-    """What preparing a split found; `too_long` and `empty` name the first hundred lines of each kind (from 1)."""
-
-    pairs: int = 0
-    too_long: list[int] = field(default_factory=list)
-    empty: list[int] = field(default_factory=list)
-    too_long_count: int = 0
-    empty_count: int = 0
-    source: SideReport = field(default_factory=SideReport)
-    target: SideReport = field(default_factory=SideReport)
-
-
 class PreparedSplit:
-    """The ids of a split; pair i stands in line `lines[i]` (from 1) of the corpus."""
+    """The ids of a split; pair i stands in line `lines[i]` of the corpus; `too_long` and `empty` are lines, too."""
 
     def __init__(self, folder: Path) -> None:
         self.source, self.target = FlatIds(folder, "source"), FlatIds(folder, "target")
         self.lines: NDArray[np.int64] = np.load(folder / "lines.npy")
-        plain = json.loads((folder / "report.json").read_text())
-        for side in ("source", "target"):
-            plain[side] = SideReport(**plain[side])
-        self.report = Report(**plain)
+        self.too_long: NDArray[np.int64] = np.load(folder / "too_long.npy")
+        self.empty: NDArray[np.int64] = np.load(folder / "empty.npy")
 
     def __len__(self) -> int:
         return len(self.lines)
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest side of any pair."""
+        return int(max(self.source.lengths.max(initial=0), self.target.lengths.max(initial=0)))
+
 
 def write_split(
-    folder: Path,
-    pairs: Iterable[Pair],
-    source: Tokenizer,
-    target: Tokenizer,
-    max_length: int,
-    keep_all: bool,
-    advance: Callable[[int], None],
+    folder: Path, pairs: Iterable[Pair], tokenizers: tuple[Tokenizer, Tokenizer], max_length: int, keep_all: bool
 ) -> None:
-    """Encodes pairs into `folder`. Over-long and empty ones are left out and counted, or, with `keep_all` (a split to
-    be scored), cut to `max_length` and counted. `advance` is told how many pairs each chunk had."""
-    report = Report()
-    sides = [
-        (FlatIdsWriter(folder, "source", len(source)), report.source),
-        (FlatIdsWriter(folder, "target", len(target)), report.target),
+    """Encodes pairs into `folder`. Over-long and empty ones are noted and left out, or, with `keep_all` (a split to be
+    scored), cut to `max_length`."""
+    writers = [
+        FlatIdsWriter(folder, side, len(tokenizer))
+        for side, tokenizer in zip(("source", "target"), tokenizers, strict=True)
     ]
-    lines: list[NDArray[np.int64]] = []
-    for first, chunk in _chunks(pairs):
-        encoded = zip(
-            source.encode_all([pair[0] for pair in chunk]), target.encode_all([pair[1] for pair in chunk]), strict=True
-        )
-        kept, numbers = [], []
-        for number, (source_ids, target_ids) in enumerate(encoded, first):
-            if too_long := max(len(source_ids), len(target_ids)) > max_length:
-                report.too_long_count += 1
-                report.too_long += [number] if len(report.too_long) < 100 else []
-            if empty := not (source_ids and target_ids):
-                report.empty_count += 1
-                report.empty += [number] if len(report.empty) < 100 else []
+    lines: dict[str, list[int]] = {"lines": [], "too_long": [], "empty": []}
+    rest, numbers = iter(pairs), count(1)
+    while chunk := list(islice(rest, CHUNK)):
+        sides = [tokenizer.encode_all([pair[side] for pair in chunk]) for side, tokenizer in enumerate(tokenizers)]
+        kept = []
+        for ids, number in zip(zip(*sides, strict=True), numbers):  # noqa: B905, the numbers go on for ever
+            if too_long := max(map(len, ids)) > max_length:
+                lines["too_long"].append(number)
+            if empty := not all(ids):
+                lines["empty"].append(number)
             if keep_all or not (too_long or empty):
-                kept.append((source_ids[:max_length], target_ids[:max_length]))
-                numbers.append(number)
-        for side, (writer, counts) in enumerate(sides):
-            counts.add([pair[side] for pair in kept], writer.append([pair[side] for pair in kept]))
-        lines.append(np.array(numbers, dtype=np.int64))
-        report.pairs += len(kept)
-        advance(len(chunk))
-    for writer, _ in sides:
+                kept.append([side[:max_length] for side in ids])
+                lines["lines"].append(number)
+        for side, writer in enumerate(writers):
+            writer.append([pair[side] for pair in kept])
+    for writer in writers:
         writer.close()
-    np.save(folder / "lines.npy", np.concatenate(lines))
-    (folder / "report.json").write_text(json.dumps(asdict(report)))
-
-
-def _chunks(pairs: Iterable[Pair]) -> Iterator[tuple[int, list[Pair]]]:
-    iterator, first = iter(pairs), 1
-    while chunk := list(islice(iterator, CHUNK)):
-        yield first, chunk
-        first += len(chunk)
+    for name, found in lines.items():
+        np.save(folder / f"{name}.npy", np.array(found, dtype=np.int64))

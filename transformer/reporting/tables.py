@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.table import Table
 
 from transformer.data.datamodule import TranslationData
+from transformer.data.tokenizer import UNKNOWN
 from transformer.inference import Translator
 
 
@@ -20,25 +21,25 @@ def show_run(data: TranslationData, translator: Translator) -> None:
         table.add_column(heading, justify="right")
     notes = []
     for name in settings.splits:
-        report = data.split(name).report
-        counts = (report.source, report.target)
+        split = data.split(name)
+        ids = (split.source, split.target)
         table.add_row(
             name,
-            f"{report.pairs:,}",
-            *(f"{side.tokens:,}" for side in counts),
-            *(f"{side.longest:,}" for side in counts),
-            *(f"{side.unknown / max(1, side.tokens):.2%}" for side in counts),
-            f"{report.too_long_count:,}",
-            f"{report.empty_count:,}",
+            f"{len(split):,}",
+            *(f"{len(side.ids):,}" for side in ids),
+            *(f"{side.lengths.max(initial=0):,}" for side in ids),
+            *(f"{(side.ids == UNKNOWN).mean():.2%}" for side in ids),
+            f"{len(split.too_long):,}",
+            f"{len(split.empty):,}",
         )
         fate = "left out" if name == "train" else "cut"
-        for kind, lines, count in (
-            (f"over data.max_length={settings.max_length} tokens", report.too_long, report.too_long_count),
-            ("empty on a side", report.empty, report.empty_count),
+        for kind, lines in (
+            (f"over data.max_length={settings.max_length} tokens", split.too_long),
+            ("empty on a side", split.empty),
         ):
-            if count:
-                more = ", …" if count > 10 else ""
-                notes.append(f"{name}: {count:,} {kind}, {fate}: lines {', '.join(map(str, lines[:10]))}{more}")
+            if len(lines):
+                more = ", …" if len(lines) > 10 else ""
+                notes.append(f"{name}: {len(lines):,} {kind}, {fate}: lines {', '.join(map(str, lines[:10]))}{more}")
     console.print(table, *notes, sep="\n")
     model, config = translator.model, translator.model.config
     parts = {

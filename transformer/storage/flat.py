@@ -32,13 +32,11 @@ class FlatIdsWriter:
         self.raw = (folder / f"{name}.raw").open("wb")
         self.lengths: list[NDArray[np.int64]] = []
 
-    def append(self, sequences: list[list[int]]) -> Ids:
-        """Writes the sequences and returns their ids as one array."""
+    def append(self, sequences: list[list[int]]) -> None:
         lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
         flat = np.fromiter((id for ids in sequences for id in ids), dtype=self.type, count=int(lengths.sum()))
         self.raw.write(flat.tobytes())
         self.lengths.append(lengths)
-        return flat
 
     def close(self) -> None:
         self.raw.close()

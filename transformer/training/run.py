@@ -120,8 +120,7 @@ def _trainer(
 def _check_lengths(data: TranslationData, config: ModelConfig) -> None:
     """Raises ValueError when a sentence that is kept is longer than the model's positions."""
     for name in data.settings.splits:
-        report = data.split(name).report
-        longest = max(report.source.longest, report.target.longest) + 1
+        longest = data.split(name).longest + 1
         if longest > config.max_length:
             raise ValueError(
                 f"model.max_length={config.max_length} is less than the longest sentence of {name} needs ({longest} "
