@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from transformer.model.attention import MultiHeadAttention, attention_weights, causal_visible
+from transformer.model.attention import MultiHeadAttention, attention, attention_weights, causal_visible
 from transformer.model.config import AttentionConfig
 
 
@@ -59,12 +59,95 @@ def test_the_causal_mask_shows_each_position_itself_and_the_past() -> None:
     assert causal_visible(2, 5, torch.device("cpu"))[0, 0].tolist() == expected[3:]
 
 
-def test_scaling_keeps_the_variance_of_scores_at_one() -> None:
-    q, k = torch.randn(1, 1, 300, 512), torch.randn(1, 1, 300, 512)
+def test_scaling_keeps_the_variance_of_scores_at_one_and_the_softmax_soft() -> None:
+    q, k = torch.randn(1, 1, 300, 512), torch.randn(1, 1, 300, 512, requires_grad=True)
     raw = q @ k.transpose(-2, -1)
-    assert raw.var() == pytest.approx(512, rel=0.1)
-    assert (raw / math.sqrt(512)).var() == pytest.approx(1, rel=0.1)
-    torch.testing.assert_close(attention_weights(q, k), (raw / math.sqrt(512)).softmax(-1))
+    assert raw.var().item() == pytest.approx(512, rel=0.1)
+    assert (raw / math.sqrt(512)).var().item() == pytest.approx(1, rel=0.1)
+    unscaled, scaled = attention_weights(raw), attention_weights(raw / math.sqrt(512))
+    # Unscaled, nearly all attention goes to one key …
+    assert unscaled.max(-1).values.mean() > 0.85 > 0.2 > scaled.max(-1).values.mean()
+    # … and the softmax passes on far less gradient to the scores.
+    spread = [(w * (1 - w)).sum(-1).mean().item() for w in (unscaled, scaled)]
+    assert spread[0] < 0.3 * spread[1]
+
+
+def test_simple_self_attention_is_attention_without_projections() -> None:
+    x = torch.randn(1, 1, 6, 8)
+    weights = attention_weights(x @ x.transpose(-2, -1))
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 1, 6))
+    rows = [sum(weights[0, 0, i, j] * x[0, 0, j] for j in range(6)) for i in range(6)]
+    torch.testing.assert_close(attention(x, x, x)[0, 0], torch.stack(rows))  # type: ignore[arg-type]
+
+
+def test_masking_before_the_softmax_equals_renormalising_after_it() -> None:
+    scores, visible = torch.randn(2, 3, 5, 5), causal_visible(5, 5, torch.device("cpu"))
+    after = scores.softmax(-1) * torch.ones(5, 5).tril()
+    after = after / after.sum(-1, keepdim=True)
+    torch.testing.assert_close(attention_weights(scores, visible), after)
+    additive = torch.zeros(1, 1, 5, 5).masked_fill(~visible, -math.inf)
+    torch.testing.assert_close((scores + additive).softmax(-1), after)
+
+
+def compared(attention: MultiHeadAttention, q: torch.Tensor, k: torch.Tensor, head: int) -> torch.Tensor:
+    """The score of one query and one key by its formula."""
+    if attention.score == "bilinear":
+        return q @ attention.score_weight[head] @ k
+    if attention.score == "concat":
+        # Any weights for the query's half give the same attention.
+        return torch.cat([torch.randn(len(q)), attention.score_weight[head]]) @ torch.cat([q, k])
+    if attention.score == "additive":
+        return attention.score_weight[head] @ torch.tanh(q + k)
+    return q @ k * (len(k) ** -0.5 if attention.score == "scaled_dot" else 1.0)
+
+
+SCORES = ["dot", "scaled_dot", "bilinear", "concat", "additive"]
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("widths", [{}, {"head_dim": 5, "value_dim": 7}])
+def test_each_score_equals_its_formula_pair_by_pair(score: str, widths: dict[str, int]) -> None:
+    attention = MultiHeadAttention(24, config(score=score, **widths))
+    if score != "concat":
+        torch.nn.init.normal_(attention.query.weight)
+    if hasattr(attention, "score_weight"):
+        torch.nn.init.normal_(attention.score_weight)
+    states, memory = torch.randn(1, 4, 24), torch.randn(1, 6, 24)
+    visible = torch.tensor([True, True, False, True, True, False])[None, None, None]
+    cache, outputs = attention.keys_values(memory), []
+    for i in range(4):
+        heads = []
+        for head in range(3):
+            rows = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
+            q = torch.zeros(attention.head_dim) if score == "concat" else attention.query(states[0, i])[rows]
+            keys, constant = cache.keys[0, head], torch.get_rng_state()
+            scores = []
+            for k in keys:
+                torch.set_rng_state(constant)  # concat's half for the query is one for all keys
+                scores.append(compared(attention, q, k, head))
+            weights = torch.stack(scores).masked_fill(~visible[0, 0, 0], -math.inf).softmax(-1)
+            heads.append(weights @ cache.values[0, head])
+        outputs.append(torch.cat(heads))
+    expected = attention.output(torch.stack(outputs))[None]
+    torch.testing.assert_close(attention(states, cache, visible), expected, atol=1e-5, rtol=1e-4)
+    record: list[torch.Tensor] = []
+    torch.testing.assert_close(attention(states, cache, visible, record=record), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_bilinear_with_the_identity_is_the_dot_product() -> None:
+    bilinear, dot = MultiHeadAttention(24, config(score="bilinear")), MultiHeadAttention(24, config(score="dot"))
+    dot.load_state_dict(bilinear.state_dict(), strict=False)
+    bilinear.score_weight.data = torch.eye(8).repeat(3, 1, 1)
+    states = torch.randn(2, 5, 24)
+    torch.testing.assert_close(bilinear(states, bilinear.keys_values(states)), dot(states, dot.keys_values(states)))
+
+
+def test_concat_gives_every_query_the_same_weights() -> None:
+    attention, record = MultiHeadAttention(24, config(score="concat")), []
+    states = torch.randn(2, 5, 24)
+    attention(states, attention.keys_values(states), record=record)
+    torch.testing.assert_close(record[0], record[0][:, :, :1].expand_as(record[0]))
+    assert not hasattr(attention, "query")
 
 
 def test_hypotheses_that_share_a_sentence_share_its_keys_and_values() -> None:

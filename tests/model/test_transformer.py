@@ -13,6 +13,7 @@ from transformer.model.attention import MultiHeadAttention
 
 POSITIONS = ["sinusoidal", "learned", "rotary", "none"]
 GRID = list(product(POSITIONS, ["pre", "post"], ["relu", "swiglu"]))
+SCORES = ["dot", "scaled_dot", "bilinear", "concat", "additive"]
 
 
 def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
@@ -89,6 +90,28 @@ def test_a_later_target_token_changes_no_earlier_logits_and_every_source_token_c
         assert ((model(changed, inputs) - logits).abs().amax(dim=-1) > 1e-6).all()
 
 
+ATTENTIONS = ["encoder__self_attention", "decoder__self_attention", "decoder__cross_attention"]
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_every_score_keeps_the_mask_the_cache_and_the_beam_in_every_attention(score: str, attention: str) -> None:
+    model = small_model(positions="rotary", **{f"{attention}__score": score})
+    source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
+    real = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
+    memory = model.encode(source, real)
+    at_once = model.decode(inputs, memory)
+    torch.testing.assert_close(model(source[1:, :4], inputs[1:])[0], at_once[1], atol=1e-5, rtol=1e-5)
+    later = inputs.clone()
+    later[:, 3:] = 4
+    torch.testing.assert_close(model.decode(later, memory)[:, :3], at_once[:, :3])
+    # Two hypotheses a sentence that share its memory.
+    cache, twice = model.decoder.start(memory), inputs.repeat_interleave(2, dim=0)
+    for position in range(5):
+        logits, cache = model.step(twice[:, position], cache)
+        torch.testing.assert_close(logits[1::2], at_once[:, position], atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_padding_changes_nothing(positions: str) -> None:
     model = small_model(positions=positions)
@@ -126,8 +149,11 @@ def test_a_fresh_model_starts_as_the_paper_says() -> None:
 
 
 def test_every_parameter_gets_a_gradient() -> None:
-    for positions in POSITIONS:
-        model: Transformer = small_model(positions=positions, tied_embeddings="none", feed_forward__activation="swiglu")
+    for positions, score in product(POSITIONS, SCORES):
+        scores = {f"{attention}__score": score for attention in ATTENTIONS}
+        model: Transformer = small_model(
+            positions=positions, tied_embeddings="none", feed_forward__activation="swiglu", **scores
+        )
         model(torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))).square().mean().backward()
         without = [name for name, weight in model.named_parameters() if weight.grad is None]
         assert not without

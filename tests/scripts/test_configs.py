@@ -25,6 +25,7 @@ CHOICES = [
     *(f"experiment={path.stem}" for path in (CONFIGS / "experiment").iterdir()),
     *(f"model.positions={name}" for name in ("sinusoidal", "learned", "rotary", "none")),
     *(f"model.feed_forward.activation={name}" for name in ("relu", "gelu", "swiglu")),
+    *(f"model.decoder.cross_attention.score={name}" for name in ("dot", "bilinear", "concat", "additive")),
     "model.norm=post",
     "model.heads=8",
     "model.tied_embeddings=none",

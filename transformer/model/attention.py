@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from transformer.kernels.additive import additive_scores
 from transformer.kernels.dropout import Dropout
 from transformer.model.config import AttentionConfig
 from transformer.model.positions import Rotary
@@ -24,18 +25,24 @@ def causal_visible(queries: int, keys: int, device: torch.device) -> Bool[Tensor
 
 
 def attention_weights(
-    queries: Float[Tensor, "batch heads queries head_dim"],
-    keys: Float[Tensor, "batch heads keys head_dim"],
-    visible: Visible | None = None,
+    scores: Float[Tensor, "batch heads queries keys"], visible: Visible | None = None
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """softmax(Q Kᵀ / √d_k), the share of each query's attention that goes to each key (Vaswani et al. 2017, eq. 1).
+    """The share of each query's attention that goes to each key: a softmax over the visible ones.
 
     Every query must see at least one key: a softmax over nothing is not a number.
     """
-    scores = queries @ keys.transpose(-2, -1) / math.sqrt(queries.size(-1))
-    if visible is not None:
-        scores = scores.masked_fill(~visible, -math.inf)
-    return scores.softmax(dim=-1)
+    return (scores if visible is None else scores.masked_fill(~visible, -math.inf)).softmax(dim=-1)
+
+
+def attention(
+    queries: Float[Tensor, "batch heads queries head_dim"],
+    keys: Float[Tensor, "batch heads keys head_dim"],
+    values: Float[Tensor, "batch heads keys value_dim"],
+    visible: Visible | None = None,
+    scale: float = 1.0,
+) -> Float[Tensor, "batch heads queries value_dim"]:
+    """softmax(scale · Q Kᵀ) V (Vaswani et al. 2017, eq. 1, where scale = 1/√d_k), written out."""
+    return attention_weights(scale * queries @ keys.transpose(-2, -1), visible) @ values
 
 
 class KeyValues(NamedTuple):
@@ -54,19 +61,35 @@ class KeyValues(NamedTuple):
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O (Vaswani et al. 2017, section 3.2.2); one class, three uses.
 
-    The widths are free: `head_dim` for queries and keys, `value_dim` for values (both default to dim / heads).
-    `rotary` is the number of positions to turn queries and keys for; 0: they are not turned.
+    The widths are free: `head_dim` for queries and keys, `value_dim` for values (both default to dim / heads). `score`
+    compares a query q with a key k, both projected:
+
+        dot         qᵀk
+        scaled_dot  qᵀk / √head_dim
+        bilinear    qᵀWk ("general" in Luong et al. 2015), W starting as the identity / √head_dim
+        concat      w · [q ; k]: the query's half is the same for all keys and cancels in the softmax, so it is not made
+        additive    vᵀ tanh(q + k) (Bahdanau et al. 2015)
+
+    All but additive are products with a changed query. `rotary` is the number of positions to turn queries and keys
+    for; 0: they are not turned.
     """
 
     def __init__(self, dim: int, config: AttentionConfig, rotary: int = 0) -> None:
         super().__init__()
-        self.heads = config.heads
+        self.score, self.heads = config.score, config.heads
         self.head_dim = config.head_dim or dim // config.heads
         self.value_dim = config.value_dim or dim // config.heads
-        self.query = nn.Linear(dim, self.heads * self.head_dim, bias=config.bias)
+        self.scale = self.head_dim**-0.5 if config.score == "scaled_dot" else 1.0
+        if config.score != "concat":
+            self.query = nn.Linear(dim, self.heads * self.head_dim, bias=config.bias)
         self.key = nn.Linear(dim, self.heads * self.head_dim, bias=config.bias)
         self.value = nn.Linear(dim, self.heads * self.value_dim, bias=config.bias)
         self.output = nn.Linear(self.heads * self.value_dim, dim, bias=config.bias)
+        if config.score == "bilinear":
+            start = torch.eye(self.head_dim) * self.head_dim**-0.5
+            self.score_weight = nn.Parameter(start.repeat(self.heads, 1, 1))
+        elif config.score in ("concat", "additive"):
+            self.score_weight = nn.Parameter(torch.randn(self.heads, self.head_dim) * self.head_dim**-0.5)
         self.dropout = Dropout(config.dropout)
         self.rotary = Rotary(self.head_dim, rotary) if rotary else None
 
@@ -91,14 +114,31 @@ class MultiHeadAttention(nn.Module):
         queries of that sentence, so keys and values are projected and stored once a sentence.
         """
         rows, length, _ = states.shape
-        queries = self.query(states).view(len(memory.keys), -1, self.heads, self.head_dim).transpose(1, 2)
+        queries = self._queries(states, len(memory.keys), offset)
+        if record is None and self.score != "additive":
+            dropout = self.dropout.p if self.training else 0.0
+            heads = functional.scaled_dot_product_attention(
+                queries, *memory, attn_mask=visible, dropout_p=dropout, scale=self.scale
+            )
+        else:
+            if self.score == "additive":
+                scores = additive_scores(queries, memory.keys, self.score_weight)
+            else:
+                scores = self.scale * queries @ memory.keys.transpose(-2, -1)
+            weights = attention_weights(scores, visible)
+            if record is not None:
+                record.append(weights)
+            heads = self.dropout(weights) @ memory.values
+        return self.output(heads.transpose(1, 2).reshape(rows, length, self.heads * self.value_dim))
+
+    def _queries(
+        self, states: Tensor, sentences: int, offset: int
+    ) -> Float[Tensor, "sentences heads queries head_dim"]:
+        """What is compared with the keys: projected states, or with concat the same vector everywhere."""
+        if self.score == "concat":
+            queries = self.score_weight[None, :, None].expand(sentences, -1, states[..., 0].numel() // sentences, -1)
+        else:
+            queries = self.query(states).view(sentences, -1, self.heads, self.head_dim).transpose(1, 2)
         if self.rotary:
             queries = self.rotary(queries, offset)
-        if record is not None:
-            weights = attention_weights(queries, memory.keys, visible)
-            record.append(weights)
-            heads = self.dropout(weights) @ memory.values
-        else:
-            dropout = self.dropout.p if self.training else 0.0
-            heads = functional.scaled_dot_product_attention(queries, *memory, attn_mask=visible, dropout_p=dropout)
-        return self.output(heads.transpose(1, 2).reshape(rows, length, self.heads * self.value_dim))
+        return queries @ self.score_weight if self.score == "bilinear" else queries

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-Score = Literal["scaled_dot"]
+Score = Literal["dot", "scaled_dot", "bilinear", "concat", "additive"]
 Positions = Literal["sinusoidal", "learned", "rotary", "none"]
 Activation = Literal["relu", "gelu", "swiglu"]
 # Bounds beside a type are checked where settings are read.

@@ -42,7 +42,7 @@ class AddNorm(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.pre = config.norm == "pre"
-        self.norm = nn.LayerNorm(config.dim)
+        self.norm: nn.Module = nn.LayerNorm(config.dim)
         self.dropout = Dropout(config.dropout)
 
     def before(self, states: Float[Tensor, "batch length dim"]) -> Float[Tensor, "batch length dim"]:
@@ -99,6 +99,9 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config.dim, config.feed_forward)
         self.add_norm_self = AddNorm(config)
         self.add_norm_cross = AddNorm(config)
+        if config.norm == "pre" and config.decoder.cross_attention.score == "concat":
+            # A concat score looks at no query: a norm before it would never get a gradient.
+            self.add_norm_cross.norm = nn.Identity()
         self.add_norm_feed = AddNorm(config)
 
     def forward(
