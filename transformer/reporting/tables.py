@@ -14,10 +14,8 @@ def show_run(data: TranslationData, translator: Translator) -> None:
     console = Console(stderr=True, highlight=False)
     settings = data.settings
     table = Table(title=f"{settings.name}: {settings.source_language} → {settings.target_language}", box=SIMPLE)
-    sides = (settings.source_language, settings.target_language)
-    headings = ["pairs", *(f"{what} {side}" for what in ("tokens", "longest", "unknown") for side in sides), "too long"]
     table.add_column("split")
-    for heading in [*headings, "empty"]:
+    for heading in ("pairs", "", "tokens", "longest", "unknown", "too long", "empty"):
         table.add_column(heading, justify="right")
     notes = []
     for name in settings.splits:
@@ -26,9 +24,11 @@ def show_run(data: TranslationData, translator: Translator) -> None:
         table.add_row(
             name,
             f"{len(split):,}",
-            *(f"{len(side.ids):,}" for side in ids),
-            *(f"{side.lengths.max(initial=0):,}" for side in ids),
-            *(f"{(side.ids == UNKNOWN).mean():.2%}" for side in ids),
+            # Both sides in one cell, one above the other: a table of 80 columns holds them all.
+            "\n".join(settings.languages),
+            "\n".join(f"{len(side.ids):,}" for side in ids),
+            "\n".join(f"{side.lengths.max(initial=0):,}" for side in ids),
+            "\n".join(f"{(side.ids == UNKNOWN).mean():.2%}" for side in ids),
             f"{len(split.too_long):,}",
             f"{len(split.empty):,}",
         )
