@@ -16,6 +16,17 @@ def test_the_sinusoidal_table_has_the_published_entries() -> None:
     torch.testing.assert_close(row[766:], torch.tensor([0.000102, 1.000000]), atol=2e-6, rtol=0)
 
 
+def test_each_dimension_is_a_wave_of_its_own_length() -> None:
+    lengths = 2 * math.pi / frequencies(768)
+    assert lengths[0].item() == pytest.approx(2 * math.pi)
+    assert lengths[-1].item() == pytest.approx(2 * math.pi * 10000 ** (766 / 768))
+    assert (lengths[1:] > lengths[:-1]).all()
+    # In dimension 0 a wave takes 6.28 positions, so position 7 stands where 0.72 would and near position 1.
+    column = sinusoidal_table(8, 768)[:, 0]
+    assert column[7].item() == pytest.approx(math.sin(7 - 2 * math.pi), abs=1e-6)
+    assert (column - column[1]).abs().argsort()[1] in (2, 7)
+
+
 def test_a_shift_is_one_rotation_for_all_positions() -> None:
     table, shift = sinusoidal_table(60, 16).double(), 7
     angles = shift * frequencies(16)
