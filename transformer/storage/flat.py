@@ -24,7 +24,7 @@ class FlatIds:
 
 
 class FlatIdsWriter:
-    """Appends sequences, whose number is only known at the end; `largest` + 1 must be above every id."""
+    """Appends sequences, whose number is only known at the end; `largest` is at least the largest id."""
 
     def __init__(self, folder: Path, name: str, largest: int) -> None:
         self.folder, self.name = folder, name
