@@ -4,15 +4,16 @@
 mistake before work starts (`check`), and lets `hydra.main` do the rest.
 """
 
-import csv
 import difflib
 import functools
 import inspect
 import json
 import logging
+import multiprocessing
 import os
 import re
 import select
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, Quote, QuotedString
+from hydra.core.utils import setup_globals
 from hydra.errors import HydraException, InstantiationException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
@@ -221,7 +223,7 @@ def check_key(override: Override, settings: dict[str, Any], groups: list[str]) -
     while above and above not in settings:
         above = above.rpartition(".")[0]  # ends at the section where the name stops making sense
     if above == key:
-        if isinstance(settings[key], dict) and not isinstance(override.value(), dict):
+        if isinstance(settings[key], dict) and not isinstance(override.value(), dict | None):
             inside = ", ".join(name for name in settings if name.rpartition(".")[0] == key)
             raise UsageError(f"{override.input_line}: {key} is a section; set one of {inside}")
         return
@@ -328,7 +330,24 @@ def report(error: BaseException, debug: bool) -> None:
     print(f"{where}error: {describe(error)}", file=sys.stderr, flush=True)
 
 
-def record(results: Any, error: Exception | None) -> None:
+def run_trial(function: Callable[[DictConfig], Any], config: DictConfig, hydra_config: DictConfig, debug: bool) -> None:
+    """Do the work of one trial in this process, which is its own, and leave the outcome in its folder."""
+    setup_globals()  # Hydra's resolvers
+    HydraConfig.instance().set_config(hydra_config)
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+    results: Any = None
+    message = ""
+    try:
+        results = function(config)
+    except KeyboardInterrupt:
+        sys.exit(130)  # the sweep was interrupted with it, and says so
+    except Exception as error:
+        report(error, debug)
+        message = describe(error)
+    record(results, message)
+
+
+def record(results: Any, error: str) -> None:
     """Leave a trial's outcome in its folder, where any launcher's process can, for the table of the sweep."""
     job = HydraConfig.get()
     if results is not None and not isinstance(results, dict):
@@ -337,41 +356,26 @@ def record(results: Any, error: Exception | None) -> None:
         "trial": job.job.num,
         "overrides": {key: value for _, key, value in map(split, job.overrides.task)},
         "results": {key: float(value) for key, value in (results or {}).items()},
-        "error": describe(error) if error else "",
+        "error": error,
     }
     Path(job.runtime.output_dir, "result.json").write_text(json.dumps(outcome), encoding="utf-8")
 
 
-def rows(sweep: Path) -> Iterator[dict[str, Any]]:
-    """Give each trial of a sweep as one flat row: what sets it apart, what came out."""
-    trials = [json.loads(path.read_text(encoding="utf-8")) for path in sweep.rglob("result.json")]
-    keys = dict.fromkeys(key for trial in trials for key in trial["overrides"])
-    differing = [key for key in keys if len({trial["overrides"].get(key) for trial in trials}) > 1]
-    for trial in sorted(trials, key=lambda trial: int(trial["trial"])):
-        overrides = {key: trial["overrides"].get(key, "") for key in differing}
-        error = {"error": trial["error"]} if trial["error"] else {}
-        yield {"trial": trial["trial"], **overrides, **trial["results"], **error}
-
-
-def show_table(sweep: Path) -> bool:
-    """Print all trials of a sweep as one table, write it to sweep.csv, and say whether all went well."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    trials = list(rows(sweep))
-    columns = sorted({key: None for row in trials for key in row}, key=lambda column: column == "error")
-    with (sweep / "sweep.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(trials)
-    table = Table(*columns, box=box.SIMPLE)
-    for row in trials:
-        cells = [row.get(column, "") for column in columns]
-        table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells))
-    width = None if sys.stdout.isatty() else 10_000  # nothing is cut in a pipe
-    Console(width=width, markup=False, emoji=False, highlight=False).print(table)
-    return bool(trials) and "error" not in columns
+def trial(function: Callable[[DictConfig], Any], config: DictConfig, debug: bool) -> Any:
+    """Give a trial a process of its own: its memory is its own, and a crash ends no other trial."""
+    outcome = Path(HydraConfig.get().runtime.output_dir, "result.json")
+    arguments = (function, config, HydraConfig.instance().cfg, debug)
+    process = multiprocessing.get_context("spawn").Process(target=run_trial, args=arguments)
+    process.start()
+    process.join()
+    if process.exitcode == 130:
+        raise KeyboardInterrupt
+    if not outcome.exists():
+        signalled = process.exitcode is not None and process.exitcode < 0
+        how = signal.Signals(-process.exitcode).name if signalled else f"status {process.exitcode}"  # type: ignore[operator]
+        record(None, f"the process of this trial ended with {how}")
+    ended = json.loads(outcome.read_text(encoding="utf-8"))
+    return float("nan") if ended["error"] else ended["results"]  # nan: a failed trial to a sweeper that optimises
 
 
 def stdout_is_open() -> bool:
@@ -394,22 +398,16 @@ def launch(function: Callable[[DictConfig], Any], config_name: str, configs: Pat
 
     @functools.wraps(function)
     def job(config: DictConfig) -> Any:
-        results, error = None, None
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            return trial(function, config, debug)
         try:
             results = function(config)
             sys.stdout.flush()
+            return results
         except Exception as caught:
-            error = caught  # kept from Hydra, which has its own way of printing it
+            errors.append(caught)  # kept from Hydra, which has its own way of printing it
         except SystemExit as stop:  # how Lightning ends after ctrl-c
             raise (KeyboardInterrupt() if isinstance(stop.__context__, KeyboardInterrupt) else stop) from None
-        if HydraConfig.get().mode == RunMode.MULTIRUN:
-            record(results, error)
-            if error is not None:
-                report(error, debug)
-                return float("nan")  # to a sweeper that optimizes, a failed trial
-        elif error is not None:
-            errors.append(error)
-        return results
 
     status = 2  # a mistake on the command line, until the work begins
     try:
@@ -427,7 +425,12 @@ def launch(function: Callable[[DictConfig], Any], config_name: str, configs: Pat
         hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)()
         if errors:
             raise errors[0]
-        status = 0 if not sweep or show_table(Path(sweep)) else 1
+        if sweep:
+            from transformer.reporting.sweep import show_sweep  # late: the import takes seconds
+
+            status = 0 if show_sweep(Path(sweep)) else 1
+        else:
+            status = 0
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Explains a translation on a page: `python scripts/explain.py text="…" [checkpoint=RUN] [output=page.html]`."""
+"""Explains a translation: `python scripts/explain.py text="…" [checkpoint=RUN] [output=page.html | output=cross.png]`."""
 
 import sys
 from pathlib import Path
@@ -11,22 +11,32 @@ from transformer import Translator
 from transformer.inference.search import SearchSettings
 from transformer.settings import from_plain
 from transformer.storage.whole import write_whole
+from transformer.visualization.attention import View, draw_translation
 from transformer.visualization.explain import explain, page
+from transformer.visualization.picture import SUFFIXES
 
 
 def explain_text(config: DictConfig) -> None:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     search = from_plain(SearchSettings, plain["search"], "search")
+    view = from_plain(View, {key: plain[key] for key in ("attention", "layer", "head")}, "")
     if plain["text"] is None:
         raise ValueError('text is not set: give the sentence to explain, text="…"')
     output = Path(plain["output"])
     if output.is_dir():
         raise ValueError(f"output={plain['output']} is a folder: name a file, such as {output / 'explain.html'}")
+    if output.suffix.lower() not in (".html", *SUFFIXES):
+        raise ValueError(
+            f"output={plain['output']} must end in .html (a page) or one of {', '.join(SUFFIXES)} (a picture)"
+        )
     translator = Translator.load(find_checkpoint(plain["checkpoint"], Path(plain["runs"])), plain["device"])
     # A line break within the text is a space, as in translate.py.
-    explanation = explain(translator, " ".join(plain["text"].split("\n")), search)
-    write_whole(output, page(explanation).encode())
-    print("Open this page in a browser:", file=sys.stderr)
+    text = " ".join(plain["text"].split("\n"))
+    if output.suffix.lower() == ".html":
+        write_whole(output, page(explain(translator, text, search)).encode())
+        print("Open this page in a browser:", file=sys.stderr)
+    else:
+        draw_translation(translator, text, search, view, output)
     print(output.absolute())
 
 

@@ -24,7 +24,7 @@ OmegaConf.register_new_resolver("auto_precision", auto_precision, replace=True)
 OmegaConf.register_new_resolver("suffix", lambda name: f"_{name}" if name else "", replace=True)
 # What steers the command line or only stands for settings elsewhere.
 NOT_SETTINGS = ("model", "trainer", "name", "runs", "cache", "resume", "debug")
-NOT_MODEL = ("heads", "layers")
+NOT_MODEL = ("heads", "layers", "score")
 
 
 def absolute_paths(data: dict[str, Any]) -> None:
@@ -41,7 +41,7 @@ def absolute_paths(data: dict[str, Any]) -> None:
 def train(config: DictConfig) -> dict[str, float]:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     absolute_paths(plain["data"])
-    # model.heads and model.layers are a word for all attentions and stacks; the parts hold the values.
+    # model.heads, layers and score are a word for all attentions and stacks; the parts hold the values.
     model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
     settings = from_plain(RunSettings, {key: value for key, value in plain.items() if key not in NOT_SETTINGS}, "")
     folder = Path(HydraConfig.get().runtime.output_dir)
@@ -51,7 +51,7 @@ def train(config: DictConfig) -> dict[str, float]:
     result = run(settings, model, plain["trainer"], folder, resume)
     if first_process():
         show(result, folder)
-    return {f"{split}/bleu": scores.bleu for split, scores in result.scores.items()}
+    return {f"{split}/bleu": scores.bleu for split, scores in result.scores.items()} | result.cost
 
 
 def show(result: Result, folder: Path) -> None:

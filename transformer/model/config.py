@@ -40,9 +40,11 @@ class EncoderConfig:
 
 @dataclass(frozen=True)
 class DecoderConfig:
+    """Without `cross_attention` (null) the decoder never sees the source: what is left is a language model."""
+
     layers: Size
     self_attention: AttentionConfig
-    cross_attention: AttentionConfig
+    cross_attention: AttentionConfig | None
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class ModelConfig:
             "decoder.cross_attention": self.decoder.cross_attention,
         }
         for name, attention in attentions.items():
+            if attention is None:
+                continue
             if self.dim % attention.heads and None in (attention.head_dim, attention.value_dim):
                 raise ValueError(
                     f"model.{name}.heads={attention.heads} does not divide model.dim={self.dim}: "

@@ -87,22 +87,27 @@ class LayerCache(NamedTuple):
     """What a decoder layer need not compute again: the target's keys and values so far, and the source's."""
 
     target: KeyValues | None
-    source: KeyValues
+    source: KeyValues | None
 
 
 class DecoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        attention = config.decoder.self_attention
+        attention, cross = config.decoder.self_attention, config.decoder.cross_attention
         self.self_attention = MultiHeadAttention(config.dim, attention, rotary=_rotary(config))
-        self.cross_attention = MultiHeadAttention(config.dim, config.decoder.cross_attention)
+        self.cross_attention = MultiHeadAttention(config.dim, cross) if cross else None
         self.feed_forward = FeedForward(config.dim, config.feed_forward)
         self.add_norm_self = AddNorm(config)
-        self.add_norm_cross = AddNorm(config)
-        if config.norm == "pre" and config.decoder.cross_attention.score == "concat":
-            # A concat score looks at no query: a norm before it would never get a gradient.
-            self.add_norm_cross.norm = nn.Identity()
+        if cross:
+            self.add_norm_cross = AddNorm(config)
+            if config.norm == "pre" and cross.score == "concat":
+                # A concat score looks at no query: a norm before it would never get a gradient.
+                self.add_norm_cross.norm = nn.Identity()
         self.add_norm_feed = AddNorm(config)
+
+    def source(self, memory: Float[Tensor, "batch source dim"]) -> KeyValues | None:
+        """The keys and values of the encoded source, projected once for all steps."""
+        return self.cross_attention.keys_values(memory) if self.cross_attention is not None else None
 
     def forward(
         self,
@@ -121,8 +126,9 @@ class DecoderLayer(nn.Module):
             target = cache.target.extended(target)
         x = self.self_attention(x, target, visible, offset, of_self)
         states = self.add_norm_self.after(states, x)
-        x = self.add_norm_cross.before(states)
-        x = self.cross_attention(x, cache.source, source_visible, record=of_cross)
-        states = self.add_norm_cross.after(states, x)
+        if self.cross_attention is not None and cache.source is not None:
+            x = self.add_norm_cross.before(states)
+            x = self.cross_attention(x, cache.source, source_visible, record=of_cross)
+            states = self.add_norm_cross.after(states, x)
         x = self.feed_forward(self.add_norm_feed.before(states))
         return self.add_norm_feed.after(states, x), LayerCache(target, cache.source)

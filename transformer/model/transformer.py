@@ -36,7 +36,7 @@ class Cache(NamedTuple):
             layers.append(
                 LayerCache(
                     None if target is None else target.select(rows),
-                    source if sentences is None else source.select(sentences),
+                    source if source is None or sentences is None else source.select(sentences),
                 )
             )
         visible = self.source_visible
@@ -104,7 +104,7 @@ class Decoder(nn.Module):
 
     def start(self, memory: Memory) -> Cache:
         """Projects the source's keys and values for every layer, once a sentence."""
-        sources = [layer.cross_attention.keys_values(memory.states) for layer in self.layers]  # type: ignore[union-attr, operator]
+        sources = [layer.source(memory.states) for layer in self.layers]  # type: ignore[operator]
         return Cache(tuple(LayerCache(None, source) for source in sources), memory.visible, 0)
 
     def forward(
@@ -135,6 +135,9 @@ class Transformer(nn.Module):
         self.decoder = Decoder(config)
         self.output = nn.Linear(config.dim, config.target_vocabulary, bias=False)
         self._initialise()
+        if config.decoder.cross_attention is None:
+            # Nothing of the source reaches the loss: no process waits for gradients of the encoder.
+            self.encoder.requires_grad_(False)
         if config.tied_embeddings != "none":
             self.output.weight = self.decoder.embedding.tokens.weight
         if config.tied_embeddings == "all":

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import logging
 import platform
 import subprocess
 from pathlib import Path
@@ -9,11 +10,18 @@ from pathlib import Path
 from transformer.evaluation import Scores
 from transformer.inference import Translator
 from transformer.storage.whole import write_whole
-from transformer.visualization.attention import draw_attention
+from transformer.visualization.attention import View, draw_reading, read
+
+log = logging.getLogger(__name__)
 
 
 def write_results(
-    folder: Path, scores: dict[str, Scores], outputs: dict[str, list[str]], corpus: dict[str, str], seconds: float
+    folder: Path,
+    scores: dict[str, Scores],
+    outputs: dict[str, list[str]],
+    corpus: dict[str, str],
+    seconds: float,
+    cost: dict[str, float],
 ) -> None:
     """Writes `hypotheses.<split>.txt` and `test.json`; `corpus` are the digests of the files a split was read from."""
     for split, hypotheses in outputs.items():
@@ -23,6 +31,7 @@ def write_results(
         "corpus": corpus,
         "revision": revision(),
         "seconds": round(seconds, 1),
+        "cost": cost,
     }
     write_whole(folder / "test.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
 
@@ -45,14 +54,15 @@ def revision() -> str | None:
 
 
 def draw_attentions(translator: Translator, source: str, translation: str, folder: Path) -> None:
-    """One picture for each of the three attentions: the last layer, the mean of its heads."""
+    """One picture for each attention that the model has: the last layer, the mean of its heads."""
     if not translation:
         return
-    record, source_pieces, target_pieces = translator.attention(source, translation)
-    for name, weights, queries, keys in (
-        ("encoder", record.encoder, source_pieces, source_pieces),
-        ("decoder", record.decoder, target_pieces, target_pieces),
-        ("cross", record.cross, target_pieces, source_pieces),
-    ):
-        title = f"{name} attention, layer {len(weights)} of {len(weights)}, mean of its heads"
-        draw_attention(weights[-1][0].mean(dim=0), queries, keys, title, folder / f"{name}.png")
+    try:
+        reading = read(translator, source, translator.target_tokenizer.encode(translation))
+    except ValueError as error:
+        # A run that has come this far does not end for a sentence that is too long to draw.
+        log.warning("no pictures of attention: %s", error)
+        return
+    for attention in reading.record._fields:
+        if getattr(reading.record, attention):
+            draw_reading(reading, View(attention, layer=None, head=None), folder / f"{attention}.png")

@@ -15,6 +15,7 @@ from transformer.evaluation import Scores
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.model import ModelConfig, Transformer
+from transformer.reporting.cost import Cost
 from transformer.reporting.loggers import LoggerName, build_logger, quiet
 from transformer.reporting.progress import Curves, Reporter
 from transformer.reporting.results import draw_attentions, write_results
@@ -40,9 +41,10 @@ class RunSettings:
 
 @dataclass
 class Result:
-    """How a run ended: scores a split and three sample translations of the test set."""
+    """How a run ended: scores a split, what it cost, and three sample translations of the test set."""
 
     scores: dict[str, Scores]
+    cost: dict[str, float]
     samples: list[tuple[str, str, str]]
 
 
@@ -66,10 +68,12 @@ def run(
     translator = Translator(Transformer(config), tokenizers, settings.data.languages)
     texts = {name: data.texts(name) for name in settings.data.splits if name != "train"}
     module = TranslationModule(translator, settings.training, texts, settings.validation_search, settings.search)
-    lightning = _trainer(settings, trainer, folder, module, resume)
+    cost = Cost()
+    lightning = _trainer(settings, trainer, folder, module, resume, cost)
     if lightning.is_global_zero:
         show_run(data, translator)
     lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
+    measured = cost.measured(lightning)
     best = folder / "checkpoints" / "best.ckpt"
     # Without any validation (trainer.limit_val_batches=0) the last weights are the best there are.
     lightning.test(module, datamodule=data, ckpt_path=best if best.exists() else None, weights_only=True, verbose=False)
@@ -79,19 +83,25 @@ def run(
     samples = [(*texts["test"][i], module.test_outputs["test"][i]) for i in shown]
     if lightning.is_global_zero:
         translator.save(folder / "translator.safetensors")
-        write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started)
+        write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, measured)
         source, _, translation = min(samples, key=lambda sample: len(sample[0]))
         draw_attentions(translator, source, translation, folder / "attention")
-    return Result(module.test_scores, samples)
+    return Result(module.test_scores, measured, samples)
 
 
 def _trainer(
-    settings: RunSettings, arguments: dict[str, Any], folder: Path, module: TranslationModule, resume: Path | None
+    settings: RunSettings,
+    arguments: dict[str, Any],
+    folder: Path,
+    module: TranslationModule,
+    resume: Path | None,
+    cost: Cost,
 ) -> Trainer:
     pairs = module.texts["validation"]
     samples = [pairs[i] for i in _spread(len(pairs), settings.training.samples)]
     callbacks: list[Callback] = [
-        # First what the others rely on: a validation at the very end.
+        cost,
+        # What the others rely on: a validation at the very end.
         FinalValidation(),
         EarlyStopping("validation/bleu", mode="max", patience=settings.training.patience),
         Curves(folder),

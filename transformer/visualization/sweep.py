@@ -1,0 +1,53 @@
+"""A sweep in one picture: a grid for two settings, else a row of points for every setting tried."""
+
+import statistics
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# What came out (one value a seed) for the values of the swept settings.
+Values = dict[tuple[str, ...], list[float]]
+
+
+def draw_sweep(settings: list[str], values: Values, result: str, output: Path) -> None:
+    """Draws `result` for every combination of the `settings` that was tried; seeds show as their mean and spread."""
+    if len(settings) == 2:
+        rows, columns = (list(dict.fromkeys(key[place] for key in values)) for place in (0, 1))
+        figure = Figure(figsize=(2.6 + 1.1 * len(columns), 1.6 + 0.55 * len(rows)), layout="constrained")
+        _grid(figure.subplots(), settings, values, rows, columns)
+        figure.suptitle(result)
+    else:
+        figure = Figure(figsize=(8, 1.2 + 0.4 * len(values)), layout="constrained")
+        _points(figure.subplots(), settings, values, result)
+    figure.savefig(output, dpi=110)
+
+
+def _grid(axes: Axes, settings: list[str], values: Values, rows: list[str], columns: list[str]) -> None:
+    means = [[statistics.mean(values.get((row, column), [float("nan")])) for column in columns] for row in rows]
+    axes.imshow(means, cmap="Blues", aspect="auto")
+    tried = [statistics.mean(found) for found in values.values()]
+    middle = (min(tried) + max(tried)) / 2
+    for y, line in enumerate(means):
+        for x, mean in enumerate(line):
+            axes.text(x, y, f"{mean:.1f}", ha="center", va="center", color="white" if mean > middle else "black")
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_ylabel(settings[0])
+    axes.set_xlabel(settings[1])
+
+
+def _points(axes: Axes, settings: list[str], values: Values, result: str) -> None:
+    for row, found in enumerate(values.values()):
+        axes.plot(found, [row] * len(found), "o", color="tab:blue", alpha=0.5)
+        if len(found) > 1:
+            axes.errorbar(
+                statistics.mean(found), row, xerr=statistics.stdev(found), marker="|", color="black", capsize=4
+            )
+    axes.set_yticks(range(len(values)), [", ".join(key) for key in values])
+    axes.invert_yaxis()
+    axes.set_ylabel(", ".join(settings))
+    axes.set_xlabel(
+        f"{result} (points: seeds; bar: mean ± standard deviation)" if max(map(len, values.values())) > 1 else result
+    )
+    axes.grid(alpha=0.3)
