@@ -156,3 +156,14 @@ def test_hypotheses_that_share_a_sentence_share_its_keys_and_values() -> None:
     shared = attention(states, attention.keys_values(memory))
     repeated = attention(states, attention.keys_values(memory.repeat_interleave(3, dim=0)))
     torch.testing.assert_close(shared, repeated)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_dropout_acts_on_the_weights_of_every_score_and_is_right_on_average(score: str) -> None:
+    attention = MultiHeadAttention(24, config(score=score, dropout=0.4))
+    states = torch.randn(1, 5, 24)
+    draws = attention(states.expand(4000, -1, -1), attention.keys_values(states.expand(4000, -1, -1)))
+    expected = attention.eval()(states, attention.keys_values(states))
+    assert draws.std(dim=0).min() > 0.01
+    # The mean of 4,000 draws strays by at most some standard errors.
+    assert ((draws.mean(dim=0) - expected[0]).abs() < 5 * draws.std(dim=0) / 4000**0.5).all()

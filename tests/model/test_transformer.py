@@ -10,6 +10,8 @@ from torch import nn
 from tests.conftest import small_model
 from transformer import Transformer
 from transformer.model.attention import MultiHeadAttention
+from transformer.model.positions import sinusoidal_table
+from transformer.model.transformer import AttentionRecord
 
 POSITIONS = ["sinusoidal", "learned", "rotary", "none"]
 GRID = list(product(POSITIONS, ["pre", "post"], ["relu", "swiglu"]))
@@ -112,6 +114,36 @@ def test_every_score_keeps_the_mask_the_cache_and_the_beam_in_every_attention(sc
         torch.testing.assert_close(logits[1::2], at_once[:, position], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("score", SCORES)
+def test_looking_at_the_weights_of_every_attention_changes_no_logit(score: str) -> None:
+    model, record = (
+        small_model(**{f"{attention}__score": score for attention in ATTENTIONS}),
+        AttentionRecord([], [], []),
+    )
+    source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
+    real = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
+    shown = model.decode(inputs, model.encode(source, real, record), record=record)
+    torch.testing.assert_close(model(source, inputs, real), shown, atol=1e-5, rtol=1e-5)
+    for weights in (*record.encoder, *record.cross):
+        assert (weights[1, :, :, 4:] == 0).all()
+    for weights in record.decoder:
+        assert (weights.triu(1) == 0).all()
+
+
+def test_without_cross_attention_the_decoder_never_sees_the_source() -> None:
+    model = small_model(decoder__cross_attention=None)
+    source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
+    logits = model(source, inputs)
+    assert torch.equal(model(source.flip(0), inputs), logits)
+    cache = model.decoder.start(model.encode(source))
+    for position in range(5):
+        step, cache = model.step(inputs[:, position], cache)
+        torch.testing.assert_close(step, logits[:, position], atol=1e-5, rtol=1e-5)
+    logits.logsumexp(-1).mean().backward()
+    # What never gets a gradient does not ask for one: no process waits for it.
+    assert all(weight.grad is not None for weight in model.parameters() if weight.requires_grad)
+
+
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_padding_changes_nothing(positions: str) -> None:
     model = small_model(positions=positions)
@@ -148,6 +180,17 @@ def test_a_fresh_model_starts_as_the_paper_says() -> None:
     assert (query.bias == 0).all()
 
 
+def test_embeddings_are_scaled_and_positions_added_before_dropout() -> None:
+    ids = torch.randint(4, 29, (2, 7))
+    embedding = small_model(dropout=0.5).encoder.embedding
+    expected = embedding.tokens.weight[ids] * math.sqrt(24) + sinusoidal_table(7, 24)
+    torch.testing.assert_close(embedding(ids), expected)
+    dropped = embedding.train()(ids)
+    # What is kept is doubled, the position with the token.
+    torch.testing.assert_close(dropped, torch.where(dropped == 0, 0.0, 2 * expected))
+    assert 0.3 < (dropped == 0).float().mean() < 0.7
+
+
 def test_every_parameter_gets_a_gradient() -> None:
     for positions, score in product(POSITIONS, SCORES):
         scores = {f"{attention}__score": score for attention in ATTENTIONS}
@@ -160,8 +203,6 @@ def test_every_parameter_gets_a_gradient() -> None:
 
 
 def test_the_record_holds_the_weights_of_all_three_attentions_by_layer() -> None:
-    from transformer.model.transformer import AttentionRecord
-
     model, record = small_model(), AttentionRecord([], [], [])
     memory = model.encode(torch.randint(4, 29, (2, 7)), record=record)
     model.decode(torch.randint(4, 29, (2, 5)), memory, record=record)

@@ -51,7 +51,7 @@ CONFIGS = {
 }
 
 SCRIPT = f"""
-import sys, time
+import os, sys, time
 from pathlib import Path
 sys.path.insert(0, {str(SCRIPTS)!r})
 from command_line import launch
@@ -67,6 +67,8 @@ def train(config):
     if config.get("name") == "slow":
         print("started", flush=True)
         time.sleep(20)
+    if config.get("cost") == 9:
+        os.kill(os.getpid(), 9)
     if config.get("name") == "much":
         for _ in range(100_000):
             print("a line of a long translation")
@@ -75,7 +77,7 @@ def train(config):
     if "folder" in config:
         (Path(config.folder) / "checkpoints").mkdir(exist_ok=True)
         (Path(config.folder) / "checkpoints" / "last.ckpt").write_text(str(config.resume))
-        return {{"bleu": config.model.heads / 3, "loss": 0.5}}
+        return {{"bleu": config.model.heads / 3 + config.get("seed", 0), "loss": 0.5}}
 
 if __name__ == "__main__":
     launch(train, config_name=Path(sys.argv[0]).stem, configs=Path(__file__).parent / "configs")
@@ -472,6 +474,27 @@ def test_a_sweep_ends_in_a_table_with_its_failed_trials(project: Path, tmp_path:
     assert float(table[0]["bleu"]) == 2 / 3
     again = run(project, "train", "-m", f"runs={tmp_path}", "model.heads=3")
     assert again.returncode == 0, "the failed trials of an earlier sweep in the folder do not count"
+
+
+def test_seeds_of_a_setting_end_in_mean_and_spread_and_a_picture(project: Path, tmp_path: Path) -> None:
+    done = run(project, "train", "-m", f"runs={tmp_path}", "model.heads=3,6", "+seed=1,2,4")
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "sweep" / "summary.csv").open(encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    # 1 + 1, 1 + 2, 1 + 4: mean 10/3, variance (16/9 + 1/9 + 25/9) / 2.
+    assert table[0] == {"model.heads": "3", "seeds": "3", "bleu": "3.333 ± 1.53", "loss": "0.5 ± 0"}
+    assert table[1]["bleu"] == "4.333 ± 1.53"
+    assert "3.333 ± 1.53" in done.stdout
+    assert (tmp_path / "sweep" / "sweep.png").stat().st_size > 5_000
+
+
+def test_a_trial_whose_process_dies_ends_no_other_trial(project: Path, tmp_path: Path) -> None:
+    done = run(project, "train", "-m", f"runs={tmp_path}", "cost=9,1", "model.heads=3")
+    assert done.returncode == 1
+    rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
+    assert rows[0][:2] == ["0", "9"] and "the process of this trial ended with SIGKILL" in done.stdout
+    assert rows[1][:3] == ["1", "1", "1"]
+    assert "Traceback" not in done.stderr
 
 
 def test_a_folder_of_the_checkout_can_be_interpolated() -> None:

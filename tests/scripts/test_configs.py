@@ -23,9 +23,12 @@ CHOICES = [
     *(f"tokenizer={path.stem}" for path in (CONFIGS / "tokenizer").iterdir()),
     *(f"search={path.stem}" for path in (CONFIGS / "search").iterdir()),
     *(f"experiment={path.stem}" for path in (CONFIGS / "experiment").iterdir()),
+    *(f"claim={path.stem}" for path in (CONFIGS / "claim").iterdir()),
     *(f"model.positions={name}" for name in ("sinusoidal", "learned", "rotary", "none")),
     *(f"model.feed_forward.activation={name}" for name in ("relu", "gelu", "swiglu")),
-    *(f"model.decoder.cross_attention.score={name}" for name in ("dot", "bilinear", "concat", "additive")),
+    *(f"model.score={name}" for name in ("dot", "bilinear", "concat", "additive")),
+    "model.decoder.cross_attention.score=additive model.encoder.self_attention.score=dot",
+    "model.decoder.cross_attention=null",
     "model.norm=post",
     "model.heads=8",
     "model.tied_embeddings=none",
@@ -61,6 +64,12 @@ def test_heads_are_said_once_for_all_attentions_or_for_each() -> None:
     assert model["encoder"]["self_attention"]["heads"] == 8
     assert model["decoder"]["self_attention"]["heads"] == 8
     assert model["decoder"]["cross_attention"]["heads"] == 2
+
+
+def test_scores_are_said_once_for_all_attentions_or_for_each() -> None:
+    model = composed("model.score=dot model.encoder.self_attention.score=additive")["model"]
+    assert model["encoder"]["self_attention"]["score"] == "additive"
+    assert model["decoder"]["self_attention"]["score"] == model["decoder"]["cross_attention"]["score"] == "dot"
 
 
 def test_the_base_preset_is_the_papers_base_model() -> None:
