@@ -1,4 +1,4 @@
-"""Explains a translation: `python scripts/explain.py text="…" [checkpoint=RUN] [output=page.html | output=cross.png]`."""
+"""Explains a translation: `python scripts/explain.py text="…" [checkpoint=RUN] [output=page.html]`, or a .png."""
 
 import sys
 from pathlib import Path

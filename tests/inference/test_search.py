@@ -21,9 +21,11 @@ class Walk:
     said: list[tuple[int, ...]]
     sentences: list[int]
 
-    def select(self, rows: Tensor, sentences: Tensor | None = None) -> "Walk":
-        said = [self.said[row] for row in rows.tolist()]
-        kept = range(len(self.sentences)) if sentences is None else sentences.tolist()
+    def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> "Walk":
+        kept = list(range(len(self.sentences))) if sentences is None else sentences.tolist()
+        each = len(self.said) // len(self.sentences)
+        places = torch.arange(each).expand(len(kept), -1) if origins is None else origins
+        said = [self.said[i * each + place] for i, row in zip(kept, places.tolist(), strict=True) for place in row]
         return Walk(said, [self.sentences[i] for i in kept])
 
 

@@ -78,14 +78,6 @@ def test_a_line_too_long_is_named_and_split_or_refused(
         translator.translate(["ja"], replace(BEAM, min_length=32))
 
 
-def test_attention_comes_with_the_tokens_of_both_sides(translator: Translator) -> None:
-    record, source, target = translator.attention("ein Haus", "der Hund")
-    assert (source[-1], target[0]) == ("</s>", "<s>")
-    assert record.cross[0].shape == (1, 3, len(target), len(source))
-    with pytest.raises(ValueError, match="the source has 0 tokens; between 1 and 31 can be shown"):
-        translator.attention("", "der Hund")
-
-
 def test_a_saved_translator_loads_alone_and_translates_the_same(translator: Translator, tmp_path: Path) -> None:
     path = tmp_path / "leer" / "t.safetensors"
     translator.save(path)

@@ -6,41 +6,24 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.conftest import model_plain
-from transformer import ModelConfig, Transformer, Translator
-from transformer.data.tokenizer import TokenizerSettings, train_tokenizer
-from transformer.inference.translator import BEAM, Translation
-from transformer.settings import from_plain
+from tests.visualization.conftest import SEARCH, TEXTS, untrained
+from transformer import Translator
+from transformer.visualization.attention import read
 from transformer.visualization.explain import explain, page
 
 PROJECT = Path(__file__).parents[2]
-TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "ja", "wir gehen in den Park, weil die Sonne scheint"]
 HOSTILE = 'Hund </script><script>document.title="taken"</script> <b>&amp; <!-- \u2028 ein Haus {{data}}'
-# An untrained model goes on until it must stop: let it be soon.
-SEARCH = replace(BEAM, length_ratio=1.0, length_extra=3)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 )
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    torch.manual_seed(1)
-    settings = TokenizerSettings("bpe", 70, joint=True, character_coverage=1.0, byte_fallback=False)
-    tokenizer = train_tokenizer([*TEXTS * 3, "<script>&"], settings)
-    # Numbers of layers and heads that differ, so that no swapped attentions fit by chance.
-    sizes = {"source_vocabulary": 70, "target_vocabulary": 70, "max_length": 80, "decoder__layers": 3}
-    plain = model_plain(**sizes, decoder__cross_attention={**model_plain()["decoder"]["cross_attention"], "heads": 2})
-    return Translator(Transformer(from_plain(ModelConfig, plain, "model")).eval(), (tokenizer, tokenizer), ("de", "en"))
 
 
 @pytest.fixture(scope="module")
@@ -58,24 +41,19 @@ def ids_of(translator: Translator, pieces: list[str]) -> list[int]:
     return [every.index(piece) for piece in pieces]
 
 
-def test_the_weights_in_the_page_are_those_of_translator_attention(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, target = TEXTS[1], TEXTS[3]
-    record, source_pieces, target_pieces = translator.attention(source, target)
-    found = Translation(target, -1.0, -2.0, target_pieces[1:])
-    monkeypatch.setattr(translator, "n_best", lambda *_: [[found]])
-    data = data_of(page(explain(translator, source)))
-    assert (data["source"], data["target"]) == (source_pieces, [*target_pieces, "</s>"])
+def test_the_weights_in_the_page_are_those_of_a_reading_of_the_best_translation(translator: Translator) -> None:
+    data = data_of(page(explain(translator, TEXTS[1], SEARCH)))
+    reading = read(translator, TEXTS[1], ids_of(translator, data["target"][1:-1]))
+    assert (data["source"], data["target"]) == (reading.source, [*reading.target, "</s>"])
     sizes = {name: (len(layers), len(layers[0])) for name, layers in data["attention"].items()}
     assert sizes == {"encoder": (2, 3), "decoder": (3, 3), "cross": (3, 2)}
-    for name, layers in record._asdict().items():
+    for name, layers in reading.record._asdict().items():
         for weights, heads in zip(layers, data["attention"][name], strict=True):
             for head, rows in zip(weights[0], heads, strict=True):
                 # What a step could not see is left out.
                 whole = torch.tensor([row + [0] * (head.size(1) - len(row)) for row in rows]) / 1000
                 assert torch.allclose(whole, head, atol=5.1e-4)
-    assert [len(row) for row in data["attention"]["decoder"][0][0]] == list(range(1, len(target_pieces) + 1))
+    assert [len(row) for row in data["attention"]["decoder"][0][0]] == list(range(1, len(reading.target) + 1))
 
 
 def test_the_steps_probabilities_give_the_score_of_the_search(
@@ -127,7 +105,7 @@ def test_text_in_the_page_stays_text_and_the_page_needs_no_network(translator: T
 def test_an_empty_and_an_over_long_text_are_refused_with_the_limit(
     translator: Translator, text: str, tokens: str
 ) -> None:
-    with pytest.raises(ValueError, match=rf"^the text has {tokens} tokens; between 1 and 79 can be explained$"):
+    with pytest.raises(ValueError, match=rf"^the text has {tokens} tokens; between 1 and 79 can be shown$"):
         explain(translator, text)
 
 
@@ -150,15 +128,10 @@ def test_the_script_writes_the_page_and_prints_where_it_is(translator: Translato
 
 def test_the_script_refuses_in_one_line_and_leaves_no_page(translator: Translator, tmp_path: Path) -> None:
     translator.save(tmp_path / "t.safetensors")
-    for arguments, expected in (
-        (["text="], "error: the text has 0 tokens; between 1 and 79 can be explained"),
-        ([], 'error: text is not set: give the sentence to explain, text="…"'),
-        (["text=ja", "output=."], "error: output=. is a folder: name a file, such as explain.html"),
-    ):
-        done = script("checkpoint=t.safetensors", *arguments, cwd=tmp_path)
-        assert done.returncode != 0
-        assert done.stdout == ""
-        assert done.stderr.splitlines() == [expected]
+    done = script("checkpoint=t.safetensors", "text=", cwd=tmp_path)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == ["error: the text has 0 tokens; between 1 and 79 can be shown"]
     assert [path.name for path in tmp_path.iterdir()] == ["t.safetensors"]
 
 
@@ -363,4 +336,34 @@ def test_markup_in_a_sentence_is_shown_not_run(browser: Any, translator: Transla
     assert opened.page.title().startswith("Hund </script><script>")
     assert "<script>" in opened.page.locator("#languages").inner_text()
     assert opened.page.locator("main script, main b b").count() == 0
+    opened.page.context.close()
+
+
+def test_the_page_of_a_model_without_cross_attention_shows_the_other_two(
+    browser: Any, without_cross: Translator, tmp_path: Path
+) -> None:
+    explained = explain(without_cross, TEXTS[1], SEARCH)
+    assert explained["attention"]["cross"] == []
+    path = tmp_path / "page.html"
+    path.write_text(page(explained), encoding="utf-8")
+    opened = Opened(browser, path)
+    assert opened.page.locator("#attention input").evaluate_all("all => all.map(input => input.value)") == [
+        "decoder", "encoder"
+    ]  # fmt: skip
+    opened.piece("target", 3).click()
+    assert opened.shares("target")[:3] == pytest.approx(mean(explained, "decoder", 2), abs=1e-6)
+    opened.choose("attention", "encoder")
+    assert opened.shares("source") == pytest.approx(mean(explained, "encoder", 0), abs=1e-6)
+    assert opened.errors == []
+    opened.page.context.close()
+
+
+def test_the_mark_that_joins_pieces_of_a_word_tokeniser_is_not_shown(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "words.html"
+    path.write_text(page(explain(untrained(["ein Haus, ein Hund."], "word"), "ein Haus, Hund.", SEARCH)), "utf-8")
+    opened = Opened(browser, path)
+    words = opened.page.locator("#source .word").evaluate_all(
+        "all => all.map(word => [...word.querySelectorAll('.piece > b')].map(piece => piece.textContent))"
+    )
+    assert words == [["ein"], ["Haus", ","], ["Hund", "."], ["</s>"]]
     opened.page.context.close()

@@ -1,8 +1,9 @@
 """Finding a good target, one token at a time, given only a function that scores the next token.
 
-Nothing here knows of Transformers: `step(ids, state)` takes the newest id of every row and returns log-probabilities
-and the next state; `state.select(rows, sentences)` keeps rows (hypotheses), and sentences where some are finished.
-The rows of a sentence are always neighbours, and every sentence has equally many.
+Nothing here knows of Transformers: `step(ids, state)` takes the newest id of every row (hypothesis) and returns
+log-probabilities and the next state; the rows of a sentence are neighbours, and every sentence has equally many.
+`state.select(origins, sentences)` keeps `sentences` where some have left, and in each lets its hypotheses go on from the
+places `origins` among those before.
 """
 
 from collections.abc import Callable
@@ -13,12 +14,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from transformer.kernels.top_k import best_continuations
+
+# A sentence that is finished leaves its batch when so large a share of the batch is: leaving costs a copy of the rest.
+LEAVING = 0.25
+
 
 @runtime_checkable
 class State(Protocol):
     """What a decoder remembers between steps."""
 
-    def select(self, rows: Tensor, sentences: Tensor | None = None) -> Any: ...
+    def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> Any: ...
 
 
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
@@ -113,12 +119,12 @@ def follow(
     settings: SearchSettings,
     choose: Callable[[Tensor, Tensor, int], Tensor],
 ) -> list[list[Hypothesis]]:
-    """One hypothesis a sentence: `choose(scores, sentences, position)` picks each next id. Finished ones leave."""
+    """One hypothesis a sentence: `choose(scores, sentences, position)` picks each next id."""
     ids, count, device = first, len(first), first.device
     found: list[list[Hypothesis]] = [[] for _ in limits]
     bounds, sentences = torch.tensor(limits, device=device), torch.arange(count, device=device)
     totals = torch.zeros(count, device=device)
-    tokens = torch.empty(count, 0, dtype=torch.long, device=device)
+    tokens = torch.full((count, max(limits) + 1), end, device=device)
     for position in range(max(limits) + 1):
         scores, state = step(ids, state)
         if position < settings.min_length:
@@ -126,19 +132,26 @@ def follow(
         # At its limit a hypothesis must end.
         ids = choose(scores, sentences, position).masked_fill(bounds[sentences] == position, end)
         totals = totals + scores.gather(1, ids[:, None]).squeeze(1)
-        tokens = torch.cat([tokens, ids[:, None]], dim=1)
-        done = ids == end
-        for row in done.nonzero().flatten().tolist():
-            total = totals[row].item()
-            score = total / (position + 1) ** settings.length_penalty
-            found[int(sentences[row])].append(Hypothesis(tokens[row, :-1].tolist(), score, total))
-        if done.any():
-            alive = (~done).nonzero().flatten()
-            if not len(alive):
-                break
-            sentences, ids, tokens, totals = sentences[alive], ids[alive], tokens[alive], totals[alive]
-            state = state.select(alive, alive)
+        tokens[sentences, position] = ids
+        numbers = sentences.tolist()
+        for row in (ids == end).nonzero().flatten().tolist():
+            if not found[numbers[row]]:
+                total, path = totals[row].item(), tokens[numbers[row], :position].tolist()
+                found[numbers[row]].append(Hypothesis(path, total / (position + 1) ** settings.length_penalty, total))
+        finished = [bool(found[sentence]) for sentence in numbers]
+        if all(finished):
+            break
+        if (alive := _staying(finished, device)) is not None:
+            sentences, ids, totals = sentences[alive], ids[alive], totals[alive]
+            state = state.select(None, alive)
     return found
+
+
+def _staying(finished: list[bool], device: torch.device) -> Tensor | None:
+    """The places of the sentences that go on, where it pays to let the others leave."""
+    if sum(finished) < LEAVING * len(finished):
+        return None
+    return torch.tensor([place for place, done in enumerate(finished) if not done], device=device)
 
 
 def beam_search(
@@ -151,46 +164,42 @@ def beam_search(
     does with patience 1), so an early end does not win by being first under a length penalty. At its limit every
     hypothesis ends.
     """
-    beam, count, device = settings.beam, len(first), first.device
+    beam, device = settings.beam, first.device
     found: list[list[Hypothesis]] = [[] for _ in limits]
-    bounds, sentences = torch.tensor(limits, device=device), torch.arange(count, device=device)
-    ids, totals = first[:, None], torch.zeros(count, 1, device=device)
-    tokens = torch.empty(count, 1, 0, dtype=torch.long, device=device)
+    bounds, sentences = torch.tensor(limits, device=device), torch.arange(len(first), device=device)
+    ids, totals = first[:, None], torch.zeros(len(first), 1, device=device)
+    tokens, finished = torch.empty(len(first), 1, 0, dtype=torch.long, device=device), [False] * len(first)
     for position in range(max(limits) + 1):
         scores, state = step(ids.flatten(), state)
-        count, width = ids.shape  # one row a sentence at first, then `beam`
-        vocabulary = scores.size(-1)
+        width, vocabulary = ids.size(1), scores.size(1)  # one row a sentence at first, then `beam`
         if position < settings.min_length:
             scores[:, end] = -torch.inf
-        at_limit = bounds[sentences] == position
+        scores, at_limit = scores.view(-1, width, vocabulary), bounds[sentences] == position
         if at_limit.any():
             goes_on = torch.arange(vocabulary, device=device) != end
-            scores = scores.view(count, width, vocabulary).masked_fill(at_limit[:, None, None] & goes_on, -torch.inf)
-        sums = totals[..., None] + scores.view(count, width, vocabulary)
+            scores = scores.masked_fill(at_limit[:, None, None] & goes_on, -torch.inf)
         # Each row has one way to end, so 2 × beam candidates hold at least beam that go on.
-        candidates = min(2 * beam, width * vocabulary)
-        best, places = sums.flatten(1).topk(candidates)
-        origins, ids = places // vocabulary, places % vocabulary
+        best, origins, ids = best_continuations(scores, totals, min(2 * beam, width * vocabulary))
         ends = ids == end
-        finishing = ends & (torch.arange(candidates, device=device) < beam) & best.isfinite()
-        for row, place in finishing.nonzero().tolist():
-            hypotheses = found[int(sentences[row])]
-            if len(hypotheses) < beam:
+        numbers = sentences.tolist()
+        for row, place in (ends & best.isfinite())[:, :beam].nonzero().tolist():
+            hypotheses = found[numbers[row]]
+            if not finished[row] and len(hypotheses) < beam:
                 total = best[row, place].item()
                 path = tokens[row, origins[row, place]].tolist()
                 hypotheses.append(Hypothesis(path, total / (position + 1) ** settings.length_penalty, total))
-        unfinished = torch.tensor([len(found[i]) < beam for i in sentences.tolist()], device=device) & ~at_limit
-        alive = unfinished.nonzero().flatten()
-        if not len(alive):
+        for row, limit in enumerate(at_limit.tolist()):
+            finished[row] = finished[row] or limit or len(found[numbers[row]]) == beam
+        if all(finished):
             break
         # The best continuing candidates take the places of the beam.
-        order = ends.long().argsort(dim=1, stable=True)[alive, :beam]
-        best, origins, ids, ends = (values[alive].gather(1, order) for values in (best, origins, ids, ends))
+        order = ends.long().argsort(dim=1, stable=True)[:, :beam]
+        best, origins, ids, ends = (values.gather(1, order) for values in (best, origins, ids, ends))
         # With fewer candidates than places (a tiny vocabulary) an ended one may be left over: it can never win.
         totals = best.masked_fill(ends, -torch.inf)
-        tokens = tokens[alive].gather(1, origins[..., None].expand(-1, -1, position))
-        tokens = torch.cat([tokens, ids[..., None]], dim=2)
-        rows = alive[:, None] * width + origins
-        state = state.select(rows.flatten(), alive if len(alive) < count else None)
-        sentences = sentences[alive]
+        if (alive := _staying(finished, device)) is not None:
+            sentences, tokens, totals, origins, ids = (x[alive] for x in (sentences, tokens, totals, origins, ids))
+            finished = [False] * len(alive)
+        tokens = torch.cat([tokens.take_along_dim(origins[..., None], dim=1), ids[..., None]], dim=2)
+        state = state.select(origins, alive)
     return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from transformer import checkpoint
 from transformer.data.batching import pad, real_positions
 from transformer.data.tokenizer import BEGIN, END, Tokenizer
 from transformer.inference.search import Hypothesis, SearchSettings, search
-from transformer.model.transformer import AttentionRecord, Cache, Transformer
+from transformer.model.transformer import Cache, Transformer
 
 log = logging.getLogger(__name__)
 # What `Translator.load(path).translate(…)` does unless told otherwise; configs/search/beam.yaml says the same.
@@ -99,6 +99,9 @@ class Translator:
         limit = self.model.config.max_length - 1  # the end symbol takes a place too
         parts: list[list[int]] = []
         owners: list[int] = []
+        for line, text in enumerate(texts, first_line):
+            if re.search("[\ud800-\udfff]", text):
+                raise ValueError(f"line {line} is no Unicode text: half of a surrogate pair stands alone in it")
         for line, ids in enumerate(self.source_tokenizer.encode_all(texts)):
             pieces = [ids] if ids else []
             if len(ids) > limit:
@@ -118,23 +121,6 @@ class Translator:
         for owner, hypotheses in zip(owners, found, strict=True):
             results[owner].append(hypotheses)
         return [_joined(parts_of_text) for parts_of_text in results]
-
-    @torch.inference_mode()
-    def attention(self, source: str, target: str) -> tuple[AttentionRecord, list[str], list[str]]:
-        """The weights with which the model reads `target` as a translation of `source`, and both sides' pieces.
-
-        Target queries are the pieces seen, from the begin symbol on.
-        """
-        source_ids, target_ids = self.source_tokenizer.encode(source), self.target_tokenizer.encode(target)
-        for side, ids in (("source", source_ids), ("target", target_ids)):
-            if not 0 < len(ids) < self.model.config.max_length:
-                allowed = self.model.config.max_length - 1
-                raise ValueError(f"the {side} has {len(ids)} tokens; between 1 and {allowed} can be shown")
-        record, device = AttentionRecord([], [], []), self._device
-        memory = self.model.encode(torch.tensor([[*source_ids, END]], device=device), record=record)
-        self.model.decode(torch.tensor([[BEGIN, *target_ids]], device=device), memory, record=record)
-        source_pieces = [self.source_tokenizer.piece(id) for id in [*source_ids, END]]
-        return record, source_pieces, [self.target_tokenizer.piece(id) for id in [BEGIN, *target_ids]]
 
     @property
     def _device(self) -> torch.device:
@@ -174,25 +160,23 @@ class Translator:
     def _split(self, text: str, limit: int) -> list[list[int]]:
         """Cuts a text into runs of at most `limit` tokens: at a sentence's end, else between words, else anywhere."""
         encode = self.source_tokenizer.encode
-
-        def fits(part: str) -> bool:
-            return len(encode(part)) <= limit
-
         runs: list[str] = []
-        for sentences in _packed(re.split(r"(?<=[.!?…]\s)|(?<=[。！？])", text), fits):
-            runs += [sentences] if fits(sentences) else _packed(re.findall(r"\S+\s*", sentences), fits)
+        for sentences in self._packed(re.split(r"(?<=[.!?…]\s)|(?<=[。！？])", text), limit):
+            long = len(encode(sentences)) > limit
+            runs += self._packed(re.findall(r"\S+\s*", sentences), limit) if long else [sentences]
         return [ids[start : start + limit] for ids in map(encode, runs) for start in range(0, len(ids), limit)]
 
-
-def _packed(parts: list[str], fits: Callable[[str], bool]) -> list[str]:
-    """Joins neighbouring parts as long as they fit together."""
-    runs: list[str] = []
-    for part in parts:
-        if runs and fits(runs[-1] + part):
-            runs[-1] += part
-        else:
-            runs.append(part)
-    return runs
+    def _packed(self, parts: list[str], limit: int) -> list[str]:
+        """Joins neighbouring parts as long as they, encoded one by one, have at most `limit` tokens."""
+        runs: list[list[str]] = []
+        total = 0
+        for part, ids in zip(parts, self.source_tokenizer.encode_all(parts), strict=True):
+            total += len(ids)
+            if not runs or total > limit:
+                runs.append([])
+                total = len(ids)
+            runs[-1].append(part)
+        return ["".join(run) for run in runs]
 
 
 def _by_length(sequences: list[list[int]], batch_tokens: int) -> Iterator[list[int]]:

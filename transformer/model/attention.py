@@ -14,7 +14,7 @@ from transformer.model.config import AttentionConfig
 from transformer.model.positions import Rotary
 
 # True in a mask means visible: the query may look at the key.
-Visible = Bool[Tensor, "#batch #heads #queries keys"]
+Visible = Bool[Tensor, "#sentences #heads #looking keys"]
 # The same for all heads and queries: which tokens of a padded source are real.
 SourceVisible = Bool[Tensor, "sentences 1 1 source"]
 
@@ -51,11 +51,21 @@ class KeyValues(NamedTuple):
     keys: Float[Tensor, "batch heads keys head_dim"]
     values: Float[Tensor, "batch heads keys value_dim"]
 
-    def extended(self, new: "KeyValues") -> "KeyValues":
-        return KeyValues(torch.cat([self.keys, new.keys], dim=2), torch.cat([self.values, new.values], dim=2))
+    def appended(self, new: "KeyValues", seen: int) -> tuple["KeyValues", "KeyValues"]:
+        """Writes `new` behind the first `seen`, which stay where they are: all of them, and the same with room for more."""
+        if not seen:
+            return new, new
+        end, room = seen + new.keys.size(2), self
+        if end > self.keys.size(2):  # twice as much is made
+            room = KeyValues(*(old.new_empty(*old.shape[:2], 2 * end, old.size(3)) for old in self))
+            for larger, old in zip(room, self, strict=True):
+                larger[:, :, :seen] = old[:, :, :seen]
+        for all_of_them, latest in zip(room, new, strict=True):
+            all_of_them[:, :, seen:end] = latest
+        return KeyValues(room.keys[:, :, :end], room.values[:, :, :end]), room
 
-    def select(self, rows: Tensor) -> "KeyValues":
-        return KeyValues(self.keys[rows], self.values[rows])
+    def select(self, sentences: Tensor) -> "KeyValues":
+        return KeyValues(self.keys[sentences], self.values[sentences])
 
 
 class MultiHeadAttention(nn.Module):
@@ -71,7 +81,7 @@ class MultiHeadAttention(nn.Module):
         additive    vᵀ tanh(q + k) (Bahdanau et al. 2015)
 
     All but additive are products with a changed query. `rotary` is the number of positions to turn queries and keys
-    for; 0: they are not turned.
+    for (0: they are not turned); products then depend on distances only, additive scores on positions too.
     """
 
     def __init__(self, dim: int, config: AttentionConfig, rotary: int = 0) -> None:
@@ -93,12 +103,22 @@ class MultiHeadAttention(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.rotary = Rotary(self.head_dim, rotary) if rotary else None
 
-    def keys_values(self, states: Float[Tensor, "batch keys dim"], offset: int = 0) -> KeyValues:
-        """Projects the states to look at; `offset` is the position of the first one (rotary positions need it)."""
-        batch, length, _ = states.shape
-        keys = self.key(states).view(batch, length, self.heads, self.head_dim).transpose(1, 2)
-        values = self.value(states).view(batch, length, self.heads, self.value_dim).transpose(1, 2)
-        return KeyValues(self.rotary(keys, offset) if self.rotary else keys, values)
+    def keys_values(
+        self, states: Float[Tensor, "rows keys dim"], offset: int = 0, sentences: int | None = None
+    ) -> KeyValues:
+        """Projects the states to look at; `offset` is the position of the first one (rotary positions need it).
+
+        With `sentences`, rows of the same sentence are put together: more keys of fewer sentences.
+        """
+        keys = _heads(self.key(states), self.heads)
+        keys = self.rotary(keys, offset) if self.rotary else keys
+        values, together = _heads(self.value(states), self.heads), sentences or len(states)
+        return KeyValues(_together(keys, together), _together(values, together))
+
+    def nothing(self, sentences: int) -> KeyValues:
+        """Where each sentence's keys and values will stand."""
+        like = self.key.weight.new_empty
+        return KeyValues(like(sentences, self.heads, 0, self.head_dim), like(sentences, self.heads, 0, self.value_dim))
 
     def forward(
         self,
@@ -132,13 +152,24 @@ class MultiHeadAttention(nn.Module):
         return self.output(heads.transpose(1, 2).reshape(rows, length, self.heads * self.value_dim))
 
     def _queries(
-        self, states: Tensor, sentences: int, offset: int
+        self, states: Float[Tensor, "rows length dim"], sentences: int, offset: int
     ) -> Float[Tensor, "sentences heads queries head_dim"]:
         """What is compared with the keys: projected states, or with concat the same vector everywhere."""
         if self.score == "concat":
-            queries = self.score_weight[None, :, None].expand(sentences, -1, states[..., 0].numel() // sentences, -1)
+            queries = self.score_weight[None, :, None].expand(len(states), -1, states.size(1), -1)
         else:
-            queries = self.query(states).view(sentences, -1, self.heads, self.head_dim).transpose(1, 2)
-        if self.rotary:
-            queries = self.rotary(queries, offset)
-        return queries @ self.score_weight if self.score == "bilinear" else queries
+            queries = _heads(self.query(states), self.heads)
+        if self.score == "bilinear":
+            queries = queries @ self.score_weight
+        return _together(self.rotary(queries, offset) if self.rotary else queries, sentences)
+
+
+def _heads(projected: Float[Tensor, "rows length all_heads"], heads: int) -> Float[Tensor, "rows heads length width"]:
+    return projected.view(*projected.shape[:2], heads, -1).transpose(1, 2)
+
+
+def _together(vectors: Float[Tensor, "rows heads length width"], sentences: int) -> Float[Tensor, "_ heads _ width"]:
+    """Puts the vectors of a sentence's rows one after the other."""
+    if len(vectors) == sentences:
+        return vectors
+    return vectors.view(sentences, -1, *vectors.shape[1:]).transpose(1, 2).flatten(2, 3)

@@ -90,3 +90,8 @@ class ModelConfig:
                 "model.tied_embeddings=all needs one vocabulary for both languages (tokenizer.joint=true); "
                 f"here they have {self.source_vocabulary} and {self.target_vocabulary} ids"
             )
+
+    @property
+    def rotary(self) -> int:
+        """The number of positions to turn queries and keys for; 0 with other positions."""
+        return self.max_length if self.positions == "rotary" else 0

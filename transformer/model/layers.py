@@ -57,15 +57,11 @@ class AddNorm(nn.Module):
         return states if self.pre else self.norm(states)
 
 
-def _rotary(config: ModelConfig) -> int:
-    return config.max_length if config.positions == "rotary" else 0
-
-
 class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         attention = config.encoder.self_attention
-        self.self_attention = MultiHeadAttention(config.dim, attention, rotary=_rotary(config))
+        self.self_attention = MultiHeadAttention(config.dim, attention, rotary=config.rotary)
         self.feed_forward = FeedForward(config.dim, config.feed_forward)
         self.add_norm_self = AddNorm(config)
         self.add_norm_feed = AddNorm(config)
@@ -84,17 +80,20 @@ class EncoderLayer(nn.Module):
 
 
 class LayerCache(NamedTuple):
-    """What a decoder layer need not compute again: the target's keys and values so far, and the source's."""
+    """What a decoder layer need not compute again: keys and values of the target (with room for more) and the source."""
 
-    target: KeyValues | None
+    target: KeyValues
     source: KeyValues | None
+
+    def select(self, sentences: Tensor) -> "LayerCache":
+        return LayerCache(self.target.select(sentences), self.source and self.source.select(sentences))
 
 
 class DecoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         attention, cross = config.decoder.self_attention, config.decoder.cross_attention
-        self.self_attention = MultiHeadAttention(config.dim, attention, rotary=_rotary(config))
+        self.self_attention = MultiHeadAttention(config.dim, attention, rotary=config.rotary)
         self.cross_attention = MultiHeadAttention(config.dim, cross) if cross else None
         self.feed_forward = FeedForward(config.dim, config.feed_forward)
         self.add_norm_self = AddNorm(config)
@@ -105,9 +104,10 @@ class DecoderLayer(nn.Module):
                 self.add_norm_cross.norm = nn.Identity()
         self.add_norm_feed = AddNorm(config)
 
-    def source(self, memory: Float[Tensor, "batch source dim"]) -> KeyValues | None:
-        """The keys and values of the encoded source, projected once for all steps."""
-        return self.cross_attention.keys_values(memory) if self.cross_attention is not None else None
+    def start(self, memory: Float[Tensor, "batch source dim"]) -> LayerCache:
+        """Projects the keys and values of the encoded source, once for all steps."""
+        source = self.cross_attention.keys_values(memory) if self.cross_attention is not None else None
+        return LayerCache(self.self_attention.nothing(len(memory)), source)
 
     def forward(
         self,
@@ -116,14 +116,15 @@ class DecoderLayer(nn.Module):
         visible: Visible | None,
         source_visible: SourceVisible | None,
         offset: int = 0,
+        seen: int = 0,
         record: tuple[list[Tensor], list[Tensor]] | None = None,
     ) -> tuple[Float[Tensor, "rows length dim"], LayerCache]:
-        """`states` stand at the positions from `offset` on; `record` keeps the weights of (self, cross) attention."""
+        """`states` stand at the positions from `offset` on, behind the `seen` keys of `cache`; `record` keeps the
+        weights of (self, cross) attention."""
         of_self, of_cross = record or (None, None)
         x = self.add_norm_self.before(states)
-        target = self.self_attention.keys_values(x, offset)
-        if cache.target is not None:
-            target = cache.target.extended(target)
+        new = self.self_attention.keys_values(x, offset, sentences=len(cache.target.keys))
+        target, room = cache.target.appended(new, seen)
         x = self.self_attention(x, target, visible, offset, of_self)
         states = self.add_norm_self.after(states, x)
         if self.cross_attention is not None and cache.source is not None:
@@ -131,4 +132,4 @@ class DecoderLayer(nn.Module):
             x = self.cross_attention(x, cache.source, source_visible, record=of_cross)
             states = self.add_norm_cross.after(states, x)
         x = self.feed_forward(self.add_norm_feed.before(states))
-        return self.add_norm_feed.after(states, x), LayerCache(target, cache.source)
+        return self.add_norm_feed.after(states, x), LayerCache(room, cache.source)

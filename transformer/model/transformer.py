@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer.kernels.dropout import Dropout
-from transformer.model.attention import SourceVisible, causal_visible
+from transformer.model.attention import SourceVisible, Visible, causal_visible
 from transformer.model.config import ModelConfig
 from transformer.model.layers import DecoderLayer, EncoderLayer, LayerCache
 from transformer.model.positions import Learned, Sinusoidal, Unmarked
@@ -23,26 +24,39 @@ class Memory(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """Where decoding stands: per layer what was seen so far, and how many target positions that is."""
+    """Where decoding stands: per layer the keys and values of source and target, and how many positions were decoded.
+
+    The hypotheses of a sentence (neighbouring rows) share its keys and values, those of the target too. What was written
+    never moves: `said` marks which of the sentence's target keys are each hypothesis' own past.
+    """
 
     layers: tuple[LayerCache, ...]
     source_visible: SourceVisible | None
     length: int
+    said: Bool[Tensor, "sentences 1 hypotheses keys"]
 
-    def select(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " sentences"] | None = None) -> Cache:
-        """Keeps hypotheses by row, and sentences where some have left; the rows of a sentence stay neighbours."""
-        layers = []
-        for target, source in self.layers:
-            layers.append(
-                LayerCache(
-                    None if target is None else target.select(rows),
-                    source if source is None or sentences is None else source.select(sentences),
-                )
-            )
-        visible = self.source_visible
-        if visible is not None and sentences is not None:
-            visible = visible[sentences]
-        return Cache(tuple(layers), visible, self.length)
+    def select(
+        self, origins: Int[Tensor, "sentences hypotheses"] | None, sentences: Int[Tensor, " sentences"] | None = None
+    ) -> Cache:
+        """Keeps `sentences` where some have left; `origins` are the places of the hypotheses that go on in each."""
+        layers, visible, length, said = self
+        if sentences is not None:
+            layers = tuple(layer.select(sentences) for layer in layers)
+            visible, said = visible if visible is None else visible[sentences], said[sentences]
+        if origins is not None:
+            said = said.take_along_dim(origins[:, None, :, None], dim=2)
+        return Cache(layers, visible, length, said)
+
+    def extended(self, rows: int, length: int) -> tuple[Visible | None, Bool[Tensor, "sentences 1 hypotheses keys"]]:
+        """What the next `length` positions of each row may look at, and what `said` is after them."""
+        sentences, _, _, keys = self.said.shape
+        if rows == sentences:
+            # All that was said is the past of the one hypothesis; a single new token may look at all of it: no mask.
+            visible = causal_visible(length, keys + length, self.said.device) if length > 1 else None
+            return visible, self.said.new_ones(sentences, 1, 1, keys + length)
+        own = torch.eye(rows // sentences, dtype=torch.bool, device=self.said.device).expand(sentences, 1, -1, -1)
+        said = torch.cat([self.said.expand(-1, -1, own.size(2), -1), own], dim=3)
+        return said, said
 
 
 class AttentionRecord(NamedTuple):
@@ -104,8 +118,8 @@ class Decoder(nn.Module):
 
     def start(self, memory: Memory) -> Cache:
         """Projects the source's keys and values for every layer, once a sentence."""
-        sources = [layer.source(memory.states) for layer in self.layers]  # type: ignore[operator]
-        return Cache(tuple(LayerCache(None, source) for source in sources), memory.visible, 0)
+        said = torch.ones(len(memory.states), 1, 1, 0, dtype=torch.bool, device=memory.states.device)
+        return Cache(tuple(layer.start(memory.states) for layer in self.layers), memory.visible, 0, said)  # type: ignore[operator]
 
     def forward(
         self,
@@ -113,16 +127,18 @@ class Decoder(nn.Module):
         cache: Cache,
         record: tuple[list[Tensor], list[Tensor]] | None = None,
     ) -> tuple[Float[Tensor, "rows length dim"], Cache]:
-        """Takes `ids` as the continuation of what `cache` holds; a whole target at once is the case of an empty one."""
-        length, seen = ids.size(1), cache.length
-        states = self.embedding(ids, offset=seen)
-        # A single new token may look at everything before it: no mask.
-        visible = causal_visible(length, seen + length, ids.device) if length > 1 else None
+        """Takes `ids` as the continuation of what `cache` holds; a whole target at once is the case of an empty one.
+
+        With several hypotheses a sentence, one id a row. The cache given is not to be used again.
+        """
+        offset, seen = cache.length, cache.said.size(3)
+        states = self.embedding(ids, offset)
+        visible, said = cache.extended(*ids.shape)
         layers = []
         for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
-            states, layer_cache = layer(states, layer_cache, visible, cache.source_visible, seen, record)
+            states, layer_cache = layer(states, layer_cache, visible, cache.source_visible, offset, seen, record)
             layers.append(layer_cache)
-        return self.norm(states), Cache(tuple(layers), cache.source_visible, seen + length)
+        return self.norm(states), Cache(tuple(layers), cache.source_visible, offset + ids.size(1), said)
 
 
 class Transformer(nn.Module):

@@ -10,7 +10,7 @@ from pathlib import Path
 from transformer.evaluation import Scores
 from transformer.inference import Translator
 from transformer.storage.whole import write_whole
-from transformer.visualization.attention import View, draw_reading, read
+from transformer.visualization.attention import NAMES, View, draw_reading, read
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +63,6 @@ def draw_attentions(translator: Translator, source: str, translation: str, folde
         # A run that has come this far does not end for a sentence that is too long to draw.
         log.warning("no pictures of attention: %s", error)
         return
-    for attention in reading.record._fields:
+    for attention in NAMES:
         if getattr(reading.record, attention):
             draw_reading(reading, View(attention, layer=None, head=None), folder / f"{attention}.png")

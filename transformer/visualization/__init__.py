@@ -1,1 +1,1 @@
-"""Pictures: training curves and attention."""
+"""Pictures: attention, positions, the softmax, training curves, sweeps; and the page that explains a translation."""

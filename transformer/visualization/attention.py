@@ -1,25 +1,173 @@
-"""Attention weights as heat maps, both axes named by their tokens."""
+"""Attention weights: read from a model, and drawn as heat maps with both axes named by their tokens."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
 
+import torch
 from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
+
+from transformer.data.tokenizer import BEGIN, END, Tokenizer
+from transformer.inference.search import SearchSettings
+from transformer.inference.translator import Translation, Translator
+from transformer.model import Transformer
+from transformer.model.transformer import AttentionRecord
+from transformer.visualization.picture import save
+
+# There are layers × heads × tokens² weights; beyond this a page opens on no phone and a picture on no screen.
+MOST_TOKENS = 200
+LONGEST_LABEL = 24
+CELL = 0.3  # inches
+Attention = Literal["cross", "encoder", "decoder"]
+# Who looks, and at what.
+SIDES: dict[Attention, tuple[str, str]] = {
+    "cross": ("translation", "source"),
+    "encoder": ("source", "source"),
+    "decoder": ("translation", "translation"),
+}
+NAMES: dict[Attention, str] = {
+    "cross": "encoder-decoder (cross) attention",
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """Which weights to look at. Layers and heads are counted from 1; None: the last layer, the mean of its heads."""
+
+    attention: Attention
+    layer: Annotated[int, ">= 1"] | None
+    head: Annotated[int, ">= 1"] | None
+
+
+class Reading(NamedTuple):
+    """What a model looked at, and thought probable, while it read a translation beside its source.
+
+    `source` are the pieces with the end symbol, `target` those that were seen: from the begin symbol on. Row t of the
+    probabilities is about the piece after `target[t]`, and so are the queries that stand there.
+    """
+
+    record: AttentionRecord
+    source: list[str]
+    target: list[str]
+    probabilities: Float[Tensor, "steps vocabulary"]
+
+    def weights(self, view: View) -> tuple[Float[Tensor, "queries keys"], str]:
+        """One matrix, and which one it is in words. Raises ValueError, naming the range, for what is not there."""
+        name, layers = NAMES[view.attention], getattr(self.record, view.attention)
+        if not layers:
+            raise ValueError(f"attention={view.attention}: this model has no {name}")
+        if view.layer is not None and not 1 <= view.layer <= len(layers):
+            raise ValueError(f"layer={view.layer}: the {name} of this model has layers 1 to {len(layers)}")
+        layer = view.layer or len(layers)
+        heads = layers[layer - 1][0]
+        if view.head is not None and not 1 <= view.head <= len(heads):
+            raise ValueError(f"head={view.head}: the {name} of this model has heads 1 to {len(heads)}")
+        shown = f"head {view.head} of {len(heads)}" if view.head else f"mean of {len(heads)} heads"
+        title = f"{name}\nlayer {layer} of {len(layers)}, {shown}"
+        return heads[view.head - 1] if view.head else heads.mean(dim=0), title
+
+
+@torch.inference_mode()
+def read(translator: Translator, text: str, target: list[int]) -> Reading:
+    """One teacher-forced pass over a source text and the ids of its translation, without dropout.
+
+    Raises ValueError for a text without tokens, and for too many of them on either side.
+    """
+    model = translator.model
+    source = _checked(translator.source_tokenizer.encode(text), "text", model)
+    _checked(target, "translation", model, least=0)
+    training, device = model.training, model.output.weight.device
+    model.eval()
+    record = AttentionRecord([], [], [])
+    memory = model.encode(torch.tensor([[*source, END]], device=device), record=record)
+    logits = model.decode(torch.tensor([[BEGIN, *target]], device=device), memory, record=record)
+    model.train(training)
+    sides = ((translator.source_tokenizer, [*source, END]), (translator.target_tokenizer, [BEGIN, *target]))
+    source_pieces, target_pieces = ([tokenizer.piece(id) for id in ids] for tokenizer, ids in sides)
+    return Reading(record, source_pieces, target_pieces, logits[0].float().softmax(dim=-1))
+
+
+def read_translation(
+    translator: Translator, text: str, search: SearchSettings
+) -> tuple[Reading, list[int], list[Translation]]:
+    """Translates a text and reads the best translation: with its ids, and all hypotheses.
+
+    Raises ValueError as `read` does, before anything is translated.
+    """
+    _checked(translator.source_tokenizer.encode(text), "text", translator.model)
+    [hypotheses] = translator.n_best([text], search)
+    # The ids that the search chose, not those that its text would be cut into: they may differ.
+    ids = _ids(translator.target_tokenizer, hypotheses[0].pieces)
+    return read(translator, text, ids), ids, hypotheses
+
+
+def draw_translation(translator: Translator, text: str, search: SearchSettings, view: View, output: Path) -> None:
+    """Translates a text and draws what the model looked at meanwhile; ValueError as in `read` and `Reading.weights`."""
+    draw_reading(read_translation(translator, text, search)[0], view, output)
+
+
+def draw_reading(reading: Reading, view: View, output: Path) -> None:
+    """Draws one matrix of a reading, named by layer and head."""
+    save(reading_figure(reading, view), output)
+
+
+def reading_figure(reading: Reading, view: View) -> Figure:
+    weights, title = reading.weights(view)
+    pieces = {"source": reading.source, "translation": reading.target}
+    looking, looked_at = SIDES[view.attention]
+    names = (f"looking: the {looking} (queries)", f"looked at: the {looked_at} (keys)")
+    return attention_figure(weights, pieces[looking], pieces[looked_at], title, names)
 
 
 def draw_attention(
     weights: Float[Tensor, "queries keys"], queries: list[str], keys: list[str], title: str, output: Path
 ) -> None:
     """Draws one matrix of weights: entry (row, column) is the share of the row's attention that goes to the column."""
-    size = (1.5 + 0.32 * len(keys), 1.2 + 0.28 * len(queries))
-    figure = Figure(figsize=(max(4.0, size[0]), max(3.0, size[1])), layout="constrained")
-    axes = figure.subplots()
+    save(attention_figure(weights, queries, keys, title), output)
+
+
+def attention_figure(
+    weights: Float[Tensor, "queries keys"],
+    queries: list[str],
+    keys: list[str],
+    title: str,
+    names: tuple[str, str] = ("looking (queries)", "looked at (keys)"),
+) -> Figure:
+    """See `draw_attention`; `names` say what rows and columns are.
+
+    The cells have one size; labels stand outside the figure, which grows when it is saved.
+    """
+    width, height = CELL * max(len(keys), 6), CELL * max(len(queries), 6)
+    figure = Figure(figsize=(width, height))
+    axes, bar = figure.add_axes((0, 0, 1, 1)), figure.add_axes((1 + 0.2 / width, 0, 0.15 / width, 1))
     image = axes.imshow(weights.float().cpu().numpy(), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-    axes.set_xticks(range(len(keys)), [piece.replace("▁", " ") for piece in keys], rotation=90)
-    axes.set_yticks(range(len(queries)), [piece.replace("▁", " ") for piece in queries])
-    axes.set_xlabel("looked at (keys)")
-    axes.set_ylabel("looking (queries)")
-    axes.set_title(title)
-    figure.colorbar(image, label="share of the row's attention")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(output, dpi=110)
+    # A piece may hold dollar signs: they are no formula.
+    axes.set_xticks(range(len(keys)), [_label(piece) for piece in keys], rotation=90, parse_math=False)
+    axes.set_yticks(range(len(queries)), [_label(piece) for piece in queries], parse_math=False)
+    axes.set_ylabel(names[0])
+    axes.set_xlabel(names[1])
+    axes.set_title(title, fontsize="medium")
+    figure.colorbar(image, cax=bar, label="share of the row's attention")
+    return figure
+
+
+def _label(piece: str) -> str:
+    # A word's first piece has the mark of the space before it; on its own that mark is all there is to see.
+    text = piece.removeprefix("▁") or piece
+    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
+
+
+def _checked(ids: list[int], name: str, model: Transformer, least: int = 1) -> list[int]:
+    most = min(model.config.max_length - 1, MOST_TOKENS)
+    if not least <= len(ids) <= most:
+        raise ValueError(f"the {name} has {len(ids):,} tokens; between {least} and {most} can be shown")
+    return ids
+
+
+def _ids(tokenizer: Tokenizer, pieces: list[str]) -> list[int]:
+    ids = {tokenizer.piece(id): id for id in range(len(tokenizer))}
+    return [ids[piece] for piece in pieces]

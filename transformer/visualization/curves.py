@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from matplotlib.figure import Figure
+from transformer.visualization.picture import blank, save
 
 Points = tuple[list[int], list[float]]
 
@@ -30,7 +30,7 @@ def draw_curves(metrics: Path, output: Path) -> None:
         ("validation BLEU", ["validation/bleu"]),
         ("learning rate", rates[:1]),
     ]
-    figure = Figure(figsize=(13, 3.6), layout="constrained")
+    figure = blank(13.0, 3.6)
     for axes, (label, names) in zip(figure.subplots(1, len(panels)), panels, strict=True):
         for name in names:
             steps, values = columns.get(name, ([], []))
@@ -40,4 +40,4 @@ def draw_curves(metrics: Path, output: Path) -> None:
         axes.grid(alpha=0.3)
         if len(names) > 1:
             axes.legend()
-    figure.savefig(output, dpi=110)
+    save(figure, output)

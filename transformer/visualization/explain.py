@@ -4,18 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.data.tokenizer import BEGIN, END, Tokenizer
+from transformer.data.tokenizer import END, Tokenizer
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import BEAM, Translator
-from transformer.model.transformer import AttentionRecord
+from transformer.visualization.attention import read_translation
 
 TEMPLATE = Path(__file__).with_name("explain.html")
-# A page holds layers × heads × tokens² weights; beyond this it is neither read nor opened on a phone.
-MOST_TOKENS = 200
 NEXT_BEST = 5
 # Inside a <script> these could end it, open a comment, or (the separators) break a line of old JavaScript.
 ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
@@ -25,28 +22,23 @@ def explain(translator: Translator, text: str, search: SearchSettings = BEAM) ->
     """What the page shows, as plain data: pieces, weights in thousandths, steps and hypotheses.
 
     Row t of the decoder's two attentions is the step that produced target piece t: its query stands at the piece
-    before, the first one at `<s>`. Raises ValueError for a text without tokens or with too many.
+    before, the first one at `<s>`. A model without cross-attention has an empty list there. Raises ValueError for a
+    text without tokens or with too many.
     """
-    source = translator.source_tokenizer.encode(text)
-    most = min(translator.model.config.max_length - 1, MOST_TOKENS)
-    if not 0 < len(source) <= most:
-        raise ValueError(f"the text has {len(source):,} tokens; between 1 and {most} can be explained")
-    [hypotheses] = translator.n_best([text], search)
-    # The ids that the search chose, not those that its text would be cut into: they may differ.
-    target = _ids(translator.target_tokenizer, hypotheses[0].pieces)
-    record, probabilities = _read_together(translator, source, target)
+    reading, ids, hypotheses = read_translation(translator, text, search)
+    end = translator.target_tokenizer.piece(END)
     return {
         "text": text,
         "translation": hypotheses[0].text,
         "languages": [translator.source_language, translator.target_language],
-        "source": [translator.source_tokenizer.piece(id) for id in [*source, END]],
-        "target": [translator.target_tokenizer.piece(id) for id in [BEGIN, *target, END]],
+        "source": reading.source,
+        "target": [*reading.target, end],
         "attention": {
-            "encoder": [_thousandths(weights) for weights in record.encoder],
-            "decoder": [_thousandths(weights, causal=True) for weights in record.decoder],
-            "cross": [_thousandths(weights) for weights in record.cross],
+            "encoder": [_thousandths(weights) for weights in reading.record.encoder],
+            "decoder": [_thousandths(weights, causal=True) for weights in reading.record.decoder],
+            "cross": [_thousandths(weights) for weights in reading.record.cross],
         },
-        "steps": _steps(probabilities, [*target, END], translator.target_tokenizer),
+        "steps": _steps(reading.probabilities, [*ids, END], translator.target_tokenizer),
         "hypotheses": [
             {
                 "text": hypothesis.text,
@@ -64,26 +56,6 @@ def page(explanation: dict[str, Any]) -> str:
     """The explanation as one HTML file that needs nothing but a browser."""
     data = json.dumps(explanation, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(ESCAPES)
     return TEMPLATE.read_text(encoding="utf-8").replace("{{data}}", data)
-
-
-def _ids(tokenizer: Tokenizer, pieces: list[str]) -> list[int]:
-    ids = {tokenizer.piece(id): id for id in range(len(tokenizer))}
-    return [ids[piece] for piece in pieces]
-
-
-@torch.inference_mode()
-def _read_together(
-    translator: Translator, source: list[int], target: list[int]
-) -> tuple[AttentionRecord, Float[Tensor, "steps vocabulary"]]:
-    """All weights, and each step's probabilities, of one teacher-forced pass over both sides."""
-    model = translator.model
-    training, device = model.training, model.output.weight.device
-    model.eval()
-    record = AttentionRecord([], [], [])
-    memory = model.encode(torch.tensor([[*source, END]], device=device), record=record)
-    logits = model.decode(torch.tensor([[BEGIN, *target]], device=device), memory, record=record)
-    model.train(training)
-    return record, logits[0].float().softmax(dim=-1)
 
 
 def _thousandths(weights: Float[Tensor, "1 heads queries keys"], causal: bool = False) -> list[list[list[int]]]:

@@ -6,6 +6,8 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from transformer.visualization.picture import save
+
 # What came out (one value a seed) for the values of the swept settings.
 Values = dict[tuple[str, ...], list[float]]
 
@@ -20,7 +22,7 @@ def draw_sweep(settings: list[str], values: Values, result: str, output: Path) -
     else:
         figure = Figure(figsize=(8, 1.2 + 0.4 * len(values)), layout="constrained")
         _points(figure.subplots(), settings, values, result)
-    figure.savefig(output, dpi=110)
+    save(figure, output)
 
 
 def _grid(axes: Axes, settings: list[str], values: Values, rows: list[str], columns: list[str]) -> None:

@@ -1,0 +1,68 @@
+"""docs/tour.md is run from top to bottom; what it prints and draws is what the page shows.
+
+`python -m tests.test_tour RUN` draws its pictures anew, those of a trained model from the run's folder RUN.
+"""
+
+import contextlib
+import io
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import model_plain
+from transformer import ModelConfig, Transformer, Translator
+from transformer.data.tokenizer import TokenizerSettings, train_tokenizer
+from transformer.settings import from_plain
+
+DOCS = Path(__file__).parents[1] / "docs"
+TOUR = (DOCS / "tour.md").read_text(encoding="utf-8")
+
+
+def play(run: str) -> list[tuple[str, str, str | None]]:
+    """Runs the snippets in the current folder; gives each with what it printed and what the page says it prints."""
+    names: dict[str, object] = {"RUN": run}
+    played = []
+    for code, shown in re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", TOUR, re.DOTALL):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "docs/tour.md", "exec"), names)
+        played.append((code, printed.getvalue().strip(), shown.strip()))
+    return played
+
+
+def test_the_tour_prints_and_draws_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Untrained: only the last pictures need a model of ours, and any will do to see that the snippet works.
+    lines = (DOCS.parent / "data" / "toy" / "train.de").read_text(encoding="utf-8").splitlines()[:300]
+    settings = TokenizerSettings("bpe", 200, joint=True, character_coverage=1.0, byte_fallback=False)
+    tokenizer = train_tokenizer(lines, settings)
+    plain = model_plain(source_vocabulary=200, target_vocabulary=200)
+    model = Transformer(from_plain(ModelConfig, plain, "model"))
+    Translator(model, (tokenizer, tokenizer), ("de", "en")).save(tmp_path / "translator.safetensors")
+    monkeypatch.chdir(tmp_path)
+    for code, printed, shown in play(str(tmp_path / "translator.safetensors")):
+        assert printed == shown, code
+    drawn = {f"images/{path.name}" for path in (tmp_path / "images").iterdir()}
+    assert drawn <= set(re.findall(r"\]\(([^)]+)\)", TOUR))
+    for picture in drawn:
+        assert (DOCS / picture).stat().st_size > 5_000, picture
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_the_pages_name_only_files_that_are_there(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert link.startswith("http") or (DOCS / link).exists(), link
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_the_pages_name_only_tests_that_are_there(page: Path) -> None:
+    for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page.read_text(encoding="utf-8")):
+        assert f"\ndef {name}(" in (DOCS.parent / file).read_text(encoding="utf-8"), f"{file}::{name}"
+
+
+if __name__ == "__main__":
+    run = str(Path(sys.argv[1]).absolute())
+    os.chdir(DOCS)
+    play(run)

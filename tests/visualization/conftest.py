@@ -1,0 +1,39 @@
+"""An untrained translator, small enough to look into."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.conftest import model_plain
+from transformer import ModelConfig, Transformer, Translator
+from transformer.data.tokenizer import Kind, TokenizerSettings, train_tokenizer
+from transformer.inference.translator import BEAM
+from transformer.settings import from_plain
+
+TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "ja", "wir gehen in den Park, weil die Sonne scheint"]
+# An untrained model goes on until it must stop: let it be soon.
+SEARCH = replace(BEAM, length_ratio=1.0, length_extra=3)
+
+
+def untrained(texts: list[str], kind: Kind = "bpe", **changes: object) -> Translator:
+    torch.manual_seed(1)
+    settings = TokenizerSettings(kind, 70, joint=True, character_coverage=1.0, byte_fallback=False)
+    tokenizer = train_tokenizer([*texts * 3, "<script>&"], settings)
+    # Numbers of layers and heads that differ, so that no swapped attentions fit by chance.
+    cross = {**model_plain()["decoder"]["cross_attention"], "heads": 2}  # type: ignore[index]
+    vocabulary = dict.fromkeys(("source_vocabulary", "target_vocabulary"), len(tokenizer))
+    plain = model_plain(
+        **vocabulary, **{"max_length": 80, "decoder__layers": 3, "decoder__cross_attention": cross} | changes
+    )
+    return Translator(Transformer(from_plain(ModelConfig, plain, "model")).eval(), (tokenizer, tokenizer), ("de", "en"))
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return untrained(TEXTS)
+
+
+@pytest.fixture(scope="module")
+def without_cross() -> Translator:
+    return untrained(TEXTS, decoder__cross_attention=None)

@@ -1,0 +1,203 @@
+"""Heat maps show the model's own weights, named by layer, head and piece; what is not there is refused in a line."""
+
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from explain import explain_text
+from omegaconf import OmegaConf
+
+from tests.visualization.conftest import SEARCH, TEXTS, untrained
+from transformer import Translator
+from transformer.data.tokenizer import BEGIN, END
+from transformer.model.transformer import AttentionRecord
+from transformer.reporting.results import draw_attentions
+from transformer.visualization.attention import (
+    MOST_TOKENS,
+    Reading,
+    View,
+    attention_figure,
+    draw_attention,
+    draw_translation,
+    read,
+    read_translation,
+    reading_figure,
+)
+
+CONFIG = Path(__file__).parents[2] / "configs" / "explain.yaml"
+
+
+@pytest.fixture(scope="module")
+def reading(translator: Translator) -> Reading:
+    return read(translator, TEXTS[1], translator.target_tokenizer.encode(TEXTS[3]))
+
+
+def test_a_reading_is_one_pass_over_both_sides(translator: Translator, reading: Reading) -> None:
+    source, target = (translator.source_tokenizer.encode(text) for text in (TEXTS[1], TEXTS[3]))
+    logits = translator.model(torch.tensor([[*source, END]]), torch.tensor([[BEGIN, *target]]))
+    torch.testing.assert_close(reading.probabilities, logits[0].softmax(-1))
+    assert (reading.source[-1], reading.target[0]) == ("</s>", "<s>")
+    assert "".join(reading.source[:-1]) == "▁" + TEXTS[1].replace(" ", "▁")
+    assert "".join(reading.target[1:]) == "▁" + TEXTS[3].replace(" ", "▁")
+    # With padding, the same sentence has the same weights: these are those of the batch's other path.
+    record = AttentionRecord([], [], [])
+    padded = torch.tensor([[*source, END, 0, 0]])
+    memory = translator.model.encode(padded, padded != 0, record)
+    translator.model.decode(torch.tensor([[BEGIN, *target]]), memory, record=record)
+    for name, layers in reading.record._asdict().items():
+        for layer, weights in enumerate(layers):
+            keys = weights.size(-1)
+            torch.testing.assert_close(weights, getattr(record, name)[layer][:, :, : weights.size(2), :keys])
+
+
+@pytest.mark.parametrize(("attention", "layers", "heads"), [("encoder", 2, 3), ("decoder", 3, 3), ("cross", 3, 2)])
+def test_the_drawn_matrix_is_the_recorded_one_by_layer_and_head(
+    reading: Reading, attention: Any, layers: int, heads: int
+) -> None:
+    rows, columns = {
+        "encoder": (reading.source, reading.source),
+        "decoder": (reading.target, reading.target),
+        "cross": (reading.target, reading.source),
+    }[attention]
+    recorded = getattr(reading.record, attention)
+    for layer in (None, *range(1, layers + 1)):
+        for head in (None, *range(1, heads + 1)):
+            axes = reading_figure(reading, View(attention, layer, head)).axes[0]
+            of_layer = recorded[-1 if layer is None else layer - 1][0]
+            expected = of_layer.mean(0) if head is None else of_layer[head - 1]
+            drawn = torch.tensor(axes.images[0].get_array().data)
+            torch.testing.assert_close(drawn, expected)
+            torch.testing.assert_close(drawn.sum(1), torch.ones(len(rows)))
+            assert f"layer {layer or layers} of {layers}" in axes.get_title()
+            assert (f"head {head} of {heads}" if head else f"mean of {heads} heads") in axes.get_title()
+    assert [label.get_text() for label in axes.get_xticklabels()] == [p.removeprefix("▁") or p for p in columns]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [p.removeprefix("▁") or p for p in rows]
+    assert "queries" in axes.get_ylabel()
+    assert "keys" in axes.get_xlabel()
+
+
+@pytest.mark.parametrize(
+    ("view", "message"),
+    [
+        (View("encoder", 3, None), r"layer=3: the encoder self-attention of this model has layers 1 to 2"),
+        (View("decoder", 0, None), r"layer=0: the decoder self-attention of this model has layers 1 to 3"),
+        (View("cross", 2, 3), r"head=3: the encoder-decoder \(cross\) attention of this model has heads 1 to 2"),
+        (View("cross", None, 0), r"head=0: .* has heads 1 to 2"),
+    ],
+)
+def test_a_layer_or_head_that_is_not_there_is_told_the_range(reading: Reading, view: View, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        reading.weights(view)
+
+
+def test_a_model_without_cross_attention_shows_the_two_it_has(without_cross: Translator, tmp_path: Path) -> None:
+    draw_translation(without_cross, TEXTS[1], SEARCH, View("decoder", None, None), tmp_path / "decoder.png")
+    with pytest.raises(ValueError, match=r"^attention=cross: this model has no encoder-decoder \(cross\) attention$"):
+        draw_translation(without_cross, TEXTS[1], SEARCH, View("cross", None, None), tmp_path / "cross.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["decoder.png"]
+    draw_attentions(without_cross, TEXTS[1], TEXTS[0], tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["decoder.png", "encoder.png"]
+
+
+def test_too_little_and_too_much_text_is_refused_on_either_side(translator: Translator) -> None:
+    for text, tokens in (("", "0"), ("  ", "0"), ("ja " * 100, r"\d+")):
+        with pytest.raises(ValueError, match=rf"^the text has {tokens} tokens; between 1 and 79 can be shown$"):
+            read_translation(translator, text, SEARCH)
+    with pytest.raises(ValueError, match=r"^the translation has 80 tokens; between 0 and 79 can be shown$"):
+        read(translator, "ja", [4] * 80)
+    roomy = untrained(TEXTS, max_length=4 * MOST_TOKENS)
+    with pytest.raises(ValueError, match=rf"between 1 and {MOST_TOKENS} can be shown"):
+        read(roomy, "ja " * (MOST_TOKENS + 1), [])
+    assert read(translator, "ja", []).target == ["<s>"]
+
+
+def test_a_run_whose_sample_is_too_long_to_draw_ends_well(
+    translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    draw_attentions(translator, "ja " * 100, "yes", tmp_path / "none")
+    assert "no pictures of attention: the text has" in caplog.text
+    assert not (tmp_path / "none").exists()
+    draw_attentions(translator, TEXTS[1], TEXTS[0], tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["cross.png", "decoder.png", "encoder.png"]
+
+
+def test_any_piece_is_a_label_and_no_formula(tmp_path: Path) -> None:
+    pieces = ["▁", "▁$a_1$", "$\\frac$", "<0x0A>", "▁" + "w" * 60, "Ärger\n"]
+    figure = attention_figure(torch.eye(6), pieces, pieces, "title")
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert labels == ["▁", "$a_1$", "$\\frac$", "<0x0A>", "w" * 23 + "…", "Ärger\n"]
+    draw_attention(torch.eye(6), pieces, pieces, "title", tmp_path / "new" / "labels.png")
+    assert (tmp_path / "new" / "labels.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 40])
+def test_every_label_lies_within_the_saved_picture(pieces: int, tmp_path: Path) -> None:
+    long = ["Donaudampfschifffahrt"] * pieces
+    figure = attention_figure(torch.eye(pieces), long, long, "decoder self-attention\nlayer 10 of 12, mean of 16 heads")
+    figure.draw_without_rendering()
+    whole = figure.get_tightbbox().padded(0.01).transformed(figure.dpi_scale_trans)
+    axes = figure.axes[0]
+    texts = [axes.title, axes.xaxis.label, axes.yaxis.label, figure.axes[1].yaxis.label]
+    boxes = [text.get_window_extent() for text in (*texts, *axes.get_xticklabels(), *axes.get_yticklabels())]
+    assert all(whole.x0 <= box.x0 and box.x1 <= whole.x1 for box in boxes)
+    assert all(whole.y0 <= box.y0 and box.y1 <= whole.y1 for box in boxes)
+    # Labels of neighbouring rows and columns keep clear of each other.
+    for labels, low, high in ((axes.get_xticklabels(), "x0", "x1"), (axes.get_yticklabels()[::-1], "y0", "y1")):
+        spans = [
+            (getattr(label.get_window_extent(), low), getattr(label.get_window_extent(), high)) for label in labels
+        ]
+        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+
+
+# The script, in this process.
+
+
+@pytest.fixture(scope="module")
+def saved(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("saved") / "t.safetensors"
+    translator.save(path)
+    return path
+
+
+def script(saved: Path, **changes: object) -> None:
+    settings = {key: value for key, value in yaml.safe_load(CONFIG.read_text()).items() if key not in ("hydra", "runs")}
+    changes = {"checkpoint": str(saved), "text": TEXTS[1], "search": asdict(SEARCH), "runs": "", **changes}
+    explain_text(OmegaConf.create({**settings, **changes}))
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("b.SVG", b"<?xml"), ("c.pdf", b"%PDF")])
+def test_the_output_decides_what_is_written(
+    saved: Path, name: str, start: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "new folder" / name
+    script(saved, output=str(path), attention="encoder", layer=2, head=3)
+    assert path.read_bytes().startswith(start)
+    assert capsys.readouterr().out == f"{path}\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"output": "x.gif"}, r"output=x.gif must end in .html \(a page\) or one of .png, .svg, .pdf \(a picture\)"),
+        ({"output": "page"}, r"output=page must end in .html .*"),
+        ({"layer": 9}, r"layer=9: the encoder-decoder \(cross\) attention of this model has layers 1 to 3"),
+        ({"head": 0}, r"head=0 must be >= 1"),
+        ({"layer": "two"}, r"layer=two must be a whole number"),
+        ({"attention": "self"}, r"attention=self is not allowed; choose one of cross, encoder, decoder"),
+        ({"text": None}, r'text is not set: give the sentence to explain, text="…"'),
+        ({"output": "."}, r"output=. is a folder: name a file, such as explain.html"),
+        ({"text": " "}, r"the text has 0 tokens; between 1 and 79 can be shown"),
+    ],
+)
+def test_the_script_refuses_a_picture_that_cannot_be_in_one_line(
+    saved: Path, changes: dict[str, object], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        script(saved, **{"output": "x.png", **changes})
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,77 @@
+"""Fonts that together can draw a text of any language: matplotlib's own has neither Chinese nor Japanese nor Korean."""
+
+import logging
+import unicodedata
+from functools import cache
+from typing import NamedTuple
+
+from matplotlib import font_manager, rcParams
+from matplotlib.ft2font import FT2Font
+
+log = logging.getLogger(__name__)
+REMEDY = (
+    "install a font that has them (Debian: apt-get install fonts-noto-cjk for Chinese, Japanese and Korean, "
+    "fonts-noto-core for other scripts)"
+)
+MOST_NAMED = 10
+# What is said once need not be said for every picture of a run.
+_reported: set[str] = set()
+
+
+class Font(NamedTuple):
+    path: str
+    family: str
+    regular: bool
+    characters: frozenset[str]
+
+
+def families(text: str) -> list[str]:
+    """The font families to draw `text` with: matplotlib's default, then those that have what the ones before lack.
+
+    Characters that no installed font has are named in the log, once.
+    """
+    default = _read(font_manager.findfont(font_manager.FontProperties()))
+    missing = {mark for mark in text if unicodedata.category(mark) not in ("Cc", "Cf", "Zs", "Zl", "Zp")}
+    missing -= default.characters if default else set()
+    chosen = []
+    while missing:
+        best = max(_installed(), key=lambda font: (len(missing & font.characters), font.regular), default=None)
+        if best is None or not missing & best.characters:
+            break
+        _register(best)
+        chosen.append(best.family)
+        missing -= best.characters
+    if unknown := missing - _reported:
+        named = [f"{mark} (U+{ord(mark):04X})" for mark in sorted(unknown)]
+        more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+        log.warning("no installed font can draw %s%s: %s", " ".join(named[:MOST_NAMED]), more, REMEDY)
+        _reported.update(unknown)
+    return [*rcParams["font.family"], *chosen]
+
+
+@cache
+def _installed() -> list[Font]:
+    """All fonts of this machine, by path.
+
+    They are looked for anew: matplotlib's own list is a file in its cache, and knows no font that was installed later.
+    """
+    fonts = (_read(path) for path in sorted(font_manager.findSystemFonts()))
+    # The fonts of last resort have a box for every character there is.
+    return [font for font in fonts if font and not font.family.replace(" ", "").startswith(("LastResort", "."))]
+
+
+@cache
+def _read(path: str) -> Font | None:
+    """A font file's name and characters; None for one that matplotlib cannot draw with, such as coloured bitmaps."""
+    try:
+        font = FT2Font(path)
+        if not font.scalable:
+            return None
+        return Font(path, font.family_name, font.style_name == "Regular", frozenset(map(chr, font.get_charmap())))
+    except (OSError, RuntimeError):
+        return None
+
+
+def _register(font: Font) -> None:
+    if all(entry.name != font.family for entry in font_manager.fontManager.ttflist):
+        font_manager.fontManager.addfont(font.path)
