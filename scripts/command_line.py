@@ -36,9 +36,11 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 PROJECT = Path(__file__).resolve().parent.parent
 CONFIGS = PROJECT / "configs"
 MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
+EXPORT = "export.json"  # in the folder of an export
 DATA = tuple(f"data.{name}" for name in ("directory", "train", "validation", "test", "cache"))
 PATHS = ("checkpoint", "resume", "runs", "cache", "input", "output", "source", "reference", *DATA)
 LITERAL = ("text", "name", *PATHS)  # their values reach the script exactly as typed
+OPTIONAL = ("model.decoder.cross_attention",)  # sections that may be null
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, but for Hydra's ${now:...}
 OURS = {  # arguments of Lightning's Trainer that a user must not set
     "callbacks": "built by train.py: see the settings of training",
@@ -50,6 +52,10 @@ OURS = {  # arguments of Lightning's Trainer that a user must not set
 }
 
 TRAINER_PAGE = "https://lightning.ai/docs/pytorch/stable/common/trainer.html"
+
+
+# The saved settings of the run to be resumed, which Hydra overwrites before anyone can say whether they may be changed.
+settings_before: dict[Path, bytes] = {}
 
 
 class UsageError(ValueError):
@@ -69,9 +75,16 @@ def newest_run(runs: Path, files: Sequence[str] = MODELS[-1:]) -> Path:
     return newest.parent.parent if newest.parent.name == "checkpoints" else newest.parent
 
 
-def find_checkpoint(value: str | None, runs: Path) -> Path:
-    """Find the model that `checkpoint=` means: a file, or the best in a folder, or in the newest run."""
+def find_checkpoint(value: str | None, runs: Path, exports: bool = False) -> Path:
+    """Find the model that `checkpoint=` means: a file, or the best in a folder, or in the newest run.
+
+    With `exports` it may be the folder of an export, which is returned as such.
+    """
     place = newest_run(runs, MODELS) if value is None else Path(value)
+    if (place / EXPORT).is_file():
+        if not exports:
+            raise UsageError(f"checkpoint={value} is an export, for translate.py only: name what it was made of")
+        return place
     for path in (place, *(place / file for file in MODELS)):
         if path.is_file():
             return path
@@ -161,7 +174,15 @@ def resumed(value: str, runs: Path) -> tuple[Path, Path]:
         raise UsageError(f"resume={value}: no {checkpoint}; give a run's folder, a .ckpt in one, or last")
     if not (run / ".hydra" / "overrides.yaml").is_file():
         raise UsageError(f"resume={value}: {run} is no run's folder: it has no .hydra/overrides.yaml")
+    files = (*(run / ".hydra").glob("*.yaml"), run / "config.yaml")
+    settings_before.update({path: path.read_bytes() for path in files if path.is_file()})
     return run, checkpoint
+
+
+def put_back() -> None:
+    """Leave a run that was not resumed after all as it was."""
+    for path, content in settings_before.items():
+        path.write_bytes(content)
 
 
 def saved_overrides(run: Path) -> dict[str, str]:
@@ -223,7 +244,8 @@ def check_key(override: Override, settings: dict[str, Any], groups: list[str]) -
     while above and above not in settings:
         above = above.rpartition(".")[0]  # ends at the section where the name stops making sense
     if above == key:
-        if isinstance(settings[key], dict) and not isinstance(override.value(), dict | None):
+        left_out = override.value() is None and key in OPTIONAL
+        if isinstance(settings[key], dict) and not isinstance(override.value(), dict) and not left_out:
             inside = ", ".join(name for name in settings if name.rpartition(".")[0] == key)
             raise UsageError(f"{override.input_line}: {key} is a section; set one of {inside}")
         return
@@ -248,23 +270,23 @@ def check_key(override: Override, settings: dict[str, Any], groups: list[str]) -
     raise UsageError(f"{key}: no such setting; {remedy} {everything} shows all")
 
 
-def plain(config: DictConfig) -> tuple[dict[str, Any], str]:
-    """Give the settings as the job will see them, resolved as there, and the sweep's folder."""
+def plain(config: DictConfig) -> tuple[dict[str, Any], str, str]:
+    """Give the settings as the job will see them, resolved as there, the sweep's folder and the run's."""
     HydraConfig.instance().set_config(config)  # lets ${hydra:...} resolve, as Hydra does for a job
     try:
         with read_write(config), open_dict(config):
             with read_write(config.hydra), open_dict(config.hydra):
                 config.hydra.runtime.output_dir = str(Path(config.hydra.run.dir).absolute())
             HydraConfig.instance().set_config(config)
-            sweep = str(config.hydra.sweep.dir)
+            sweep, run = str(config.hydra.sweep.dir), str(config.hydra.run.dir)
             del config["hydra"]
-        return OmegaConf.to_container(config, resolve=True, throw_on_missing=True), sweep  # type: ignore[return-value]
+        return OmegaConf.to_container(config, resolve=True, throw_on_missing=True), sweep, run  # type: ignore[return-value]
     finally:
         HydraConfig.instance().cfg = None
 
 
-def check(overrides: Sequence[str], config_name: str, configs: Path, multirun: bool) -> str | None:
-    """Find every mistake before any work starts, by composing all the parts; return a sweep's folder."""
+def check(overrides: Sequence[str], config_name: str, configs: Path, multirun: bool) -> tuple[str | None, str]:
+    """Find every mistake before any work starts, by composing all the parts; return a sweep's folder and a run's."""
     with hydra.initialize_config_dir(str(configs), version_base="1.3", job_name=config_name):
         loader = GlobalHydra.instance().config_loader()
         parsed = [parse(override, loader) for override in overrides]
@@ -291,7 +313,7 @@ def check(overrides: Sequence[str], config_name: str, configs: Path, multirun: b
             others = alternatives(override)[1:]
             trials += [[*first[:position], other, *first[position + 1 :]] for other in others]
         for trial in trials:
-            resolved, sweep = plain(hydra.compose(config_name, trial, return_hydra_config=True))
+            resolved, sweep, run = plain(hydra.compose(config_name, trial, return_hydra_config=True))
             trainer = resolved.get("trainer") or {}
             strategy, devices = str(trainer.get("strategy", "auto")), str(trainer.get("devices", 1))
             several = re.match(r"(ddp|fsdp|deepspeed)(?!_(spawn|fork|notebook))", strategy)
@@ -301,7 +323,7 @@ def check(overrides: Sequence[str], config_name: str, configs: Path, multirun: b
                     f"-m cannot train with trainer.strategy={strategy} trainer.devices={devices}: "
                     "use trainer=cpu or trainer=gpu with trainer.devices=1"
                 )
-        return sweep if multirun else None
+        return (sweep if multirun else None), run
 
 
 def describe(error: BaseException) -> str:
@@ -388,6 +410,17 @@ def stdout_is_open() -> bool:
     return True
 
 
+def own_folder(run: str, overrides: Sequence[str]) -> None:
+    """Give a run a folder that no other run has, also where two start in one second."""
+    if any(split(override)[1] == "hydra.run.dir" for override in overrides):
+        return  # chosen, resumed, or that of the process which has started this one
+    if any(int(os.environ.get(name, "1")) > 1 for name in ("WORLD_SIZE", "SLURM_NTASKS")):
+        raise UsageError("processes that torchrun or SLURM start need one folder: give hydra.run.dir=PATH")
+    from transformer.storage.whole import new_folder
+
+    sys.argv.insert(1 + len(overrides), f"hydra.run.dir={quote(str(new_folder(Path(run))))}")
+
+
 def launch(function: Callable[[DictConfig], Any], config_name: str, configs: Path = CONFIGS) -> None:
     """Run a script's function with the configuration that the command line asks for."""
     debug = any(argument.lstrip("+").lower() == "debug=true" for argument in sys.argv[1:])
@@ -416,7 +449,10 @@ def launch(function: Callable[[DictConfig], Any], config_name: str, configs: Pat
         sweep = None
         if not (arguments.config_dir or arguments.config_path or arguments.shell_completion):
             name = arguments.config_name or config_name
-            sweep = check(arguments.overrides, name, configs, multirun=arguments.multirun)
+            sweep, run = check(arguments.overrides, name, configs, multirun=arguments.multirun)
+            shows = arguments.cfg or arguments.help or arguments.hydra_help or arguments.info
+            if config_name == "train" and not sweep and not shows:
+                own_folder(run, arguments.overrides)
         if sweep:
             sys.argv.insert(1 + len(arguments.overrides), f"hydra.sweep.dir={quote(sweep)}")  # for the table
             for stale in Path(sweep).rglob("result.json"):

@@ -14,6 +14,7 @@ from transformer import Translator
 from transformer.data.corpus import DataSettings, fetch, read_pairs
 from transformer.evaluation import score
 from transformer.inference.search import SearchSettings
+from transformer.machine import MachineSettings, set_up
 from transformer.settings import from_plain
 from transformer.storage.whole import write_whole
 
@@ -26,7 +27,9 @@ def evaluate(config: DictConfig) -> dict[str, float]:
     started = time.monotonic()
     checkpoint = find_checkpoint(plain["checkpoint"], Path(plain["runs"]))
     search = from_plain(SearchSettings, plain["search"], "search")
-    translator = Translator.load(checkpoint, plain["device"])
+    machine = from_plain(MachineSettings, plain["machine"], "machine")
+    translator = Translator.load(checkpoint, plain["device"], plain["precision"])
+    set_up(machine, translator.device.type)
     folder = checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
     split, sources, references = _texts(plain, folder, translator)
     hypotheses: list[str] = []

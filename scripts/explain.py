@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from transformer import Translator
 from transformer.inference.search import SearchSettings
+from transformer.machine import MachineSettings, set_up
 from transformer.settings import from_plain
 from transformer.storage.whole import write_whole
 from transformer.visualization.attention import View, draw_translation
@@ -29,7 +30,9 @@ def explain_text(config: DictConfig) -> None:
         raise ValueError(
             f"output={plain['output']} must end in .html (a page) or one of {', '.join(SUFFIXES)} (a picture)"
         )
+    machine = from_plain(MachineSettings, plain["machine"], "machine")
     translator = Translator.load(find_checkpoint(plain["checkpoint"], Path(plain["runs"])), plain["device"])
+    set_up(machine, translator.device.type)
     # A line break within the text is a space, as in translate.py.
     text = " ".join(plain["text"].split("\n"))
     if output.suffix.lower() == ".html":

@@ -1,14 +1,17 @@
 """Trains a translator: `python scripts/train.py [group.key=value …]`; configs/train.yaml lists every setting."""
 
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
-from command_line import launch
+from command_line import launch, put_back
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from transformer.callbacks.interruption import Interrupted
+from transformer.callbacks.resume import RefusedError
 from transformer.reporting.loggers import first_process
 from transformer.settings import from_plain
 from transformer.storage.whole import write_whole
@@ -48,16 +51,32 @@ def train(config: DictConfig) -> dict[str, float]:
     resume = Path(plain["resume"]) if plain["resume"] else None
     if first_process():
         write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)).encode())
-    result = run(settings, model, plain["trainer"], folder, resume)
+    try:
+        result = run(settings, model, plain["trainer"], folder, resume)
+    except RefusedError:
+        put_back()
+        raise
+    except Interrupted as stop:
+        if first_process():
+            saved = (folder / "checkpoints" / "last.ckpt").exists()
+            todo = f"go on with: python scripts/train.py resume={shown(folder)}" if saved else "nothing was saved yet"
+            print(f"{stop}; {todo}", file=sys.stderr)
+        # Lightning kills all processes when one of those that it has started fails.
+        sys.exit(128 + stop.number if first_process() else 0)
     if first_process():
         show(result, folder)
     return {f"{split}/bleu": scores.bleu for split, scores in result.scores.items()} | result.cost
 
 
+def shown(folder: Path) -> str:
+    """The folder as it can be typed where we are."""
+    here = Path.cwd()
+    return shlex.quote(str(folder.relative_to(here) if folder.is_relative_to(here) else folder))
+
+
 def show(result: Result, folder: Path) -> None:
     """Prints the scores, three translations and what to do next."""
-    shown = Path.cwd()
-    where = shlex.quote(str(folder.relative_to(shown) if folder.is_relative_to(shown) else folder))
+    where = shown(folder)
     for split, scores in result.scores.items():
         print(f"{split}: BLEU {scores.bleu:.1f}   chrF {scores.chrf:.1f}   TER {scores.ter:.1f}")
     print(f"BLEU's signature: {result.scores['test'].signatures['bleu']}")

@@ -1,7 +1,7 @@
 """Translates: `python scripts/translate.py [checkpoint=RUN] [text=… | input=FILE output=FILE]`, or stdin to stdout."""
 
 import contextlib
-import os
+import io
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -13,8 +13,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from transformer import Translator
 from transformer.data.corpus import read_lines
+from transformer.export.formats import load as load_export
 from transformer.inference.search import SearchSettings
+from transformer.machine import MachineSettings, available_threads, set_up
 from transformer.settings import from_plain
+from transformer.storage.whole import whole_file
 
 # Lines translated together: enough to fill batches, few enough that a pipe sees its output soon.
 CHUNK = 256
@@ -27,7 +30,15 @@ def translate(config: DictConfig) -> None:
         raise ValueError(f"long_lines={plain['long_lines']} is not allowed; choose one of split, refuse")
     if type(plain["n_best"]) is not int or not 1 <= plain["n_best"] <= (search.beam if search.method == "beam" else 1):
         raise ValueError(f"n_best={plain['n_best']} must be from 1 to search.beam={search.beam} (with search=beam)")
-    translator = Translator.load(find_checkpoint(plain["checkpoint"], Path(plain["runs"])), plain["device"])
+    machine = from_plain(MachineSettings, plain["machine"], "machine")
+    checkpoint = find_checkpoint(plain["checkpoint"], Path(plain["runs"]), exports=True)
+    if checkpoint.is_dir():
+        if plain["precision"] != "float32":
+            raise ValueError(f"precision={plain['precision']}: that of an export was chosen when it was made")
+        translator = load_export(checkpoint, plain["device"], machine.threads or available_threads())
+    else:
+        translator = Translator.load(checkpoint, plain["device"], plain["precision"])
+    set_up(machine, translator.device.type)
     for side, own in (("source", translator.source_language), ("target", translator.target_language)):
         if plain[f"{side}_language"] not in (None, own):
             raise ValueError(f"the checkpoint's {side} language is {own}, not {plain[f'{side}_language']}")
@@ -81,13 +92,11 @@ def _output(path: str | None) -> Iterator[TextIO]:
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
         yield sys.stdout
         return
-    partial = Path(f"{path}.{os.getpid()}.partial")
-    try:
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(Path(path)) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+        yield text
+        text.flush()
+        text.detach()  # or it would close the file before it has its name
 
 
 if __name__ == "__main__":

@@ -36,6 +36,26 @@ def samplers(split: PreparedSplit, world: int, epoch: int = 0) -> list[list[list
     return dealt
 
 
+@pytest.mark.parametrize(("world", "accumulated"), [(1, 4), (2, 3), (3, 5)])
+def test_every_update_of_an_epoch_has_equally_many_batches(data: TranslationData, world: int, accumulated: int) -> None:
+    split = data.split("train")
+    dealt = [list(TokenBudgetSampler(split, 512, 1, True, rank, world, accumulated)) for rank in range(world)]
+    assert {len(batches) % accumulated for batches in dealt} == {0}
+    assert Counter(int(pair) for batches in dealt for batch in batches for pair in batch) == Counter(range(500))
+
+
+def test_a_resumed_epoch_leaves_out_what_lies_behind_and_the_next_is_whole(data: TranslationData) -> None:
+    split = data.split("train")
+    sampler = TokenBudgetSampler(split, 512, 1, True, start=(3, 5))
+    # Workers ask for batches before Lightning tells the epoch.
+    assert [batch.tolist() for batch in sampler] == samplers(split, 1, epoch=3)[0][5:]
+    sampler.set_epoch(3)
+    assert [batch.tolist() for batch in sampler] == samplers(split, 1, epoch=3)[0][5:]
+    assert len(sampler) == len(samplers(split, 1, epoch=3)[0])
+    sampler.set_epoch(4)
+    assert [batch.tolist() for batch in sampler] == samplers(split, 1, epoch=4)[0]
+
+
 @pytest.mark.parametrize("world", [1, 2, 3, 7])
 def test_every_process_gets_equally_many_batches_and_every_pair_comes_once(data: TranslationData, world: int) -> None:
     dealt = samplers(data.split("train"), world)

@@ -44,6 +44,14 @@ def test_a_tsv_holds_source_and_target_or_says_in_its_first_line_that_they_are_s
     assert pairs(path, "en", "de") == [(target, source) for source, target in PAIRS]
 
 
+def test_an_empty_cell_of_a_tsv_is_an_empty_text_and_its_tab_is_counted(tmp_path: Path) -> None:
+    path = write(tmp_path, "x.tsv", ["eins\tone", "\ttwo", "drei\t", "\t"], "\r\n")
+    assert pairs(path) == [("eins", "one"), ("", "two"), ("drei", ""), ("", "")]
+    for line in ("\teins\tone", "eins\tone\t"):
+        write(tmp_path, "x.tsv", [line])
+        assert refusal(path).startswith(f"{path} line 1: a pair needs exactly one tab, here are 2")
+
+
 def refusal(prefix: Path) -> str:
     with pytest.raises((ValueError, OSError)) as caught:
         pairs(prefix)

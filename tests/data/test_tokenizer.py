@@ -58,6 +58,13 @@ def test_byte_fallback_leaves_nothing_unknown() -> None:
     assert UNKNOWN in trained("bpe").encode("猫")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_unknown_words_spelt_in_bytes_are_put_together_as_they_were(kind: Kind) -> None:
+    tokenizer = trained(kind, 2000 if kind == "word" else 700, byte_fallback=True)
+    for text in ("Der Жук schläft.", "猫, Hund (Жук) 🙂!", "Жук", "Der Hund"):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_vocabulary_larger_than_the_corpus_gives_is_refused_with_the_largest_possible(kind: Kind) -> None:
     with pytest.raises(ValueError, match=r"tokenizer.vocabulary_size=5000 is more .*; choose \d+ or less"):

@@ -7,11 +7,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformer.kernels import additive
 
 
-def test_blocks_change_neither_scores_nor_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("block", [1, 3 * 7 * 5 * 2, 3 * 7 * 5 * 11, 10**6])  # one query, two, a sentence, all
+def test_blocks_change_neither_scores_nor_gradients(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     shapes = [(2, 3, 11, 5), (2, 3, 7, 5), (3, 5)]
     ours = [torch.randn(shape, requires_grad=True) for shape in shapes]
     theirs = [tensor.detach().clone().requires_grad_() for tensor in ours]
-    monkeypatch.setattr(additive, "BLOCK", 2 * ours[1].numel())  # two queries a block
+    monkeypatch.setattr(additive, "BLOCK", block)
     scores = additive.additive_scores(*ours)
     q, k, v = theirs
     expected = ((q[:, :, :, None] + k[:, :, None]).tanh() * v[:, None, None]).sum(-1)

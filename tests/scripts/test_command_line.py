@@ -492,7 +492,8 @@ def test_a_trial_whose_process_dies_ends_no_other_trial(project: Path, tmp_path:
     done = run(project, "train", "-m", f"runs={tmp_path}", "cost=9,1", "model.heads=3")
     assert done.returncode == 1
     rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
-    assert rows[0][:2] == ["0", "9"] and "the process of this trial ended with SIGKILL" in done.stdout
+    assert rows[0][:2] == ["0", "9"]
+    assert "the process of this trial ended with SIGKILL" in done.stdout
     assert rows[1][:3] == ["1", "1", "1"]
     assert "Traceback" not in done.stderr
 

@@ -15,11 +15,13 @@ from tests.conftest import model_plain
 from tests.data.test_corpus import settings as data_settings
 from tests.data.test_corpus import write
 from transformer import ModelConfig, Transformer, Translator
+from transformer.callbacks.checkpoints import AtomicCheckpoints
+from transformer.callbacks.standalone import StandsAlone
+from transformer.callbacks.validation import FinalValidation
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PADDING, TokenizerSettings
 from transformer.inference.translator import BEAM
 from transformer.settings import from_plain
-from transformer.training.callbacks import AtomicCheckpoints, FinalValidation
 from transformer.training.module import TrainingSettings, TranslationModule, learning_rate_factor
 
 SETTINGS = TrainingSettings(
@@ -32,6 +34,8 @@ SETTINGS = TrainingSettings(
     label_smoothing=0.1,
     validate_every=10,
     patience=5,
+    checkpoint_every_steps=None,
+    checkpoint_every_minutes=None,
     samples=0,
 )
 DIGITS = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
@@ -113,17 +117,19 @@ def test_a_resumed_run_sees_the_batches_that_an_uninterrupted_one_sees(data: Tra
         def on_train_batch_start(self, trainer: Trainer, module: object, batch: Any, batch_index: int) -> None:
             seen.append(batch.indices.tolist())
 
-    epochs = {"limit_val_batches": 0, "max_steps": -1, "callbacks": [Watch()]}
+    def fit(settings: TrainingSettings, epochs: int, checkpoint: Path | None = None) -> Trainer:
+        module = module_for(data, settings)
+        watched = {"limit_val_batches": 0, "max_steps": -1, "callbacks": [Watch(), StandsAlone(module.translator)]}
+        trainer = trainer_for(tmp_path, max_epochs=epochs, **watched)
+        trainer.fit(module, datamodule=data, ckpt_path=checkpoint)
+        return trainer
+
     root = replace(SETTINGS, schedule="inverse_square_root")
-    trainer_for(tmp_path, max_epochs=2, **epochs).fit(module_for(data, root), datamodule=data)
+    fit(root, epochs=2)
     uninterrupted = seen.copy()
     seen.clear()
-    first = trainer_for(tmp_path, max_epochs=1, **epochs)
-    first.fit(module_for(data, root), datamodule=data)
-    first.save_checkpoint(tmp_path / "half.ckpt")
-    second = trainer_for(tmp_path, max_epochs=2, **epochs)
-    changed = replace(root, learning_rate=7e-3, weight_decay=0.3)
-    second.fit(module_for(data, changed), datamodule=data, ckpt_path=tmp_path / "half.ckpt")
+    fit(root, epochs=1).save_checkpoint(tmp_path / "half.ckpt")
+    second = fit(replace(root, learning_rate=7e-3, weight_decay=0.3), epochs=2, checkpoint=tmp_path / "half.ckpt")
     assert seen == uninterrupted
     # Settings given anew stand above the saved ones.
     [group, plain] = second.optimizers[0].param_groups
@@ -150,7 +156,11 @@ def test_training_learns_a_small_language_and_the_checkpoint_stands_alone(
 ) -> None:
     module = module_for(data, replace(SETTINGS, warmup_steps=20))
     trainer = trainer_for(
-        tmp_path, max_steps=300, callbacks=[FinalValidation()], check_val_every_n_epoch=None, val_check_interval=1000
+        tmp_path,
+        max_steps=300,
+        callbacks=[FinalValidation(), StandsAlone(module.translator)],
+        check_val_every_n_epoch=None,
+        val_check_interval=1000,
     )
     trainer.fit(module, datamodule=data)
     assert float(trainer.callback_metrics["validation/bleu"]) > 98
@@ -176,3 +186,26 @@ def test_a_loss_that_is_not_finite_stops_before_the_update_and_names_the_batch(
     with pytest.raises(ValueError, match=r"the loss is (nan|inf) at step 0, batch 0 of epoch 0 \(training lines \d+"):
         trainer_for(tmp_path, max_steps=3, limit_val_batches=0).fit(module, datamodule=data)
     assert all(torch.equal(weight, before[name]) for name, weight in module.named_parameters())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_where_answers_come_late_the_updates_are_left_out_all_the_same(data: TranslationData, tmp_path: Path) -> None:
+    """As on a GPU, which is asked only now and then."""
+    module, weights = module_for(data), []
+
+    class Spoil(Callback):
+        def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_index: int) -> None:
+            module.finite_steps.every = 5
+            weights.append({name: weight.detach().clone() for name, weight in module.named_parameters()})
+
+        def on_before_optimizer_step(self, trainer: Trainer, module: Any, optimizer: object) -> None:
+            if trainer.global_step == 2:
+                module.model.output.weight.grad[3] = torch.nan
+
+    trainer = trainer_for(tmp_path, max_steps=9, limit_val_batches=0, callbacks=[Spoil()], gradient_clip_val=1.0)
+    with pytest.raises(ValueError, match=r"the norm of the gradient is nan at step 2, batch 2 of epoch 0 \(training"):
+        trainer.fit(module, datamodule=data)
+    assert len(weights) == 5
+    for name, weight in module.named_parameters():
+        assert torch.equal(weight, weights[2][name])
+        assert not torch.equal(weights[1][name], weights[2][name])

@@ -78,40 +78,52 @@ def make_batches(
 class TokenBudgetSampler(Sampler[NDArray[np.int64]]):
     """Deals out the batches of an epoch: formed alike on every process, shuffled alike, then every world-th one.
 
-    Each process gets equally many, and each pair comes exactly once: where the batches do not divide, the largest
-    are halved until they do. The order depends on `seed` and the epoch alone.
+    Each process gets equally many, a multiple of `accumulated`, so that every update has as many batches; each pair
+    comes exactly once: where the batches do not divide, the largest are halved until they do. The order depends on
+    `seed` and the epoch alone; `start` is (epoch, batches of it to leave out), where a resumed run goes on.
     """
 
     def __init__(
-        self, split: PreparedSplit, tokens: int, seed: int, shuffle: bool, rank: int = 0, world: int = 1
+        self,
+        split: PreparedSplit,
+        tokens: int,
+        seed: int,
+        shuffle: bool,
+        rank: int = 0,
+        world: int = 1,
+        accumulated: int = 1,
+        start: tuple[int, int] = (0, 0),
     ) -> None:
         if len(split) < world:
             raise ValueError(f"{len(split)} sentences cannot be dealt out to {world} processes")
         # The end symbol (or the begin symbol) counts.
         self.source_lengths, self.target_lengths = split.source.lengths + 1, split.target.lengths + 1
         self.tokens, self.seed, self.shuffle = tokens, seed, shuffle
-        self.rank, self.world, self.epoch = rank, world, 0
+        self.rank, self.world, self.accumulated = rank, world, accumulated
+        self.epoch, self.skipped = start
         self._length = len(self._batches()) // world
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by Lightning before each epoch."""
-        self.epoch = epoch
+        """Called by Lightning before each epoch, for the first after workers may have begun to read."""
+        if epoch != self.epoch:
+            self.epoch, self.skipped = epoch, 0
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[NDArray[np.int64]]:
         # A generator: Lightning tells the epoch after it has asked for the iterator.
-        yield from self._batches()[self.rank :: self.world]
+        yield from self._batches()[self.rank :: self.world][self.skipped :]
 
     def _batches(self) -> list[NDArray[np.int64]]:
         random = np.random.default_rng([self.seed, self.epoch])
         batches = make_batches(self.source_lengths, self.target_lengths, self.tokens, random)
-        while len(batches) % self.world:
+        while len(batches) % (self.world * self.accumulated):
             largest = max(range(len(batches)), key=lambda i: len(batches[i]))
             batch = batches[largest]
             if len(batch) == 1:
-                raise ValueError(f"{len(batches)} sentences cannot be dealt out alike to {self.world} processes")
+                shares = f"{self.world} processes × {self.accumulated} batches a step"
+                raise ValueError(f"{len(batches)} sentences cannot be dealt out alike to {shares}")
             batches[largest : largest + 1] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
         if self.shuffle:
             batches = [batches[i] for i in random.permutation(len(batches))]

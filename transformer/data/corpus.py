@@ -12,6 +12,7 @@ from typing import Annotated
 from transformer.storage.whole import download
 
 Pair = tuple[str, str]
+LONGEST = 1 << 24  # bytes of a line: a small .gz can hold one larger than memory
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def _aligned_pairs(source_path: Path, target_path: Path) -> Iterator[Pair]:
 
 def _tsv_pairs(path: Path, source_language: str, target_language: str) -> Iterator[Pair]:
     swapped = False
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(read_lines(path, "\r\n"), 1):
         cells = [cell.strip() for cell in line.split("\t")]
         if len(cells) != 2:
             raise ValueError(f"{path} line {number}: a pair needs exactly one tab, here are {len(cells) - 1}")
@@ -125,14 +126,16 @@ def _tsv_pairs(path: Path, source_language: str, target_language: str) -> Iterat
         yield (cells[1], cells[0]) if swapped else (cells[0], cells[1])
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file (.gz too), edge spaces and a byte order mark removed."""
+def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
+    """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
-            for number, line in enumerate(file, 1):
-                yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip()
+            for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), 1):
+                if len(line) > LONGEST:
+                    raise ValueError(f"{path} line {number} has more than {LONGEST:,} bytes: no sentence has")
+                yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line)") from error
     except (EOFError, OSError, zlib.error) as error:

@@ -32,6 +32,8 @@ class TranslationData(LightningDataModule):
         self.digests = {split: settings.digest(split) for split in settings.splits}
         self.source_tokenizer, self.target_tokenizer = self._tokenizers()
         self._splits: dict[str, PreparedSplit] = {}
+        # Where training begins: an epoch, and how many of its batches lie behind a resumed run.
+        self.start = (0, 0)
 
     def _tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         settings, pairs = self.tokenizer_settings, self.settings.pairs
@@ -78,9 +80,13 @@ class TranslationData(LightningDataModule):
     def loader(self, name: str) -> DataLoader[Batch]:
         """Batches of a split for this process; only training is shuffled."""
         split = self.split(name)
+        train = name == "train"
         rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-        sampler = TokenBudgetSampler(split, self.settings.batch_tokens, self.seed, name == "train", rank, world)
-        workers = self.settings.workers if name == "train" else 0
+        accumulated = self.trainer.accumulate_grad_batches if self.trainer and train else 1
+        start = self.start if train else (0, 0)
+        tokens = self.settings.batch_tokens
+        sampler = TokenBudgetSampler(split, tokens, self.seed, train, rank, world, accumulated, start)
+        workers = self.settings.workers if train else 0
         # An index is a whole batch already.
         dataset, pin = PairDataset(split), torch.cuda.is_available()
         return DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=workers, pin_memory=pin)

@@ -57,7 +57,8 @@ class Tokenizer:
     def decode(self, ids: list[int]) -> str:
         """The text of ids; special ones say nothing, but an unknown shows as ⁇."""
         text = str(self._pieces.DecodeIds([id for id in ids if id not in (PADDING, BEGIN, END)]))
-        return re.sub(f" ?{JOINER}", "", text) if self.kind == "word" else text
+        # An unknown word that was spelt in bytes has its mark of a space among them.
+        return re.sub(f" ?{JOINER}", "", text.replace("▁", " ").strip()) if self.kind == "word" else text
 
 
 def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:

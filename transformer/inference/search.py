@@ -2,8 +2,8 @@
 
 Nothing here knows of Transformers: `step(ids, state)` takes the newest id of every row (hypothesis) and returns
 log-probabilities and the next state; the rows of a sentence are neighbours, and every sentence has equally many.
-`state.select(origins, sentences)` keeps `sentences` where some have left, and in each lets its hypotheses go on from the
-places `origins` among those before.
+`state.select(origins, sentences)` keeps `sentences` where some have left, and in each lets its hypotheses go on from
+the places `origins` among those before.
 """
 
 from collections.abc import Callable
@@ -37,17 +37,17 @@ class SearchSettings:
     `length_ratio` × source + `length_extra`, the end symbol not counted; `temperature`, `top_k`, `top_p` and `seed` are
     for sampling."""
 
-    method: Literal["greedy", "beam", "sampling"]
-    beam: Annotated[int, ">= 1"]
-    length_penalty: float
-    min_length: Annotated[int, ">= 0"]
-    max_length: Annotated[int, ">= 1"]
-    length_ratio: Annotated[float, ">= 0", "<= 1000"]
-    length_extra: Annotated[int, ">= 0"]
-    temperature: Annotated[float, "> 0"]
-    top_k: Annotated[int, ">= 0"]
-    top_p: Annotated[float, "> 0", "<= 1"]
-    seed: Annotated[int, ">= 0"]
+    method: Literal["greedy", "beam", "sampling"] = "beam"
+    beam: Annotated[int, ">= 1"] = 5
+    length_penalty: float = 1.0
+    min_length: Annotated[int, ">= 0"] = 0
+    max_length: Annotated[int, ">= 1"] = 1024
+    length_ratio: Annotated[float, ">= 0", "<= 1000"] = 2.0
+    length_extra: Annotated[int, ">= 0"] = 20
+    temperature: Annotated[float, "> 0"] = 1.0
+    top_k: Annotated[int, ">= 0"] = 0
+    top_p: Annotated[float, "> 0", "<= 1"] = 1.0
+    seed: Annotated[int, ">= 0"] = 1
 
     def __post_init__(self) -> None:
         if self.min_length > self.max_length:
@@ -79,17 +79,14 @@ def search(
         return beam_search(step, state, first, end, limits, settings)
     if settings.method == "greedy":
         return follow(step, state, first, end, limits, settings, lambda scores, *_: scores.argmax(dim=-1))
-    draws = torch.stack([_uniform(settings.seed, index, max(limits) + 1) for index in indices]).to(first.device)
+    # Numbers between 0 and 1 that belong to one sentence.
+    generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + i) % 2**63) for i in indices]
+    draws = torch.stack([torch.rand(max(limits) + 1, generator=own) for own in generators]).to(first.device)
 
     def draw(scores: Tensor, sentences: Tensor, position: int) -> Tensor:
         return sample(scores, draws[sentences, position], settings)
 
     return follow(step, state, first, end, limits, settings, draw)
-
-
-def _uniform(seed: int, index: int, count: int) -> Float[Tensor, " count"]:
-    """Numbers between 0 and 1 that belong to one sentence."""
-    return torch.rand(count, generator=torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63))
 
 
 def sample(
@@ -184,12 +181,12 @@ def beam_search(
         numbers = sentences.tolist()
         for row, place in (ends & best.isfinite())[:, :beam].nonzero().tolist():
             hypotheses = found[numbers[row]]
-            if not finished[row] and len(hypotheses) < beam:
+            if not finished[row]:
                 total = best[row, place].item()
                 path = tokens[row, origins[row, place]].tolist()
                 hypotheses.append(Hypothesis(path, total / (position + 1) ** settings.length_penalty, total))
         for row, limit in enumerate(at_limit.tolist()):
-            finished[row] = finished[row] or limit or len(found[numbers[row]]) == beam
+            finished[row] = finished[row] or limit or len(found[numbers[row]]) >= beam
         if all(finished):
             break
         # The best continuing candidates take the places of the beam.
@@ -202,4 +199,4 @@ def beam_search(
             finished = [False] * len(alive)
         tokens = torch.cat([tokens.take_along_dim(origins[..., None], dim=1), ids[..., None]], dim=2)
         state = state.select(origins, alive)
-    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in found]
+    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:beam] for hypotheses in found]

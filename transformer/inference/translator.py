@@ -16,23 +16,12 @@ from transformer import checkpoint
 from transformer.data.batching import pad, real_positions
 from transformer.data.tokenizer import BEGIN, END, Tokenizer
 from transformer.inference.search import Hypothesis, SearchSettings, search
+from transformer.machine import device_named, precision_named
 from transformer.model.transformer import Cache, Transformer
 
 log = logging.getLogger(__name__)
 # What `Translator.load(path).translate(…)` does unless told otherwise; configs/search/beam.yaml says the same.
-BEAM = SearchSettings(
-    method="beam",
-    beam=5,
-    length_penalty=1.0,
-    min_length=0,
-    max_length=1024,
-    length_ratio=2.0,
-    length_extra=20,
-    temperature=1.0,
-    top_k=0,
-    top_p=1.0,
-    seed=1,
-)
+BEAM = SearchSettings()
 LongLines = Literal["split", "refuse"]
 
 
@@ -47,7 +36,7 @@ class Translation:
 
 
 class Translator:
-    """Translates from `source_language` to `target_language`, in float32, on the device where the model lies."""
+    """Translates from `source_language` to `target_language`, on the device and in the precision of its model."""
 
     def __init__(self, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
         self.model, self.tokenizers, self.languages = model, tokenizers, languages
@@ -55,20 +44,15 @@ class Translator:
         self.source_language, self.target_language = languages
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "cpu") -> Translator:
+    def load(cls, path: str | Path, device: str = "cpu", precision: str = "float32") -> Translator:
         """Reads a .safetensors, a .ckpt or a run's folder; needs neither corpus nor configs, runs no code of the file.
 
-        `device` is cpu, cuda, cuda:1 … or auto (a GPU if there is one). Raises FileNotFoundError, or ValueError for a
-        file that is truncated, altered, foreign or carries code, and for a device that is not there.
+        `device` is cpu, cuda, cuda:1 … or auto (a GPU if there is one); `precision` float32, bfloat16 or float16.
+        Raises FileNotFoundError, or ValueError for a file that is truncated, altered, foreign or carries code, and for
+        a device that is not there.
         """
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
-            raise ValueError(f"device={device} is not allowed; choose one of auto, cpu, cuda, cuda:0, …")
-        if device != "cpu" and not torch.cuda.is_available():
-            raise ValueError(f"device={device}: this machine has no GPU that torch can use")
-        saved = checkpoint.load(Path(path))
-        return cls(saved.build().to(device).eval(), saved.tokenizers, saved.languages)
+        place, kind, saved = device_named(device), precision_named(precision), checkpoint.load(Path(path))
+        return cls(saved.build().to(place, kind).eval(), saved.tokenizers, saved.languages)
 
     def save(self, path: str | Path) -> None:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""
@@ -123,7 +107,7 @@ class Translator:
         return [_joined(parts_of_text) for parts_of_text in results]
 
     @property
-    def _device(self) -> torch.device:
+    def device(self) -> torch.device:
         return self.model.output.weight.device
 
     @torch.inference_mode()
@@ -133,19 +117,23 @@ class Translator:
         """Translates one batch of ids; `indices` are the sentences' own numbers, for sampling."""
         if settings.min_length >= (most := self.model.config.max_length):
             raise ValueError(f"search.min_length={settings.min_length} is more than the model's {most} positions allow")
-        source = pad([torch.tensor([*ids, END]).numpy() for ids in sources]).to(self._device)
+        source = pad([torch.tensor([*ids, END]).numpy() for ids in sources]).to(self.device)
 
         def step(ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
             logits, cache = self.model.step(ids, cache)
-            return logits.float().log_softmax(dim=-1), cache
+            scores = logits.float().log_softmax(dim=-1)
+            # One logit that is no finite number spoils its whole row.
+            if not scores[:, 0].isfinite().all():
+                raise ValueError("the model's scores are no numbers: its weights are too large, or broken")
+            return scores, cache
 
-        first = torch.full((len(sources),), BEGIN, device=self._device)
+        first = torch.full((len(sources),), BEGIN, device=self.device)
         # With the begin symbol a target takes one place more than it has tokens.
         limits = [min(most - 1, n) for n in settings.limits([len(ids) for ids in sources])]
         training = self.model.training
         self.model.eval()
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
-        with torch.autocast(self._device.type, enabled=False):
+        with torch.autocast(self.device.type, enabled=False):
             cache = self.model.decoder.start(self.model.encode(source, real_positions(source)))
             found = search(step, cache, first, END, limits, indices, settings)
         self.model.train(training)
@@ -168,14 +156,13 @@ class Translator:
 
     def _packed(self, parts: list[str], limit: int) -> list[str]:
         """Joins neighbouring parts as long as they, encoded one by one, have at most `limit` tokens."""
-        runs: list[list[str]] = []
-        total = 0
+        runs, total = [[""]], 0
         for part, ids in zip(parts, self.source_tokenizer.encode_all(parts), strict=True):
-            total += len(ids)
-            if not runs or total > limit:
+            if total + len(ids) > limit:
                 runs.append([])
-                total = len(ids)
+                total = 0
             runs[-1].append(part)
+            total += len(ids)
         return ["".join(run) for run in runs]
 
 

@@ -52,7 +52,7 @@ class KeyValues(NamedTuple):
     values: Float[Tensor, "batch heads keys value_dim"]
 
     def appended(self, new: "KeyValues", seen: int) -> tuple["KeyValues", "KeyValues"]:
-        """Writes `new` behind the first `seen`, which stay where they are: all of them, and the same with room for more."""
+        """Writes `new` behind the first `seen`, which do not move: all of them, and the same with room for more."""
         if not seen:
             return new, new
         end, room = seen + new.keys.size(2), self

@@ -80,7 +80,7 @@ class EncoderLayer(nn.Module):
 
 
 class LayerCache(NamedTuple):
-    """What a decoder layer need not compute again: keys and values of the target (with room for more) and the source."""
+    """What a decoder layer need not compute again: keys and values of the target (with room for more) and source."""
 
     target: KeyValues
     source: KeyValues | None

@@ -26,8 +26,8 @@ class Memory(NamedTuple):
 class Cache(NamedTuple):
     """Where decoding stands: per layer the keys and values of source and target, and how many positions were decoded.
 
-    The hypotheses of a sentence (neighbouring rows) share its keys and values, those of the target too. What was written
-    never moves: `said` marks which of the sentence's target keys are each hypothesis' own past.
+    The hypotheses of a sentence (neighbouring rows) share its keys and values, those of the target too. What was
+    written never moves: `said` marks which of the sentence's target keys are each hypothesis' own past.
     """
 
     layers: tuple[LayerCache, ...]

@@ -9,30 +9,48 @@ from typing import Any
 
 import torch
 from lightning import Callback, Trainer
+from torch import Tensor
 
 
 class Cost(Callback):
-    """Measures a run: the median time of a step (loading, validation and checkpoints aside) and the peak of memory."""
+    """Measures a run: the median time of a step, with loading and logging but without validation and checkpoints after
+    it, how many target tokens a second that makes, and the peak of memory."""
+
+    # The first steps allocate memory and choose kernels.
+    warm_up = 5
 
     def __init__(self) -> None:
-        self.batch_seconds: list[float] = []
+        self.step_seconds: list[float] = []
+        # On a GPU tensors: a number would have to wait for it.
+        self.step_tokens: list[Tensor | int] = []
+        self.last: tuple[float, Tensor | int] | None = None
 
-    def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_index: int) -> None:
-        self.started = time.perf_counter()
+    def on_train_start(self, trainer: Trainer, module: Any) -> None:
+        self.last = None
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
-        self.batch_seconds.append(time.perf_counter() - self.started)
+        if (batch_index + 1) % trainer.accumulate_grad_batches:
+            return
+        now, tokens = time.perf_counter(), module.tokens_seen
+        if self.last is not None:
+            self.step_seconds.append(now - self.last[0])
+            self.step_tokens.append(tokens - self.last[1])
+        self.last = now, tokens
+
+    def on_validation_end(self, trainer: Trainer, module: Any) -> None:
+        self.last = None
 
     def measured(self, trainer: Trainer) -> dict[str, float]:
-        """Milliseconds a step (all batches that one update accumulates), and peak memory in MB.
-
-        The memory is the GPU's where training runs on one, else the process's.
-        """
-        # A GPU works on after the call has returned, but it cannot fall behind for long: medians hold for it too.
-        step = statistics.median(self.batch_seconds) * trainer.accumulate_grad_batches if self.batch_seconds else 0.0
+        """Milliseconds a step, target tokens a second, and peak memory in MB: the GPU's where there is one, else the
+        process's."""
+        seconds, tokens = self.step_seconds[self.warm_up :], self.step_tokens[self.warm_up :]
         on_gpu = trainer.strategy.root_device.type == "cuda"
         memory = torch.cuda.max_memory_allocated() if on_gpu else peak_memory()
-        return {"ms/step": round(1000 * step, 1), "peak MB": round(memory / 1e6)}
+        return {
+            "ms/step": round(1000 * statistics.median(seconds), 1) if seconds else 0.0,
+            "tokens/s": round(int(sum(tokens)) / sum(seconds)) if seconds else 0.0,
+            "peak MB": round(memory / 1e6),
+        }
 
 
 def peak_memory() -> int:

@@ -9,8 +9,8 @@ from transformer.data.tokenizer import UNKNOWN
 from transformer.inference import Translator
 
 
-def show_run(data: TranslationData, translator: Translator) -> None:
-    """The table of corpus and model that stands before training, on stderr."""
+def show_run(data: TranslationData, translator: Translator, machine: str) -> None:
+    """The table of corpus and model, and how the `machine` is used, on stderr."""
     console = Console(stderr=True, highlight=False)
     settings = data.settings
     table = Table(title=f"{settings.name}: {settings.source_language} → {settings.target_language}", box=SIMPLE)
@@ -51,5 +51,6 @@ def show_run(data: TranslationData, translator: Translator) -> None:
     console.print(
         f"{config.encoder.layers} + {config.decoder.layers} layers, dim {config.dim}, {config.positions} positions",
         f"{total:,} parameters: " + ", ".join(f"{name} {count:,}" for name, count in parts.items()),
+        machine,
         sep="\n",
     )

@@ -1,1 +1,1 @@
-"""Training with Lightning. Read `module`, then `run`; `callbacks` is what a person sees and a run leaves."""
+"""Training with Lightning. Read `module`, then `run`; what keeps a run safe is in `callbacks`."""

@@ -2,18 +2,17 @@
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 import torch
 from lightning import LightningModule
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import MeanMetric
 
-from transformer import checkpoint
+from transformer.callbacks.divergence import FiniteSteps
+from transformer.checkpoint import describe
 from transformer.data.batching import Batch
 from transformer.data.corpus import Pair
 from transformer.data.tokenizer import PADDING
@@ -36,6 +35,8 @@ class TrainingSettings:
     label_smoothing: Annotated[float, ">= 0", "< 1"]
     validate_every: Annotated[int, ">= 1"]
     patience: Annotated[int, ">= 1"]
+    checkpoint_every_steps: Annotated[int, ">= 1"] | None
+    checkpoint_every_minutes: Annotated[float, "> 0"] | None
     samples: Annotated[int, ">= 0"]
 
     def __post_init__(self) -> None:
@@ -61,11 +62,6 @@ def learning_rate_factor(settings: TrainingSettings, total_steps: int | float) -
     return factor
 
 
-def attention_backend(device: torch.device) -> AbstractContextManager[Any]:
-    """On a CPU, at sentence lengths, the backward of torch's flash kernel takes twice as long as plain products."""
-    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
-
-
 class TranslationModule(LightningModule):
     """Trains a Translator's model. `texts` are the pairs of every split that is scored, `searches` how validation and
     test translate."""
@@ -87,10 +83,12 @@ class TranslationModule(LightningModule):
         self.test_splits = [name for name in texts if name != "validation"]
         self.test_outputs: dict[str, dict[int, str]] = {}
         self.test_scores: dict[str, Scores] = {}
-        # Target tokens since the last update, and in all: what the loss is divided by, and how fast it goes.
-        self.step_tokens: Tensor | None = None
-        self.tokens_seen = 0
-        self.save_hyperparameters({"translator": self._description(), "training": asdict(settings)}, logger=False)
+        # Loss and target tokens since the last update, summed: what stops and what divides; and the tokens in all.
+        self.step_sums: Tensor | None = None
+        self.tokens_seen: Tensor | int = 0
+        self.finite_steps = FiniteSteps()
+        description = describe(translator.model, translator.tokenizers, translator.languages)
+        self.save_hyperparameters({"translator": description, "training": asdict(settings)}, logger=False)
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The sum of the label-smoothed cross-entropy over real target tokens (in nats), and their number."""
@@ -101,30 +99,23 @@ class TranslationModule(LightningModule):
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """Returns the loss's *sum*: `on_before_optimizer_step` divides its gradient by all tokens of the step."""
-        with attention_backend(self.device):
-            total, tokens = self.loss(batch)
-        if not total.isfinite():
-            lines = self.trainer.datamodule.split("train").lines[batch.indices.cpu().numpy()]  # type: ignore[attr-defined]
-            named = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
-            raise ValueError(
-                f"the loss is {total.item()} at step {self.global_step}, batch {batch_index} of epoch "
-                f"{self.current_epoch} (training lines {named}): the weights were left as before it; "
-                "try a lower training.learning_rate or more training.warmup_steps"
-            )
-        self.step_tokens = tokens if self.step_tokens is None else self.step_tokens + tokens
+        total, tokens = self.loss(batch)
+        self.finite_steps.add(batch_index, batch, total)
+        sums = torch.stack([total.detach().float(), tokens.float()])
+        self.step_sums = sums if self.step_sums is None else self.step_sums + sums
         self.log("train/loss", total.detach() / tokens, prog_bar=True)
         return total
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Divides by all target tokens of the step: of every accumulated batch and every process."""
-        assert self.step_tokens is not None
-        tokens = self.trainer.strategy.reduce(self.step_tokens.float(), reduce_op="sum")
+        assert self.step_sums is not None
+        loss, tokens = self.trainer.strategy.reduce(self.step_sums, reduce_op="sum")
         gradients = [weight.grad for weight in self.parameters() if weight.grad is not None]
         # By now Lightning holds their mean over processes and accumulated batches, not the sum.
         parts = self.trainer.world_size * self.trainer.accumulate_grad_batches
         torch._foreach_mul_(gradients, (parts / tokens).to(gradients[0].device))
-        self.tokens_seen += int(tokens)
-        self.step_tokens = None
+        self.tokens_seen = self.tokens_seen + tokens.long()
+        self.step_loss, self.step_sums = loss, None
 
     def configure_gradient_clipping(
         self,
@@ -132,13 +123,14 @@ class TranslationModule(LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """As Lightning's, which refuses a fused optimiser under bf16 too, where no scaler stands in the way."""
-        if not gradient_clip_val:
-            return
-        if gradient_clip_algorithm == "value":
+        """As Lightning's, which refuses a fused optimiser under bf16 too, where no scaler stands in the way; and stops
+        before an update that is not finite."""
+        norm = torch.nn.utils.get_total_norm([weight.grad for weight in self.parameters() if weight.grad is not None])
+        self.finite_steps.check(self.trainer, optimizer, self.step_loss, norm)
+        if gradient_clip_val and gradient_clip_algorithm == "value":
             torch.nn.utils.clip_grad_value_(self.parameters(), gradient_clip_val)
-        else:
-            torch.nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
+        elif gradient_clip_val:
+            torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
 
     def configure_optimizers(self) -> Any:
         settings = self.settings
@@ -192,35 +184,5 @@ class TranslationModule(LightningModule):
             self.test_scores[split] = score(hypotheses, references, self.translator.target_language)
             self.log(f"{split}/bleu", self.test_scores[split].bleu)
 
-    def on_fit_start(self) -> None:
-        """Gives every process its own dropout."""
-        torch.manual_seed(torch.initial_seed() + self.global_rank)
-
-    def on_load_checkpoint(self, content: dict[str, Any]) -> None:
-        """Refuses a checkpoint of other tokenisers; lets the settings of now stand above the saved ones."""
-        ours = checkpoint.tensors(self.model, self.translator.tokenizers)
-        if any(not torch.equal(saved, ours[name]) for name, saved in content["tokenizers"].items()):
-            raise ValueError(
-                "the checkpoint was trained with other tokenisers: the corpus or its settings have changed"
-            )
-        settings = self.settings
-        for number, group in enumerate(
-            group for state in content["optimizer_states"] for group in state["param_groups"]
-        ):
-            decay = settings.weight_decay if number == 0 else 0.0
-            group |= {"initial_lr": settings.learning_rate, "weight_decay": decay, "betas": tuple(settings.betas)}
-        for schedule in content["lr_schedulers"]:
-            schedule["base_lrs"] = [settings.learning_rate] * len(schedule["base_lrs"])
-        for name, state in content["callbacks"].items():
-            if name.startswith("EarlyStopping"):
-                state["patience"] = settings.patience
-
-    def on_save_checkpoint(self, content: dict[str, Any]) -> None:
-        """Makes the checkpoint stand alone: tokenisers and a digest go into it, as plain tensors and text."""
-        tensors = checkpoint.tensors(self.model, self.translator.tokenizers)
-        content["tokenizers"] = {name: tensors[name] for name in tensors if name.startswith("tokenizer.")}
-        content["weights"] = [name for name in tensors if not name.startswith("tokenizer.")]
-        content["sha256"] = checkpoint.digest(self._description(), tensors)
-
-    def _description(self) -> dict[str, Any]:
-        return checkpoint.describe(self.model, self.translator.tokenizers, self.translator.languages)
+    def on_validation_start(self) -> None:
+        self.finite_steps.ask(self.trainer)

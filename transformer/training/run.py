@@ -1,28 +1,35 @@
 """A whole run: data, model, training, the best checkpoint, the test, and what stays in the run's folder (C2)."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from lightning import Trainer, seed_everything
-from lightning.pytorch.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback, LearningRateMonitor, ModelCheckpoint
 
+from transformer.callbacks.checkpoints import AtomicCheckpoints, BestCheckpoint, Checkpoints
+from transformer.callbacks.divergence import BatchInMemory
+from transformer.callbacks.interruption import Interruption
+from transformer.callbacks.position import SeededSteps
+from transformer.callbacks.resume import History, arithmetic, as_before, check_resumption
+from transformer.callbacks.standalone import StandsAlone
+from transformer.callbacks.validation import FinalValidation, Patience
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.evaluation import Scores
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
+from transformer.machine import MachineSettings, set_up
 from transformer.model import ModelConfig, Transformer
 from transformer.reporting.cost import Cost
-from transformer.reporting.loggers import LoggerName, build_logger, quiet
+from transformer.reporting.loggers import LoggerName, build_logger, first_process, quiet
 from transformer.reporting.progress import Curves, Reporter
 from transformer.reporting.results import draw_attentions, write_results
 from transformer.reporting.tables import show_run
 from transformer.settings import from_plain
 from transformer.storage.whole import check_writable
-from transformer.training.callbacks import AtomicCheckpoints, FinalValidation
 from transformer.training.module import TrainingSettings, TranslationModule
 
 
@@ -37,6 +44,7 @@ class RunSettings:
     training: TrainingSettings
     validation_search: SearchSettings
     search: SearchSettings
+    machine: MachineSettings
 
 
 @dataclass
@@ -54,13 +62,16 @@ def run(
     """Trains, tests the best checkpoint and leaves a whole folder behind.
 
     `resume` continues from a checkpoint of the same folder. Raises ValueError or OSError, before any work, for settings
-    that cannot be.
+    that cannot be, and Interrupted when a signal ends the run.
     """
     started = time.monotonic()
     check_writable(folder)
     quiet()
     seed_everything(settings.seed, verbose=False)
     data = TranslationData(settings.data, settings.tokenizer, settings.seed)
+    machine = set_up(as_before(settings.machine, resume), trainer.get("accelerator", "auto"))
+    chosen = asdict(settings) | {"model": model, "trainer": trainer, "digests": data.digests, "machine": arithmetic()}
+    history = check_resumption(resume, chosen, speaks=first_process())
     vocabularies = {"source_vocabulary": len(data.source_tokenizer), "target_vocabulary": len(data.target_tokenizer)}
     config = from_plain(ModelConfig, model | vocabularies, "model")
     _check_lengths(data, config)
@@ -69,14 +80,21 @@ def run(
     texts = {name: data.texts(name) for name in settings.data.splits if name != "train"}
     module = TranslationModule(translator, settings.training, texts, settings.validation_search, settings.search)
     cost = Cost()
-    lightning = _trainer(settings, trainer, folder, module, resume, cost)
+    validation, interruption, memory = FinalValidation(), Interruption(), BatchInMemory(settings.data.batch_tokens)
+    every = settings.training.checkpoint_every_steps, settings.training.checkpoint_every_minutes
+    saving = Checkpoints(folder, chosen, validation, interruption, *every)
+    # First what saves between two steps, before any other does its part of the next, and what that relies on.
+    safety = [validation, saving, SeededSteps(settings.seed), StandsAlone(translator), memory, cost]
+    lightning = _trainer(settings, trainer, folder, module, history, safety)
     if lightning.is_global_zero:
-        show_run(data, translator)
-    lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
-    measured = cost.measured(lightning)
+        show_run(data, translator, machine)
     best = folder / "checkpoints" / "best.ckpt"
-    # Without any validation (trainer.limit_val_batches=0) the last weights are the best there are.
-    lightning.test(module, datamodule=data, ckpt_path=best if best.exists() else None, weights_only=True, verbose=False)
+    with interruption, memory.named():
+        lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
+        measured = cost.measured(lightning)
+        # Without any validation (trainer.limit_val_batches=0) the last weights are the best there are.
+        path = best if best.exists() else None
+        lightning.test(module, datamodule=data, ckpt_path=path, weights_only=True, verbose=False)
     outputs = {split: [found[i] for i in sorted(found)] for split, found in module.test_outputs.items()}
     tested = sorted(module.test_outputs["test"])
     shown = [tested[i] for i in _spread(len(tested), 3)]
@@ -94,23 +112,20 @@ def _trainer(
     arguments: dict[str, Any],
     folder: Path,
     module: TranslationModule,
-    resume: Path | None,
-    cost: Cost,
+    history: History,
+    first: list[Callback],
 ) -> Trainer:
     pairs = module.texts["validation"]
     samples = [pairs[i] for i in _spread(len(pairs), settings.training.samples)]
     callbacks: list[Callback] = [
-        cost,
-        # What the others rely on: a validation at the very end.
-        FinalValidation(),
-        EarlyStopping("validation/bleu", mode="max", patience=settings.training.patience),
+        *first,
+        Patience(settings.training.patience),
         Curves(folder),
         Reporter(module.translator, samples, settings.validation_search),
-        ModelCheckpoint(folder / "checkpoints", "best", "validation/bleu", mode="max", enable_version_counter=False),
+        BestCheckpoint(folder),
         ModelCheckpoint(folder / "checkpoints", "last", enable_version_counter=False),
+        *([LearningRateMonitor("step")] if settings.loggers else []),
     ]
-    if settings.loggers:
-        callbacks.append(LearningRateMonitor("step"))
     defaults = {
         "enable_progress_bar": False,
         "enable_model_summary": False,
@@ -121,7 +136,7 @@ def _trainer(
         **(defaults | arguments),
         default_root_dir=folder,
         callbacks=callbacks,
-        logger=[build_logger(name, folder, resume) for name in settings.loggers],
+        logger=[build_logger(name, folder, history.rows, history.steps) for name in settings.loggers],
         plugins=[AtomicCheckpoints()],
         use_distributed_sampler=False,
     )

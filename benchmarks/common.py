@@ -1,0 +1,127 @@
+"""What all benchmarks share: one corpus, one size of model, a process for every measurement."""
+
+import multiprocessing
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+
+from transformer import ModelConfig  # noqa: E402
+from transformer.data.corpus import DataSettings  # noqa: E402
+from transformer.data.datamodule import TranslationData  # noqa: E402
+from transformer.data.tokenizer import TokenizerSettings  # noqa: E402
+from transformer.settings import from_plain  # noqa: E402
+
+Row = dict[str, Any]
+VOCABULARY, DIM, FEED_FORWARD, HEADS, LAYERS, DROPOUT, SMOOTHING = 8000, 256, 1024, 4, 3, 0.1, 0.1
+BATCH_TOKENS = 4096
+# As the project's command line says it.
+SIZE = [
+    "model=small",
+    f"model.dropout={DROPOUT}",
+    f"model.feed_forward.dropout={DROPOUT}",
+    f"model.encoder.self_attention.dropout={DROPOUT}",
+    f"model.decoder.self_attention.dropout={DROPOUT}",
+    f"model.decoder.cross_attention.dropout={DROPOUT}",
+]
+
+
+def corpus(directory: Path | None) -> DataSettings:
+    """Multi30k in `directory`, or the bundled corpus."""
+    folder = directory or PROJECT / "data" / "toy"
+    names = ("train", "val", "test_2016_flickr") if directory else ("train", "validation", "test")
+    return from_plain(
+        DataSettings,
+        {
+            "name": "multi30k" if directory else "toy",
+            "source_language": "de",
+            "target_language": "en",
+            "directory": str(folder),
+            **{split: str(folder / name) for split, name in zip(("train", "validation", "test"), names, strict=True)},
+            "others": {},
+            "url": None,
+            "sha256": {},
+            "max_length": 100,
+            "batch_tokens": BATCH_TOKENS,
+            "workers": 0,
+            "cache": str(PROJECT / ".cache"),
+        },
+        "data",
+    )
+
+
+def vocabulary(directory: Path | None) -> int:
+    """8,000 pieces; the bundled corpus has not so many."""
+    return VOCABULARY if directory else 2000
+
+
+def prepared(directory: Path | None) -> TranslationData:
+    """The corpus with its joint tokeniser."""
+    plain = {
+        "kind": "bpe",
+        "vocabulary_size": vocabulary(directory),
+        "joint": True,
+        "character_coverage": 1.0,
+        "byte_fallback": False,
+    }
+    return TranslationData(corpus(directory), from_plain(TokenizerSettings, plain, "tokenizer"), seed=1)
+
+
+def config(size: int) -> ModelConfig:
+    """The model of all comparisons, with `size` pieces."""
+    attention = {
+        "heads": HEADS,
+        "head_dim": None,
+        "value_dim": None,
+        "dropout": DROPOUT,
+        "bias": True,
+        "score": "scaled_dot",
+    }
+    return from_plain(
+        ModelConfig,
+        {
+            "source_vocabulary": size,
+            "target_vocabulary": size,
+            "dim": DIM,
+            "positions": "sinusoidal",
+            "max_length": 512,
+            "norm": "pre",
+            "tied_embeddings": "all",
+            "dropout": DROPOUT,
+            "feed_forward": {"dim": FEED_FORWARD, "activation": "relu", "dropout": DROPOUT},
+            "encoder": {"layers": LAYERS, "self_attention": attention},
+            "decoder": {"layers": LAYERS, "self_attention": attention, "cross_attention": attention},
+        },
+        "model",
+    )
+
+
+def _call(connection: Any, function: Callable[..., Any], arguments: tuple[Any, ...], threads: int) -> None:
+    torch.set_num_threads(threads)
+    connection.send(function(*arguments))
+
+
+def alone(function: Callable[..., Any], *arguments: Any, threads: int) -> Any:
+    """What a function returns in a process of its own, so that no measurement inherits memory or settings."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_call, args=(theirs, function, arguments, threads))
+    process.start()
+    theirs.close()
+    try:
+        result = ours.recv()
+    except EOFError:
+        raise RuntimeError(f"{function.__name__}{arguments} ended without a result") from None
+    process.join()
+    return result
+
+
+def spread(values: list[float]) -> float:
+    """Half the range, as a share of the median."""
+    return (max(values) - min(values)) / 2 / statistics.median(values)

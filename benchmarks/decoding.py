@@ -1,0 +1,171 @@
+"""Decoding: sentences a second, every hypothesis held to the length of its batch, so that all do the same work.
+
+A fresh model of the project (what it says does not matter), exported for CTranslate2, and transformers' MarianMT of its
+size. Batches of 64 test sentences sorted by length; the forced length is the mean length of their references. The
+project is timed from text to text, the peers from ids to ids.
+"""
+
+import importlib.util
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.common import Row, alone, config, prepared, vocabulary
+from benchmarks.training import marian
+from transformer import Transformer, Translator
+from transformer.data.batching import pad
+from transformer.data.tokenizer import END, PADDING
+from transformer.inference.translator import BEAM
+from transformer.machine import MachineSettings, set_up
+
+SENTENCES = 64
+WARM_UP = 2
+
+
+def corpus_batches(directory: Path | None, sentences: int) -> list[tuple[list[str], list[list[int]], int]]:
+    """Texts, their ids and the forced length of each batch."""
+    data = prepared(directory)
+    pairs = data.texts("test")[:sentences]
+    sides = zip(*pairs, strict=True)
+    source, target = (
+        tokenizer.encode_all(list(side))
+        for tokenizer, side in zip((data.source_tokenizer, data.target_tokenizer), sides, strict=True)
+    )
+    order = sorted(range(len(pairs)), key=lambda i: len(source[i]))
+    found = []
+    for start in range(0, len(order), SENTENCES):
+        batch = order[start : start + SENTENCES]
+        length = round(statistics.mean(len(target[i]) for i in batch))
+        found.append(([pairs[i][0] for i in batch], [source[i] for i in batch], length))
+    return found
+
+
+def fresh(directory: Path | None) -> Translator:
+    torch.manual_seed(1)
+    data = prepared(directory)
+    tokenizers = (data.source_tokenizer, data.target_tokenizer)
+    return Translator(Transformer(config(vocabulary(directory))).eval(), tokenizers, ("de", "en"))
+
+
+Decode = Callable[[list[str], list[list[int]], int], list[list[int]]]
+
+
+def timed(decode: Decode, directory: Path | None, sentences: int) -> Row:
+    """Sentences a second over all batches but the first two, which come twice; and how many lengths are wrong."""
+    work = corpus_batches(directory, sentences)
+    for batch in work[:WARM_UP]:
+        decode(*batch)
+    started, wrong, count = time.perf_counter(), 0, 0
+    for texts, ids, length in work:
+        lengths = decode(texts, ids, length)
+        wrong += sum(found != length for row in lengths for found in row)
+        count += len(texts)
+    return {"sentences_per_second": count / (time.perf_counter() - started), "wrong_lengths": wrong}
+
+
+def ours(directory: Path | None, sentences: int, beam: int, precision: str, threads: int) -> Row:
+    set_up(MachineSettings(threads, None, None), "cpu")
+    with tempfile.TemporaryDirectory() as folder:
+        fresh(directory).save(Path(folder, "fresh.safetensors"))
+        names = {"float32": "float32", "bf16": "bfloat16"}
+        translator = Translator.load(Path(folder, "fresh.safetensors"), precision=names[precision])  # type: ignore[arg-type]
+
+    def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
+        method = "beam" if beam > 1 else "greedy"
+        search = replace(BEAM, method=method, beam=beam, min_length=length, max_length=length)
+        found = translator.n_best(texts, search, batch_tokens=10**9)
+        return [[len(hypothesis.pieces) for hypothesis in row] for row in found]
+
+    return timed(decode, directory, sentences)
+
+
+def ctranslate2(directory: Path | None, sentences: int, beam: int, precision: str, threads: int) -> Row:
+    import ctranslate2
+
+    from transformer.export.ctranslate2 import export
+
+    with tempfile.TemporaryDirectory() as folder:
+        translator = fresh(directory)
+        export(translator, Path(folder, "model"), "float32")
+        kinds = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
+        engine = ctranslate2.Translator(
+            str(Path(folder, "model")), compute_type=kinds[precision], intra_threads=threads, inter_threads=1
+        )
+    tokenizer = translator.source_tokenizer
+
+    def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
+        results = engine.translate_batch(
+            [[tokenizer.piece(id) for id in [*row, END]] for row in ids],
+            beam_size=beam,
+            num_hypotheses=beam,
+            min_decoding_length=length,
+            max_decoding_length=length,
+            max_batch_size=SENTENCES,
+        )
+        return [[len(hypothesis) for hypothesis in result.hypotheses] for result in results]
+
+    return timed(decode, directory, sentences)
+
+
+def transformers(directory: Path | None, sentences: int, beam: int, precision: str, threads: int) -> Row:
+    torch.manual_seed(1)
+    model: Any = marian(vocabulary(directory)).eval()
+    if precision == "bf16":
+        model = model.bfloat16()
+
+    @torch.inference_mode()
+    def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
+        source = pad([torch.tensor([*row, END]).numpy() for row in ids])
+        found = model.generate(
+            input_ids=source,
+            attention_mask=(source != PADDING).long(),
+            num_beams=beam,
+            num_return_sequences=beam,
+            min_new_tokens=length,
+            max_new_tokens=length,
+            do_sample=False,
+        )
+        # The start symbol is given back too; the last token is forced to be the end symbol.
+        return [[found.size(1) - 1] * beam for _ in ids]
+
+    return timed(decode, directory, sentences)
+
+
+SYSTEMS = {"ours": ours, "ctranslate2": ctranslate2, "transformers": transformers}
+PRECISIONS = {"ours": ("float32", "bf16"), "ctranslate2": ("float32", "int8"), "transformers": ("float32",)}
+
+
+def compared(systems: list[str] | None) -> list[tuple[str, str, int]]:
+    """What can be measured here of what was asked for: (system, precision, beam)."""
+    chosen = [name for name in SYSTEMS if systems is None or name in systems]
+    installed = [name for name in chosen if name == "ours" or importlib.util.find_spec(name)]
+    return [(name, precision, beam) for beam in (1, 5) for name in installed for precision in PRECISIONS[name]]
+
+
+def measure(case: tuple[str, str, int], directory: Path | None, sentences: int, threads: int) -> Row:
+    system, precision, beam = case
+    return alone(SYSTEMS[system], directory, sentences, beam, precision, threads, threads=threads)  # type: ignore[no-any-return]
+
+
+def latency(directory: Path | None, threads: int) -> dict[str, float]:
+    """Milliseconds for one sentence by beam search: the first after loading, and the median of those after it."""
+    return alone(_latency, directory, threads, threads=threads)  # type: ignore[no-any-return]
+
+
+def _latency(directory: Path | None, threads: int) -> dict[str, float]:
+    set_up(MachineSettings(threads, None, None), "cpu")
+    translator = fresh(directory)
+    seconds = []
+    for texts, _, length in corpus_batches(directory, 1000)[:8]:
+        for text in texts[:4]:
+            search = replace(BEAM, min_length=length, max_length=length)
+            started = time.perf_counter()
+            translator.translate([text], search)
+            seconds.append(time.perf_counter() - started)
+    return {"cold_ms": 1000 * seconds[0], "warm_ms": 1000 * statistics.median(seconds[1:])}

@@ -1,0 +1,176 @@
+"""Measures the project and whichever peers are installed, interleaved in one run: a table, a picture, JSON.
+
+python benchmarks/run.py training|decoding|growth [--data FOLDER_OF_MULTI30K] [--systems ours,torch,…] [--json FILE]
+"""
+
+import argparse
+import importlib.metadata
+import json
+import platform
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+from matplotlib.figure import Figure
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from benchmarks import decoding, growth, training
+from benchmarks.common import Row, spread
+from transformer.machine import available_threads
+
+
+def interleaved(
+    cases: list[Any], runs: int, measure: Callable[[Any], Row], speed: str, name: Callable[[Any], Row]
+) -> list[Row]:
+    """Measures every case `runs` times, turn by turn, so that what slows the machine slows all; medians."""
+    found: dict[Any, list[Row]] = {case: [] for case in cases}
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("measuring", total=runs * len(cases))
+        for _ in range(runs):
+            for case in cases:
+                bar.update(task, description=" ".join(map(str, case)))
+                found[case].append(measure(case))
+                bar.advance(task)
+    rows = []
+    for case, measured in found.items():
+        values = [row[speed] for row in measured]
+        others = {key: max(row[key] for row in measured) for key in measured[0] if key != speed}
+        rows.append(name(case) | {speed: statistics.median(values), "spread": spread(values), "runs": values} | others)
+    return rows
+
+
+def table(rows: list[Row], speed: str) -> None:
+    """The rows on stdout; the last column compares each with the project in the same mode."""
+    shown = Table(box=SIMPLE)
+    columns = [key for key in rows[0] | rows[-1] if key not in ("runs",)]
+    for column in [*columns, "ours is"]:
+        shown.add_column(column, justify="left" if column in ("system", "precision", "matmul") else "right")
+    for row in rows:
+        same = [
+            r
+            for r in rows
+            if r["system"] == "ours" and r["precision"] == row["precision"] and r.get("beam") == row.get("beam")
+        ]
+        ratio = f"{same[0][speed] / row[speed]:.2f} ×" if same else ""
+        shown.add_row(*(cell(column, row.get(column)) for column in columns), ratio)
+    Console(width=None if sys.stdout.isatty() else 200).print(shown)
+
+
+def cell(column: str, value: Any) -> str:
+    if isinstance(value, float):
+        return f"± {value:.0%}" if column == "spread" else f"{value:,.0f}"
+    return "" if value is None else str(value)
+
+
+def picture(rows: list[Row], speed: str, output: Path) -> None:
+    figure = Figure(figsize=(8, 1.2 + 0.32 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    names = [
+        " ".join(
+            str(row[key]) for key in ("system", "precision", "matmul", "beam") if row.get(key) not in (None, "default")
+        )
+        for row in rows
+    ]
+    colours = {"ours": "tab:blue", "limit": "0.8"}
+    axes.barh(
+        range(len(rows)),
+        [row[speed] for row in rows],
+        xerr=[row["spread"] * row[speed] for row in rows],
+        color=[colours.get(row["system"], "tab:orange") for row in rows],
+    )
+    axes.set_yticks(range(len(rows)), names)
+    axes.invert_yaxis()
+    axes.set_xlabel(speed.replace("_", " "))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(output, dpi=110)
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "cpu": processor(), "threads": str(torch.get_num_threads())}
+    for name in ("torch", "ctranslate2", "transformers"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def processor() -> str:
+    info = Path("/proc/cpuinfo")
+    names = (
+        [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        if info.is_file()
+        else []
+    )
+    return names[0] if names else platform.processor()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["training", "decoding", "growth"])
+    parser.add_argument(
+        "--data", type=Path, help="folder with Multi30k's train, val and test_2016_flickr; the bundled corpus without"
+    )
+    parser.add_argument("--systems", help="separated by commas; all that are installed without")
+    parser.add_argument(
+        "--steps", type=int, default=40, help="training steps, or hundreds of sentences, a measurement (40, 10)"
+    )
+    parser.add_argument("--runs", type=int, default=3, help="measurements of each case (3)")
+    parser.add_argument("--threads", type=int, default=available_threads())
+    parser.add_argument("--json", type=Path, help="where to write the rows")
+    parser.add_argument("--picture", type=Path, help="where to draw them")
+    arguments = parser.parse_args()
+    systems = arguments.systems.split(",") if arguments.systems else None
+    if arguments.data and not (arguments.data / "train.de.gz").exists() and not (arguments.data / "train.de").exists():
+        parser.error(f"--data {arguments.data}: no train.de or train.de.gz in it")
+    torch.set_num_threads(arguments.threads)
+    if arguments.what == "growth":
+        growth.main(arguments.data, arguments.threads, arguments.json, arguments.picture)
+        return
+    if arguments.what == "training":
+        speed, cases = "target_tokens_per_second", training.compared(systems)
+        rows = interleaved(
+            cases,
+            arguments.runs,
+            lambda case: training.measure(case, arguments.data, arguments.steps, arguments.threads),
+            speed,
+            lambda case: dict(zip(("system", "precision", "matmul"), case, strict=True)),
+        )
+    else:
+        speed, cases = "sentences_per_second", decoding.compared(systems)
+        sentences = 1000 if arguments.steps == 40 else 100 * arguments.steps
+        rows = interleaved(
+            cases,
+            arguments.runs,
+            lambda case: decoding.measure(case, arguments.data, sentences, arguments.threads),
+            speed,
+            lambda case: dict(zip(("system", "precision", "beam"), case, strict=True)),
+        )
+    table(rows, speed)
+    print(f"{versions()}", file=sys.stderr)
+    if arguments.what == "decoding" and (systems is None or "ours" in systems):
+        print({key: round(value, 1) for key, value in decoding.latency(arguments.data, arguments.threads).items()})
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1))
+    if arguments.picture:
+        picture(rows, speed, arguments.picture)
+
+
+if __name__ == "__main__":
+    main()

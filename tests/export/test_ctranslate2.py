@@ -1,0 +1,207 @@
+"""CTranslate2 against our own model and search: the same translations and scores; what it cannot express is refused."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.export.conftest import TEXTS, Build
+from transformer import Translator
+from transformer.data.corpus import read_lines
+from transformer.data.tokenizer import BEGIN, END
+from transformer.export.formats import ExportSettings, export, load
+from transformer.inference.translator import BEAM, Translation
+
+pytest.importorskip("ctranslate2", reason="the export extra is not installed")
+
+TOY = Path(__file__).parents[2] / "data" / "toy"
+
+VARIANTS: dict[str, dict[str, object]] = {
+    "as the presets": {},
+    "learned, post, gelu": {"positions": "learned", "norm": "post", "feed_forward__activation": "gelu"},
+    "rotary, swiglu, nothing tied": {
+        "positions": "rotary",
+        "feed_forward__activation": "swiglu",
+        "tied_embeddings": "none",
+    },
+    "no positions, dot, other heads in the encoder": {
+        "positions": "none",
+        "encoder__self_attention__heads": 4,
+        "decoder__self_attention__score": "dot",
+    },
+    "bilinear, no biases": {
+        "positions": "rotary",
+        "decoder__cross_attention__score": "bilinear",
+        "encoder__self_attention__score": "bilinear",
+        "encoder__self_attention__bias": False,
+        "decoder__self_attention__bias": False,
+    },
+    "heads of a width of their own": {
+        "positions": "rotary",
+        "encoder__layers": 1,
+        "encoder__self_attention__head_dim": 4,
+        "encoder__self_attention__value_dim": 4,
+        "decoder__cross_attention__head_dim": 11,
+        "decoder__cross_attention__value_dim": 11,
+    },
+}
+
+
+def exported(translator: Translator, folder: Path, precision: str = "float32") -> Translator:
+    export(translator, ExportSettings("ctranslate2", precision, str(folder)))  # type: ignore[arg-type]
+    return load(folder, "cpu", 1)
+
+
+def assert_same(found: list[list[Translation]], expected: list[list[Translation]]) -> None:
+    """The same best translations, and the same scores of what is in both lists."""
+    assert [[h.text for h in hypotheses[:1]] for hypotheses in found] == [
+        [h.text for h in hypotheses[:1]] for hypotheses in expected
+    ]
+    for theirs, ours in zip(found, expected, strict=True):
+        assert len(theirs) == len(ours)
+        scores = {tuple(h.pieces): (h.score, h.log_probability) for h in ours}
+        for hypothesis in theirs:
+            if tuple(hypothesis.pieces) in scores:
+                expected_scores = scores[tuple(hypothesis.pieces)]
+                assert (hypothesis.score, hypothesis.log_probability) == pytest.approx(expected_scores, abs=1e-4)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_engine_gives_every_token_the_probability_of_a_teacher_forced_pass(
+    build: Build, tmp_path: Path, variant: str
+) -> None:
+    translator = build(**VARIANTS[variant])
+    engine = exported(translator, tmp_path / "engine")
+    source, target = torch.randint(END + 1, 60, (2, 5, 9))
+    source[:, -1] = target[:, -1] = END
+    piece = translator.target_tokenizer.piece
+    found = engine._engine.score_batch(
+        *([[piece(id) for id in row[:-1]] for row in side.tolist()] for side in (source, target))
+    )
+    with torch.no_grad():
+        inputs = torch.cat([torch.full((5, 1), BEGIN), target[:, :-1]], dim=1)
+        expected = translator.model(source, inputs).log_softmax(-1).gather(2, target[..., None]).squeeze(2)
+    torch.testing.assert_close(torch.tensor([scored.log_probs for scored in found]), expected, atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"method": "greedy"},
+        {"beam": 1},
+        {"beam": 3, "length_penalty": 0.0},
+        {"length_penalty": 0.6},
+        {"length_penalty": -0.5},
+        {"max_length": 3},
+        {"length_ratio": 0.3, "length_extra": 1},
+    ],
+    ids=str,
+)
+def test_a_search_finds_the_same_translations_with_the_same_scores(
+    taught: Translator, tmp_path: Path, changes: dict[str, object]
+) -> None:
+    search = replace(BEAM, **changes)  # type: ignore[arg-type]
+    found, expected = exported(taught, tmp_path / "engine").n_best(TEXTS, search), taught.n_best(TEXTS, search)
+    assert_same(found, expected)
+    if changes.keys() & {"max_length", "length_ratio"}:
+        return  # where limits cut searches off, the engine has no next best for what ended in the step before
+    # Of the hypotheses that end in the last step it keeps the best: its lists are as good at every place.
+    for theirs, ours in zip(found, expected, strict=True):
+        assert all(their.score > our.score - 1e-4 for their, our in zip(theirs, ours, strict=True))
+
+
+def test_long_lines_empty_ones_and_batches_are_those_of_the_translator(
+    taught: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = exported(taught, tmp_path / "engine")
+    long = " ".join(["wir gehen in den Park."] * 20)
+    assert engine.translate(["", long, " ", "ja"]) == taught.translate(["", long, " ", "ja"])
+    assert "line 2 has" in caplog.text
+    with pytest.raises(ValueError, match="line 1 has"):
+        engine.translate([long], long_lines="refuse")
+    assert engine.translate(TEXTS, batch_tokens=1) == engine.translate(TEXTS)
+    assert (engine.source_language, engine.target_language, engine.device.type) == ("de", "en", "cpu")
+
+
+@pytest.mark.parametrize("precision", ["float16", "bfloat16", "int8"])
+def test_other_precisions_take_less_room_and_leave_the_model_as_it_was(
+    taught: Translator, tmp_path: Path, precision: str
+) -> None:
+    before = {name: weight.clone() for name, weight in taught.model.named_parameters()}
+    whole, rounded = exported(taught, tmp_path / "whole"), exported(taught, tmp_path / precision, precision)
+    sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("whole", precision)]
+    assert sizes[1] < (0.5 if precision == "int8" else 0.6) * sizes[0]
+    for name, weight in taught.model.named_parameters():
+        torch.testing.assert_close(weight, before[name], rtol=0, atol=0)
+    pieces = [[taught.source_tokenizer.piece(id) for id in ids] for ids in taught.source_tokenizer.encode_all(TEXTS)]
+    exact, near = (
+        torch.tensor([p for scored in engine._engine.score_batch(pieces, pieces) for p in scored.log_probs])
+        for engine in (whole, rounded)
+    )
+    assert 0 < (exact - near).abs().mean() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"decoder__cross_attention": None}, "model.decoder.cross_attention=null"),
+        ({"encoder__self_attention__score": "additive"}, "model.encoder.self_attention.score=additive"),
+        ({"decoder__cross_attention__score": "concat"}, "model.decoder.cross_attention.score=concat"),
+        ({"decoder__cross_attention__heads": 4}, "model.decoder.cross_attention.heads=4 beside 3"),
+        ({"decoder__self_attention__value_dim": 7}, "model.decoder.self_attention with head_dim 8 and value_dim 7"),
+    ],
+    ids=str,
+)
+def test_what_the_engine_cannot_express_is_refused_and_nothing_written(
+    build: Build, tmp_path: Path, changes: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(ValueError, match="cannot be exported to CTranslate2: ") as caught:
+        exported(build(**changes), tmp_path / "engine")
+    assert str(caught.value).startswith(reason)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"method": "sampling"}, "search=sampling"), ({"min_length": 2}, "search.min_length=2")],
+    ids=str,
+)
+def test_searches_that_the_engine_does_otherwise_are_refused(
+    taught: Translator, tmp_path: Path, changes: dict[str, object], reason: str
+) -> None:
+    engine = exported(taught, tmp_path / "engine")
+    with pytest.raises(ValueError, match=f"{reason} is not for an export"):
+        engine.translate(["ja"], replace(BEAM, **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "cpu:0"])
+def test_a_device_that_is_not_there_is_refused(taught: Translator, tmp_path: Path, device: str) -> None:
+    exported(taught, tmp_path / "engine")
+    with pytest.raises(ValueError, match=f"device={device}"):
+        load(tmp_path / "engine", device, 1)
+
+
+@pytest.mark.skipif("PARITY_RUN" not in os.environ, reason="PARITY_RUN names no run to compare on 1,000 sentences")
+def test_a_thousand_sentences_are_translated_the_same(tmp_path: Path) -> None:
+    """PARITY_RUN=runs/… pytest -rP tests/export -k thousand, for a run on the bundled corpus."""
+    translator = Translator.load(os.environ["PARITY_RUN"])
+    texts = [line for split in ("test", "validation") for line in read_lines(TOY / f"{split}.de")]
+    found, expected = exported(translator, tmp_path / "engine").n_best(texts), translator.n_best(texts)
+    others = [
+        line for line, (theirs, ours) in enumerate(zip(found, expected, strict=True)) if theirs[0].text != ours[0].text
+    ]
+    difference = max(abs(theirs[0].score - ours[0].score) for theirs, ours in zip(found, expected, strict=True))
+    lists = sum(
+        [h.pieces for h in theirs] != [h.pieces for h in ours] for theirs, ours in zip(found, expected, strict=True)
+    )
+    print(f"of {len(texts)} sentences {len(others)} are translated otherwise and {lists} have another list of 5 best;")
+    print(f"scores differ by {difference:.1e} at most")
+    assert len(texts) == 1000
+    for line in others:
+        # A tie: what ours takes for the best is as good.
+        assert found[line][0].score == pytest.approx(expected[line][0].score, abs=1e-5)
+    assert difference < 1e-5

@@ -1,0 +1,102 @@
+"""An export's folder: whole or not at all, nothing of anyone else's replaced, what is damaged or foreign refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.export.conftest import TEXTS
+from transformer import Translator
+from transformer.export.folder import MANIFEST, read, write
+
+
+def make(work: Path) -> None:
+    (work / "model.bin").write_bytes(b"weights of another program" * 100)
+
+
+def test_tokenisers_and_settings_come_back_alone(taught: Translator, tmp_path: Path) -> None:
+    write(tmp_path / "deep" / "export", "onnx", taught, make)
+    manifest, (source, target) = read(tmp_path / "deep" / "export")
+    assert manifest.translator.model == taught.model.config
+    assert (manifest.export, manifest.translator.source_language) == ("onnx", "de")
+    assert source.encode_all(TEXTS) == target.encode_all(TEXTS) == taught.source_tokenizer.encode_all(TEXTS)
+    names = sorted(path.name for path in (tmp_path / "deep" / "export").iterdir())
+    assert names == [MANIFEST, "model.bin", "source.spm", "target.spm"]
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["export"]
+
+
+def test_only_a_former_export_is_replaced(taught: Translator, tmp_path: Path) -> None:
+    folder = tmp_path / "export"
+    folder.mkdir()
+    for content in (b"one", b"two"):
+        write(folder, "onnx", taught, lambda work, content=content: (work / "model.bin").write_bytes(content))
+        assert (folder / "model.bin").read_bytes() == content
+    (folder / "letter.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"holds letter\.txt, which is of no export"):
+        write(folder, "onnx", taught, make)
+    assert (folder / "letter.txt").read_text() == "mine"
+    assert (folder / "model.bin").read_bytes() == b"two"
+    with pytest.raises(ValueError, match="is a file"):
+        write(folder / "letter.txt", "onnx", taught, make)
+    assert [path.name for path in tmp_path.iterdir()] == ["export"]
+
+
+def test_an_export_that_fails_leaves_the_former_one_and_nothing_else(taught: Translator, tmp_path: Path) -> None:
+    def fail(work: Path) -> None:
+        make(work)
+        raise OSError(28, "No space left on device")
+
+    write(tmp_path / "export", "onnx", taught, make)
+    with pytest.raises(OSError, match=r"export cannot be written: No space left on device"):
+        write(tmp_path / "export", "onnx", taught, fail)
+    read(tmp_path / "export")
+    assert [path.name for path in tmp_path.iterdir()] == ["export"]
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(ValueError, match="is not a usable export") as caught:
+        read(folder)
+    assert "\n" not in str(caught.value)
+    assert str(folder) in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_is_damaged_missing_or_foreign_is_refused_in_one_line(taught: Translator, tmp_path: Path) -> None:
+    folder = tmp_path / "export"
+    write(folder, "onnx", taught, make)
+    for path in folder.iterdir():
+        whole = path.read_bytes()
+        for place in range(0, len(whole), 1 + len(whole) // 7):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+            assert path.name == MANIFEST or f"{path.name} does not match its digest" in refusal(folder)
+        path.write_bytes(whole[: len(whole) // 2])
+        refusal(folder)
+        path.unlink()
+        refusal(folder)
+        path.write_bytes(whole)
+    read(folder)
+    (folder / "vmap.txt").write_text("a file that the engine would read")
+    assert "vmap.txt is not of it" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"files": {"../letter.txt": "0" * 64}},
+        {"files": {}},
+        {"export": "pickle"},
+        {"translator": None},
+        {"_target_": "os.system"},
+    ],
+    ids=str,
+)
+def test_a_manifest_that_asks_for_more_is_refused(
+    taught: Translator, tmp_path: Path, change: dict[str, object]
+) -> None:
+    folder = tmp_path / "export"
+    write(folder, "onnx", taught, make)
+    manifest = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps(manifest | change))
+    refusal(folder)
+    (folder / MANIFEST).write_text("[" * 100_000)
+    refusal(folder)

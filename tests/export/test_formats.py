@@ -1,0 +1,69 @@
+"""Each format's own settings, and one file of rounded weights."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from scripts.command_line import EXPORT
+from tests.export.conftest import TEXTS, Build
+from transformer import Translator
+from transformer.export.folder import MANIFEST
+from transformer.export.formats import ExportSettings, export, load
+
+
+def test_the_command_line_knows_an_export_by_its_manifest() -> None:
+    assert EXPORT == MANIFEST  # written twice, as the package takes seconds to import
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
+def test_a_safetensors_file_loads_as_the_rounded_model(taught: Translator, tmp_path: Path, precision: str) -> None:
+    path = tmp_path / "t.safetensors"
+    export(taught, ExportSettings("safetensors", precision, str(path)))  # type: ignore[arg-type]
+    loaded = Translator.load(path)
+    dtype = getattr(torch, precision)
+    for name, weight in taught.model.named_parameters():
+        assert weight.dtype == torch.float32
+        torch.testing.assert_close(loaded.model.get_parameter(name), weight.to(dtype).float(), rtol=0, atol=0)
+    if precision == "float32":
+        assert loaded.translate(TEXTS) == taught.translate(TEXTS)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (("onnx", "int8", "out"), "precision=int8 is not for format=onnx; choose one of float32"),
+        (("safetensors", "int8", "t.safetensors"), "precision=int8 is not for format=safetensors"),
+        (("safetensors", "float32", "out"), r"must name a file that ends in \.safetensors"),
+    ],
+    ids=str,
+)
+def test_settings_that_do_not_go_together_are_refused(settings: tuple[str, str, str], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        ExportSettings(*settings)  # type: ignore[arg-type]
+
+
+def test_weights_too_large_for_a_precision_are_named(build: Build, tmp_path: Path) -> None:
+    translator = build()
+    with torch.no_grad():
+        translator.model.decoder.norm.weight[2] = 1e6  # type: ignore[index, operator, union-attr]
+    for format in ("ctranslate2", "safetensors"):
+        with pytest.raises(ValueError, match=r"precision=float16 cannot hold decoder\.norm\.weight"):
+            export(translator, ExportSettings(format, "float16", str(tmp_path / "t.safetensors")))  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_library_is_named_with_its_remedy(
+    taught: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in {"ctranslate2", "onnxscript", *(name for name in sys.modules if name.startswith("ctranslate2."))}:
+        monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
+    for name in ("ctranslate2", "engine", "onnx"):
+        monkeypatch.delitem(sys.modules, f"transformer.export.{name}", raising=False)
+    for format in ("ctranslate2", "onnx"):
+        with pytest.raises(ValueError, match=r"is not installed: pip install -e '\.\[export\]'"):
+            export(taught, ExportSettings(format, "float32", str(tmp_path / "out")))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"ctranslate2 is not installed: pip install -e '\.\[export\]'"):
+        load(tmp_path / "out", "cpu", 1)

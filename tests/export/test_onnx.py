@@ -1,0 +1,73 @@
+"""The two ONNX graphs, run step by step by onnxruntime, against one teacher-forced pass of the model."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.export.conftest import Build
+from transformer.data.tokenizer import BEGIN, END, PADDING
+from transformer.export.formats import ExportSettings, export
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="the export extra is not installed")
+pytest.importorskip("onnxscript", reason="the export extra is not installed")
+
+EXPORT = Path(__file__).parents[2] / "scripts" / "export.py"
+
+
+def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(build: Build, tmp_path: Path) -> None:
+    translator = build(
+        positions="rotary",
+        encoder__layers=1,
+        decoder__layers=2,
+        decoder__self_attention__value_dim=5,
+        decoder__cross_attention__heads=4,
+        decoder__cross_attention__score="concat",
+    )
+    translator.save(tmp_path / "t.safetensors")
+    # A process of its own: torch cannot trace through the checks of shapes that are on in tests.
+    arguments = [f"checkpoint={tmp_path}/t.safetensors", "format=onnx", f"output={tmp_path}/graphs"]
+    done = subprocess.run(
+        [sys.executable, EXPORT, *arguments], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    encoder, step = (
+        onnxruntime.InferenceSession(tmp_path / "graphs" / f"{name}.onnx") for name in ("encoder", "decoder_step")
+    )
+    for batch, source_length, target_length in ((3, 11, 6), (1, 1, 31)):
+        source = torch.randint(END + 1, 60, (batch, source_length))
+        source[0, source_length // 2 + 1 :] = PADDING
+        real, targets = source != PADDING, torch.randint(END + 1, 60, (batch, target_length))
+        targets[:, 0] = BEGIN
+        fixed = {"source": source.numpy(), "real": real.numpy()}
+        names = [output.name for output in encoder.get_outputs()]
+        fixed = {"real": real.numpy()} | dict(zip(names, encoder.run(None, fixed), strict=True))
+        cache = {
+            f"{part}_{layer}": torch.zeros(batch, 3, 0, width).numpy()
+            for layer in range(2)
+            for part, width in (("keys", 8), ("values", 5))
+        }
+        with torch.no_grad():
+            expected = translator.model(source, targets, real)
+        for position in range(target_length):
+            logits, *new = step.run(None, {"ids": targets[:, position].numpy()} | fixed | cache)
+            cache = dict(zip(cache, new, strict=True))
+            torch.testing.assert_close(torch.from_numpy(logits), expected[:, position], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"decoder__cross_attention": None}, "model.decoder.cross_attention=null cannot be exported to ONNX"),
+        ({"decoder__cross_attention__score": "additive"}, "model.decoder.cross_attention.score=additive cannot be"),
+    ],
+    ids=str,
+)
+def test_what_no_graph_can_express_is_refused(
+    build: Build, tmp_path: Path, changes: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(ValueError, match=reason):
+        export(build(**changes), ExportSettings("onnx", "float32", str(tmp_path / "graphs")))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,33 @@
+"""`python -m tests.reliability`: all trials as often as is promised, and a table of how they went.
+
+About half an hour on two cores; `python -m tests.reliability short` does what the test suite does.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+
+def main() -> int:
+    os.environ["TRIALS"] = "short" if sys.argv[1:] == ["short"] else "full"
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.jsonl")
+        os.environ["TRIALS_REPORT"] = str(report)
+        status = pytest.main(["-q", str(Path(__file__).parent)])
+        lines = [json.loads(line) for line in report.read_text(encoding="utf-8").splitlines()]
+    table = Table("promise", "tried", "lost", "test", box=SIMPLE)
+    for line in lines:
+        table.add_row(line["promise"], f"{line['tried']:,}", f"{line['lost']:,}", line["test"].split("/")[-1])
+    Console(width=None if sys.stdout.isatty() else 200, markup=False).print(table)
+    return int(status) or int(any(line["lost"] for line in lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,244 @@
+"""Processes to be killed, starved and fed with bombs.
+
+They are forked from one that has imported this file already, which takes seconds (more with the checks of shapes that
+`tests.conftest` installs: it is not imported here).
+"""
+
+import ctypes
+import hashlib
+import multiprocessing
+import os
+import resource
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transformer import ModelConfig, Transformer, Translator, checkpoint
+from transformer.callbacks.checkpoints import AtomicCheckpoints
+from transformer.data.corpus import DataSettings, read_pairs
+from transformer.data.datamodule import TranslationData
+from transformer.data.tokenizer import Kind, Tokenizer, TokenizerSettings, train_tokenizer
+from transformer.inference.translator import BEAM
+from transformer.model.config import AttentionConfig, DecoderConfig, EncoderConfig, FeedForwardConfig
+from transformer.storage.whole import new_folder
+
+TOY = Path(__file__).parents[2] / "data" / "toy"
+CHILDREN = multiprocessing.get_context("forkserver")
+CHILDREN.set_forkserver_preload([__name__])
+
+
+def small_translator(kind: Kind = "bpe", size: int = 120, byte_fallback: bool = False) -> Translator:
+    """An untrained model with a real tokeniser."""
+    torch.manual_seed(1)
+    texts = (TOY / "validation.de").read_text().splitlines()[:100]
+    tokenizer = train_tokenizer(texts, TokenizerSettings(kind, size, True, 1.0, byte_fallback))
+    attention = AttentionConfig(2, None, None, 0.0, bias=True, score="scaled_dot")
+    config = ModelConfig(
+        source_vocabulary=len(tokenizer),
+        target_vocabulary=len(tokenizer),
+        dim=16,
+        positions="sinusoidal",
+        max_length=32,
+        norm="pre",
+        tied_embeddings="all",
+        dropout=0.0,
+        feed_forward=FeedForwardConfig(24, "relu", 0.0),
+        encoder=EncoderConfig(1, attention),
+        decoder=DecoderConfig(1, attention, attention),
+    )
+    return Translator(Transformer(config).eval(), (tokenizer, tokenizer), ("de", "en"))
+
+
+def training_content(translator: Translator, megabytes: int = 0) -> dict[str, Any]:
+    """What a checkpoint of training holds, of which `megabytes` are the optimiser's."""
+    tensors = checkpoint.tensors(translator.model, translator.tokenizers)
+    plain = checkpoint.describe(translator.model, translator.tokenizers, translator.languages)
+    return {
+        "global_step": 0,
+        "state_dict": {f"model.{name}": weight for name, weight in tensors.items() if name[:10] != "tokenizer."},
+        "optimizer_states": [{"state": {0: {"exp_avg": torch.ones(megabytes << 18)}}}],
+        "hyper_parameters": {"translator": plain},
+        "tokenizers": {name: bytes for name, bytes in tensors.items() if name[:10] == "tokenizer."},
+        "weights": [name for name in tensors if name[:10] != "tokenizer."],
+        "sha256": checkpoint.digest(plain, tensors),
+    }
+
+
+class ChildDiedError(Exception):
+    """A child that was killed, or crashed, before it could answer."""
+
+
+def in_child(function: Callable[..., Any], *arguments: Any, seconds: float = 120) -> Any:
+    """What `function` returns in a process of its own; raises ChildDiedError, or what it raises as RuntimeError."""
+    receiving, sending = CHILDREN.Pipe(duplex=False)
+    child = CHILDREN.Process(target=_answer, args=(sending, function, arguments))
+    child.start()
+    sending.close()
+    try:
+        if not receiving.poll(seconds):
+            raise ChildDiedError(f"no answer within {seconds} s")
+        fine, answer = receiving.recv()
+    except EOFError:
+        child.join()
+        raise ChildDiedError(f"ended with {child.exitcode}") from None
+    finally:
+        child.kill()
+        child.join()
+    if not fine:
+        raise RuntimeError(answer)
+    return answer
+
+
+def _answer(sending: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    # After a fork, OpenMP's threads are not there any more.
+    torch.set_num_threads(1)
+    try:
+        answer = (True, function(*arguments))
+    except Exception as error:
+        answer = (False, f"{type(error).__name__}: {error}")
+    sending.send(answer)
+
+
+def save_for_ever(path: Path, first: int, megabytes: int, sending: Connection) -> None:
+    """Saves one checkpoint after another; tells each that is done."""
+    content = training_content(small_translator(), megabytes)
+    for step in count(first):
+        AtomicCheckpoints().save_checkpoint(content | {"global_step": step}, path)
+        sending.send(step)
+
+
+def save_with_limit(path: Path, limit: int) -> str:
+    """Saves a checkpoint where no file may be larger than `limit` bytes; returns what it was told."""
+    content = training_content(small_translator(), 1)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    try:
+        AtomicCheckpoints().save_checkpoint(content | {"global_step": 2}, path)
+    except OSError as error:
+        return str(error)
+    return "saved"
+
+
+def save_on_full_disk(folder: Path, free: int) -> tuple[str, int, list[str]] | None:
+    """The same on a disk of 4 MiB with `free` bytes left, and what is there then; None where we must not mount."""
+    library = ctypes.CDLL(None, use_errno=True)
+    new_mounts, new_users, private = 0x20000, 0x10000000, 0x44000
+    if library.unshare(new_mounts) and library.unshare(new_mounts | new_users):
+        return None
+    library.mount(None, b"/", None, private, None)
+    if library.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=4m"):
+        return None
+    path, content = folder / "last.ckpt", training_content(small_translator(), 1)
+    AtomicCheckpoints().save_checkpoint(content, path)
+    disk = os.statvfs(folder)
+    (folder / "other").write_bytes(bytes(disk.f_bavail * disk.f_bsize - free))
+    said = save_with_limit(path, resource.RLIM_INFINITY)
+    return said, checkpoint.load_training(path)["global_step"], sorted(file.name for file in folder.iterdir())
+
+
+def save_in_read_only_folder(path: Path) -> list[str]:
+    """Saves, saves when the folder has turned read-only, saves when it can be written again."""
+    if os.geteuid() == 0:
+        # root may write anywhere, unless it gives that up; 0x20080522 is the version of the call.
+        header, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+        assert ctypes.CDLL(None).capset(header, nothing) == 0
+    said = []
+    for step, mode in enumerate((0o755, 0o555, 0o755)):
+        path.parent.chmod(mode)
+        try:
+            content = training_content(small_translator()) | {"global_step": step}
+            AtomicCheckpoints().save_checkpoint(content, path)
+            said.append("saved")
+        except OSError as error:
+            said.append(str(error))
+        said.append(str(checkpoint.load_training(path)["global_step"]))
+    return said
+
+
+def data_settings(cache: Path) -> tuple[DataSettings, TokenizerSettings]:
+    names = {"train": str(TOY / "test"), "validation": str(TOY / "validation"), "test": str(TOY / "test")}
+    data = DataSettings("toy", "de", "en", None, **names, others={}, url=None, sha256={}, max_length=64,
+                        batch_tokens=500, workers=0, cache=str(cache))  # fmt: skip
+    return data, TokenizerSettings("bpe", 300, True, 1.0, False)
+
+
+def prepare(cache: Path) -> str:
+    """Prepares the bundled corpus as a run does; returns a digest of what it then reads."""
+    data = TranslationData(*data_settings(cache), seed=1)
+    digest = hashlib.sha256(data.source_tokenizer.model)
+    for name in ("train", "validation"):
+        split = data.split(name)
+        for array in (split.source.ids, split.source.offsets, split.target.ids, split.target.offsets, split.lines):
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def make_new_folders(place: Path, names: int, all_there: Any) -> None:
+    """Makes a folder for each of so many names and a file in it, which must be the first there."""
+    all_there.wait()
+    for name in range(names):
+        (new_folder(place / "runs" / str(name)) / "config.yaml").touch(exist_ok=False)
+
+
+# Enough of a search to see that it works.
+SHORT = replace(BEAM, method="greedy", max_length=2)
+
+
+def load(path: Path, use: bool = False) -> tuple[str, str, int]:
+    """Loads a translator: a digest of it or what was said against it, and how many bytes of memory that took."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        translator = Translator.load(path)
+        outcome = "loaded", weights_digest(translator)
+        if use:
+            translator.translate(["Der Hund läuft.", "½ ﬁ e\u0301 \u1100\u1161 🙂 猫 \ufdfa" * 20, "x" * 500], SHORT)
+            translator.target_tokenizer.decode(list(range(len(translator.target_tokenizer))))
+    except (ValueError, FileNotFoundError) as error:
+        outcome = "refused", str(error)
+    return *outcome, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+
+
+def translate(translator: Translator, texts: list[str]) -> tuple[list[str], int, int]:
+    """The translations, how many characters were encoded for them, and how many bytes of memory that took."""
+    source = CountingTokenizer(translator.source_tokenizer.model, translator.source_tokenizer.kind)
+    counting = Translator(translator.model, (source, translator.target_tokenizer), translator.languages)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = counting.translate(texts, SHORT)
+    return found, source.characters, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+
+
+class CountingTokenizer(Tokenizer):
+    """Counts the characters it encodes."""
+
+    characters = 0
+
+    def encode_all(self, texts: list[str]) -> list[list[int]]:
+        self.characters += sum(map(len, texts))
+        return super().encode_all(texts)
+
+
+def weights_digest(translator: Translator) -> str:
+    plain = checkpoint.describe(translator.model, translator.tokenizers, translator.languages)
+    return checkpoint.digest(plain, checkpoint.tensors(translator.model, translator.tokenizers))
+
+
+def teach(kind: Kind, lines: list[str], byte_fallback: bool) -> int:
+    """Trains a tokeniser on lines and lets it encode and decode them; how many of them it could."""
+    size = (20 if kind in ("bpe", "unigram") else 500) + 256 * byte_fallback
+    tokenizer = train_tokenizer(lines, TokenizerSettings(kind, size, True, 1.0, byte_fallback))
+    again = Tokenizer(tokenizer.model, kind)
+    return sum(type(again.decode(ids)) is str for ids in again.encode_all(lines))
+
+
+def read_corpus(path: Path) -> tuple[str, int]:
+    """What is said against a corpus, and how many bytes of memory it took to find out."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        said = f"{sum(1 for _ in read_pairs([path], 'de', 'en'))} pairs"
+    except ValueError as error:
+        said = str(error)
+    return said, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10

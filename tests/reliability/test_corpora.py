@@ -1,0 +1,190 @@
+"""Corpora that were cut, mixed up and damaged: read as they stand, or refused in a line that names file and line."""
+
+import gzip
+import random
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.reliability import report, trials
+from tests.reliability.children import TOY, ChildDiedError, in_child, read_corpus
+from transformer.data import corpus
+from transformer.data.corpus import Pair, find_files, read_lines, read_pairs
+
+SOURCES, TARGETS = ((TOY / f"test.{language}").read_bytes().splitlines()[:40] for language in ("de", "en"))
+INSERTED = [
+    *(
+        b"\n",
+        b"\r",
+        b"\r\n",
+        b"\n\r",
+        b"\r\r\n",
+        b"\t",
+        b"\0",
+        b"\v",
+        b"\f",
+        b"\x1c",
+        b" ",
+        b"\xef\xbb\xbf",
+        b"\xff\xfe",
+    ),
+    *(
+        b"\xc2\x85",
+        b"\xe2\x80\xa8",
+        b"\xe2\x80\xa9",
+        b"\xe3\x80\x80",
+        b"\xc2",
+        b"\xe2\x80",
+        b"\xed\xa0\x80",
+        b"\xf8\x88",
+    ),
+    *(
+        b"\xc0\x80",
+        b"\xf4\x90\x80\x80",
+        "👩‍👩‍👧".encode(),
+        "שלום".encode(),
+        "\u202e".encode(),
+        b"de\ten\n",
+        b"\x1f\x8b",
+    ),
+]
+
+
+def mutated(content: bytes, chance: random.Random) -> bytes:
+    """Content to which a few things have happened."""
+    for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
+        place, other = sorted(chance.choices(range(len(content) + 1), k=2))
+        content = chance.choice([
+            lambda c=content, p=place: c[:p],
+            lambda c=content, p=place: c[p:],
+            lambda c=content, p=place, o=other: c[:p] + c[o:],
+            lambda c=content, p=place, o=other: c[:p] + c[o : o + 30] + c[p:o] + c[o + 30 :],
+            lambda c=content, p=place: c[:p] + bytes([chance.randrange(256)]) + c[p + 1 :],
+            lambda c=content, p=place: c[:p] + chance.choice(INSERTED) + c[p:],
+            lambda c=content: chance.choice(INSERTED) + c,
+            lambda c=content: c + chance.choice(INSERTED),
+            lambda c=content: c.replace(b" ", chance.choice((b"  ", b"\xc2\xa0", b"\xe2\x80\xa8"))),
+            lambda c=content: c.replace(b"\n", b"\r\n", chance.randrange(1, 50)),
+            lambda c=content: b"\n".join(chance.sample(c.split(b"\n"), c.count(b"\n") + 1)),
+            lambda c=content: c.decode("utf-8", "replace").encode(chance.choice(["utf-16", "latin-1"]), "replace"),
+        ])()  # fmt: skip
+    return content
+
+
+def expected_lines(path: Path) -> Iterator[str | None]:
+    """The lines by another way of reading, None for one that is no text; EOFError where a .gz is cut or damaged."""
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        text = b""
+        while content:
+            unpack = zlib.decompressobj(wbits=31)
+            text += unpack.decompress(content)
+            if not unpack.eof:
+                raise EOFError
+            # Zeros may follow a member.
+            content = unpack.unused_data.lstrip(b"\0")
+        content = text
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    lines = content.split(b"\n")
+    for line in lines if lines[-1] else lines[:-1]:
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            yield None
+
+
+def expected_pairs(files: list[Path]) -> list[Pair] | str:
+    """The pairs, or what must be said: a pattern."""
+    try:
+        sides = [list(expected_lines(path)) for path in files]
+    except (EOFError, zlib.error):
+        named = "|".join(re.escape(str(path)) for path in files)
+        return (
+            rf"({named}) (cannot be read after line \d+|line \d+ is not UTF-8|line \d+: a pair needs exactly one tab)"
+        )
+    for path, lines in zip(files, sides, strict=True):
+        if None in lines and len(files) == 1:
+            return rf"{re.escape(str(path))} line \d+(: a pair needs exactly one tab| is not UTF-8)"
+    if len(files) == 1:
+        cells = [str(line).split("\t") for line in sides[0]]
+        if wrong := [number for number, line in enumerate(cells, 1) if len(line) != 2]:
+            return re.escape(
+                f"{files[0]} line {wrong[0]}: a pair needs exactly one tab, here are {len(cells[wrong[0] - 1]) - 1}"
+            )
+        swapped = bool(cells) and [cell.strip() for cell in cells[0]] == ["en", "de"]
+        if swapped or (cells and [cell.strip() for cell in cells[0]] == ["de", "en"]):
+            cells = cells[1:]
+        pairs = [(b, a) if swapped else (a, b) for a, b in cells]
+    else:
+        common = min(map(len, sides))
+        bad = [
+            (number, side) for side, lines in enumerate(sides) for number, line in enumerate(lines, 1) if line is None
+        ]
+        if bad:
+            # Reading goes by pairs; past the shorter one only lines are counted.
+            number, side = min(bad)
+            return re.escape(f"{files[side]} line {number} is not UTF-8")
+        if len(sides[0]) != len(sides[1]):
+            return re.escape(f"{files[0]} has {len(sides[0]):,} lines but {files[1]} has {len(sides[1]):,}")
+        pairs = [(str(a), str(b)) for a, b in zip(*sides, strict=True)][:common]
+    return [(a.strip(), b.strip()) for a, b in pairs] or re.escape(f"{files[0]} is empty")
+
+
+def test_mutated_corpora_are_read_as_they_stand_or_refused_by_file_and_line(tmp_path: Path) -> None:
+    chance, lost, tried, read = random.Random(7), [], 1000, 0
+    for number in range(tried):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        form = chance.choice(("x.tsv", "x.tsv.gz", "x.de", "x.de.gz"))
+        ending = ".gz" if form.endswith(".gz") else ""
+        if form.startswith("x.tsv"):
+            contents = {form: b"".join(a + b"\t" + b + b"\n" for a, b in zip(SOURCES, TARGETS, strict=True))}
+            if chance.random() < 0.3:
+                contents[form] = chance.choice((b"de\ten\n", b"en\tde\n")) + contents[form]
+        else:
+            sides = {"de": SOURCES, "en": TARGETS}
+            contents = {f"x.{language}{ending}": b"\n".join(lines) + b"\n" for language, lines in sides.items()}
+        for name in contents if chance.random() < 0.2 else [chance.choice(list(contents))]:
+            contents[name] = mutated(contents[name], chance)
+        for name, content in contents.items():
+            packed = gzip.compress(content, mtime=0) if ending else content
+            (folder / name).write_bytes(mutated(packed, chance) if ending and chance.random() < 0.3 else packed)
+        files = find_files(str(folder / (form if ".tsv" in form else "x")), "de", "en")
+        expected = expected_pairs(files)
+        try:
+            found: list[Pair] | str = list(read_pairs(files, "de", "en"))
+            read += 1
+        except ValueError as error:
+            found = str(error)
+        right = found == expected if isinstance(expected, list) else (
+            isinstance(found, str) and re.match(expected, found) and "\n" not in found
+        )  # fmt: skip
+        if not right:
+            lost.append(f"{number} {form}: {str(found)[:300]!r} instead of {str(expected)[:300]!r}")
+    # Both must have come often.
+    assert tried // 5 < read < tried * 4 // 5
+    report("mutated corpora are read as they stand or refused in one line", tried, lost)
+
+
+def test_no_character_but_a_newline_ends_a_line(tmp_path: Path) -> None:
+    inside = "\v\f\r\x1c\x1d\x1e\x85\u2028\u2029\0"
+    path = tmp_path / "x.txt"
+    path.write_text(f"a{inside}b\r\nc{inside}d", encoding="utf-8", newline="")
+    assert list(read_lines(path)) == [f"a{inside}b", f"c{inside}d"]
+
+
+def test_a_line_larger_than_any_sentence_is_refused_before_it_is_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"ein Haus\ta house\n")
+        for _ in range(trials(160, 2048)):
+            file.write(bytes(1 << 20))
+    try:
+        said, memory = in_child(read_corpus, path)
+    except ChildDiedError as error:
+        pytest.fail(str(error))
+    assert said == f"{path} line 2 has more than {corpus.LONGEST:,} bytes: no sentence has"
+    assert memory < 4 * corpus.LONGEST

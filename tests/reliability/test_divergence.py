@@ -1,0 +1,52 @@
+"""A step that would spoil the weights is left out, named and saved from; memory that runs out names its batch."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, train, trouble
+from transformer.callbacks.divergence import DivergenceError
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def infinite_gradient(logits: Tensor) -> None:
+    logits.register_hook(lambda gradient: gradient * torch.inf)
+
+
+@pytest.mark.parametrize(
+    ("accumulated", "cause", "said"),
+    [
+        (1, lambda logits: logits * torch.nan, r"the loss is nan at step 3, batch 3 of epoch 0 \(training lines \d+, "),
+        (1, infinite_gradient, r"the norm of the gradient is (nan|inf) at step 3, batch 3 of epoch 0 \(training"),
+        (3, lambda logits: logits * torch.nan, r"the loss is nan at step 1, batch 3 of epoch 0 \(training lines \d+, "),
+    ],
+)
+def test_a_step_that_is_not_finite_is_named_and_what_was_good_is_saved(
+    tmp_path: Path, accumulated: int, cause: Callable[[Tensor], Tensor | None], said: str
+) -> None:
+    changes = {"trainer__accumulate_grad_batches": accumulated, "trainer__max_steps": 5, "loggers": []}
+    plain = settings(corpus(tmp_path), **changes)
+    with pytest.raises(DivergenceError, match=said) as stopped, trouble(4, cause):
+        train(tmp_path / "run", plain)
+    assert "learning rate 0.0" in str(stopped.value)
+    assert "try a lower training.learning_rate" in str(stopped.value)
+    assert position(tmp_path / "run")["steps"] == 3 // accumulated
+    # Without its cause, it goes on as if nothing had been.
+    train(tmp_path / "run", plain, last(tmp_path / "run"))
+    train(tmp_path / "whole", plain)
+    assert_equal_runs(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("batch", "said"), [(2, "a training batch of"), (4, "a validation batch of")])
+def test_memory_that_runs_out_names_the_batch_and_the_setting(tmp_path: Path, batch: int, said: str) -> None:
+    plain = settings(corpus(tmp_path), training__validate_every=3)
+    shape = rf"out of memory at {said} \d+ sentences × \d+ source × \d+ target tokens: lower data.batch_tokens"
+    with (
+        pytest.raises(ValueError, match=rf"{shape} \(now 100\)"),
+        trouble(batch, lambda _: torch.empty(1 << 58)),
+    ):
+        train(tmp_path / "run", plain)

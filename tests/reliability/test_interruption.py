@@ -1,0 +1,102 @@
+"""A signal ends a run within one step or validation batch, saved; what goes on from there equals what was never
+stopped, bit for bit."""
+
+import os
+import random
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.reliability import report, trials
+from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, term, train, trouble
+from tests.scripts.test_end_to_end import PROJECT, SMALL
+from transformer.callbacks.interruption import SIGNALS, Interrupted
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@pytest.mark.parametrize(("batch", "steps", "validating"), [(1, 1, False), (7, 6, True), (10, 7, False)])
+def test_a_signal_ends_a_run_within_a_step_or_a_batch_of_validation(
+    tmp_path: Path, batch: int, steps: int, validating: bool
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with (
+        pytest.raises(Interrupted, match=f"stopped and saved at step {steps}, by SIGTERM"),
+        trouble(batch, term),
+        # The next batch is not begun.
+        trouble(batch + 1, lambda _: pytest.fail("went on")),
+    ):
+        train(tmp_path / "run", settings(corpus(tmp_path)))
+    assert (position(tmp_path / "run")["steps"], position(tmp_path / "run")["validating"]) == (steps, validating)
+    assert not (tmp_path / "run" / "hypotheses.test.txt").exists()
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def signalled(folder: Path, plain: dict[str, Any], after: float, number: int) -> bool:
+    """Trains until the signal comes, so many seconds after the first batch; says whether it came in time."""
+    timer = threading.Timer(after, os.kill, (os.getpid(), number))
+    earlier = signal.signal(number, signal.SIG_IGN)  # it may come after all is done
+    try:
+        with trouble(1, lambda _: timer.start()):
+            train(folder, plain, last(folder))
+    except Interrupted:
+        return True
+    finally:
+        timer.cancel()
+        if timer.is_alive():
+            timer.join()
+        signal.signal(number, earlier)
+    return False
+
+
+def test_signals_at_random_moments_leave_the_result_as_it_is(tmp_path: Path) -> None:
+    plain = settings(corpus(tmp_path), training__validate_every=8)
+    started = time.monotonic()
+    train(tmp_path / "whole", plain)
+    duration = time.monotonic() - started
+    wanted, seed = trials(20, 200), random.randrange(1 << 32)
+    moments, stops, runs, lost = random.Random(seed), 0, 0, []
+    while stops < wanted:
+        # Stopped again and again until it is done, or the last signal was sent.
+        folder, runs = tmp_path / f"{runs}", runs + 1
+        while stops < wanted and signalled(folder, plain, moments.random() * duration / 8, SIGNALS[stops % 3]):
+            stops += 1
+        train(folder, plain, last(folder))
+        try:
+            assert_equal_runs(folder, tmp_path / "whole")
+        except AssertionError as error:
+            lost.append(f"seed {seed}, run {runs}: {error}")
+    report("signals at random moments", stops, lost)
+
+
+def test_the_script_says_how_to_go_on_and_that_does(tmp_path: Path) -> None:
+    command = [sys.executable, str(PROJECT / "scripts" / "train.py"), *SMALL, "cache=cache", "hydra.run.dir=run"]
+    chosen = ["trainer.max_steps=100000", "training.validate_every=2", "loggers=[]", "training.samples=0"]
+    with subprocess.Popen([*command, *chosen], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as training:
+        assert training.stderr is not None
+        for line in training.stderr:
+            if line.startswith("step 4 of"):
+                training.send_signal(signal.SIGUSR1)
+                break
+        said = training.stderr.read().splitlines()
+    assert training.returncode == 128 + signal.SIGUSR1
+    found = re.fullmatch(
+        r"stopped and saved at step (\d+), by SIGUSR1; go on with: (python scripts/train.py resume=run)", said[-1]
+    )
+    assert found, said
+    steps = int(found[1]) + 1
+    command = [sys.executable, str(PROJECT / "scripts" / "train.py"), *shlex.split(found[2])[2:]]
+    done = subprocess.run(
+        [*command, f"trainer.max_steps={steps}"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"changed: trainer.max_steps={steps} (was 100000)" in done.stderr
+    assert position(tmp_path / "run")["steps"] == steps

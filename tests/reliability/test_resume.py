@@ -1,0 +1,215 @@
+"""A run that is stopped and goes on equals one that never was, bit for bit: wherever it stops, whatever was chosen."""
+
+import os
+import random
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command_line import put_back, resumed
+from lightning.pytorch.utilities import rank_zero_only
+
+from tests.reliability import report, trials
+from tests.reliability.children import CHILDREN
+from tests.reliability.runs import (
+    assert_equal,
+    assert_equal_runs,
+    corpus,
+    last,
+    position,
+    settings,
+    term,
+    train,
+    trouble,
+)
+from transformer.callbacks.interruption import Interrupted
+from transformer.callbacks.resume import RefusedError
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+KINDS: dict[str, dict[str, Any]] = {
+    "as_it_comes": {},
+    "three_batches_a_step": {
+        **{"trainer__accumulate_grad_batches": 3, "trainer__max_steps": 9},
+        "training__validate_every": 2,
+    },
+    "by_epochs_with_workers": {"trainer__max_steps": -1, "trainer__max_epochs": 2, "data__workers": 2},
+    "out_of_patience": {"training__patience": 1, "training__validate_every": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return corpus(tmp_path_factory.mktemp("home"))
+
+
+def in_pieces(folder: Path, plain: dict[str, Any], pieces: Iterator[int]) -> list[dict[str, Any]]:
+    """Trains to the end, stopped after each so many batches and resumed; says where it was stopped."""
+    places = []
+    for batches in pieces:
+        try:
+            with trouble(batches, term):
+                train(folder, plain, last(folder))
+            return places
+        except Interrupted:
+            places.append(position(folder))
+    raise AssertionError("not to the end")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: str) -> None:
+    plain = settings(home, loggers=[], **KINDS[kind])
+    train(tmp_path / "whole", plain)
+    lost, stops = [], 0
+    for trial in range(trials(1, 8)):
+        folder, chance = tmp_path / f"{trial}", random.Random(trial)
+        # A validation has 3 batches: the run gets on, and stops in validations too.
+        places = in_pieces(folder, plain, iter(lambda chance=chance: chance.randint(3, 8), 0))  # type: ignore[misc]
+        assert any(0 < place["batch"] < place["batches"] for place in places)
+        stops += len(places)
+        try:
+            assert_equal_runs(folder, tmp_path / "whole")
+        except AssertionError as error:
+            lost.append(f"trial {trial}: {error}")
+    report(f"exact resume: {kind}", stops, lost)
+
+
+def test_a_crash_costs_no_more_than_the_steps_since_the_last_checkpoint(home: Path, tmp_path: Path) -> None:
+    plain = settings(home, loggers=[], training__checkpoint_every_steps=4)
+    train(tmp_path / "whole", plain)
+    # The second signal stops at once, as a crash does: here amid the 11th step, after 3 batches of validation.
+    with (
+        pytest.raises(Interrupted, match="stopped at once, without saving, by SIGTERM"),
+        trouble(14, term),
+        trouble(14, term),
+    ):
+        train(tmp_path / "run", plain)
+    assert position(tmp_path / "run")["steps"] == 8
+    train(tmp_path / "run", plain, last(tmp_path / "run"))
+    assert_equal_runs(tmp_path / "run", tmp_path / "whole")
+
+    plain = settings(home, loggers=[], training__checkpoint_every_minutes=1e-9)
+    with pytest.raises(Interrupted, match="without saving"), trouble(5, term), trouble(5, term):
+        train(tmp_path / "minutes", plain)
+    assert position(tmp_path / "minutes")["steps"] == 4
+
+
+def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted), trouble(5, term):
+        train(folder, settings(home))
+    saved = position(folder)
+    for changes, said in (
+        ({"model__dim": 32, "training__learning_rate": 1e-3}, r"cannot change model.dim=32 \(was 16\): leave"),
+        ({"seed": 4, "tokenizer__vocabulary_size": 99}, "seed=4 .was 3., tokenizer.vocabulary_size=99 .was 120."),
+        ({"training__optimizer": "adam"}, "training.optimizer=adam"),
+        ({"data__train": str(home / "validation")}, "the files of train"),
+    ):
+        with pytest.raises(RefusedError, match=said):
+            train(folder, settings(home, **changes), last(folder))
+    assert position(folder) == saved
+    capsys.readouterr()
+    changes = {"training__learning_rate": 1e-3, "data__batch_tokens": 150, "trainer__max_steps": 12}
+    train(folder, settings(home, **changes), last(folder))
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if line.startswith("changed")] == [
+        "changed: data.batch_tokens=150 (was 100)",
+        "changed: training.learning_rate=0.001 (was 0.03)",
+        "changed: trainer.max_steps=12 (was 20)",
+    ]
+    assert any("the batches of epoch 0 are dealt out anew" in line for line in said)
+    assert position(folder)["steps"] == 12
+
+
+def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(home: Path, tmp_path: Path) -> None:
+    impatient = {"loggers": [], "training__patience": 1, "training__validate_every": 3}
+    train(tmp_path / "run", settings(home, **impatient))
+    over = position(tmp_path / "run")
+    assert over["steps"] < 20
+    train(tmp_path / "run", settings(home, **impatient), last(tmp_path / "run"))
+    assert position(tmp_path / "run") == over
+    train(tmp_path / "run", settings(home, **impatient | {"training__patience": 50}), last(tmp_path / "run"))
+    assert position(tmp_path / "run")["steps"] == 20
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        ({"trainer__max_steps": 7}, {"trainer__max_steps": 20}),
+        ({"trainer__max_steps": -1, "trainer__max_epochs": 1}, {"trainer__max_steps": -1, "trainer__max_epochs": 2}),
+    ],
+)
+def test_a_run_that_was_over_goes_on_as_if_it_had_not_been(
+    home: Path, tmp_path: Path, less: dict[str, int], more: dict[str, int]
+) -> None:
+    changes = {"loggers": [], "training__schedule": "inverse_square_root"}
+    train(tmp_path / "run", settings(home, **changes, **less))
+    train(tmp_path / "run", settings(home, **changes, **more), last(tmp_path / "run"))
+    train(tmp_path / "whole", settings(home, **changes, **more))
+    run, whole = (
+        torch.load(tmp_path / name / "checkpoints" / "last.ckpt", weights_only=True) for name in ("run", "whole")
+    )
+    for part in ("state_dict", "optimizer_states", "lr_schedulers"):
+        assert_equal(run[part], whole[part], ("", ""), part)
+    assert run["run"]["position"] == whole["run"]["position"]
+
+
+def test_a_refused_resumption_leaves_the_saved_settings_as_they_were(tmp_path: Path) -> None:
+    for name in (".hydra/overrides.yaml", "checkpoints/last.ckpt", "config.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("as it was")
+    assert resumed(str(tmp_path), tmp_path) == (tmp_path, tmp_path / "checkpoints" / "last.ckpt")
+    for name in (".hydra/overrides.yaml", "config.yaml"):
+        (tmp_path / name).write_text("what Hydra writes")
+    put_back()
+    assert (tmp_path / ".hydra" / "overrides.yaml").read_text() == "as it was"
+    assert (tmp_path / "config.yaml").read_text() == "as it was"
+
+
+def process(rank: int, port: int, folder: Path, plain: dict[str, Any], batch: int) -> None:
+    """One of two processes; the second gets a signal, the first does not know of it."""
+    addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NODE_RANK": "0"}
+    os.environ.update(addresses | {"LOCAL_RANK": str(rank), "WORLD_SIZE": "2"})
+    rank_zero_only.rank = rank
+    torch.set_num_threads(1)
+    try:
+        with trouble(batch if rank == 1 else 0, term):
+            train(folder, plain, last(folder))
+    except Interrupted:
+        os._exit(143)
+
+
+def in_two_processes(folder: Path, plain: dict[str, Any], batch: int) -> list[int | None]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder.mkdir(exist_ok=True)
+    processes = [CHILDREN.Process(target=process, args=(rank, port, folder, plain, batch)) for rank in (0, 1)]
+    for started in processes:
+        started.start()
+    for started in processes:
+        started.join(120)
+        started.kill()
+    return [started.exitcode for started in processes]
+
+
+def test_two_processes_stop_together_and_go_on_exactly(
+    home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plain = settings(home, loggers=["csv"], trainer__devices=2, trainer__strategy="ddp", trainer__max_steps=8)
+    assert in_two_processes(tmp_path / "whole", plain, 0) == [0, 0]
+    # Amid the third step, and amid the validation after the sixth.
+    for batch, place in ((3, (3, False)), (5, (6, True))):
+        assert in_two_processes(tmp_path / "run", plain, batch) == [143, 143]
+        assert (position(tmp_path / "run")["steps"], position(tmp_path / "run")["validating"]) == place
+    assert in_two_processes(tmp_path / "run", plain, 0) == [0, 0]
+    assert_equal_runs(tmp_path / "run", tmp_path / "whole")
+    # On one device: what cannot be exact is said.
+    capfd.readouterr()
+    train(tmp_path / "run", settings(home, trainer__max_steps=10), last(tmp_path / "run"))
+    assert "the batches of epoch" in capfd.readouterr().err
+    assert position(tmp_path / "run")["steps"] == 10

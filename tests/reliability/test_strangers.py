@@ -1,0 +1,161 @@
+"""Files from strangers load to the same tensors or get one line; no code of theirs runs, no memory is taken for it."""
+
+import ast
+import pickle
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.reliability import report, trials
+from tests.reliability.children import SHORT, ChildDiedError, in_child, load, training_content, weights_digest
+from tests.reliability.hostile import HOSTILE, parts, safe_file, translator
+from transformer import Translator
+
+PROJECT = Path(__file__).parents[2]
+# Loading may take 16 times the file's size and this. (The tables of positions of a whole one may take more.)
+BOUND = 64 << 20
+
+
+@pytest.fixture(scope="module")
+def good() -> str:
+    return weights_digest(translator())
+
+
+def judged(path: Path, good: str) -> str | None:
+    """What is wrong with how a file was taken, if anything is."""
+    try:
+        outcome, said, memory = in_child(load, path)
+    except (ChildDiedError, RuntimeError) as error:
+        return f"{path.name}: {error}"
+    if outcome == "loaded" and said != good:
+        return f"{path.name} was loaded, but to something else"
+    if outcome == "refused" and not (said.startswith(f"{path} is not a usable checkpoint") and said.isprintable()):
+        return f"{path.name} was refused in a strange line: {said!r:.300}"
+    if memory > BOUND + 16 * path.stat().st_size:
+        return f"{path.name} of {path.stat().st_size:,} bytes took {memory:,} bytes: {outcome}"
+    return None
+
+
+def test_hostile_files_run_nothing_and_are_refused_in_one_line_and_little_memory(tmp_path: Path, good: str) -> None:
+    lost = []
+    for name, make in HOSTILE.items():
+        path = tmp_path / name
+        make(path)
+        lost += filter(None, [judged(path, good)])
+        path.unlink()
+        if (tmp_path / "ran").exists():
+            lost.append(f"{name} ran its code")
+            (tmp_path / "ran").unlink()
+    report("hostile files are refused in one line, run nothing and take little memory", len(HOSTILE), lost)
+
+
+def test_tokenisers_that_were_tampered_with_crash_nothing(tmp_path: Path) -> None:
+    plain, content = parts()
+    whole, chance, lost, tried = content["tokenizer.source"], random.Random(4), [], trials(30, 1000)
+    # Pieces, settings and the first of the tables of characters; then anywhere in the tables.
+    head = 4000
+    for number in range(tried):
+        bytes = whole.clone()
+        for _ in range(chance.choice((1, 1, 4, 30))):
+            bytes[chance.randrange(head if number % 3 else len(bytes))] = chance.randrange(256)
+        if number % 10 == 0:
+            bytes = bytes[: chance.randrange(len(bytes))]
+        path = tmp_path / f"{number}.safetensors"
+        safe_file(path, plain, content | {"tokenizer.source": bytes, "tokenizer.target": bytes.clone()})
+        try:
+            outcome, said, memory = in_child(load, path, True)
+            if (outcome == "refused" and not said.isprintable()) or memory > BOUND + 16 * path.stat().st_size:
+                lost.append(f"{number}: {said}, {memory:,} bytes")
+        except (ChildDiedError, RuntimeError) as error:
+            lost.append(f"{number}: {error}")
+        path.unlink()
+    report("tampered tokenisers are refused or harmless", tried, lost)
+
+
+@pytest.mark.parametrize("name", ["t.safetensors", "t.ckpt"])
+def test_cut_or_with_bytes_flipped_a_file_is_refused_or_the_same(tmp_path: Path, name: str, good: str) -> None:
+    path = tmp_path / name
+    translator().save(path)
+    if path.suffix == ".ckpt":
+        torch.save(training_content(translator()), path)
+    whole, chance, lost = path.read_bytes(), random.Random(5), []
+    cuts = [chance.randrange(len(whole)) for _ in range(trials(10, 50))]
+    flips = [chance.randrange(len(whole)) for _ in range(trials(40, 200))]
+    damaged = {f"cut at {place}": whole[:place] for place in cuts}
+    for place in flips:
+        damaged[f"flipped at {place}"] = (
+            whole[:place] + bytes([whole[place] ^ 1 << chance.randrange(8)]) + whole[place + 1 :]
+        )
+    for label, content in damaged.items():
+        path.write_bytes(content)
+        try:
+            if weights_digest(Translator.load(path)) != good or label.startswith("cut"):
+                lost.append(f"{label}: it was loaded")
+        except ValueError as error:
+            if not (str(error).startswith(f"{path} is not a usable checkpoint") and str(error).isprintable()):
+                lost.append(f"{label}: {error}")
+        except BaseException as error:
+            lost.append(f"{label}: {type(error).__name__} {error}")
+    report(f"a damaged {path.suffix} is refused in one line or loads the same", len(damaged), lost)
+
+
+def test_safetensors_are_loaded_without_any_unpickling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: str
+) -> None:
+    path = tmp_path / "t.safetensors"
+    translator().save(path)
+
+    def refuse(*arguments: object, **named: object) -> None:
+        raise AssertionError("unpickled")
+
+    for module, names in ((pickle, ("load", "loads", "Unpickler")), (torch, ("load",))):
+        for name in names:
+            monkeypatch.setattr(module, name, refuse)
+    assert weights_digest(Translator.load(path)) == good
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam", "sampling"])
+def test_weights_too_large_to_count_with_are_told_when_they_are_used(tmp_path: Path, method: str) -> None:
+    plain, content = parts()
+    huge = {name: tensor * 1e38 if tensor.is_floating_point() else tensor for name, tensor in content.items()}
+    safe_file(tmp_path / "t.safetensors", plain, huge)
+    with pytest.raises(ValueError, match="the model's scores are no numbers"):
+        Translator.load(tmp_path / "t.safetensors").translate(["ja", "Der Hund."], replace(SHORT, method=method))
+
+
+def dotted(node: ast.AST) -> str:
+    """A name as it is written, without what is not a name."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def test_nothing_in_the_program_makes_an_object_from_a_name_or_code_from_a_file() -> None:
+    """So the list of what `_target_` may name is empty, and no configuration of ours holds any."""
+    forbidden = "eval exec compile __import__".split()
+    anywhere = "instantiate import_module get_class get_object load_from_checkpoint unsafe_load Unpickler".split()
+    modules = "importlib hydra.utils cloudpickle dill joblib marshal shelve".split()
+    required = {"weights_only": True, "allow_pickle": False, "shell": False}
+    files = [*PROJECT.glob("transformer/**/*.py"), *PROJECT.glob("scripts/*.py")]
+    assert len(files) > 30
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text())):
+            where = f"{path}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                assert getattr(node, "module", None) not in modules, where
+                assert not {alias.name for alias in node.names} & {*modules, *anywhere}, where
+            if isinstance(node, ast.Call):
+                name = dotted(node.func)
+                assert name not in forbidden, where
+                assert name.rpartition(".")[2] not in anywhere, where
+                assert name not in ("pickle.load", "pickle.loads", "yaml.load", "numpy.load"), where
+                arguments = {argument.arg: argument.value for argument in node.keywords}
+                for key, value in required.items() if not name.endswith(".save_checkpoint") else ():
+                    given = arguments.get(key)
+                    assert given is None or (isinstance(given, ast.Constant) and given.value is value), where
+                assert name != "torch.load" or "weights_only" in arguments, where
+    for path in PROJECT.glob("configs/**/*.yaml"):
+        assert "_target_" not in path.read_text(), path

@@ -1,0 +1,89 @@
+"""Where a run stands between two updates. Everything random is a function of it, so that a run resumes exactly."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from lightning import Callback, Trainer
+
+
+@dataclass(frozen=True)
+class Position:
+    """Batches are counted by process: `batch` of the `batches` of this epoch and `total` in all lie behind.
+
+    `validating` means that a validation has begun here: going on, the run begins it again.
+    """
+
+    epoch: int
+    batch: int
+    batches: int
+    total: int
+    steps: int
+    validating: bool
+
+    @classmethod
+    def of(cls, trainer: Trainer, validating: bool) -> "Position":
+        """The position of a trainer; amid accumulated batches, that before them, as gradients are not saved."""
+        loop: Any = trainer.fit_loop
+        batches = trainer.num_training_batches
+        epoch, batch = loop.epoch_progress.current.processed, loop.epoch_loop.batch_progress.current.completed
+        total = loop.epoch_loop.batch_progress.total.completed
+        if batch < batches:
+            accumulated = batch % trainer.accumulate_grad_batches
+            batch, total = batch - accumulated, total - accumulated
+        if loop.epoch_progress.current.ready == epoch:  # the epoch has ended
+            if batch == batches:
+                batch = 0
+            elif batch > 0:  # by the last step of the run, which Lightning counts as an end: the epoch may go on
+                epoch -= 1
+        return cls(epoch, batch, int(batches), total, trainer.global_step, validating)
+
+    def dealt_anew(self, batches: int, accumulated: int) -> "Position":
+        """As near as can be where the batches are others: the same share of an epoch of so many `batches`."""
+        batch = self.batch * batches // self.batches // accumulated * accumulated
+        return replace(self, batch=batch, batches=batches, total=self.steps * accumulated)
+
+    def progress(self) -> dict[str, Any]:
+        """The state of Lightning's loops at this place.
+
+        Their own depends on the hook that saves it (before or after a count, a validation, the end of an epoch), and
+        in some of those places they resume elsewhere.
+        """
+
+        def counted(done: int, begun: int = 0) -> dict[str, int]:
+            return {"ready": done + begun, "started": done + begun, "processed": done, "completed": done}
+
+        def counts(total: dict[str, int], current: dict[str, int] | None = None) -> dict[str, Any]:
+            return {"total": total, "current": dict(current or total)}
+
+        not_last, steps = {"is_last_batch": False}, counts({"ready": self.steps, "completed": self.steps})
+        return {
+            "epoch_progress": counts(counted(self.epoch, begun=int(self.batch > 0))),
+            # The step that the log gives to a validation: `Checkpoints` sets it right before the next batch.
+            "epoch_loop.state_dict": {"_batches_that_stepped": self.steps - 1},
+            "epoch_loop.batch_progress": counts(counted(self.total), counted(self.batch)) | not_last,
+            "epoch_loop.automatic_optimization.optim_progress": {
+                "optimizer": {"step": steps, "zero_grad": counts(counted(self.steps))}
+            },
+            "epoch_loop.val_loop.batch_progress": counts(counted(0, begun=int(self.validating))) | not_last,
+        }
+
+
+class SeededSteps(Callback):
+    """Seeds each training batch by its place (seed, process, epoch, batch).
+
+    A saved random state would be right only if every draw before it were the same again, in every process and loader:
+    one more draw in a validation, and the resumed run is another. This way there is no state to save or to lose.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_index: int) -> None:
+        place = np.random.SeedSequence([self.seed, trainer.global_rank, trainer.current_epoch, batch_index])
+        seed = int(place.generate_state(1, np.uint64)[0])
+        # 10 µs; torch.manual_seed asks ten times as long whether there is any other device.
+        torch.default_generator.manual_seed(seed)
+        if module.device.type != "cpu":
+            torch.manual_seed(seed)

@@ -1,0 +1,109 @@
+"""What a run must be told before it goes on from a checkpoint: which settings hold, and which have changed."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transformer.checkpoint import load_training
+from transformer.machine import MachineSettings
+
+# Another value of these makes another run. Corpora are compared by their bytes, not by where they lie.
+FIXED = (
+    *("seed", "model", "tokenizer", "training.optimizer"),
+    *("data.source_language", "data.target_language", "data.max_length"),
+)
+FIXED_CORPORA = ("digests.train", "digests.validation")
+# Where things lie, which the digests of the corpora make irrelevant.
+PLACES = ("data.name", "data.directory", "data.train", "data.validation", "data.test", "data.others", "data.cache")
+
+
+class RefusedError(ValueError):
+    """A run that cannot go on as asked; nothing was done to it."""
+
+
+@dataclass
+class History:
+    """How far a run had come at the checkpoint that it goes on from: rows of `metrics.csv`, and steps."""
+
+    rows: int = 0
+    steps: int = 0
+
+
+def arithmetic() -> dict[str, Any]:
+    """What of the machine decides the last bits of a sum: another one is allowed, but no longer exact."""
+    return {
+        "torch": torch.__version__.split("+")[0],
+        "threads": torch.get_num_threads(),
+        "products": torch.get_float32_matmul_precision(),
+    }
+
+
+def as_before(machine: MachineSettings, path: Path | None) -> MachineSettings:
+    """What the machine was found to do best when the run began, unless told otherwise now: timings differ."""
+    if path is None or machine.products is not None:
+        return machine
+    return replace(machine, products=read_run(path)["settings"]["machine"]["products"])
+
+
+def check_resumption(path: Path | None, settings: dict[str, Any], speaks: bool) -> History:
+    """Says on stderr which settings have changed; without a checkpoint all is new.
+
+    Raises RefusedError where the run cannot go on with them.
+    """
+    if path is None:
+        return History()
+    saved = read_run(path)
+    for line in changed_settings(saved["settings"], settings):
+        if speaks:
+            print(f"changed: {line}", file=sys.stderr)
+    return History(saved["rows"], saved["position"]["steps"])
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """What `Checkpoints` has put into a checkpoint, without its weights.
+
+    Raises RefusedError for a file that no run can go on from.
+    """
+    try:
+        run: dict[str, Any] = load_training(path)["run"]
+    except ValueError as error:
+        raise RefusedError(str(error)) from error
+    except (KeyError, TypeError) as error:
+        raise RefusedError(f"{path} does not say where its run stood: no run can go on from it") from error
+    return run
+
+
+def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Each setting that has changed, as a line.
+
+    Raises RefusedError, naming all of them, if some must not.
+    """
+    before, after = dict(_flat(saved)), dict(_flat(now))
+    different = [key for key in before if key in after and before[key] != after[key]]
+    said = {key: f"{key}={_shown(after[key])} (was {_shown(before[key])})" for key in different}
+    fixed = [said[key] for key in different if _within(key, FIXED)]
+    if moved := [key for key in different if _within(key, FIXED_CORPORA)]:
+        fixed.append(f"the files of {' and '.join(key.removeprefix('digests.') for key in moved)}")
+    if fixed:
+        raise RefusedError(f"a resumed run cannot change {', '.join(fixed)}: leave that out, or start a new run")
+    return [said[key] for key in different if not _within(key, (*PLACES, "digests"))]
+
+
+def _flat(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _within(key: str, groups: tuple[str, ...]) -> bool:
+    return any(key == group or key.startswith(f"{group}.") for group in groups)
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else str(value)

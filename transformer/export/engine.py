@@ -1,0 +1,130 @@
+"""An exported CTranslate2 folder as a translator: our texts, long lines and batches, that engine's search.
+
+The engine counts and stops as `inference.search` does, once it is asked to: with the end symbol counted, no least
+length, and our limits for its own (1,024 source and 256 target tokens).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import ctranslate2
+import torch
+
+from transformer.data.tokenizer import END
+from transformer.export import folder as folders
+from transformer.inference.search import Hypothesis, SearchSettings
+from transformer.inference.translator import Translation, Translator
+from transformer.model.transformer import Transformer
+
+# Without a length penalty the engine stops by another rule: this one changes no score.
+NO_PENALTY = 1e-30
+# A target's pieces with the end symbol, and its score.
+Target = tuple[list[str], float]
+
+
+class CTranslate2Translator(Translator):
+    """Translates by CTranslate2, in the precision of the export or the nearest one that the device has.
+
+    Of the settings of a search it takes all of greedy's and beam's but `min_length`: where the engine forbids the end
+    it shares out its probability, so the scores would be others.
+    """
+
+    def __init__(self, folder: Path, device: str = "cpu", threads: int = 0) -> None:
+        """`device` is cpu, cuda, cuda:1 … or auto; `threads` on a CPU, 0: the engine's choice.
+
+        Raises ValueError for a folder that is damaged, foreign or not for this engine, and a device that is not there.
+        """
+        manifest, tokenizers = folders.read(folder)
+        if manifest.export != "ctranslate2":
+            raise ValueError(f"{folder} is an export to {manifest.export}: only one to ctranslate2 can translate here")
+        config = manifest.translator.model
+        if 100 * (config.encoder.layers + config.decoder.layers) > (folder / "model.bin").stat().st_size:
+            raise ValueError(f"{folder} declares more layers than it holds")
+        with torch.device("meta"):
+            # The shape of the model; its weights are the engine's.
+            model = Transformer(config)
+        super().__init__(model, tokenizers, (manifest.translator.source_language, manifest.translator.target_language))
+        target = tokenizers[1]
+        self._ids = {target.piece(id): id for id in range(len(target))}
+        self._end = target.piece(END)
+        kind, index = _device(device)
+        try:
+            self._engine = ctranslate2.Translator(str(folder), kind, device_index=index, intra_threads=threads)
+        except RuntimeError as error:
+            raise ValueError(f"CTranslate2 cannot load {folder}: {' '.join(str(error).split())}") from error
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self._engine.device)
+
+    def _search(
+        self, sources: list[list[int]], indices: list[int], settings: SearchSettings
+    ) -> list[list[Translation]]:
+        if settings.method == "sampling":
+            raise ValueError("search=sampling is not for an export: its engine draws from one stream, not by line")
+        if settings.min_length:
+            raise ValueError(f"search.min_length={settings.min_length} is not for an export: leave it at 0")
+        most = self.model.config.max_length
+        limits = [min(most - 1, limit) for limit in settings.limits([len(ids) for ids in sources])]
+        pieces = [[self.source_tokenizer.piece(id) for id in ids] for ids in sources]
+        found = self._decode(pieces, max(limits), settings)
+        # The engine has one limit for all. A search that was over before its own would not have seen that one.
+        for place, limit in enumerate(limits):
+            if any(target[-1] != self._end or len(target) > limit + 1 for target, _ in found[place]):
+                [at_limit] = self._decode([pieces[place]], limit, settings, at_limit=True)
+                found[place] = self._ended(pieces[place], at_limit, settings)
+        return [
+            [self._translation(self._hypothesis(*ended, settings)) for ended in targets[: settings.beam]]
+            for targets in found
+        ]
+
+    def _decode(
+        self, sources: list[list[str]], limit: int, settings: SearchSettings, at_limit: bool = False
+    ) -> list[list[Target]]:
+        """The targets of each source, best first; one of `limit` pieces may lack its end.
+
+        With `at_limit`, as many as a search can have that its limit ends: fewer than `beam` from before, and `beam`.
+        """
+        beam = settings.beam if settings.method == "beam" else 1
+        patience = 2 if at_limit and beam > 1 else 1
+        results = self._engine.translate_batch(
+            sources,
+            beam_size=beam,
+            patience=patience,
+            num_hypotheses=patience * beam,
+            length_penalty=settings.length_penalty or NO_PENALTY,
+            max_input_length=0,
+            max_decoding_length=limit,
+            min_decoding_length=0,
+            return_end_token=True,  # and count it
+            return_scores=True,
+        )
+        return [list(zip(result.hypotheses, result.scores, strict=True)) for result in results]
+
+    def _ended(self, source: list[str], targets: list[Target], settings: SearchSettings) -> list[Target]:
+        """Ends the targets that the limit cut off: that costs them the end's probability."""
+        cut = [target for target, _ in targets if target[-1] != self._end]
+        ended = [(target, score) for target, score in targets if target[-1] == self._end]
+        scored = self._engine.score_batch([source] * len(cut), cut, max_input_length=0)
+        for target, result in zip(cut, scored, strict=True):
+            score = sum(result.log_probs) / (len(target) + 1) ** settings.length_penalty
+            ended.append(([*target, self._end], score))
+        return sorted(ended, key=lambda target: -target[1])
+
+    def _hypothesis(self, target: list[str], score: float, settings: SearchSettings) -> Hypothesis:
+        ids = [self._ids[piece] for piece in target[:-1]]
+        return Hypothesis(ids, score, score * len(target) ** settings.length_penalty)
+
+
+def _device(device: str) -> tuple[str, int]:
+    """The kind of device and its number."""
+    if device == "auto":
+        device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
+    if not (match := re.fullmatch(r"(cpu)|(cuda)(?::(\d+))?", device)):
+        raise ValueError(f"device={device} is not allowed; choose one of auto, cpu, cuda, cuda:0, …")
+    kind, index = match[1] or match[2], int(match[3] or 0)
+    if kind == "cuda" and index >= ctranslate2.get_cuda_device_count():
+        raise ValueError(f"device={device}: this machine has no such GPU that CTranslate2 can use")
+    return kind, index

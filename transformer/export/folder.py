@@ -1,0 +1,116 @@
+"""The folder of an export: the other program's files, our tokenisers, and a manifest with a digest of each.
+
+It stands alone, and nothing in it is unpickled. The engine's own file is read by the engine's own code, which is not
+written for files from strangers: its digest shows damage, not intent.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from transformer import checkpoint
+from transformer.data.tokenizer import Tokenizer
+from transformer.inference.translator import Translator
+from transformer.settings import from_plain
+from transformer.storage.whole import sha256
+
+MANIFEST = "export.json"
+# SentencePiece's own format: programs in other languages read it too.
+TOKENIZERS = ("source.spm", "target.spm")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an export says of itself: its format, the translator it was made of, and the sha256 of every other file."""
+
+    export: Literal["ctranslate2", "onnx"]
+    translator: checkpoint.Description
+    files: dict[str, str]
+
+
+def write(
+    folder: Path, export: Literal["ctranslate2", "onnx"], translator: Translator, make: Callable[[Path], None]
+) -> None:
+    """Writes an export, whole or not at all; `make` puts the other program's files into the folder it is given.
+
+    A former export is replaced. Raises ValueError for a folder that holds anything else, OSError when the disk takes
+    no more.
+    """
+    check_replaceable(folder)
+    work = folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        make(work)
+        for name, tokenizer in zip(TOKENIZERS, translator.tokenizers, strict=True):
+            (work / name).write_bytes(tokenizer.model)
+        description = checkpoint.describe(translator.model, translator.tokenizers, translator.languages)
+        files = {path.name: sha256(path) for path in sorted(work.iterdir())}
+        manifest = {"export": export, "translator": description, "files": files}
+        (work / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+        for path in work.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        work.chmod(0o755)
+        if folder.exists():
+            former = work.with_name(f"{work.name}.former")
+            folder.replace(former)
+            work.replace(folder)
+            shutil.rmtree(former, ignore_errors=True)
+        else:
+            work.replace(folder)
+    except OSError as error:
+        raise OSError(f"{folder} cannot be written: {error.strerror or error}") from error
+    finally:
+        if work != folder:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def check_replaceable(folder: Path) -> None:
+    """Raises ValueError unless `folder` is not there, empty, or an export and nothing besides."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"output={folder} is a file: name a folder")
+    if folder.exists() and any(folder.iterdir()):
+        try:
+            known = {MANIFEST, *json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            known = set()
+        if foreign := sorted(path.name for path in folder.iterdir() if path.name not in known):
+            raise ValueError(f"output={folder} holds {foreign[0]}, which is of no export: name a new or empty folder")
+
+
+def read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
+    """Reads the manifest and the tokenisers, and compares every file with its digest.
+
+    Raises ValueError, naming the folder and what is wrong with it.
+    """
+    try:
+        return _read(folder)
+    except (OSError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:500]
+        raise ValueError(f"{folder} is not a usable export of this program: {reason}") from error
+
+
+def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
+    with (folder / MANIFEST).open("rb") as file:
+        manifest = from_plain(Manifest, json.loads(file.read(checkpoint.MOST_PLAIN)), "")
+    if manifest.translator.format != checkpoint.FORMAT:
+        raise ValueError(f"its format is {manifest.translator.format!r}, not {checkpoint.FORMAT!r}")
+    # What a file manager left there, hidden, does no harm; any other file an engine might read.
+    names = {path.name for path in folder.iterdir() if not path.name.startswith(".")} - {MANIFEST}
+    for name in sorted(names ^ manifest.files.keys()):
+        raise ValueError(f"{name} is {'not of it' if name in names else 'missing'}")
+    for name, expected in manifest.files.items():
+        if sha256(folder / name) != expected:
+            raise ValueError(f"{name} does not match its digest: it was altered or damaged")
+    kind = manifest.translator.tokenizer_kind
+    source, target = (Tokenizer((folder / name).read_bytes(), kind) for name in TOKENIZERS)
+    config = manifest.translator.model
+    if (len(source), len(target)) != (config.source_vocabulary, config.target_vocabulary):
+        raise ValueError("its tokenisers and its model have vocabularies of different sizes")
+    return manifest, (source, target)

@@ -1,0 +1,79 @@
+"""One way in for all formats, and one way back from a folder that can translate."""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from transformer.export import folder
+from transformer.inference.translator import Translator
+from transformer.machine import PRECISIONS
+
+Format = Literal["ctranslate2", "onnx", "safetensors"]
+# What each format can hold weights in.
+OFFERED = {
+    "ctranslate2": ("float32", "float16", "bfloat16", "int8"),
+    "onnx": ("float32",),
+    "safetensors": ("float32", "float16", "bfloat16"),
+}
+
+
+@dataclass(frozen=True)
+class ExportSettings:
+    """What to write, in which precision, and where: a folder, for safetensors a file."""
+
+    format: Format
+    precision: Literal["float32", "float16", "bfloat16", "int8"]
+    output: str
+
+    def __post_init__(self) -> None:
+        if self.precision not in OFFERED[self.format]:
+            offered = ", ".join(OFFERED[self.format])
+            raise ValueError(f"precision={self.precision} is not for format={self.format}; choose one of {offered}")
+        output = Path(self.output)
+        if self.format != "safetensors":
+            folder.check_replaceable(output)
+        elif output.suffix != ".safetensors" or output.is_dir():
+            raise ValueError(f"output={self.output} must name a file that ends in .safetensors")
+
+
+def export(translator: Translator, settings: ExportSettings) -> None:
+    """Writes the translator, whole or not at all.
+
+    Raises ValueError, naming the setting, for a model that the format cannot express, and where the libraries of
+    `pip install -e '.[export]'` are missing.
+    """
+    output, model = Path(settings.output), translator.model
+    if dtype := PRECISIONS.get(settings.precision):
+        for name, weight in model.named_parameters():
+            if not weight.to(dtype).isfinite().all():
+                raise ValueError(f"precision={settings.precision} cannot hold {name}: its values are too large")
+    if settings.format == "safetensors":
+        rounded = copy.deepcopy(model).to(dtype)
+        Translator(rounded, translator.tokenizers, translator.languages).save(output)
+    elif settings.format == "ctranslate2":
+        with _extra():
+            from transformer.export.ctranslate2 import export as to_ctranslate2
+        arguments = (model, translator.tokenizers, settings.precision)
+        folder.write(output, "ctranslate2", translator, lambda work: to_ctranslate2(*arguments, work))
+    else:
+        with _extra():
+            from transformer.export.onnx import export as to_onnx
+        folder.write(output, "onnx", translator, lambda work: to_onnx(model, work))
+
+
+def load(path: str | Path, device: str = "cpu", threads: int = 0) -> Translator:
+    """A translator from an exported folder, in the precision that was chosen then; see `engine` for all the rest."""
+    with _extra():
+        from transformer.export.engine import CTranslate2Translator
+    return CTranslate2Translator(Path(path), device, threads)
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ValueError(f"{error.name} is not installed: pip install -e '.[export]'") from error

@@ -1,0 +1,138 @@
+"""A translator as two ONNX graphs, for programs in any language: the encoder, and one step of the decoder.
+
+The search is the caller's. `encoder.onnx` runs once a batch, `decoder_step.onnx` once a token; what a step has to
+remember goes in and out of it:
+
+    encoder.onnx        source (batch × source), real (batch × source, False at padding)
+                        → source_keys_i, source_values_i of every decoder layer i (batch × heads × source × width)
+    decoder_step.onnx   ids (batch: the newest token of each), real, source_keys_i, source_values_i,
+                        keys_i, values_i (batch × heads × past × width; past is 0 at the begin symbol)
+                        → logits (batch × vocabulary), new_keys_i, new_values_i (with one more past)
+
+A source ends with the end symbol; each row of a batch is one hypothesis.
+"""
+
+import copy
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import onnxscript  # noqa: F401  (torch's exporter needs it: better missed here than in the midst)
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from transformer.data.tokenizer import BEGIN, END
+from transformer.model.attention import KeyValues
+from transformer.model.layers import LayerCache
+from transformer.model.transformer import Cache, Transformer
+
+
+class Past(KeyValues):
+    """Keys and values that grow by a copy: a graph has no room to write into."""
+
+    def appended(self, new: KeyValues, seen: int) -> tuple[KeyValues, KeyValues]:
+        grown = KeyValues(torch.cat([self.keys, new.keys], dim=2), torch.cat([self.values, new.values], dim=2))
+        return grown, grown
+
+
+class EncoderGraph(nn.Module):
+    """From source ids to what every decoder layer looks at, projected once."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: Tensor, real: Tensor) -> tuple[Tensor, ...]:
+        cache = self.model.decoder.start(self.model.encode(source, real))
+        return tuple(tensor for layer in cache.layers for tensor in layer.source or ())
+
+
+class StepGraph(nn.Module):
+    """One more token of every row; `tensors` are what the encoder's graph gives, then keys and values of the past."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, real: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        half = len(tensors) // 2
+        layers = tuple(
+            LayerCache(Past(*tensors[half + place : half + place + 2]), KeyValues(*tensors[place : place + 2]))
+            for place in range(0, half, 2)
+        )
+        past = tensors[half].size(2)
+        said = real.new_ones(ids.size(0), 1, 1, past)
+        logits, cache = self.model.step(ids, Cache(layers, real[:, None, None], past, said))
+        return logits, *(tensor for layer in cache.layers for tensor in layer.target)
+
+
+def export(model: Transformer, folder: Path) -> None:
+    """Writes both graphs, in float32.
+
+    Raises ValueError, naming the setting, for a model that no graph can express.
+    """
+    config = model.config
+    if config.decoder.cross_attention is None:
+        raise ValueError("model.decoder.cross_attention=null cannot be exported to ONNX: its decoder asks no encoder")
+    attentions = {
+        "encoder.self_attention": config.encoder.self_attention,
+        "decoder.self_attention": config.decoder.self_attention,
+        "decoder.cross_attention": config.decoder.cross_attention,
+    }
+    for name, attention in attentions.items():
+        if attention.score == "additive":
+            raise ValueError(
+                f"model.{name}.score=additive cannot be exported to ONNX: it is computed in as many blocks as the "
+                "lengths ask for, and a graph has a fixed number"
+            )
+    # The exporter speaks of every library that it does not need, and of each step.
+    for name in ("torch.onnx", "onnxscript", "onnx_ir"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    model = copy.deepcopy(model).cpu().float()
+    parts = [f"{part}_{layer}" for layer in range(config.decoder.layers) for part in ("keys", "values")]
+    of_source = [f"source_{part}" for part in parts]
+    batch = Dim("batch")
+    by_source, by_past = Dim("source", max=config.max_length), Dim("past", max=config.max_length - 1)
+    # Examples of inputs: of different lengths, so that none is taken for another.
+    source, real = torch.full((2, 7), END), torch.ones(2, 7, dtype=torch.bool)
+    shapes: dict[str, Any] = {"source": {0: batch, 1: by_source}, "real": {0: batch, 1: by_source}}
+    graph: nn.Module = EncoderGraph(model).eval()
+    with torch.no_grad():
+        _write(graph, (source, real), shapes, list(shapes), of_source, folder / "encoder.onnx")
+        tensors = [tensor.clone() for tensor in graph(source, real)]
+        for layer in model.decoder.layers:
+            tensors += layer.self_attention.keys_values(torch.zeros(2, 5, config.dim))  # type: ignore[operator, union-attr]
+        shapes = {"ids": {0: batch}, "real": shapes["real"]}
+        names = [*shapes, *of_source, *parts]
+        shapes["tensors"] = (*[{0: batch, 2: by_source}] * len(parts), *[{0: batch, 2: by_past}] * len(parts))
+        outputs = ["logits", *(f"new_{part}" for part in parts)]
+        graph = StepGraph(model).eval()
+        _write(graph, (torch.full((2,), BEGIN), real, *tensors), shapes, names, outputs, folder / "decoder_step.onnx")
+
+
+def _write(
+    graph: nn.Module,
+    examples: tuple[Tensor, ...],
+    shapes: dict[str, Any],
+    inputs: list[str],
+    outputs: list[str],
+    path: Path,
+) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*LeafSpec.*", FutureWarning)  # within torch
+        # strict: traced otherwise, `len` of a tensor makes a constant of the batch.
+        program = torch.export.export(graph, examples, dynamic_shapes=shapes, strict=True)
+        # Not optimised: runtimes do that when they load a graph, and the exporter's own fails on some of ours.
+        torch.onnx.export(
+            program,
+            (),
+            path,
+            input_names=inputs,
+            output_names=outputs,
+            dynamo=True,
+            optimize=False,
+            external_data=False,
+            verbose=False,
+        )

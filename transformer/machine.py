@@ -1,0 +1,99 @@
+"""What this machine does best: how many threads, which kernels for products and for attention."""
+
+import math
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+
+Products = Literal["highest", "high", "medium"]
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class MachineSettings:
+    """What a person may decide instead; null lets `set_up` choose."""
+
+    threads: Annotated[int, ">= 1"] | None
+    products: Products | None
+    attention: Literal["math", "fused"] | None
+
+
+def device_named(name: str) -> torch.device:
+    """cpu, cuda, cuda:1 … or auto (a GPU if there is one). Raises ValueError for another, and for a GPU not there."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        raise ValueError(f"device={name} is not allowed; choose one of auto, cpu, cuda, cuda:0, …")
+    if name != "cpu" and not torch.cuda.is_available():
+        raise ValueError(f"device={name}: this machine has no GPU that torch can use")
+    return torch.device(name)
+
+
+def precision_named(name: str) -> torch.dtype:
+    """Raises ValueError, naming those there are, for another one than float32, bfloat16 and float16."""
+    if name not in PRECISIONS:
+        raise ValueError(f"precision={name} is not allowed; choose one of {', '.join(PRECISIONS)}")
+    return PRECISIONS[name]
+
+
+def set_up(settings: MachineSettings, accelerator: str) -> str:
+    """Chooses for this process, on the CPU or (any other `accelerator`) a GPU if there is one, and says what."""
+    device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
+    threads = settings.threads or available_threads()
+    torch.set_num_threads(threads)
+    products, reason = settings.products, "as set"
+    if products is None:
+        products, reason = best_products() if device == "cpu" else ("high", "TF32")
+    torch.set_float32_matmul_precision(products)
+    # On a CPU, at the lengths of sentences, the backward of torch's fused kernel takes twice as long as plain products.
+    attention = settings.attention or ("math" if device == "cpu" else "fused")
+    torch.backends.cuda.enable_flash_sdp(attention == "fused")
+    torch.backends.cuda.enable_mem_efficient_sdp(attention == "fused")
+    torch.backends.cuda.enable_cudnn_sdp(attention == "fused")
+    return f"{device}: {threads} threads, float32 products {products} ({reason}), attention {attention}"
+
+
+def available_threads() -> int:
+    """The cores that this process may use: by OMP_NUM_THREADS, its affinity and its share of the machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # A container's share: microseconds of computing in a period of so many, or "max".
+    quota = Path("/sys/fs/cgroup/cpu.max")
+    if quota.is_file():
+        share, period = quota.read_text().split()
+        cores = cores if share == "max" else min(cores, max(1, math.ceil(int(share) / int(period))))
+    return min(cores, torch.get_num_threads())
+
+
+def best_products() -> tuple[Products, str]:
+    """medium, where that is faster here and still float32; else highest.
+
+    torch then multiplies by oneDNN instead of MKL: on some processors twice as fast with the same precision, on others
+    in bfloat16, which is seen by its error.
+    """
+    generator = torch.Generator().manual_seed(1)
+    left, right = torch.randn(2, 512, 512, generator=generator)
+    exact = left.double() @ right.double()
+    errors, seconds = {}, {}
+    before = torch.get_float32_matmul_precision()
+    for precision in ("highest", "medium"):
+        torch.set_float32_matmul_precision(precision)
+        errors[precision] = ((left @ right - exact).norm() / exact.norm()).item()
+        seconds[precision] = min(_seconds(left, right) for _ in range(20))
+    torch.set_float32_matmul_precision(before)
+    if errors["medium"] > 1e-5:
+        return "highest", "medium is not float32 here"
+    faster = seconds["highest"] / seconds["medium"]
+    if faster < 1.1:
+        return "highest", "medium is not faster here"
+    return "medium", f"{faster:.1f} times as fast here, error {errors['medium']:.0e}"
+
+
+def _seconds(left: torch.Tensor, right: torch.Tensor) -> float:
+    started = time.perf_counter()
+    left @ right
+    return time.perf_counter() - started
