@@ -90,18 +90,16 @@ def ctranslate2(directory: Path | None, sentences: int, beam: int, precision: st
 
     from transformer.export.ctranslate2 import export
 
+    translator = fresh(directory)
+    kinds = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
     with tempfile.TemporaryDirectory() as folder:
-        translator = fresh(directory)
-        export(translator, Path(folder, "model"), "float32")
-        kinds = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
-        engine = ctranslate2.Translator(
-            str(Path(folder, "model")), compute_type=kinds[precision], intra_threads=threads, inter_threads=1
-        )
+        export(translator.model, translator.tokenizers, kinds[precision], Path(folder))
+        engine = ctranslate2.Translator(folder, compute_type=kinds[precision], intra_threads=threads, inter_threads=1)
     tokenizer = translator.source_tokenizer
 
     def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
         results = engine.translate_batch(
-            [[tokenizer.piece(id) for id in [*row, END]] for row in ids],
+            [[tokenizer.piece(id) for id in row] for row in ids],
             beam_size=beam,
             num_hypotheses=beam,
             min_decoding_length=length,

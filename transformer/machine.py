@@ -76,7 +76,8 @@ def best_products() -> tuple[Products, str]:
     in bfloat16, which is seen by its error.
     """
     generator = torch.Generator().manual_seed(1)
-    left, right = torch.randn(2, 512, 512, generator=generator)
+    # As many tokens, and as wide, as a batch has in a small model.
+    left, right = torch.randn(2048, 256, generator=generator), torch.randn(256, 1024, generator=generator)
     exact = left.double() @ right.double()
     errors, seconds = {}, {}
     before = torch.get_float32_matmul_precision()
@@ -88,7 +89,7 @@ def best_products() -> tuple[Products, str]:
     if errors["medium"] > 1e-5:
         return "highest", "medium is not float32 here"
     faster = seconds["highest"] / seconds["medium"]
-    if faster < 1.1:
+    if faster < 1.05:
         return "highest", "medium is not faster here"
     return "medium", f"{faster:.1f} times as fast here, error {errors['medium']:.0e}"
 
