@@ -31,7 +31,7 @@ def attention_weights(
 
     Every query must see at least one key: a softmax over nothing is not a number.
     """
-    return (scores if visible is None else scores.masked_fill(~visible, -math.inf)).softmax(dim=-1)
+    return (scores if visible is None else torch.where(visible, scores, -math.inf)).softmax(dim=-1)
 
 
 def attention(
@@ -113,7 +113,8 @@ class MultiHeadAttention(nn.Module):
         keys = _heads(self.key(states), self.heads)
         keys = self.rotary(keys, offset) if self.rotary else keys
         values, together = _heads(self.value(states), self.heads), sentences or len(states)
-        return KeyValues(_together(keys, together), _together(values, together))
+        # Whole in memory once, where a product would copy them at every step.
+        return KeyValues(_together(keys, together).contiguous(), _together(values, together).contiguous())
 
     def nothing(self, sentences: int) -> KeyValues:
         """Where each sentence's keys and values will stand."""
@@ -135,11 +136,11 @@ class MultiHeadAttention(nn.Module):
         """
         rows, length, _ = states.shape
         queries = self._queries(states, len(memory.keys), offset)
-        if record is None and self.score != "additive":
+        # torch's kernel has the faster gradient; without one, on a CPU, plain products are faster.
+        plain = states.device.type == "cpu" and not torch.is_grad_enabled()
+        if record is None and self.score != "additive" and not plain:
             dropout = self.dropout.p if self.training else 0.0
-            heads = functional.scaled_dot_product_attention(
-                queries, *memory, attn_mask=visible, dropout_p=dropout, scale=self.scale
-            )
+            heads = functional.scaled_dot_product_attention(queries, *memory, visible, dropout, scale=self.scale)
         else:
             if self.score == "additive":
                 scores = additive_scores(queries, memory.keys, self.score_weight)
