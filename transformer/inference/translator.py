@@ -87,7 +87,7 @@ class Translator:
             if re.search("[\ud800-\udfff]", text):
                 raise ValueError(f"line {line} is no Unicode text: half of a surrogate pair stands alone in it")
         for line, ids in enumerate(self.source_tokenizer.encode_all(texts)):
-            pieces = [ids] if ids else []
+            pieces = [ids] if ids and texts[line].strip() else []
             if len(ids) > limit:
                 named = f"line {first_line + line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
                 if long_lines == "refuse":
