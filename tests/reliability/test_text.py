@@ -40,7 +40,7 @@ def test_any_unicode_text_gives_one_line(kind: Kind, byte_fallback: bool) -> Non
     tried = 0
 
     @settings(
-        max_examples=trials(15, 500), deadline=None, database=None, derandomize=True,
+        max_examples=trials(5, 500), deadline=None, database=None, derandomize=True,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(st.lists(texts, max_size=4))
@@ -115,7 +115,7 @@ def test_a_line_of_100_000_characters_ends_after_work_and_memory_in_its_proporti
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_text_can_teach_a_tokeniser_or_is_too_little_for_one(kind: Kind) -> None:
-    chance, lost, tried = random.Random(6), [], trials(5, 100)
+    chance, lost, tried = random.Random(6), [], trials(2, 100)
     for number in range(tried):
         lines = ["".join(chance.choices(STRANGE + OTHERS, k=chance.randrange(60))) for _ in range(chance.randrange(40))]
         lines += [chance.choice(STRANGE) * 5000, ""]
