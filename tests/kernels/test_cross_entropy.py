@@ -25,3 +25,10 @@ def test_half_precision_logits_are_summed_in_float32() -> None:
     logits, labels = torch.randn(500, 37).bfloat16(), torch.randint(0, 37, (500,))
     expected = functional.cross_entropy(logits.float(), labels, reduction="sum", label_smoothing=0.1)
     torch.testing.assert_close(smoothed_cross_entropy(logits, labels, 0.1), expected, rtol=1e-6, atol=1e-3)
+
+
+def test_the_logits_stay_as_they_were() -> None:
+    given, labels = torch.randn(70, 37), torch.randint(0, 37, (70,))
+    logits = given.clone().requires_grad_()
+    smoothed_cross_entropy(logits, labels, 0.1).backward()
+    assert torch.equal(logits, given)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,7 +48,15 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
             "name": "cut",
             **{"source_language": "de", "target_language": "en", "directory": None, "others": {}, "url": None},
             **{name: str(corpus / name) for name in ("train", "validation", "test")},
-            **{"sha256": {}, "max_length": 40, "batch_tokens": 100, "workers": 0, "cache": str(corpus / "cache")},
+            **{
+                "sha256": {},
+                "licence": None,
+                "home": None,
+                "max_length": 40,
+                "batch_tokens": 100,
+                "workers": 0,
+                "cache": str(corpus / "cache"),
+            },
         },
         "tokenizer": {
             **{"kind": "word", "vocabulary_size": 120, "joint": True, "character_coverage": 1.0},
@@ -57,6 +66,11 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
             **{"optimizer": "adamw", "learning_rate": 0.03, "betas": [0.9, 0.98], "weight_decay": 0.1},
             **{"schedule": "cosine", "warmup_steps": 4, "label_smoothing": 0.1, "validate_every": 6, "patience": 50},
             **{"checkpoint_every_steps": None, "checkpoint_every_minutes": None, "samples": 1},
+            "regularization": {
+                **{"word_dropout": 0.0, "layer_drop": 0.0, "bpe_dropout": 0.0},
+                **{"consistency": "none", "consistency_weight": 1.0, "cut": "token", "cut_share": 0.2},
+            },
+            "averaging": {"kind": "none", "decay": 0.9, "count": 3},
         },
         "validation_search": SEARCH,
         "search": SEARCH,
@@ -139,3 +153,25 @@ def trouble(batch: int, cause: Callable[[torch.Tensor], torch.Tensor | None]) ->
 
 def term(_: torch.Tensor) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def crash(_: torch.Tensor) -> None:
+    raise RuntimeError("a crash")
+
+
+def kill(_: torch.Tensor) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hang(_: torch.Tensor) -> None:
+    """As NCCL does when another process does not come."""
+    time.sleep(600)
+
+
+def spoil(output: torch.Tensor) -> torch.Tensor:
+    return output * torch.nan
+
+
+CAUSES: dict[str, Callable[[torch.Tensor], torch.Tensor | None]] = {
+    **{"crash": crash, "kill": kill, "hang": hang, "nan": spoil, "none": lambda _: None}
+}

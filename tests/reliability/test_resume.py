@@ -2,7 +2,6 @@
 
 import os
 import random
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 import pytest
 import torch
 from command_line import put_back, resumed
-from lightning.pytorch.utilities import rank_zero_only
 
 from tests.reliability import report, trials
-from tests.reliability.children import CHILDREN
+from tests.reliability.children import in_processes
 from tests.reliability.runs import (
     assert_equal,
     assert_equal_runs,
@@ -36,6 +34,13 @@ KINDS: dict[str, dict[str, Any]] = {
         "training__validate_every": 2,
     },
     "by_epochs_with_workers": {"trainer__max_steps": -1, "trainer__max_epochs": 2, "data__workers": 2},
+    "regularized_and_averaged": {
+        **{f"training__regularization__{kind}_dropout": 0.1 for kind in ("word", "bpe")},
+        **{"training__regularization__layer_drop": 0.2, "training__regularization__consistency": "cutoff"},
+        **{"training__averaging__kind": "exponential", "data__workers": 1},
+        **{"tokenizer__kind": "bpe", "tokenizer__vocabulary_size": 60},
+    },
+    "the_mean_of_validations": {"training__averaging__kind": "last", "training__averaging__count": 2},
     "out_of_patience": {"training__patience": 1, "training__validate_every": 3},
 }
 
@@ -170,12 +175,8 @@ def test_a_refused_resumption_leaves_the_saved_settings_as_they_were(tmp_path: P
     assert (tmp_path / "config.yaml").read_text() == "as it was"
 
 
-def process(rank: int, port: int, folder: Path, plain: dict[str, Any], batch: int) -> None:
+def process(rank: int, folder: Path, plain: dict[str, Any], batch: int) -> None:
     """One of two processes; the second gets a signal, the first does not know of it."""
-    addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NODE_RANK": "0"}
-    os.environ.update(addresses | {"LOCAL_RANK": str(rank), "WORLD_SIZE": "2"})
-    rank_zero_only.rank = rank
-    torch.set_num_threads(1)
     try:
         with trouble(batch if rank == 1 else 0, term):
             train(folder, plain, last(folder))
@@ -183,30 +184,16 @@ def process(rank: int, port: int, folder: Path, plain: dict[str, Any], batch: in
         os._exit(143)
 
 
-def in_two_processes(folder: Path, plain: dict[str, Any], batch: int) -> list[int | None]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    folder.mkdir(exist_ok=True)
-    processes = [CHILDREN.Process(target=process, args=(rank, port, folder, plain, batch)) for rank in (0, 1)]
-    for started in processes:
-        started.start()
-    for started in processes:
-        started.join(120)
-        started.kill()
-    return [started.exitcode for started in processes]
-
-
 def test_two_processes_stop_together_and_go_on_exactly(
     home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     plain = settings(home, loggers=["csv"], trainer__devices=2, trainer__strategy="ddp", trainer__max_steps=8)
-    assert in_two_processes(tmp_path / "whole", plain, 0) == [0, 0]
+    assert in_processes(2, process, tmp_path / "whole", plain, 0) == [0, 0]
     # Amid the third step, and amid the validation after the sixth.
     for batch, place in ((3, (3, False)), (5, (6, True))):
-        assert in_two_processes(tmp_path / "run", plain, batch) == [143, 143]
+        assert in_processes(2, process, tmp_path / "run", plain, batch) == [143, 143]
         assert (position(tmp_path / "run")["steps"], position(tmp_path / "run")["validating"]) == place
-    assert in_two_processes(tmp_path / "run", plain, 0) == [0, 0]
+    assert in_processes(2, process, tmp_path / "run", plain, 0) == [0, 0]
     assert_equal_runs(tmp_path / "run", tmp_path / "whole")
     # On one device: what cannot be exact is said.
     capfd.readouterr()

@@ -14,7 +14,7 @@ from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.inference.search import SearchSettings
 from transformer.settings import from_plain
-from transformer.training.module import TrainingSettings
+from transformer.optimization import TrainingSettings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 CHOICES = [

@@ -15,14 +15,17 @@ from tests.conftest import model_plain
 from tests.data.test_corpus import settings as data_settings
 from tests.data.test_corpus import write
 from transformer import ModelConfig, Transformer, Translator
+from transformer.callbacks.averaging import AveragingSettings
 from transformer.callbacks.checkpoints import AtomicCheckpoints
 from transformer.callbacks.standalone import StandsAlone
 from transformer.callbacks.validation import FinalValidation
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PADDING, TokenizerSettings
 from transformer.inference.translator import BEAM
+from transformer.optimization import TrainingSettings, learning_rate_factor
+from transformer.regularization.consistency import RegularizationSettings
 from transformer.settings import from_plain
-from transformer.training.module import TrainingSettings, TranslationModule, learning_rate_factor
+from transformer.training.module import TranslationModule
 
 SETTINGS = TrainingSettings(
     optimizer="adamw",
@@ -32,6 +35,8 @@ SETTINGS = TrainingSettings(
     schedule="cosine",
     warmup_steps=4,
     label_smoothing=0.1,
+    regularization=RegularizationSettings(0.0, 0.0, 0.0, "none", 5.0, "token", 0.1),
+    averaging=AveragingSettings("none", 0.9, 3),
     validate_every=10,
     patience=5,
     checkpoint_every_steps=None,

@@ -13,7 +13,7 @@ from transformer.machine import MachineSettings
 
 # Another value of these makes another run. Corpora are compared by their bytes, not by where they lie.
 FIXED = (
-    *("seed", "model", "tokenizer", "training.optimizer"),
+    *("seed", "model", "tokenizer", "training.optimizer", "training.averaging.kind"),
     *("data.source_language", "data.target_language", "data.max_length"),
 )
 FIXED_CORPORA = ("digests.train", "digests.validation")

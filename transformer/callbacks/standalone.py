@@ -17,9 +17,11 @@ class StandsAlone(Callback):
         self.model, self.tokenizers, self.languages = translator.model, translator.tokenizers, translator.languages
 
     def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        # Their weights are those that the checkpoint holds, which may be an average.
         everything = tensors(self.model, self.tokenizers)
         checkpoint["tokenizers"] = {name: everything[name] for name in everything if name.startswith("tokenizer.")}
         checkpoint["weights"] = [name for name in everything if not name.startswith("tokenizer.")]
+        everything |= {name: checkpoint["state_dict"][f"model.{name}"].cpu() for name in checkpoint["weights"]}
         checkpoint["sha256"] = digest(describe(self.model, self.tokenizers, self.languages), everything)
 
     def on_load_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:

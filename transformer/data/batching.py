@@ -1,6 +1,6 @@
 """Sentence pairs of like length make a batch, under a budget of tokens; padding is then a few per cent."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -39,20 +39,28 @@ def real_positions(ids: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch leng
     return None if bool(real.all()) else real
 
 
+Index = tuple[int, NDArray[np.int64]]
+
+
 class PairDataset(Dataset[Batch]):
-    """A prepared split; an index is a whole batch of pair numbers, so batches are built in one place."""
+    """A prepared split; an index is an epoch and a whole batch of pair numbers, so batches are built in one place.
+    `cut_anew` cuts the texts of a pair's ids another way in each epoch."""
 
-    def __init__(self, split: PreparedSplit) -> None:
-        self.split = split
+    def __init__(self, split: PreparedSplit, cut_anew: Callable[[int, int], tuple[Ids, Ids]] | None = None) -> None:
+        self.split, self.cut_anew = split, cut_anew
 
-    def __getitem__(self, indices: NDArray[np.int64]) -> Batch:
-        source = pad([np.append(self.split.source[i], END) for i in indices])
-        targets = [self.split.target[i] for i in indices]
+    def __getitem__(self, index: Index) -> Batch:
+        epoch, indices = index
+        if self.cut_anew is None:
+            pairs = [(self.split.source[i], self.split.target[i]) for i in indices]
+        else:
+            pairs = [self.cut_anew(epoch, i) for i in indices.tolist()]
+        source = pad([np.append(ids, END) for ids, _ in pairs])
         return Batch(
             source=source,
             source_real=real_positions(source),
-            inputs=pad([np.insert(ids, 0, BEGIN) for ids in targets]),
-            labels=pad([np.append(ids, END) for ids in targets]),
+            inputs=pad([np.insert(ids, 0, BEGIN) for _, ids in pairs]),
+            labels=pad([np.append(ids, END) for _, ids in pairs]),
             indices=torch.from_numpy(indices),
         )
 
@@ -75,7 +83,7 @@ def make_batches(
     return [*batches, order[start:]]
 
 
-class TokenBudgetSampler(Sampler[NDArray[np.int64]]):
+class TokenBudgetSampler(Sampler[Index]):
     """Deals out the batches of an epoch: formed alike on every process, shuffled alike, then every world-th one.
 
     Each process gets equally many, a multiple of `accumulated`, so that every update has as many batches; each pair
@@ -111,9 +119,10 @@ class TokenBudgetSampler(Sampler[NDArray[np.int64]]):
     def __len__(self) -> int:
         return self._length
 
-    def __iter__(self) -> Iterator[NDArray[np.int64]]:
+    def __iter__(self) -> Iterator[Index]:
         # A generator: Lightning tells the epoch after it has asked for the iterator.
-        yield from self._batches()[self.rank :: self.world][self.skipped :]
+        for batch in self._batches()[self.rank :: self.world][self.skipped :]:
+            yield self.epoch, batch
 
     def _batches(self) -> list[NDArray[np.int64]]:
         random = np.random.default_rng([self.seed, self.epoch])

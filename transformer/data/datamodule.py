@@ -5,6 +5,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+import sentencepiece
 import torch
 from lightning import LightningDataModule
 from rich.console import Console
@@ -15,6 +17,7 @@ from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.corpus import DataSettings, Pair, fetch
 from transformer.data.prepared import PreparedSplit, write_split
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
+from transformer.storage.flat import Ids
 from transformer.storage.whole import cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
@@ -24,9 +27,15 @@ FORMAT = 2
 class TranslationData(LightningDataModule):
     """Trains (or finds) the tokenisers at once; prepares and serves splits when asked."""
 
-    def __init__(self, settings: DataSettings, tokenizer: TokenizerSettings, seed: int) -> None:
+    def __init__(
+        self, settings: DataSettings, tokenizer: TokenizerSettings, seed: int, bpe_dropout: float = 0.0
+    ) -> None:
         super().__init__()
-        self.settings, self.tokenizer_settings, self.seed = settings, tokenizer, seed
+        self.settings, self.tokenizer_settings, self.seed, self.bpe_dropout = settings, tokenizer, seed, bpe_dropout
+        if bpe_dropout and tokenizer.kind not in ("bpe", "unigram"):
+            raise ValueError(
+                f"training.regularization.bpe_dropout needs tokenizer=bpe or unigram, not {tokenizer.kind}"
+            )
         self.cache = Path(settings.cache).expanduser()
         fetch(settings)
         self.digests = {split: settings.digest(split) for split in settings.splits}
@@ -77,6 +86,17 @@ class TranslationData(LightningDataModule):
         """The pairs of a split as text, for scoring."""
         return list(self.settings.pairs(name))
 
+    def _cut_anew(self, epoch: int, pair: int) -> tuple[Ids, Ids]:
+        """A pair of the training split, cut at random by its place; as ever where that makes it too long."""
+        split, longest = self.split("train"), self.settings.max_length
+        sides = split.source[pair], split.target[pair]
+        # SentencePiece's generator takes 32 bits.
+        seed = np.random.SeedSequence([self.seed, epoch, pair]).generate_state(1)
+        sentencepiece.set_random_generator_seed(int(seed[0]))
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        cut = [t.cut_anew(ids.tolist(), self.bpe_dropout) for t, ids in zip(tokenizers, sides, strict=True)]
+        return sides if max(map(len, cut)) > longest else (np.array(cut[0]), np.array(cut[1]))
+
     def loader(self, name: str) -> DataLoader[Batch]:
         """Batches of a split for this process; only training is shuffled."""
         split = self.split(name)
@@ -88,7 +108,8 @@ class TranslationData(LightningDataModule):
         sampler = TokenBudgetSampler(split, tokens, self.seed, train, rank, world, accumulated, start)
         workers = self.settings.workers if train else 0
         # An index is a whole batch already.
-        dataset, pin = PairDataset(split), torch.cuda.is_available()
+        dataset = PairDataset(split, self._cut_anew if train and self.bpe_dropout else None)
+        pin = torch.cuda.is_available()
         return DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=workers, pin_memory=pin)
 
     def train_dataloader(self) -> DataLoader[Batch]:

@@ -51,6 +51,13 @@ class Tokenizer:
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         return self._pieces.EncodeAsIds([_prepared(text, self.kind) for text in texts])  # type: ignore[no-any-return]
 
+    def cut_anew(self, ids: list[int], dropout: float) -> list[int]:
+        """The same text with merges left out at random (BPE-dropout, Provilkov et al. 2020), or, of unigrams, one of
+        its likelier cuts (Kudo 2018); by SentencePiece's random state."""
+        cut = self._pieces.EncodeAsIds(self._pieces.DecodeIds(ids), enable_sampling=True, alpha=dropout, nbest_size=-1)
+        # What has no id has no text to be cut.
+        return ids if UNKNOWN in ids else list(cut)
+
     def piece(self, id: int) -> str:
         return str(self._pieces.IdToPiece(id))
 

@@ -36,7 +36,8 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         result = torch.empty_like(logits)
         for rows, chosen, normaliser, out in _pieces(logits, labels, normalisers, result):
             # softmax − (1 − ε) one-hot − ε / V
-            part = rows.float().sub_(normaliser[:, None]).exp_().sub_(smoothing / logits.size(-1))
+            # Not in place at first: float32 rows are the logits themselves, which others may need.
+            part = (rows.float() - normaliser[:, None]).exp_().sub_(smoothing / logits.size(-1))
             part.scatter_add_(1, chosen[:, None], torch.full_like(part[:, :1], smoothing - 1))
             out.copy_(part.mul_(gradient))
         return result, None, None

@@ -1,14 +1,11 @@
 """One training step and one validation, as Lightning calls them: batch → loss, validation set → BLEU."""
 
-import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import asdict
+from typing import Any
 
 import torch
 from lightning import LightningModule
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import MeanMetric
 
 from transformer.callbacks.divergence import FiniteSteps
@@ -20,46 +17,8 @@ from transformer.evaluation import CorpusBLEU, Scores, score
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.kernels.cross_entropy import smoothed_cross_entropy
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """How weights are found; `validate_every` counts steps, `patience` validations without a better BLEU."""
-
-    optimizer: Literal["adam", "adamw"]
-    learning_rate: Annotated[float, "> 0"]
-    betas: list[Annotated[float, ">= 0", "< 1"]]
-    weight_decay: Annotated[float, ">= 0"]
-    schedule: Literal["inverse_square_root", "cosine"]
-    warmup_steps: Annotated[int, ">= 0"]
-    label_smoothing: Annotated[float, ">= 0", "< 1"]
-    validate_every: Annotated[int, ">= 1"]
-    patience: Annotated[int, ">= 1"]
-    checkpoint_every_steps: Annotated[int, ">= 1"] | None
-    checkpoint_every_minutes: Annotated[float, "> 0"] | None
-    samples: Annotated[int, ">= 0"]
-
-    def __post_init__(self) -> None:
-        if len(self.betas) != 2:
-            raise ValueError(f"training.betas={self.betas} must be two numbers")
-
-
-def learning_rate_factor(settings: TrainingSettings, total_steps: int | float) -> Callable[[int], float]:
-    """The share of the peak rate at each step: linear warm-up, then 1/√step (Vaswani et al. 2017, eq. 3) or half a
-    cosine down to nothing at `total_steps` (Loshchilov & Hutter 2017)."""
-    warmup = max(1, settings.warmup_steps)
-
-    def factor(step: int) -> float:
-        # The scheduler counts from 0; a first step at rate 0 would be wasted.
-        step += 1
-        if step < warmup:
-            return step / warmup
-        if settings.schedule == "inverse_square_root":
-            return math.sqrt(warmup / step)
-        done = min(1.0, (step - warmup) / max(1, total_steps - warmup))
-        return 0.5 * (1 + math.cos(math.pi * done))
-
-    return factor
+from transformer.optimization import TrainingSettings, optimization
+from transformer.regularization.consistency import consistent_loss, regularize
 
 
 class TranslationModule(LightningModule):
@@ -77,6 +36,7 @@ class TranslationModule(LightningModule):
         super().__init__()
         self.translator, self.model = translator, translator.model
         self.settings, self.texts = settings, texts
+        regularize(self.model, settings.regularization)
         self.validation_search, self.test_search = validation_search, test_search
         self.validation_bleu = CorpusBLEU(translator.target_language)
         self.validation_loss = MeanMetric()
@@ -92,9 +52,11 @@ class TranslationModule(LightningModule):
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The sum of the label-smoothed cross-entropy over real target tokens (in nats), and their number."""
-        real = batch.labels != PADDING
-        logits = self.model(batch.source, batch.inputs, batch.source_real, wanted=real)
+        real, regularization = batch.labels != PADDING, self.settings.regularization
         smoothing = self.settings.label_smoothing if self.training else 0.0
+        if self.training and regularization.consistency != "none":
+            return consistent_loss(self.model, batch, smoothing, regularization), real.sum()
+        logits = self.model(batch.source, batch.inputs, batch.source_real, wanted=real)
         return smoothed_cross_entropy(logits, batch.labels[real], smoothing), real.sum()
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
@@ -133,21 +95,11 @@ class TranslationModule(LightningModule):
             torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
 
     def configure_optimizers(self) -> Any:
-        settings = self.settings
-        # Biases, norms and the like are not decayed: they do not overfit by growing.
-        groups: list[dict[str, Any]] = [
-            {"params": [weight for weight in self.parameters() if weight.dim() > 1]},
-            {"params": [weight for weight in self.parameters() if weight.dim() <= 1], "weight_decay": 0.0},
-        ]
-        kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-        betas = (settings.betas[0], settings.betas[1])
         # A fused optimiser would unscale fp16 gradients only after they were clipped.
         fused = self.trainer.precision != "16-mixed"
-        optimizer = kind(groups, settings.learning_rate, betas, weight_decay=settings.weight_decay, fused=fused)
-        total = self.trainer.estimated_stepping_batches
-        if settings.schedule == "cosine" and total == float("inf"):
-            raise ValueError("training.schedule=cosine ends at the last step: set trainer.max_steps or max_epochs")
-        schedule = LambdaLR(optimizer, learning_rate_factor(settings, total))
+        optimizer, schedule = optimization(
+            self.parameters(), self.settings, self.trainer.estimated_stepping_batches, fused
+        )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:

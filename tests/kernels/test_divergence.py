@@ -1,0 +1,37 @@
+"""Our divergences against torch's kl_div, value and gradient."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from transformer.kernels.divergence import Divergence, divergence
+
+
+def by_definition(first: Tensor, second: Tensor, kind: Divergence) -> Tensor:
+    p, q = first.softmax(dim=-1), second.softmax(dim=-1)
+    others = (q, p) if kind == "kullback_leibler" else ((p + q) / 2, (p + q) / 2)
+    return sum(functional.kl_div(m.log(), one, reduction="sum") for one, m in zip((p, q), others, strict=True)) / 2  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("kind", ["kullback_leibler", "jensen_shannon"])
+@pytest.mark.parametrize("positions", [0, 1, 131])
+def test_value_and_gradients_are_those_of_the_definition(kind: Divergence, positions: int) -> None:
+    ours = [(2 * torch.randn(positions, 37)).requires_grad_() for _ in range(2)]
+    theirs = [logits.detach().clone().requires_grad_() for logits in ours]
+    value, expected = divergence(*ours, kind), by_definition(*theirs, kind)
+    torch.testing.assert_close(value, expected, rtol=1e-5, atol=1e-5)
+    (value * 1.7).backward()
+    (expected * 1.7).backward()
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["kullback_leibler", "jensen_shannon"])
+def test_the_same_prediction_is_at_no_distance_and_pulled_nowhere(kind: Divergence) -> None:
+    logits = torch.randn(70, 37, requires_grad=True)
+    value = divergence(logits, logits.detach() + 3.0, kind)  # softmax knows no constant
+    value.backward()
+    assert abs(value.item()) < 1e-4
+    assert logits.grad is not None
+    assert logits.grad.abs().max() < 1e-6

@@ -1,0 +1,88 @@
+"""Averages of weights against the same averages of the weights seen from outside; who gets which."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning import Callback, Trainer
+from torch import Tensor
+
+from tests.training.test_module import SETTINGS, data, module_for, trainer_for  # noqa: F401
+from transformer import Translator
+from transformer.callbacks.averaging import AveragingSettings, WeightAverage
+from transformer.callbacks.standalone import StandsAlone
+from transformer.data.datamodule import TranslationData
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def weights(module: Any) -> dict[str, Tensor]:
+    return {name: weight.detach().clone() for name, weight in module.model.named_parameters()}
+
+
+class Watch(Callback):
+    """The weights after every step and those that are validated."""
+
+    def __init__(self) -> None:
+        self.steps: list[dict[str, Tensor]] = []
+        self.validated: list[dict[str, Tensor]] = []
+        self.then: list[int] = []
+
+    def on_train_start(self, trainer: Trainer, module: Any) -> None:
+        self.steps = [weights(module)]
+
+    def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
+        self.steps.append(weights(module))
+
+    def on_validation_batch_end(self, trainer: Trainer, module: Any, *at: Any) -> None:
+        if not self.then or self.then[-1] != trainer.global_step:
+            self.then.append(trainer.global_step)
+            self.validated.append(weights(module))
+
+
+def expected(
+    settings: AveragingSettings, seen: list[dict[str, Tensor]], steps: int, then: list[int]
+) -> dict[str, Tensor]:
+    if settings.kind == "last":
+        some = [seen[step] for step in then if step <= steps][-settings.count :]
+        return {name: torch.stack([one[name] for one in some]).mean(dim=0) for name in seen[0]}
+    average = dict(seen[0])
+    for step in range(1, steps + 1):
+        decay = min(settings.decay, (1 + step) / (10 + step))
+        average = {name: decay * average[name] + (1 - decay) * seen[step][name] for name in average}
+    return average
+
+
+@pytest.mark.parametrize("kind", ["exponential", "last"])
+def test_the_average_is_validated_and_saved_and_training_knows_nothing_of_it(
+    data: TranslationData,  # noqa: F811
+    tmp_path: Path,
+    kind: Any,
+) -> None:
+    averaging = AveragingSettings(kind, 0.9, 3)
+
+    def fit(callbacks: list[Callback], module: Any) -> tuple[Trainer, Watch]:
+        watch = Watch()
+        often = {"check_val_every_n_epoch": None, "val_check_interval": 5, "gradient_clip_val": 1.0}
+        trainer = trainer_for(tmp_path, max_steps=20, callbacks=[*callbacks, watch], **often)
+        trainer.fit(module, datamodule=data)
+        return trainer, watch
+
+    _, alone = fit([], module_for(data, SETTINGS))
+    module = module_for(data, replace(SETTINGS, averaging=averaging))
+    trainer, watch = fit([WeightAverage(module.model, averaging), StandsAlone(module.translator)], module)
+    assert watch.then == [5, 10, 15, 20]
+    for step, found in zip(watch.then, watch.validated, strict=True):
+        for name, weight in expected(averaging, watch.steps, step, watch.then).items():
+            torch.testing.assert_close(found[name], weight, atol=1e-6, rtol=1e-5)
+    for ours, others in zip(watch.steps, alone.steps, strict=True):
+        assert all(torch.equal(ours[name], others[name]) for name in ours)
+
+    trainer.save_checkpoint(tmp_path / "x.ckpt")
+    loaded = dict(Translator.load(tmp_path / "x.ckpt").model.named_parameters())
+    last = expected(averaging, watch.steps, 20, watch.then)
+    for name, weight in loaded.items():
+        torch.testing.assert_close(weight.detach(), last[name], atol=1e-6, rtol=1e-5)
+        assert torch.equal(module.model.get_parameter(name), watch.steps[-1][name])
