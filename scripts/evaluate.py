@@ -20,6 +20,8 @@ from transformer.storage.whole import write_whole
 
 # Sentences translated between two moves of the progress bar.
 CHUNK = 250
+# Settings of a corpus that older runs do not know, as they had them.
+SINCE = {"both_directions": False, "licence": None, "home": None}
 
 
 def evaluate(config: DictConfig) -> dict[str, float]:
@@ -28,7 +30,8 @@ def evaluate(config: DictConfig) -> dict[str, float]:
     checkpoint = find_checkpoint(plain["checkpoint"], Path(plain["runs"]))
     search = from_plain(SearchSettings, plain["search"], "search")
     machine = from_plain(MachineSettings, plain["machine"], "machine")
-    translator = Translator.load(checkpoint, plain["device"], plain["precision"])
+    asked_for = (plain.get("data") or {}).get("target_language")
+    translator = Translator.load(checkpoint, plain["device"], plain["precision"], asked_for)
     set_up(machine, translator.device.type)
     folder = checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
     split, sources, references = _texts(plain, folder, translator)
@@ -54,6 +57,12 @@ def evaluate(config: DictConfig) -> dict[str, float]:
     return {"bleu": scores.bleu, "chrf": scores.chrf, "ter": scores.ter}
 
 
+def saved_corpus(run: Path) -> dict[str, Any]:
+    """The settings of the corpus that a run's own config.yaml names."""
+    saved: Any = OmegaConf.to_container(OmegaConf.load(run / "config.yaml"), resolve=True)
+    return SINCE | saved["data"]
+
+
 def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple[str, list[str], list[str]]:
     """The name of what is scored, its sources and its references."""
     if plain["source"] or plain["reference"]:
@@ -65,13 +74,12 @@ def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple
     data = plain.get("data")
     asked_for = data is not None
     if data is None:
-        saved = folder / "config.yaml"
-        if not saved.exists():
+        if not (folder / "config.yaml").exists():
             raise FileNotFoundError(
                 f"{folder} holds no config.yaml that names a corpus: say data=toy, data=multi30k or data=files …, "
                 "or source=FILE reference=FILE"
             )
-        data = OmegaConf.to_container(OmegaConf.load(saved), resolve=True)["data"]  # type: ignore[index, call-overload]
+        data = saved_corpus(folder)
     settings = from_plain(DataSettings, data, "data")
     if settings.languages != translator.languages:
         wanted, able = " → ".join(settings.languages), " → ".join(translator.languages)

@@ -10,6 +10,7 @@ from command_line import launch, put_back
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from transformer.callbacks.divergence import DivergenceError
 from transformer.callbacks.interruption import Interrupted
 from transformer.callbacks.resume import RefusedError
 from transformer.reporting.loggers import first_process
@@ -30,9 +31,11 @@ NOT_SETTINGS = ("model", "trainer", "name", "runs", "cache", "resume", "debug")
 NOT_MODEL = ("heads", "layers", "score")
 
 
-def absolute_paths(data: dict[str, Any]) -> None:
-    """A run's saved settings name its corpus from wherever they are read."""
+def absolute_paths(plain: dict[str, Any]) -> None:
+    """A run's saved settings name its files from wherever they are read."""
+    data = plain["data"]
     for group, keys in (
+        (plain, ("start_from",)),
         (data, ("directory", "train", "validation", "test", "cache")),
         (data["others"], data["others"]),
     ):
@@ -43,7 +46,7 @@ def absolute_paths(data: dict[str, Any]) -> None:
 
 def train(config: DictConfig) -> dict[str, float]:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
-    absolute_paths(plain["data"])
+    absolute_paths(plain)
     # model.heads, layers and score are a word for all attentions and stacks; the parts hold the values.
     model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
     settings = from_plain(RunSettings, {key: value for key, value in plain.items() if key not in NOT_SETTINGS}, "")
@@ -56,6 +59,10 @@ def train(config: DictConfig) -> dict[str, float]:
     except RefusedError:
         put_back()
         raise
+    except DivergenceError:
+        if first_process():
+            raise
+        sys.exit(0)  # the first says it for all
     except Interrupted as stop:
         if first_process():
             saved = (folder / "checkpoints" / "last.ckpt").exists()

@@ -37,7 +37,7 @@ def translate(config: DictConfig) -> None:
             raise ValueError(f"precision={plain['precision']}: that of an export was chosen when it was made")
         translator = load_export(checkpoint, plain["device"], machine.threads or available_threads())
     else:
-        translator = Translator.load(checkpoint, plain["device"], plain["precision"])
+        translator = Translator.load(checkpoint, plain["device"], plain["precision"], plain["target_language"])
     set_up(machine, translator.device.type)
     for side, own in (("source", translator.source_language), ("target", translator.target_language)):
         if plain[f"{side}_language"] not in (None, own):

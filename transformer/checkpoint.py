@@ -12,8 +12,8 @@ import pickle
 import pickletools
 import re
 import zipfile
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,12 +62,44 @@ class Saved:
     languages: tuple[str, str]
     weights: dict[str, Tensor]
 
+    def towards(self, language: str | None) -> "Saved":
+        """The same for the other of its two languages as the target, if it learned both directions.
+
+        Raises ValueError if it did not.
+        """
+        source, target = self.languages
+        if language in (None, target):
+            return self
+        if language != source or not Tokenizer(self.tokenizers[0].model, self.tokenizers[0].kind, language).prefix:
+            both = " (data.both_directions=true would have trained both directions)" if language == source else ""
+            raise ValueError(f"the checkpoint translates {source} → {target}, not to {language}{both}")
+        return replace(self, languages=(target, source))
+
+    def continued(self, config: ModelConfig) -> Transformer:
+        """The model built as `config` says, which may differ from its own in dropout alone: to train it further.
+
+        Raises ValueError that names what differs.
+        """
+        before, now = (dict(_shape(asdict(one))) for one in (self.config, config))
+        if different := [f"model.{key}={now[key]} (there {before[key]})" for key in now if now[key] != before[key]]:
+            raise ValueError(f"start_from= holds another model than the one asked for: {', '.join(different)}")
+        return replace(self, config=config).build()
+
     def build(self) -> Transformer:
         model = Transformer(self.config)
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 weight.copy_(self.weights[name])
         return model
+
+
+def _shape(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """The settings of a model with their full names, but for dropout."""
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from _shape(value, f"{above}{key}.")
+        elif key != "dropout":
+            yield f"{above}{key}", value
 
 
 def describe(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> dict[str, Any]:

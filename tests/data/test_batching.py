@@ -11,7 +11,7 @@ from transformer.data.batching import PairDataset, TokenBudgetSampler
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.prepared import PreparedSplit
-from transformer.data.tokenizer import BEGIN, END, PADDING, UNKNOWN, TokenizerSettings
+from transformer.data.tokenizer import BEGIN, END, PADDING, TokenizerSettings
 from transformer.storage.whole import cached_folder
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
@@ -96,49 +96,6 @@ def test_a_batch_holds_the_texts_ids_between_begin_and_end(data: TranslationData
     assert batch.source_real is not None
     assert (batch.source_real == (batch.source != PADDING)).all()
     assert PairDataset(data.split("test"))[0, np.array([4])].source_real is None
-
-
-def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(data: TranslationData) -> None:
-    dropped = TranslationData(data.settings, BPE, seed=1, bpe_dropout=0.2)
-    texts = data.texts("train")
-
-    def cut(epoch: int) -> dict[int, tuple[list[int], list[int]]]:
-        loader = dropped.loader("train")
-        loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
-        rows = [
-            row for b in loader for row in zip(b.indices.tolist(), b.source.tolist(), b.labels.tolist(), strict=True)
-        ]
-        return {i: tuple([id for id in side if id not in (PADDING, END)] for side in sides) for i, *sides in rows}  # type: ignore[misc]
-
-    first = cut(0)
-    assert first == cut(0)
-    assert first != cut(1)
-    plain = [data.source_tokenizer.encode(source) for source, _ in texts]
-    assert sum(len(first[i][0]) for i in first) > 1.1 * sum(map(len, plain))
-    for index, (source, target) in first.items():  # whatever the cut, the text is the same
-        assert data.source_tokenizer.decode(source) == data.source_tokenizer.decode(plain[index])
-        assert data.target_tokenizer.decode(target) == texts[index][1]
-    with_dropout = [batch.source.tolist() for batch in dropped.loader("validation")]
-    assert with_dropout == [batch.source.tolist() for batch in data.loader("validation")]
-
-
-def test_bpe_dropout_leaves_alone_what_would_become_too_long_or_has_unknown_characters(tmp_path: Path) -> None:
-    write(tmp_path, "x.de", ["ein Haus", "zwei Häuser"] * 20)
-    write(tmp_path, "x.en", ["a house", "two houses"] * 20)
-    bpe = TokenizerSettings("bpe", 40, True, 1.0, False)
-    longest = max(len(ids) for ids in TranslationData(settings(tmp_path), bpe, seed=1).split("train").source)
-    data = TranslationData(settings(tmp_path, max_length=longest), bpe, seed=1, bpe_dropout=0.9)
-    assert all(batch.source.size(1) <= longest + 1 for batch in data.loader("train"))
-    unknown = data.source_tokenizer.encode("zwei Q")
-    assert UNKNOWN in unknown
-    assert data.source_tokenizer.cut_anew(unknown, 0.9) == unknown
-
-
-def test_words_and_characters_have_no_merges_to_drop(tmp_path: Path) -> None:
-    write(tmp_path, "x.de", ["ein Haus"])
-    write(tmp_path, "x.en", ["a house"])
-    with pytest.raises(ValueError, match="bpe_dropout needs tokenizer=bpe or unigram, not char"):
-        TranslationData(settings(tmp_path), TokenizerSettings("char", 100, True, 1.0, False), seed=1, bpe_dropout=0.1)
 
 
 def test_long_and_empty_pairs_are_left_out_of_training_counted_and_named(tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ def settings(folder: Path, **changes: object) -> DataSettings:
         "max_length": 10,
         "batch_tokens": 64,
         "workers": 0,
+        "both_directions": False,
         "cache": str(folder / "cache"),
     }
     return DataSettings(**(plain | changes))  # type: ignore[arg-type]

@@ -9,6 +9,8 @@ import hashlib
 import multiprocessing
 import os
 import resource
+import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightning.pytorch.utilities import rank_zero_only
 
 from transformer import ModelConfig, Transformer, Translator, checkpoint
 from transformer.callbacks.checkpoints import AtomicCheckpoints
@@ -104,6 +107,34 @@ def _answer(sending: Connection, function: Callable[..., Any], arguments: tuple[
     sending.send(answer)
 
 
+def in_processes(count: int, function: Callable[..., Any], *arguments: Any, seconds: float = 120) -> list[int | None]:
+    """How processes end that train together, each in `function(rank, *arguments)`: as SLURM starts them, unwatched.
+
+    After so many seconds those that are left are killed.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    target = [(rank, count, port, function, arguments) for rank in range(count)]
+    processes = [CHILDREN.Process(target=_one_of_several, args=one) for one in target]
+    for started in processes:
+        started.start()
+    end = time.monotonic() + seconds
+    for started in processes:
+        started.join(max(0, end - time.monotonic()))
+        started.kill()
+        started.join()
+    return [started.exitcode for started in processes]
+
+
+def _one_of_several(rank: int, count: int, port: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NODE_RANK": "0"}
+    os.environ.update(addresses | {"LOCAL_RANK": str(rank), "WORLD_SIZE": str(count)})
+    rank_zero_only.rank = rank
+    torch.set_num_threads(1)
+    function(rank, *arguments)
+
+
 def save_for_ever(path: Path, first: int, megabytes: int, sending: Connection) -> None:
     """Saves one checkpoint after another; tells each that is done."""
     content = training_content(small_translator(), megabytes)
@@ -162,7 +193,7 @@ def save_in_read_only_folder(path: Path) -> list[str]:
 def data_settings(cache: Path) -> tuple[DataSettings, TokenizerSettings]:
     names = {"train": str(TOY / "test"), "validation": str(TOY / "validation"), "test": str(TOY / "test")}
     data = DataSettings("toy", "de", "en", None, **names, others={}, url=None, sha256={}, max_length=64,
-                        batch_tokens=500, workers=0, cache=str(cache))  # fmt: skip
+                        batch_tokens=500, workers=0, both_directions=False, cache=str(cache))  # fmt: skip
     return data, TokenizerSettings("bpe", 300, True, 1.0, False)
 
 

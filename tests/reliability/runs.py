@@ -43,6 +43,7 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
             model[stack][f"{kind}_attention"] |= attention  # type: ignore[index]
     plain: dict[str, Any] = {
         "seed": 3,
+        "start_from": None,
         "loggers": ["csv"],
         "data": {
             "name": "cut",
@@ -55,6 +56,7 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
                 "max_length": 40,
                 "batch_tokens": 100,
                 "workers": 0,
+                "both_directions": False,
                 "cache": str(corpus / "cache"),
             },
         },

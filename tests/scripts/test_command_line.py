@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -18,7 +19,8 @@ SCRIPTS = Path(__file__).resolve().parent.parent.parent / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 import command_line  # noqa: E402
-from command_line import UsageError, find_checkpoint, newest_run, prepare, quote  # noqa: E402
+from command_line import UsageError, find_checkpoint, newest_run, prepare, quote, settled  # noqa: E402
+from errors import describe  # noqa: E402
 
 CONFIGS = {
     "train.yaml": """
@@ -119,7 +121,7 @@ def usage_error(project: Path, *arguments: str) -> str:
         overrides = [argument for argument in prepared if argument != "-m"]
         command_line.check(overrides, "train", project / "configs", multirun="-m" in prepared)
     except Exception as error:
-        line = command_line.describe(error)
+        line = describe(error)
         assert "\n" not in line
         return line
     pytest.fail(f"{arguments} was accepted")
@@ -288,6 +290,11 @@ def test_each_value_of_a_sweep_is_checked(project: Path) -> None:
     assert "several" not in usage_error(project, "-m", "model.heads=1,2", "model.nix=1")
 
 
+@pytest.mark.parametrize("strategy", ["fsdp", "fsdp_cpu_offload", "deepspeed_stage_2"])
+def test_strategies_that_cut_the_weights_into_parts_are_refused(project: Path, strategy: str) -> None:
+    assert "use trainer=ddp" in usage_error(project, f"trainer.strategy={strategy}")
+
+
 @pytest.mark.parametrize("argument", ["trainer=ddp", "trainer.devices=2", "trainer=cpu,ddp"])
 def test_a_sweep_over_several_processes_is_refused(project: Path, argument: str) -> None:
     assert "use trainer=cpu or trainer=gpu with trainer.devices=1" in usage_error(project, "-m", argument)
@@ -423,6 +430,14 @@ def compose_prepared(project: Path, prepared: list[str]) -> DictConfig:
         return hydra.compose("train", prepared)
 
 
+def test_settings_that_another_process_is_writing_anew_are_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "overrides.yaml"
+    path.touch()
+    writing = threading.Timer(0.2, path.write_text, ["[a=1]"])
+    writing.start()
+    assert settled(path) == b"[a=1]"
+
+
 def test_what_cannot_be_resumed_is_refused_in_one_line(runs: Path) -> None:
     bare = runs / "bare" / "checkpoints" / "last.ckpt"
     bare.parent.mkdir(parents=True)
@@ -482,8 +497,11 @@ def test_seeds_of_a_setting_end_in_mean_and_spread_and_a_picture(project: Path, 
     with (tmp_path / "sweep" / "summary.csv").open(encoding="utf-8") as file:
         table = list(csv.DictReader(file))
     # 1 + 1, 1 + 2, 1 + 4: mean 10/3, variance (16/9 + 1/9 + 25/9) / 2.
-    assert table[0] == {"model.heads": "3", "seeds": "3", "bleu": "3.333 ± 1.53", "loss": "0.5 ± 0"}
+    first = {"model.heads": "3", "seeds": "3", "bleu": "3.333 ± 1.53", "loss": "0.5 ± 0", "gain in bleu": ""}
+    assert table[0] == first
     assert table[1]["bleu"] == "4.333 ± 1.53"
+    assert table[1]["gain in bleu"] == "+1 ± 3.46, within the spread"
+    assert "within the spread: " in done.stdout
     assert "3.333 ± 1.53" in done.stdout
     assert (tmp_path / "sweep" / "sweep.png").stat().st_size > 5_000
 

@@ -13,8 +13,8 @@ from transformer import ModelConfig, Transformer
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.inference.search import SearchSettings
-from transformer.settings import from_plain
 from transformer.optimization import TrainingSettings
+from transformer.settings import from_plain
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 CHOICES = [

@@ -1,5 +1,6 @@
 """An average of the weights over time: what is validated, tested and saved instead of those of the last step."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +9,8 @@ from typing import Annotated, Any, Literal
 import torch
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
+
+from transformer.evaluation import score
 
 
 @dataclass(frozen=True)
@@ -92,3 +95,16 @@ class WeightAverage(Callback):
             self.snapshots = saved["snapshots"]
             for weight, as_trained in zip(self._weights(), saved["weights"], strict=True):
                 weight.copy_(as_trained)
+
+    def is_beaten(self, trainer: Trainer, module: Any) -> bool:
+        """Whether, after training, the weights of the last step translate the validation set better than the best
+        average did."""
+        best = trainer.checkpoint_callback.best_model_score  # type: ignore[union-attr]
+        if best is None or trainer.limit_val_batches != 1.0:
+            return False
+        sources, references = zip(*module.texts["validation"], strict=True)
+        hypotheses = module.translator.translate(list(sources), module.validation_search)
+        found = score(hypotheses, list(references), module.translator.target_language).bleu
+        if trainer.is_global_zero:
+            print(f"validation BLEU: {best:.2f} averaged, {found:.2f} with the last step's weights", file=sys.stderr)
+        return found > float(best)

@@ -1,6 +1,6 @@
 """Sentence pairs of like length make a batch, under a budget of tokens; padding is then a few per cent."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -43,18 +43,14 @@ Index = tuple[int, NDArray[np.int64]]
 
 
 class PairDataset(Dataset[Batch]):
-    """A prepared split; an index is an epoch and a whole batch of pair numbers, so batches are built in one place.
-    `cut_anew` cuts the texts of a pair's ids another way in each epoch."""
+    """The pairs of a split; an index is an epoch and a whole batch of pair numbers: batches are built in one place."""
 
-    def __init__(self, split: PreparedSplit, cut_anew: Callable[[int, int], tuple[Ids, Ids]] | None = None) -> None:
-        self.split, self.cut_anew = split, cut_anew
+    def __init__(self, split: PreparedSplit) -> None:
+        self.split = split
 
     def __getitem__(self, index: Index) -> Batch:
         epoch, indices = index
-        if self.cut_anew is None:
-            pairs = [(self.split.source[i], self.split.target[i]) for i in indices]
-        else:
-            pairs = [self.cut_anew(epoch, i) for i in indices.tolist()]
+        pairs = [self.split.pair(epoch, number) for number in indices.tolist()]
         source = pad([np.append(ids, END) for ids, _ in pairs])
         return Batch(
             source=source,
@@ -105,7 +101,7 @@ class TokenBudgetSampler(Sampler[Index]):
         if len(split) < world:
             raise ValueError(f"{len(split)} sentences cannot be dealt out to {world} processes")
         # The end symbol (or the begin symbol) counts.
-        self.source_lengths, self.target_lengths = split.source.lengths + 1, split.target.lengths + 1
+        self.source_lengths, self.target_lengths = split.source_lengths + 1, split.target_lengths + 1
         self.tokens, self.seed, self.shuffle = tokens, seed, shuffle
         self.rank, self.world, self.accumulated = rank, world, accumulated
         self.epoch, self.skipped = start

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
+from transformer.corpora import libreoffice_help
 from transformer.storage.whole import download
 
 Pair = tuple[str, str]
@@ -32,7 +33,10 @@ class DataSettings:
     max_length: Annotated[int, ">= 1"]
     batch_tokens: Annotated[int, ">= 1"]
     workers: Annotated[int, ">= 0"]
+    both_directions: bool
     cache: str
+    licence: str | None = None
+    home: str | None = None
 
     def __post_init__(self) -> None:
         if foreign := [name for name in self.sha256 if Path(name).name != name]:
@@ -71,19 +75,14 @@ class DataSettings:
 
 def find_files(prefix: str, source_language: str, target_language: str) -> list[Path]:
     """PREFIX itself if it is a .tsv, else PREFIX.<language> for both languages, or the same with .gz."""
-    base = Path(prefix).expanduser()
+    base, sides = Path(prefix).expanduser(), (source_language, target_language)
+    candidates = [[base.with_name(f"{base.name}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
     if base.name.endswith((".tsv", ".tsv.gz")):
         candidates = [[base]]
-    else:
-        candidates = [
-            [base.with_name(f"{base.name}.{language}{ending}") for ending in ("", ".gz")]
-            for language in (source_language, target_language)
-        ]
-    found = [next((path for path in choice if path.is_file()), None) for choice in candidates]
-    for path, choice in zip(found, candidates, strict=True):
-        if path is None:
-            raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}")
-    return [path for path in found if path is not None]
+    for choice in candidates:
+        if not any(path.is_file() for path in choice):
+            raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}: put it there")
+    return [next(path for path in choice if path.is_file()) for choice in candidates]
 
 
 def read_pairs(files: list[Path], source_language: str, target_language: str) -> Iterator[Pair]:
@@ -93,11 +92,10 @@ def read_pairs(files: list[Path], source_language: str, target_language: str) ->
     Raises ValueError that names the file and line: not UTF-8, cut short, no tab, empty, counts that differ.
     """
     pairs = _tsv_pairs(files[0], source_language, target_language) if len(files) == 1 else _aligned_pairs(*files)
-    empty = True
+    pair: Pair | None = None
     for pair in pairs:
-        empty = False
         yield pair
-    if empty:
+    if pair is None:
         raise ValueError(f"{files[0]} is empty")
 
 
@@ -143,10 +141,12 @@ def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
 
 
 def fetch(settings: DataSettings) -> None:
-    """Downloads what is missing of a corpus that has a public home, and checks every file's sha256.
+    """Downloads what is missing of a corpus that has a public home, and checks every file's sha256, or makes it.
 
     Raises OSError when it cannot be fetched and ValueError when the bytes are not the published ones.
     """
+    if settings.url == "apt:libreoffice-help" and settings.directory:
+        libreoffice_help.make(Path(settings.directory).expanduser(), *settings.languages)
     for name, digest in settings.sha256.items():
         if any(f".{language}" in name for language in settings.languages):
             download(f"{settings.url}/{name}", Path(settings.directory or ".").expanduser() / name, digest)

@@ -5,8 +5,6 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-import sentencepiece
 import torch
 from lightning import LightningDataModule
 from rich.console import Console
@@ -17,7 +15,6 @@ from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.corpus import DataSettings, Pair, fetch
 from transformer.data.prepared import PreparedSplit, write_split
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
-from transformer.storage.flat import Ids
 from transformer.storage.whole import cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
@@ -25,37 +22,42 @@ FORMAT = 2
 
 
 class TranslationData(LightningDataModule):
-    """Trains (or finds) the tokenisers at once; prepares and serves splits when asked."""
+    """Trains (or finds) the tokenisers at once, unless given; prepares and serves splits when asked."""
 
     def __init__(
-        self, settings: DataSettings, tokenizer: TokenizerSettings, seed: int, bpe_dropout: float = 0.0
+        self,
+        settings: DataSettings,
+        tokenizer: TokenizerSettings,
+        seed: int,
+        tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
     ) -> None:
         super().__init__()
-        self.settings, self.tokenizer_settings, self.seed, self.bpe_dropout = settings, tokenizer, seed, bpe_dropout
-        if bpe_dropout and tokenizer.kind not in ("bpe", "unigram"):
-            raise ValueError(
-                f"training.regularization.bpe_dropout needs tokenizer=bpe or unigram, not {tokenizer.kind}"
-            )
+        self.settings, self.tokenizer_settings, self.seed = settings, tokenizer, seed
         self.cache = Path(settings.cache).expanduser()
         fetch(settings)
         self.digests = {split: settings.digest(split) for split in settings.splits}
-        self.source_tokenizer, self.target_tokenizer = self._tokenizers()
+        source, self.target_tokenizer = tokenizers or self._tokenizers()
+        self.source_tokenizer = Tokenizer(source.model, source.kind, asks_for=settings.target_language)
         self._splits: dict[str, PreparedSplit] = {}
+        # What training sees instead of the split as it was prepared.
+        self.training: PreparedSplit | None = None
         # Where training begins: an epoch, and how many of its batches lie behind a resumed run.
         self.start = (0, 0)
 
     def _tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         settings, pairs = self.tokenizer_settings, self.settings.pairs
+        tagged = self.settings.languages if self.settings.both_directions else ()
 
         def make(folder: Path) -> None:
             # One vocabulary learns from both sides; two learn from one each.
             for name, sides in (
                 {"joint": (0, 1)}.items() if settings.joint else {"source": (0,), "target": (1,)}.items()
             ):
-                tokenizer = train_tokenizer((pair[side] for pair in pairs("train") for side in sides), settings)
+                texts = (pair[side] for pair in pairs("train") for side in sides)
+                tokenizer = train_tokenizer(texts, settings, tagged)
                 (folder / f"{name}.model").write_bytes(tokenizer.model)
 
-        key = _digest([FORMAT, asdict(settings), self.digests["train"], self.settings.languages])
+        key = _digest([FORMAT, asdict(settings), self.digests["train"], self.settings.languages, tagged])
         folder = cached_folder(self.cache / f"tokenizer-{key}", make)
         names = ("joint", "joint") if settings.joint else ("source", "target")
         source, target = (Tokenizer((folder / f"{name}.model").read_bytes(), settings.kind) for name in names)
@@ -82,25 +84,17 @@ class TranslationData(LightningDataModule):
             self._splits[name] = split
         return self._splits[name]
 
+    def served(self, name: str) -> PreparedSplit:
+        """A split as batches are made of it: training's may be augmented."""
+        return self.training if name == "train" and self.training is not None else self.split(name)
+
     def texts(self, name: str) -> list[Pair]:
         """The pairs of a split as text, for scoring."""
         return list(self.settings.pairs(name))
 
-    def _cut_anew(self, epoch: int, pair: int) -> tuple[Ids, Ids]:
-        """A pair of the training split, cut at random by its place; as ever where that makes it too long."""
-        split, longest = self.split("train"), self.settings.max_length
-        sides = split.source[pair], split.target[pair]
-        # SentencePiece's generator takes 32 bits.
-        seed = np.random.SeedSequence([self.seed, epoch, pair]).generate_state(1)
-        sentencepiece.set_random_generator_seed(int(seed[0]))
-        tokenizers = self.source_tokenizer, self.target_tokenizer
-        cut = [t.cut_anew(ids.tolist(), self.bpe_dropout) for t, ids in zip(tokenizers, sides, strict=True)]
-        return sides if max(map(len, cut)) > longest else (np.array(cut[0]), np.array(cut[1]))
-
     def loader(self, name: str) -> DataLoader[Batch]:
         """Batches of a split for this process; only training is shuffled."""
-        split = self.split(name)
-        train = name == "train"
+        split, train = self.served(name), name == "train"
         rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         accumulated = self.trainer.accumulate_grad_batches if self.trainer and train else 1
         start = self.start if train else (0, 0)
@@ -108,8 +102,7 @@ class TranslationData(LightningDataModule):
         sampler = TokenBudgetSampler(split, tokens, self.seed, train, rank, world, accumulated, start)
         workers = self.settings.workers if train else 0
         # An index is a whole batch already.
-        dataset = PairDataset(split, self._cut_anew if train and self.bpe_dropout else None)
-        pin = torch.cuda.is_available()
+        dataset, pin = PairDataset(split), torch.cuda.is_available()
         return DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=workers, pin_memory=pin)
 
     def train_dataloader(self) -> DataLoader[Batch]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from transformer.data.corpus import Pair
 from transformer.data.tokenizer import Tokenizer
-from transformer.storage.flat import FlatIds, FlatIdsWriter
+from transformer.storage.flat import FlatIds, FlatIdsWriter, Ids
 
 # Pairs encoded at a time: enough to keep SentencePiece's threads busy, little enough to fit anywhere.
 CHUNK = 10_000
@@ -19,6 +19,7 @@ class PreparedSplit:
     """The ids of a split; pair i stands in line `lines[i]` of the corpus; `too_long` and `empty` are lines, too."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.source, self.target = FlatIds(folder, "source"), FlatIds(folder, "target")
         self.lines: NDArray[np.int64] = np.load(folder / "lines.npy")
         self.too_long: NDArray[np.int64] = np.load(folder / "too_long.npy")
@@ -28,9 +29,21 @@ class PreparedSplit:
         return len(self.lines)
 
     @property
+    def source_lengths(self) -> NDArray[np.int64]:
+        return self.source.lengths
+
+    @property
+    def target_lengths(self) -> NDArray[np.int64]:
+        return self.target.lengths
+
+    @property
     def longest(self) -> int:
         """Tokens of the longest side of any pair."""
-        return int(max(self.source.lengths.max(initial=0), self.target.lengths.max(initial=0)))
+        return int(max(self.source_lengths.max(initial=0), self.target_lengths.max(initial=0)))
+
+    def pair(self, epoch: int, number: int) -> tuple[Ids, Ids]:
+        """The same in every epoch."""
+        return self.source[number], self.target[number]
 
 
 def write_split(

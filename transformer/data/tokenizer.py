@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -28,9 +28,13 @@ class TokenizerSettings:
 
 
 class Tokenizer:
-    """One side's text ↔ ids. Ids carry no begin or end: batches and search add them."""
+    """One side's text ↔ ids. Ids carry no begin or end: batches and search add them.
 
-    def __init__(self, model: bytes, kind: Kind) -> None:
+    With `asks_for`, a target language whose tag the vocabulary has, ids begin with that tag: so a source asks a model
+    that learned both directions for one of them (Johnson et al. 2017).
+    """
+
+    def __init__(self, model: bytes, kind: Kind, asks_for: str | None = None) -> None:
         self.model = model
         self.kind = kind
         self._pieces = sentencepiece.SentencePieceProcessor()
@@ -41,6 +45,8 @@ class Tokenizer:
         special = (self._pieces.pad_id(), self._pieces.unk_id(), self._pieces.bos_id(), self._pieces.eos_id())
         if special != (PADDING, UNKNOWN, BEGIN, END):
             raise ValueError(f"the tokeniser numbers its special ids {special}, not as this program does")
+        tag = UNKNOWN if asks_for is None else self._pieces.PieceToId(language_tag(asks_for))
+        self.prefix = [] if tag == UNKNOWN else [tag]
 
     def __len__(self) -> int:
         return int(self._pieces.GetPieceSize())
@@ -49,14 +55,15 @@ class Tokenizer:
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
-        return self._pieces.EncodeAsIds([_prepared(text, self.kind) for text in texts])  # type: ignore[no-any-return]
+        return [self.prefix + ids for ids in self._pieces.EncodeAsIds([_prepared(text, self.kind) for text in texts])]
 
     def cut_anew(self, ids: list[int], dropout: float) -> list[int]:
         """The same text with merges left out at random (BPE-dropout, Provilkov et al. 2020), or, of unigrams, one of
         its likelier cuts (Kudo 2018); by SentencePiece's random state."""
-        cut = self._pieces.EncodeAsIds(self._pieces.DecodeIds(ids), enable_sampling=True, alpha=dropout, nbest_size=-1)
+        text = self._pieces.DecodeIds(ids[len(self.prefix) :])
+        cut = self._pieces.EncodeAsIds(text, enable_sampling=True, alpha=dropout, nbest_size=-1)
         # What has no id has no text to be cut.
-        return ids if UNKNOWN in ids else list(cut)
+        return ids if UNKNOWN in ids else self.prefix + cut
 
     def piece(self, id: int) -> str:
         return str(self._pieces.IdToPiece(id))
@@ -68,8 +75,12 @@ class Tokenizer:
         return re.sub(f" ?{JOINER}", "", text.replace("▁", " ").strip()) if self.kind == "word" else text
 
 
-def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
-    """Learns a vocabulary from raw sentences (from a million of them at most).
+def language_tag(language: str) -> str:
+    return f"<2{language}>"
+
+
+def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings, languages: Sequence[str] = ()) -> Tokenizer:
+    """Learns a vocabulary from raw sentences (from a million of them at most), with a tag for each of `languages`.
 
     Raises ValueError when the text is too small, or has too many characters, for the vocabulary asked for.
     """
@@ -90,6 +101,7 @@ def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokeni
             unk_id=UNKNOWN,
             bos_id=BEGIN,
             eos_id=END,
+            user_defined_symbols=[language_tag(language) for language in languages],
             minloglevel=2,
         )
     except RuntimeError as error:

@@ -39,19 +39,24 @@ class Translator:
     """Translates from `source_language` to `target_language`, on the device and in the precision of its model."""
 
     def __init__(self, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
-        self.model, self.tokenizers, self.languages = model, tokenizers, languages
-        self.source_tokenizer, self.target_tokenizer = tokenizers
+        self.model, self.languages = model, languages
         self.source_language, self.target_language = languages
+        source, self.target_tokenizer = tokenizers
+        self.source_tokenizer = Tokenizer(source.model, source.kind, asks_for=self.target_language)
+        self.tokenizers = self.source_tokenizer, self.target_tokenizer
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "cpu", precision: str = "float32") -> Translator:
+    def load(
+        cls, path: str | Path, device: str = "cpu", precision: str = "float32", target_language: str | None = None
+    ) -> Translator:
         """Reads a .safetensors, a .ckpt or a run's folder; needs neither corpus nor configs, runs no code of the file.
 
-        `device` is cpu, cuda, cuda:1 … or auto (a GPU if there is one); `precision` float32, bfloat16 or float16.
-        Raises FileNotFoundError, or ValueError for a file that is truncated, altered, foreign or carries code, and for
-        a device that is not there.
+        `device` is cpu, cuda, cuda:1 … or auto (a GPU if there is one); `precision` float32, bfloat16 or float16;
+        `target_language` chooses the direction of a model that learned both. Raises FileNotFoundError, or ValueError
+        for a file that is truncated, altered, foreign or carries code, and for a device that is not there.
         """
-        place, kind, saved = device_named(device), precision_named(precision), checkpoint.load(Path(path))
+        place, kind = device_named(device), precision_named(precision)
+        saved = checkpoint.load(Path(path)).towards(target_language)
         return cls(saved.build().to(place, kind).eval(), saved.tokenizers, saved.languages)
 
     def save(self, path: str | Path) -> None:

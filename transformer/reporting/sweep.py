@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import statistics
 import sys
 from collections.abc import Iterator
@@ -15,13 +16,19 @@ from rich.table import Table
 from transformer.visualization.sweep import draw_sweep
 
 Row = dict[str, Any]
+# Student's t: 97.5 % of its values lie below, for 1, 2, … 10 degrees of freedom; more are taken for 10.
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+RULE = (
+    "gain: over the mean of the first row, ± its 95 % interval (Welch's t); within the spread: the interval holds 0, "
+    "so that other seeds may turn it round"
+)
 
 
 def show_sweep(folder: Path) -> bool:
     """Prints the trials below `folder`, writes them to sweep.csv and sweep.png, and says whether all went well.
 
     A trial is a `result.json` with its number, overrides, results and error. Where `seed` was swept, a second table
-    (summary.csv) has the mean and the standard deviation over the seeds of each setting.
+    (summary.csv) has the mean and the standard deviation over the seeds of each setting, and what it gains.
     """
     trials = [json.loads(path.read_text(encoding="utf-8")) for path in folder.rglob("result.json")]
     trials.sort(key=lambda trial: int(trial["trial"]))
@@ -31,7 +38,10 @@ def show_sweep(folder: Path) -> bool:
     results = list(dict.fromkeys(name for trial in trials for name in trial["results"]))
     settings = [key for key in swept if key != "seed"]
     if "seed" in swept:
-        _show(list(_summary(rows, settings, results)), folder / "summary.csv")
+        summary = list(_summary(rows, settings, results))
+        _show(summary, folder / "summary.csv")
+        if results and len(summary) > 1:
+            print(RULE)
     finished = [trial for trial in trials if not trial["error"]]
     if finished and settings and results:
         values: dict[tuple[str, ...], list[float]] = {}
@@ -58,7 +68,7 @@ def _rows(trials: list[Row], swept: list[str]) -> Iterator[Row]:
 
 
 def _summary(rows: list[Row], settings: list[str], results: list[str]) -> Iterator[Row]:
-    """One row a setting: the mean and spread of every result over its seeds."""
+    """One row a setting: the mean and spread of every result over its seeds, and the gain in the first result."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         if "error" not in row:
@@ -69,7 +79,33 @@ def _summary(rows: list[Row], settings: list[str], results: list[str]) -> Iterat
             values = [row[name] for row in group]
             spread = f" ± {statistics.stdev(values):.3g}" if len(values) > 1 else ""
             summary[name] = f"{statistics.mean(values):.4g}{spread}"
+        if results and len(groups) > 1:
+            first, *_ = groups.values()
+            before, after = ([row[results[0]] for row in seeds] for seeds in (first, group))
+            summary[f"gain in {results[0]}"] = "" if group is first else describe_gain(before, after)
         yield summary
+
+
+def describe_gain(before: list[float], after: list[float]) -> str:
+    """How much higher the mean of some seeds is than that of others, and whether more than chance speaks for it."""
+    gain = statistics.mean(after) - statistics.mean(before)
+    if min(len(before), len(after)) < 2:
+        return f"{gain:+.3g} (one seed tells no spread)"
+    interval = welch(before, after)
+    return f"{gain:+.3g} ± {interval:.3g}, {'within' if abs(gain) <= interval else 'beyond'} the spread"
+
+
+def welch(one: list[float], other: list[float]) -> float:
+    """Half the width of the 95 % interval of the difference of two means (Welch 1947), two values or more a side.
+
+    Degrees of freedom are rounded down: the interval is rather too wide.
+    """
+    errors = [statistics.variance(values) / len(values) for values in (one, other)]
+    if not any(errors):
+        return 0.0
+    freedom = sum(errors) ** 2 / sum(e**2 / (len(v) - 1) for e, v in zip(errors, (one, other), strict=True))
+    whole = int(freedom + 1e-9)  # equal variances give 4 degrees, not 3.999…
+    return STUDENT[min(len(STUDENT), whole) - 1] * math.sqrt(sum(errors))
 
 
 def _show(rows: list[Row], output: Path) -> None:

@@ -13,7 +13,7 @@ from transformer.checkpoint import describe
 from transformer.data.batching import Batch
 from transformer.data.corpus import Pair
 from transformer.data.tokenizer import PADDING
-from transformer.evaluation import CorpusBLEU, Scores, score
+from transformer.evaluation import CorpusBLEU, Hypotheses, Scores
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.kernels.cross_entropy import smoothed_cross_entropy
@@ -41,7 +41,7 @@ class TranslationModule(LightningModule):
         self.validation_bleu = CorpusBLEU(translator.target_language)
         self.validation_loss = MeanMetric()
         self.test_splits = [name for name in texts if name != "validation"]
-        self.test_outputs: dict[str, dict[int, str]] = {}
+        self.test_hypotheses = Hypotheses()
         self.test_scores: dict[str, Scores] = {}
         # Loss and target tokens since the last update, summed: what stops and what divides; and the tokens in all.
         self.step_sums: Tensor | None = None
@@ -119,22 +119,13 @@ class TranslationModule(LightningModule):
         indices = batch.indices.tolist()
         sources = [self.texts[split][i][0] for i in indices]
         hypotheses = self.translator.translate(sources, self.test_search)
-        self.test_outputs.setdefault(split, {}).update(zip(indices, hypotheses, strict=True))
+        self.test_hypotheses.add(split, indices, hypotheses)
 
     def on_test_epoch_end(self) -> None:
-        """Puts the processes' translations together, in order; every process then knows every score."""
-        if self.trainer.world_size > 1:
-            shares: list[Any] = [None] * self.trainer.world_size
-            torch.distributed.all_gather_object(shares, self.test_outputs)
-            for share in shares:
-                for split, outputs in share.items():
-                    self.test_outputs.setdefault(split, {}).update(outputs)
-        for split, outputs in self.test_outputs.items():
-            # All of them, unless trainer.limit_test_batches asked for fewer.
-            order = sorted(outputs)
-            hypotheses, references = [outputs[i] for i in order], [self.texts[split][i][1] for i in order]
-            self.test_scores[split] = score(hypotheses, references, self.translator.target_language)
-            self.log(f"{split}/bleu", self.test_scores[split].bleu)
+        """Every process knows every score."""
+        self.test_hypotheses.gather()
+        self.test_scores = self.test_hypotheses.scores(self.texts, self.translator.target_language)
+        self.log_dict({f"{split}/bleu": scores.bleu for split, scores in self.test_scores.items()})
 
     def on_validation_start(self) -> None:
         self.finite_steps.ask(self.trainer)

@@ -8,12 +8,15 @@ from typing import Annotated, Any
 from lightning import Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback, LearningRateMonitor, ModelCheckpoint
 
+from transformer import checkpoint
+from transformer.callbacks.averaging import WeightAverage
 from transformer.callbacks.checkpoints import AtomicCheckpoints, BestCheckpoint, Checkpoints
 from transformer.callbacks.divergence import BatchInMemory
 from transformer.callbacks.interruption import Interruption
 from transformer.callbacks.position import SeededSteps
-from transformer.callbacks.resume import History, arithmetic, as_before, check_resumption
+from transformer.callbacks.resume import History, arithmetic, as_before, check_resumption, read_run
 from transformer.callbacks.standalone import StandsAlone
+from transformer.callbacks.together import Together
 from transformer.callbacks.validation import FinalValidation, Patience
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
@@ -23,6 +26,9 @@ from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.machine import MachineSettings, set_up
 from transformer.model import ModelConfig, Transformer
+from transformer.optimization import TrainingSettings
+from transformer.regularization.augmented import augmented
+from transformer.reporting.card import write_card
 from transformer.reporting.cost import Cost
 from transformer.reporting.loggers import LoggerName, build_logger, first_process, quiet
 from transformer.reporting.progress import Curves, Reporter
@@ -30,7 +36,7 @@ from transformer.reporting.results import draw_attentions, write_results
 from transformer.reporting.tables import show_run
 from transformer.settings import from_plain
 from transformer.storage.whole import check_writable
-from transformer.training.module import TrainingSettings, TranslationModule
+from transformer.training.module import TranslationModule
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class RunSettings:
     """The typed settings of a run: all but the model's, whose vocabularies the tokenisers decide, and the Trainer's."""
 
     seed: Annotated[int, ">= 0", "<= 4294967295"]
+    start_from: str | None
     loggers: list[LoggerName]
     data: DataSettings
     tokenizer: TokenizerSettings
@@ -68,23 +75,30 @@ def run(
     check_writable(folder)
     quiet()
     seed_everything(settings.seed, verbose=False)
-    data = TranslationData(settings.data, settings.tokenizer, settings.seed)
-    machine = set_up(as_before(settings.machine, resume), trainer.get("accelerator", "auto"))
+    begun = checkpoint.load(Path(settings.start_from)) if settings.start_from else None
+    data = TranslationData(settings.data, settings.tokenizer, settings.seed, begun.tokenizers if begun else None)
+    data.training = augmented(data, settings.training.regularization.bpe_dropout)
+    saved = read_run(resume)
+    machine = set_up(as_before(settings.machine, saved), trainer.get("accelerator", "auto"))
     chosen = asdict(settings) | {"model": model, "trainer": trainer, "digests": data.digests, "machine": arithmetic()}
-    history = check_resumption(resume, chosen, speaks=first_process())
+    history = check_resumption(saved, chosen, speaks=first_process())
     vocabularies = {"source_vocabulary": len(data.source_tokenizer), "target_vocabulary": len(data.target_tokenizer)}
     config = from_plain(ModelConfig, model | vocabularies, "model")
     _check_lengths(data, config)
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
-    translator = Translator(Transformer(config), tokenizers, settings.data.languages)
+    translator = Translator(
+        begun.continued(config) if begun else Transformer(config), tokenizers, settings.data.languages
+    )
     texts = {name: data.texts(name) for name in settings.data.splits if name != "train"}
     module = TranslationModule(translator, settings.training, texts, settings.validation_search, settings.search)
     cost = Cost()
     validation, interruption, memory = FinalValidation(), Interruption(), BatchInMemory(settings.data.batch_tokens)
     every = settings.training.checkpoint_every_steps, settings.training.checkpoint_every_minutes
     saving = Checkpoints(folder, chosen, validation, interruption, *every)
+    averaging = settings.training.averaging
+    average = [] if averaging.kind == "none" else [WeightAverage(translator.model, averaging)]
     # First what saves between two steps, before any other does its part of the next, and what that relies on.
-    safety = [validation, saving, SeededSteps(settings.seed), StandsAlone(translator), memory, cost]
+    safety = [validation, saving, SeededSteps(settings.seed), *average, StandsAlone(translator), memory, cost]
     lightning = _trainer(settings, trainer, folder, module, history, safety)
     if lightning.is_global_zero:
         show_run(data, translator, machine)
@@ -93,15 +107,15 @@ def run(
         lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         measured = cost.measured(lightning)
         # Without any validation (trainer.limit_val_batches=0) the last weights are the best there are.
-        path = best if best.exists() else None
+        path = best if best.exists() and not any(one.is_beaten(lightning, module) for one in average) else None
         lightning.test(module, datamodule=data, ckpt_path=path, weights_only=True, verbose=False)
-    outputs = {split: [found[i] for i in sorted(found)] for split, found in module.test_outputs.items()}
-    tested = sorted(module.test_outputs["test"])
-    shown = [tested[i] for i in _spread(len(tested), 3)]
-    samples = [(*texts["test"][i], module.test_outputs["test"][i]) for i in shown]
+    hypotheses = module.test_hypotheses
+    outputs, tested = {split: hypotheses.texts(split) for split in hypotheses.found}, hypotheses.numbers("test")
+    samples = [(*texts["test"][tested[i]], outputs["test"][i]) for i in _spread(len(tested), 3)]
     if lightning.is_global_zero:
         translator.save(folder / "translator.safetensors")
         write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, measured)
+        write_card(folder, translator, data, chosen, machine)
         source, _, translation = min(samples, key=lambda sample: len(sample[0]))
         draw_attentions(translator, source, translation, folder / "attention")
     return Result(module.test_scores, measured, samples)
@@ -125,6 +139,7 @@ def _trainer(
         BestCheckpoint(folder),
         ModelCheckpoint(folder / "checkpoints", "last", enable_version_counter=False),
         *([LearningRateMonitor("step")] if settings.loggers else []),
+        Together(),
     ]
     defaults = {
         "enable_progress_bar": False,

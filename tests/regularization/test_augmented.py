@@ -1,0 +1,96 @@
+"""What training is served instead of its plain pairs: other cuts of the same texts, and both directions."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.data.test_batching import BPE, TOY
+from tests.data.test_corpus import settings, write
+from transformer.data.datamodule import TranslationData
+from transformer.data.tokenizer import END, PADDING, UNKNOWN, TokenizerSettings
+from transformer.regularization.augmented import augmented
+
+
+def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(tmp_path: Path) -> None:
+    prefixes = {split: str(TOY / "test") for split in ("train", "validation", "test")}
+    of_toy = settings(tmp_path, max_length=100, batch_tokens=512, **prefixes)
+    data, dropped = TranslationData(of_toy, BPE, seed=1), TranslationData(of_toy, BPE, seed=1)
+    dropped.training = augmented(dropped, 0.2)
+    texts = data.texts("train")
+
+    def cut(epoch: int) -> dict[int, tuple[list[int], list[int]]]:
+        loader = dropped.loader("train")
+        loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+        rows = [
+            row for b in loader for row in zip(b.indices.tolist(), b.source.tolist(), b.labels.tolist(), strict=True)
+        ]
+        return {i: tuple([id for id in side if id not in (PADDING, END)] for side in sides) for i, *sides in rows}  # type: ignore[misc]
+
+    first = cut(0)
+    assert first == cut(0)
+    assert first != cut(1)
+    plain = [data.source_tokenizer.encode(source) for source, _ in texts]
+    assert sum(len(first[i][0]) for i in first) > 1.1 * sum(map(len, plain))
+    for index, (source, target) in first.items():  # whatever the cut, the text is the same
+        assert data.source_tokenizer.decode(source) == data.source_tokenizer.decode(plain[index])
+        assert data.target_tokenizer.decode(target) == texts[index][1]
+    with_dropout = [batch.source.tolist() for batch in dropped.loader("validation")]
+    assert with_dropout == [batch.source.tolist() for batch in data.loader("validation")]
+
+
+def test_bpe_dropout_leaves_alone_what_would_become_too_long_or_has_unknown_characters(tmp_path: Path) -> None:
+    write(tmp_path, "x.de", ["ein Haus", "zwei Häuser"] * 20)
+    write(tmp_path, "x.en", ["a house", "two houses"] * 20)
+    bpe = TokenizerSettings("bpe", 40, True, 1.0, False)
+    longest = max(len(ids) for ids in TranslationData(settings(tmp_path), bpe, seed=1).split("train").source)
+    data = TranslationData(settings(tmp_path, max_length=longest), bpe, seed=1)
+    data.training = augmented(data, 0.9)
+    assert all(batch.source.size(1) <= longest + 1 for batch in data.loader("train"))
+    unknown = data.source_tokenizer.encode("zwei Q")
+    assert UNKNOWN in unknown
+    assert data.source_tokenizer.cut_anew(unknown, 0.9) == unknown
+
+
+def test_words_and_characters_have_no_merges_to_drop(tmp_path: Path) -> None:
+    write(tmp_path, "x.de", ["ein Haus"])
+    write(tmp_path, "x.en", ["a house"])
+    data = TranslationData(settings(tmp_path), TokenizerSettings("char", 100, True, 1.0, False), seed=1)
+    with pytest.raises(ValueError, match="bpe_dropout needs tokenizer=bpe or unigram, not char"):
+        augmented(data, 0.1)
+
+
+def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_path: Path) -> None:
+    write(tmp_path, "x.de", ["ein Haus", "zwei Hunde"])
+    write(tmp_path, "x.en", ["a house", "two dogs"])
+    tokenizer = TokenizerSettings("char", 100, True, 1.0, False)
+    data = TranslationData(settings(tmp_path, both_directions=True, max_length=30), tokenizer, seed=1)
+    data.training = augmented(data, 0.0)
+    of_source, of_target = data.source_tokenizer, data.target_tokenizer
+    assert of_source.encode("ein Haus") == [of_source.prefix[0], *of_target.encode("ein Haus")]
+    there = of_source.piece(of_source.prefix[0])
+    assert there == "<2en>"
+    seen = set()
+    for batch in data.loader("train"):
+        assert batch.source.shape[1] * len(batch.source) <= data.settings.batch_tokens
+        for source, labels in zip(batch.source.tolist(), batch.labels.tolist(), strict=True):
+            texts = [of_target.decode([id for id in ids if id != PADDING]) for ids in (source[1:], labels)]
+            seen.add((of_target.piece(source[0]), *texts))
+    assert seen == {
+        *(("<2en>", source, target) for source, target in data.texts("train")),
+        *(("<2de>", target, source) for source, target in data.texts("train")),
+    }
+    split = data.training
+    for number in range(len(split)):  # the lengths by which batches are made
+        source, target = split.pair(0, number)
+        assert (len(source), len(target)) == (split.source_lengths[number], split.target_lengths[number])
+    [batch] = data.loader("validation")
+    assert {of_source.piece(row[0]) for row in batch.source.tolist()} == {"<2en>"}
+
+
+def test_both_directions_need_one_vocabulary(tmp_path: Path) -> None:
+    write(tmp_path, "x.de", ["ein Haus"])
+    write(tmp_path, "x.en", ["a house"])
+    apart = TokenizerSettings("char", 100, False, 1.0, False)
+    data = TranslationData(settings(tmp_path, both_directions=True), apart, seed=1)
+    with pytest.raises(ValueError, match=r"tokenizer\.joint=true"):
+        augmented(data, 0.0)

@@ -1,0 +1,192 @@
+"""Runs are compared by what they left and refused where they cannot be; a card stands beside each model."""
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import hydra
+import pytest
+from command_line import CONFIGS, prepare
+from compare import compare_runs
+from evaluate import evaluate
+
+from tests.scripts.test_end_to_end import PROJECT, SMALL, ok, refused
+from transformer import Translator
+from transformer.evaluation import score
+
+FAST = ["resamples=100", "trials=100"]
+TEST = (PROJECT / "data" / "toy" / "test.en").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as of a sweep: a run that has hardly learned anything, and one that has learned a little more."""
+    home = tmp_path_factory.mktemp("home")
+    few = ["trainer.max_steps=2", "training.validate_every=2", "loggers=[csv]", "hydra.run.dir=sweep/0"]
+    ok("train", *SMALL, f"cache={home}/cache", *few, "data.licence=CC-BY-4.0", cwd=home)
+    better(home, "sweep/1", share=20)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def _at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+
+
+def composed(name: str, *arguments: str) -> Any:
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        return hydra.compose(name, [line for line in prepare(arguments) if not line.startswith("hydra/")])
+
+
+def compared(*arguments: str) -> None:
+    compare_runs(composed("compare", *arguments, *FAST))
+
+
+def copied(home: Path, name: str, trial: int = 0) -> Path:
+    """A run's folder to be altered."""
+    return Path(shutil.copytree(home / "sweep" / str(trial), home / name))
+
+
+def alter(file: Path, old: str, new: str) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def better(home: Path, name: str, share: int) -> Path:
+    """A run's folder as of one that has translated one sentence in `share` as its reference."""
+    folder = copied(home, name)
+    worse = (folder / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines()
+    lines = [reference if i % share == 0 else line for i, (reference, line) in enumerate(zip(TEST, worse, strict=True))]
+    (folder / "hypotheses.test.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    rescore(folder, TEST)
+    return folder
+
+
+def rescore(folder: Path, references: list[str], **changes: Any) -> None:
+    """Makes test.json fit what lies in the folder."""
+    results = json.loads((folder / "test.json").read_text())
+    hypotheses = (folder / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines()
+    results["test"] = score(hypotheses, references, "en").plain()
+    (folder / "test.json").write_text(json.dumps(results | changes))
+
+
+def test_a_clearly_better_run_is_called_better_and_the_sentences_are_shown(home: Path) -> None:
+    better(home, "half", share=2)
+    better(home, "third=ä, x", share=3)
+    printed = ok("compare", "runs=[sweep/1, half,'third=ä, x']", "output=out", "sentences=2", *FAST, cwd=home)
+    results = json.loads((home / "out" / "comparison.json").read_text())
+    names = list(results["runs"])
+    assert names == ["sweep/1", "half", "third=ä, x"]
+    half, third = (results["bleu"][name] for name in names[1:])
+    assert half["score"] > third["score"] > 10
+    assert half["p_bootstrap"] < 0.05
+    assert third["p_randomisation"] < 0.05
+    assert "half is better than sweep/1: +" in printed
+    assert printed.count("source ") == 4
+    assert results["differences"]["half"][0]["other"] == pytest.approx(100)
+    assert "2 comparisons" in printed
+
+
+def test_the_first_run_is_what_the_others_are_compared_with(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    better(home, "most", share=1)
+    compared("runs=most,sweep/1", "sentences=0")
+    printed = capsys.readouterr().out
+    assert "sweep/1 is worse than most: -" in printed
+    assert "source" not in printed
+
+
+def test_a_sweeps_folder_means_its_trials_and_a_pattern_what_it_matches(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared("runs=sweep", "output=trials")
+    printed = capsys.readouterr().out
+    assert list(json.loads((home / "trials" / "comparison.json").read_text())["runs"]) == ["0", "1"]
+    compared("runs=[sweep/*]")
+    assert capsys.readouterr().out == printed
+    assert "BLEU nrefs:1|case:mixed" in printed
+
+
+def test_translations_of_another_search_are_named_as_such(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = copied(home, "again")
+    # As of a run that is older than these settings.
+    settings = (folder / "config.yaml").read_text(encoding="utf-8")
+    older = re.sub(r"^  (licence|home|both_directions): .*\n", "", settings, flags=re.MULTILINE)
+    assert settings.count("\n") - older.count("\n") == 3
+    (folder / "config.yaml").write_text(older, encoding="utf-8")
+    evaluate(composed("evaluate", "checkpoint=again", "search=greedy", "search.max_length=3", "device=cpu"))
+    assert (folder / "hypotheses.test.txt").read_text() != (home / "sweep/0/hypotheses.test.txt").read_text()
+    compared("runs=[sweep/0,again]")
+    assert "again: translated anew by evaluate.py (method=greedy" in capsys.readouterr().out
+
+
+def test_what_cannot_be_compared_is_refused(home: Path) -> None:
+    def said(runs: str, *more: str) -> str:
+        with pytest.raises((ValueError, OSError)) as error:
+            compared(f"runs={runs}", *more)
+        return str(error.value)
+
+    with pytest.raises(ValueError, match="runs is not set"):
+        compared()
+    assert "means 1 run: name two or more" in said("[sweep/0,sweep/0]")
+    assert "nowhere: no such run" in said("[sweep/0,nowhere]")
+    assert "cache: holds no test.json" in said("[sweep/0,cache]")
+    assert "was not tested on split=news; it has test" in said("[sweep/0,sweep/1]", "split=news")
+    assert "sentences=-1 must be >= 0" in said("[sweep/0,sweep/1]", "sentences=-1")
+    alter(copied(home, "scored") / "test.json", "case:mixed", "case:lc")
+    assert "were scored otherwise: bleu nrefs:1|case:mixed" in said("[sweep/0,scored]")
+    cut = copied(home, "cut")
+    lines = (cut / "hypotheses.test.txt").read_text().splitlines(keepends=True)
+    (cut / "hypotheses.test.txt").write_text("".join(lines[:-1]))
+    assert "has 499 lines, its references have 500" in said("[sweep/0,cut]")
+    (cut / "hypotheses.test.txt").write_text("".join([f"{TEST[0]}\n", *lines[1:]]))
+    assert "was altered" in said("[sweep/0,cut]")
+    (cut / "hypotheses.test.txt").unlink()
+    assert "hypotheses.test.txt" in said("[sweep/0,cut]")
+    (cut / "test.json").write_text("{")
+    assert "test.json cannot be read" in said("[sweep/0,cut]")
+
+
+def test_runs_with_other_references_are_refused_in_one_line(home: Path) -> None:
+    toy = PROJECT / "data" / "toy"
+    for side in ("de", "en"):
+        shutil.copy(toy / f"test.{side}", home / f"own.{side}")
+    alter(home / "own.en", "Tim", "Tom")
+    folder = copied(home, "own")
+    alter(folder / "config.yaml", f"test: {toy}/test", f"test: {home}/own")
+    with pytest.raises(ValueError, match="changed since own was tested"):
+        compared("runs=[sweep/0,own]")
+    digest = hashlib.sha256(b"".join((home / f"own.{side}").read_bytes() + b"\0" for side in ("de", "en")))
+    rescore(folder, (home / "own.en").read_text().splitlines(), corpus={"test": digest.hexdigest()})
+    assert "sweep/0 and own have other references (line " in refused("compare", "runs=[sweep/0,own]", cwd=home)
+
+
+def test_without_its_program_comet_is_refused_before_any_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    with pytest.raises(ValueError, match="comet=some/model needs the program comet-score: install it"):
+        compared("runs=[sweep/0,sweep/1]", "comet=some/model")
+
+
+def test_the_card_beside_the_weights_can_be_followed_to_the_letter(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("README.md", "translator.safetensors"):
+        shutil.copy(home / "sweep" / "0" / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    card = Path("README.md").read_text(encoding="utf-8")
+    [snippet] = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    exec(snippet, {})
+    [sentence] = re.findall(r"translate\(\[(.*)\]\)", snippet)
+    translated = Translator.load(home / "sweep" / "0" / "checkpoints" / "best.ckpt").translate([json.loads(sentence)])
+    assert capsys.readouterr().out == f"{translated}\n"
+    results = json.loads((home / "sweep" / "0" / "test.json").read_text())
+    assert f"| test | 500 | {results['test']['bleu']:.1f} |" in card
+    assert results["test"]["signatures"]["bleu"] in card
+    assert results["corpus"]["train"] in card
+    assert "license: cc-by-4.0\n" in card
+    assert "seed=1\n" in card
+    assert str(home) not in card, "a card tells of no folder of the machine"
+    assert str(PROJECT) not in card

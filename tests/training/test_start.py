@@ -1,0 +1,61 @@
+"""Where training begins, and both directions in one model: learned, kept in the file, asked for by language."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from tests.reliability.runs import corpus, settings, train
+from tests.training.test_module import DIGITS, ENGLISH, SETTINGS, data_settings, module_for, trainer_for
+from transformer import Translator
+from transformer.data.datamodule import TranslationData
+from transformer.data.tokenizer import TokenizerSettings
+from transformer.regularization.augmented import augmented
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def test_one_model_learns_both_directions_and_is_asked_for_either(tmp_path: Path) -> None:
+    corpus(tmp_path)
+    prefixes = {name: str(tmp_path / name) for name in ("train", "validation", "test")}
+    both = data_settings(tmp_path, both_directions=True, max_length=20, batch_tokens=160, **prefixes)
+    data = TranslationData(both, TokenizerSettings("word", 100, True, 1.0, False), seed=1)
+    data.training = augmented(data, 0.0)
+    module = module_for(data, replace(SETTINGS, warmup_steps=20))
+    trainer_for(tmp_path, max_steps=400, limit_val_batches=0).fit(module, datamodule=data)
+    module.translator.save(tmp_path / "x.safetensors")
+    german, english = (["neun null zwei eins"], ["nine zero two one"])
+    assert Translator.load(tmp_path / "x.safetensors").translate(german) == english
+    back = Translator.load(tmp_path / "x.safetensors", target_language="de")
+    assert back.languages == ("en", "de")
+    assert back.translate(english) == german
+    with pytest.raises(ValueError, match=r"translates de → en, not to fr$"):
+        Translator.load(tmp_path / "x.safetensors", target_language="fr")
+
+
+def test_a_model_of_one_direction_has_no_other(tmp_path: Path) -> None:
+    train(tmp_path, settings(corpus(tmp_path), trainer__max_steps=1))
+    with pytest.raises(ValueError, match=r"translates de → en, not to de \(data\.both_directions=true would"):
+        Translator.load(tmp_path, target_language="de")
+
+
+def test_training_begins_with_the_weights_and_tokenisers_of_another_run(tmp_path: Path) -> None:
+    plain = settings(corpus(tmp_path), trainer__max_steps=6)
+    train(tmp_path / "first", plain)
+    first = tmp_path / "first" / "translator.safetensors"
+    # Other words: a vocabulary of its own would be another, and a step so short changes nothing that can be seen.
+    (tmp_path / "words.de").write_text("".join(f"{word}\n" for word in DIGITS))
+    (tmp_path / "words.en").write_text("".join(f"{word}\n" for word in ENGLISH))
+    begun = plain | {"start_from": str(first), "data": plain["data"] | {"train": str(tmp_path / "words")}}
+    begun["training"] = plain["training"] | {"learning_rate": 1e-12, "weight_decay": 0.0}
+    begun["trainer"] = plain["trainer"] | {"max_steps": 1}
+    train(tmp_path / "second", begun)
+    with safe_open(first, "pt") as one, safe_open(tmp_path / "second" / "translator.safetensors", "pt") as other:  # type: ignore[no-untyped-call]
+        assert one.keys() == other.keys()
+        for name in one.keys():  # noqa: SIM118
+            torch.testing.assert_close(other.get_tensor(name), one.get_tensor(name), atol=1e-9, rtol=0)
+    begun["model"] = plain["model"] | {"norm": "post"}
+    with pytest.raises(ValueError, match=r"another model than the one asked for: model\.norm=post \(there pre\)$"):
+        train(tmp_path / "third", begun)

@@ -1,0 +1,1 @@
+"""Corpora that are made from what others publish: fetched, joined and split."""
