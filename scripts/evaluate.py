@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import track
 
 from transformer import Translator
-from transformer.data.corpus import DataSettings, fetch, read_pairs
+from transformer.data.corpus import DataSettings, read_pairs
 from transformer.evaluation import score
 from transformer.inference.search import SearchSettings
 from transformer.machine import MachineSettings, set_up
@@ -85,7 +85,7 @@ def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple
         wanted, able = " → ".join(settings.languages), " → ".join(translator.languages)
         raise ValueError(f"the checkpoint translates {able}, the corpus was asked for {wanted}")
     if asked_for:  # a folder from a stranger must not choose what is fetched
-        fetch(settings)
+        settings.fetch()
     pairs = list(settings.pairs(plain["split"]))
     return plain["split"], [source for source, _ in pairs], [target for _, target in pairs]
 

@@ -18,17 +18,17 @@ ROOMS = {
     "corpora": {"storage"},
     "data": {"storage", "corpora"},
     "checkpoint": {"model", "data", "settings", "storage"},
-    "regularization": {"model", "data", "kernels"},
+    "regularization": {"model", "data", "storage", "kernels"},
     "inference": {"checkpoint", "model", "data", "settings", "kernels", "machine"},
     "visualization": {"inference", "model", "data", "storage"},
     "export": {"checkpoint", "inference", "model", "data", "settings", "storage", "machine"},
     "reporting": {"inference", "evaluation", "visualization", "data", "storage"},
     "doctor": {"reporting", "model", "data", "storage", "kernels", "machine"},
-    "callbacks": {"inference", "checkpoint", "data", "settings", "storage", "machine"},
+    "callbacks": {"inference", "evaluation", "checkpoint", "data", "settings", "storage", "machine"},
     "optimization": {"callbacks", "regularization"},
     "training": {
-        "optimization", "regularization", "callbacks", "reporting", "checkpoint", "inference", "evaluation", "visualization", "model", "data", "settings",
-        "storage", "kernels", "machine",
+        "optimization", "regularization", "callbacks", "reporting", "checkpoint", "inference", "evaluation",
+        "visualization", "model", "data", "settings", "storage", "kernels", "machine",
     },
 }  # fmt: skip
 

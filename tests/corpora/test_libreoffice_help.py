@@ -8,7 +8,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from transformer.corpora.libreoffice_help import join, make, read_help, split_of
-from transformer.data.corpus import DataSettings, fetch
+from transformer.data.corpus import DataSettings
 from transformer.settings import from_plain
 
 CONFIG = Path(__file__).parents[2] / "configs" / "data" / "libreoffice_help.yaml"
@@ -118,15 +118,15 @@ def test_the_packages_are_fetched_once_and_the_folder_is_whole_or_not_there(
     program(programs, "dpkg", f'case "$2" in *-de_*) cp -r {unpacked[0]} "$3";; *) echo "E: broken" >&2; exit 2;; esac')
     wanted = settings(tmp_path / "made")
     with pytest.raises(OSError, match=r"dpkg could not fetch .*broken"):
-        fetch(wanted)
+        wanted.fetch()
     assert not (tmp_path / "made").exists()
     program(programs, "dpkg", f'case "$2" in *-de_*) cp -r {unpacked[0]} "$3";; *) cp -r {unpacked[1]} "$3";; esac')
-    fetch(wanted)
+    wanted.fetch()
     assert [list(wanted.pairs(split)) for split in ("test", "validation", "train")] == list(join(*unpacked).values())
     assert (tmp_path / "made" / "copyright").read_text() == "License: MPL-2.0\n"
     before = (tmp_path / "made" / "train.de.gz").read_bytes()
     (programs / "apt-get").unlink()
-    fetch(wanted)
+    wanted.fetch()
     assert (tmp_path / "made" / "train.de.gz").read_bytes() == before
     assert gzip.decompress(before).startswith(b"Satz")
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_fetched_is_told_in_one_line(
     if answer:
         program(programs, "apt-get", answer)
     with pytest.raises(kind, match=said) as caught:
-        fetch(settings(tmp_path / "made", target="xx"))
+        settings(tmp_path / "made", target="xx").fetch()
     assert "\n" not in str(caught.value)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.data.corpus import DataSettings, fetch, find_files, read_pairs
+from transformer.data.corpus import DataSettings, find_files, read_pairs
 
 PAIRS = [("ein Haus", "a house"), ("ja\u2028doch", "yes\x85indeed"), ("Grüße", "regards")]
 
@@ -110,18 +110,18 @@ def test_a_missing_file_is_fetched_and_its_digest_checked(tmp_path: Path) -> Non
     digest = "2b2d0dd0a1a43f1a7cc8d2d0b0e6ba3f1d0bd3a1c7b0e4b3f7f7a0a0a0a0a0a0"
     wanted = settings(tmp_path / "here", url=home.as_uri(), sha256={"x.de": digest})
     with pytest.raises(ValueError, match="is not the published file"):
-        fetch(wanted)
+        wanted.fetch()
     assert not (tmp_path / "here" / "x.de").exists()
     with pytest.raises(ValueError, match="only plain file names are fetched"):
         settings(tmp_path, sha256={"../x.de": digest})
     import hashlib
 
     right = hashlib.sha256(b"eins\n").hexdigest()
-    fetch(settings(tmp_path / "there", url=home.as_uri(), sha256={"x.de": right, "x.fr": digest}))
+    settings(tmp_path / "there", url=home.as_uri(), sha256={"x.de": right, "x.fr": digest}).fetch()
     assert (tmp_path / "there" / "x.de").read_text() == "eins\n"
     gone = settings(tmp_path / "nowhere", url=(tmp_path / "no").as_uri(), sha256={"x.de": right})
     with pytest.raises(OSError, match=r"cannot be fetched .* data.directory=FOLDER"):
-        fetch(gone)
+        gone.fetch()
 
 
 def test_splits_and_languages_are_checked_by_name(tmp_path: Path) -> None:

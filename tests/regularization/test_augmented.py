@@ -15,7 +15,7 @@ def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(tmp_path: Path) -> N
     prefixes = {split: str(TOY / "test") for split in ("train", "validation", "test")}
     of_toy = settings(tmp_path, max_length=100, batch_tokens=512, **prefixes)
     data, dropped = TranslationData(of_toy, BPE, seed=1), TranslationData(of_toy, BPE, seed=1)
-    dropped.training = augmented(dropped, 0.2)
+    dropped.splits["train"] = augmented(dropped, 0.2)
     texts = data.texts("train")
 
     def cut(epoch: int) -> dict[int, tuple[list[int], list[int]]]:
@@ -44,7 +44,7 @@ def test_bpe_dropout_leaves_alone_what_would_become_too_long_or_has_unknown_char
     bpe = TokenizerSettings("bpe", 40, True, 1.0, False)
     longest = max(len(ids) for ids in TranslationData(settings(tmp_path), bpe, seed=1).split("train").source)
     data = TranslationData(settings(tmp_path, max_length=longest), bpe, seed=1)
-    data.training = augmented(data, 0.9)
+    data.splits["train"] = augmented(data, 0.9)
     assert all(batch.source.size(1) <= longest + 1 for batch in data.loader("train"))
     unknown = data.source_tokenizer.encode("zwei Q")
     assert UNKNOWN in unknown
@@ -64,7 +64,7 @@ def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_p
     write(tmp_path, "x.en", ["a house", "two dogs"])
     tokenizer = TokenizerSettings("char", 100, True, 1.0, False)
     data = TranslationData(settings(tmp_path, both_directions=True, max_length=30), tokenizer, seed=1)
-    data.training = augmented(data, 0.0)
+    data.splits["train"] = augmented(data, 0.0)
     of_source, of_target = data.source_tokenizer, data.target_tokenizer
     assert of_source.encode("ein Haus") == [of_source.prefix[0], *of_target.encode("ein Haus")]
     there = of_source.piece(of_source.prefix[0])
@@ -79,7 +79,7 @@ def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_p
         *(("<2en>", source, target) for source, target in data.texts("train")),
         *(("<2de>", target, source) for source, target in data.texts("train")),
     }
-    split = data.training
+    split = data.split("train")
     for number in range(len(split)):  # the lengths by which batches are made
         source, target = split.pair(0, number)
         assert (len(source), len(target)) == (split.source_lengths[number], split.target_lengths[number])

@@ -22,7 +22,7 @@ def test_one_model_learns_both_directions_and_is_asked_for_either(tmp_path: Path
     prefixes = {name: str(tmp_path / name) for name in ("train", "validation", "test")}
     both = data_settings(tmp_path, both_directions=True, max_length=20, batch_tokens=160, **prefixes)
     data = TranslationData(both, TokenizerSettings("word", 100, True, 1.0, False), seed=1)
-    data.training = augmented(data, 0.0)
+    data.splits["train"] = augmented(data, 0.0)
     module = module_for(data, replace(SETTINGS, warmup_steps=20))
     trainer_for(tmp_path, max_steps=400, limit_val_batches=0).fit(module, datamodule=data)
     module.translator.save(tmp_path / "x.safetensors")

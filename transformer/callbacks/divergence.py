@@ -71,7 +71,7 @@ class FiniteSteps:
 def _describe(step: Step, trainer: Trainer) -> str:
     """What was not finite, and in which batches: of all processes, as the guilty one may be another than the first."""
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
-    lines = data.served("train").lines
+    lines = data.split("train").lines
     found = [
         (number, lines[pairs.cpu().numpy()].tolist(), loss.item()) for number, pairs, loss in step.batches
     ]

@@ -9,8 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
-from transformer.corpora import libreoffice_help
-from transformer.storage.whole import download
+from transformer.corpora.fetch import fetch
 
 Pair = tuple[str, str]
 LONGEST = 1 << 24  # bytes of a line: a small .gz can hold one larger than memory
@@ -61,6 +60,10 @@ class DataSettings:
 
     def pairs(self, split: str) -> Iterator[Pair]:
         return read_pairs(self.files(split), *self.languages)
+
+    def fetch(self) -> None:
+        """Raises OSError when it cannot be had and ValueError when the bytes are not the published ones."""
+        fetch(self.url, Path(self.directory or ".").expanduser(), self.sha256, self.languages)
 
     def digest(self, split: str) -> str:
         """sha256 over the bytes of a split's files."""
@@ -138,15 +141,3 @@ def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
         raise ValueError(f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line)") from error
     except (EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read after line {number}: {error}") from error
-
-
-def fetch(settings: DataSettings) -> None:
-    """Downloads what is missing of a corpus that has a public home, and checks every file's sha256, or makes it.
-
-    Raises OSError when it cannot be fetched and ValueError when the bytes are not the published ones.
-    """
-    if settings.url == "apt:libreoffice-help" and settings.directory:
-        libreoffice_help.make(Path(settings.directory).expanduser(), *settings.languages)
-    for name, digest in settings.sha256.items():
-        if any(f".{language}" in name for language in settings.languages):
-            download(f"{settings.url}/{name}", Path(settings.directory or ".").expanduser() / name, digest)

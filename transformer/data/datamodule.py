@@ -12,7 +12,7 @@ from rich.progress import track
 from torch.utils.data import DataLoader
 
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
-from transformer.data.corpus import DataSettings, Pair, fetch
+from transformer.data.corpus import DataSettings, Pair
 from transformer.data.prepared import PreparedSplit, write_split
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.storage.whole import cached_folder
@@ -34,13 +34,12 @@ class TranslationData(LightningDataModule):
         super().__init__()
         self.settings, self.tokenizer_settings, self.seed = settings, tokenizer, seed
         self.cache = Path(settings.cache).expanduser()
-        fetch(settings)
+        settings.fetch()
         self.digests = {split: settings.digest(split) for split in settings.splits}
         source, self.target_tokenizer = tokenizers or self._tokenizers()
         self.source_tokenizer = Tokenizer(source.model, source.kind, asks_for=settings.target_language)
-        self._splits: dict[str, PreparedSplit] = {}
-        # What training sees instead of the split as it was prepared.
-        self.training: PreparedSplit | None = None
+        # By name, as soon as they are prepared; training's may be replaced by one that is augmented.
+        self.splits: dict[str, PreparedSplit] = {}
         # Where training begins: an epoch, and how many of its batches lie behind a resumed run.
         self.start = (0, 0)
 
@@ -65,7 +64,7 @@ class TranslationData(LightningDataModule):
 
     def split(self, name: str) -> PreparedSplit:
         """The ids of a split, encoded now unless a run before this one did."""
-        if name not in self._splits:
+        if name not in self.splits:
             settings, tokenizers = self.settings, (self.source_tokenizer, self.target_tokenizer)
             keep_all = name != "train"
 
@@ -81,12 +80,8 @@ class TranslationData(LightningDataModule):
             split = PreparedSplit(cached_folder(self.cache / f"ids-{key}", make))
             if not len(split):
                 raise ValueError(f"no pair of {settings.splits[name]} has 1 to {settings.max_length} tokens a side")
-            self._splits[name] = split
-        return self._splits[name]
-
-    def served(self, name: str) -> PreparedSplit:
-        """A split as batches are made of it: training's may be augmented."""
-        return self.training if name == "train" and self.training is not None else self.split(name)
+            self.splits[name] = split
+        return self.splits[name]
 
     def texts(self, name: str) -> list[Pair]:
         """The pairs of a split as text, for scoring."""
@@ -94,7 +89,7 @@ class TranslationData(LightningDataModule):
 
     def loader(self, name: str) -> DataLoader[Batch]:
         """Batches of a split for this process; only training is shuffled."""
-        split, train = self.served(name), name == "train"
+        split, train = self.split(name), name == "train"
         rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         accumulated = self.trainer.accumulate_grad_batches if self.trainer and train else 1
         start = self.start if train else (0, 0)

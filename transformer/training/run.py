@@ -77,7 +77,7 @@ def run(
     seed_everything(settings.seed, verbose=False)
     begun = checkpoint.load(Path(settings.start_from)) if settings.start_from else None
     data = TranslationData(settings.data, settings.tokenizer, settings.seed, begun.tokenizers if begun else None)
-    data.training = augmented(data, settings.training.regularization.bpe_dropout)
+    data.splits["train"] = augmented(data, settings.training.regularization.bpe_dropout)
     saved = read_run(resume)
     machine = set_up(as_before(settings.machine, saved), trainer.get("accelerator", "auto"))
     chosen = asdict(settings) | {"model": model, "trainer": trainer, "digests": data.digests, "machine": arithmetic()}
