@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from command_line import find_checkpoint, launch
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import track
@@ -42,7 +44,9 @@ def evaluate(config: DictConfig) -> dict[str, float]:
         found = translator.n_best(chunk, search, plain["batch_tokens"], first_line=start + 1)
         hypotheses += [translations[0].text for translations in found]
     scores = score(hypotheses, references, translator.target_language)
-    output = Path(plain["output"] or folder)
+    # The trials of a sweep must not write over each other's, or the run's own.
+    job = HydraConfig.get()
+    output = Path(plain["output"] or (job.runtime.output_dir if job.mode == RunMode.MULTIRUN else folder))
     write_whole(output / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
     results = {
         split: scores.plain(),

@@ -190,7 +190,7 @@ def test_a_cache_whose_files_were_damaged_is_made_again(tmp_path: Path, caplog: 
                 cached_folder(folder, make)
                 still = opened.read(1) in (b"a", b"b")
             whole = (folder / "a").read_bytes() == b"a" * 100 and (folder / "b").read_bytes() == b"b"
-            if not (whole and still and len(made) == 1 and "is damaged: it was made again" in caplog.text):
+            if not (whole and still and len(made) == 1 and "is damaged: it is made again" in caplog.text):
                 lost.append(f"{name}, damage {number}")
             tried += 1
     report("a damaged cache is made again", tried, lost)
@@ -211,7 +211,7 @@ def test_a_cache_for_which_there_is_no_room_is_told_by_name(tmp_path: Path) -> N
     def missing(folder: Path) -> None:
         raise FileNotFoundError("no corpus file x.de")
 
-    with pytest.raises(OSError, match=r"key cannot be made: 4096 requested and 0 written"):
+    with pytest.raises(OSError, match=r"key cannot be written: 4096 requested and 0 written"):
         cached_folder(tmp_path / "key", full)
     with pytest.raises(FileNotFoundError, match=r"^no corpus file x.de$"):
         cached_folder(tmp_path / "key", missing)

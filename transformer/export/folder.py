@@ -5,9 +5,6 @@ written for files from strangers: its digest shows damage, not intent.
 """
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +14,7 @@ from transformer import checkpoint
 from transformer.data.tokenizer import Tokenizer
 from transformer.inference.translator import Translator
 from transformer.settings import from_plain
-from transformer.storage.whole import sha256
+from transformer.storage.whole import sha256, whole_folder
 
 MANIFEST = "export.json"
 # SentencePiece's own format: programs in other languages read it too.
@@ -42,10 +39,7 @@ def write(
     no more.
     """
     check_replaceable(folder)
-    work = folder
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    with whole_folder(folder) as work:
         make(work)
         for name, tokenizer in zip(TOKENIZERS, translator.tokenizers, strict=True):
             (work / name).write_bytes(tokenizer.model)
@@ -53,22 +47,6 @@ def write(
         files = {path.name: sha256(path) for path in sorted(work.iterdir())}
         manifest = {"export": export, "translator": description, "files": files}
         (work / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
-        for path in work.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        work.chmod(0o755)
-        if folder.exists():
-            former = work.with_name(f"{work.name}.former")
-            folder.replace(former)
-            work.replace(folder)
-            shutil.rmtree(former, ignore_errors=True)
-        else:
-            work.replace(folder)
-    except OSError as error:
-        raise OSError(f"{folder} cannot be written: {error.strerror or error}") from error
-    finally:
-        if work != folder:
-            shutil.rmtree(work, ignore_errors=True)
 
 
 def check_replaceable(folder: Path) -> None:

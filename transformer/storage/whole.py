@@ -105,32 +105,48 @@ def cached_folder(folder: Path, make: Callable[[Path], None]) -> Path:
 
 
 def _make_folder(folder: Path, make: Callable[[Path], None]) -> None:
-    for left in folder.parent.glob(f"{folder.name}.*"):
+    for left in folder.parent.glob(f".{folder.name}.*"):
         if left.is_dir():  # of a process that was killed: nobody else has the lock
             shutil.rmtree(left, ignore_errors=True)
-    work = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
-    try:
+    if folder.exists():
+        log.warning("%s is damaged: it is made again", folder)
+    with whole_folder(folder) as work:
         make(work)
         (work / DIGESTS).write_text(json.dumps(_digests(work)))
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder to fill, which is flushed and takes the place of `folder` when all went well, and is gone otherwise.
+
+    Raises OSError that names `folder` when the disk takes no more.
+    """
+    work = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        yield work
         for path in work.iterdir():
             with path.open("rb") as file:
                 os.fsync(file.fileno())
         work.chmod(0o755)
         if folder.exists():
-            log.warning("%s is damaged: it was made again", folder)
-            damaged = folder.with_name(f"{folder.name}.damaged")
-            folder.replace(damaged)
+            former = work.with_name(f"{work.name}.former")
+            folder.replace(former)
+            work.replace(folder)
             # Those who have its files open keep what they see.
-            shutil.rmtree(damaged, ignore_errors=True)
-        work.replace(folder)
+            shutil.rmtree(former, ignore_errors=True)
+        else:
+            work.replace(folder)
         _flush_folder(folder.parent)
     except OSError as error:
-        # NumPy's own error for a full disk has no number; what `make` cannot find or fetch has a class of its own.
+        # NumPy's own error for a full disk has no number; what a caller cannot find or fetch has a class of its own.
         if type(error) in (OSError, PermissionError):
-            raise OSError(f"{folder} cannot be made: {error.strerror or error}") from error
+            raise OSError(f"{folder} cannot be written: {error.strerror or error}") from error
         raise
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if work is not None:
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def _is_whole(folder: Path) -> bool:
