@@ -7,38 +7,35 @@ mistake before work starts (`check`), and lets `hydra.main` do the rest.
 import difflib
 import functools
 import inspect
-import json
 import logging
-import multiprocessing
 import os
 import re
 import select
-import signal
 import sys
-import traceback
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
+from errors import UsageError, rank, report
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, Quote, QuotedString
-from hydra.core.utils import setup_globals
-from hydra.errors import HydraException, InstantiationException
+from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from sweeps import trial
 
 PROJECT = Path(__file__).resolve().parent.parent
 CONFIGS = PROJECT / "configs"
 MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
 EXPORT = "export.json"  # in the folder of an export
 DATA = tuple(f"data.{name}" for name in ("directory", "train", "validation", "test", "cache"))
-PATHS = ("checkpoint", "resume", "runs", "cache", "input", "output", "source", "reference", *DATA)
+PATHS = ("checkpoint", "start_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference", *DATA)
 LITERAL = ("text", "name", *PATHS)  # their values reach the script exactly as typed
 OPTIONAL = ("model.decoder.cross_attention",)  # sections that may be null
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, but for Hydra's ${now:...}
@@ -56,10 +53,6 @@ TRAINER_PAGE = "https://lightning.ai/docs/pytorch/stable/common/trainer.html"
 
 # The saved settings of the run to be resumed, which Hydra overwrites before anyone can say whether they may be changed.
 settings_before: dict[Path, bytes] = {}
-
-
-class UsageError(ValueError):
-    """A mistake on the command line; its message names the key and the remedy."""
 
 
 OmegaConf.register_new_resolver("project", lambda folder="": str(PROJECT / folder), replace=True)
@@ -175,8 +168,17 @@ def resumed(value: str, runs: Path) -> tuple[Path, Path]:
     if not (run / ".hydra" / "overrides.yaml").is_file():
         raise UsageError(f"resume={value}: {run} is no run's folder: it has no .hydra/overrides.yaml")
     files = (*(run / ".hydra").glob("*.yaml"), run / "config.yaml")
-    settings_before.update({path: path.read_bytes() for path in files if path.is_file()})
+    settings_before.update({path: settled(path) for path in files if path.is_file()})
     return run, checkpoint
+
+
+def settled(path: Path) -> bytes:
+    """Read a file of settings that the first process of several, started a moment before, may be writing anew."""
+    for _ in range(100):
+        if content := path.read_bytes():
+            return content
+        time.sleep(0.05)
+    raise UsageError(f"{path} is empty: the run cannot go on without it")
 
 
 def put_back() -> None:
@@ -187,9 +189,10 @@ def put_back() -> None:
 
 def saved_overrides(run: Path) -> dict[str, str]:
     """Read a run's overrides by key; relative paths in them start where the run was started."""
-    lines = OmegaConf.to_container(OmegaConf.load(run / ".hydra" / "overrides.yaml"))
-    start = OmegaConf.select(OmegaConf.load(run / ".hydra" / "hydra.yaml"), "hydra.runtime.cwd")
-    saved = {split(str(line))[1]: str(line) for line in lines or []}
+    texts = [settled(run / ".hydra" / name).decode() for name in ("overrides.yaml", "hydra.yaml")]
+    lines, about = map(OmegaConf.create, texts)
+    start = OmegaConf.select(about, "hydra.runtime.cwd")
+    saved = {split(str(line))[1]: str(line) for line in OmegaConf.to_container(lines) or []}
     for key, line in saved.items():
         if "_target_" in line or key.startswith("hydra") or key in (f"trainer.{name}" for name in OURS):
             raise UsageError(f"{run}: its .hydra/overrides.yaml was altered: {line}")  # it could run any code
@@ -303,6 +306,9 @@ def check(overrides: Sequence[str], config_name: str, configs: Path, multirun: b
             if override.is_sweep_override() and not multirun:
                 raise UsageError(f"{override.input_line}: several values need -m, a list brackets: KEY=[A,B]")
         if multirun:
+            if "basic" not in str(launcher := base.hydra.launcher._target_):
+                # It would take our functions to processes that do not know them.
+                raise UsageError(f"{launcher}: sweeps run here, one trial after the other; docs/clusters.md has more")
             swept = OmegaConf.select(base, "hydra.sweeper.params") or {}
             given = {override.key_or_group for override in parsed}
             parsed += [parse(f"{key}={value}", loader) for key, value in swept.items() if key not in given]
@@ -316,7 +322,10 @@ def check(overrides: Sequence[str], config_name: str, configs: Path, multirun: b
             resolved, sweep, run = plain(hydra.compose(config_name, trial, return_hydra_config=True))
             trainer = resolved.get("trainer") or {}
             strategy, devices = str(trainer.get("strategy", "auto")), str(trainer.get("devices", 1))
-            several = re.match(r"(ddp|fsdp|deepspeed)(?!_(spawn|fork|notebook))", strategy)
+            if re.search("fsdp|deepspeed|model_parallel", strategy):
+                # Clipping, digests and checkpoints of ours need whole weights.
+                raise UsageError(f"trainer.strategy={strategy} would cut the weights into parts: use trainer=ddp")
+            several = re.match(r"ddp(?!_(spawn|fork|notebook))", strategy)
             if multirun and (several or not re.fullmatch(r"1|auto|\[\d+\]", devices)):
                 # Lightning starts its children with the arguments of the whole sweep (PL#11300).
                 raise UsageError(
@@ -324,80 +333,6 @@ def check(overrides: Sequence[str], config_name: str, configs: Path, multirun: b
                     "use trainer=cpu or trainer=gpu with trainer.devices=1"
                 )
         return (sweep if multirun else None), run
-
-
-def describe(error: BaseException) -> str:
-    """Say in one line what went wrong."""
-    if isinstance(error, HydraException) and error.__cause__ is not None:
-        if isinstance(error, InstantiationException):
-            return describe(error.__cause__)
-        return f"{str(error).splitlines()[0] if str(error) else ''} {describe(error.__cause__)}".strip()
-    if isinstance(error, MissingMandatoryValue):
-        return f"{error.full_key} is not set: give {error.full_key}=VALUE"
-    if isinstance(error, OmegaConfBaseException):
-        return (f"{error.full_key}: " if error.full_key else "") + str(error).splitlines()[0]
-    message = " ".join(str(error).split())
-    if not isinstance(error, (ValueError, OSError, RuntimeError, HydraException)):
-        message = f"{type(error).__name__}: {message}".removesuffix(": ")
-    expected = isinstance(error, (ValueError, OSError, HydraException))
-    return (message or type(error).__name__) + ("" if expected else " (debug=true shows where)")
-
-
-def report(error: BaseException, debug: bool) -> None:
-    """Print an error on one line, after its traceback if that is asked for."""
-    if debug:
-        traceback.print_exception(error)
-    rank = os.environ.get("LOCAL_RANK", "0")
-    where = "" if rank == "0" else f"[rank {rank}] "
-    print(f"{where}error: {describe(error)}", file=sys.stderr, flush=True)
-
-
-def run_trial(function: Callable[[DictConfig], Any], config: DictConfig, hydra_config: DictConfig, debug: bool) -> None:
-    """Do the work of one trial in this process, which is its own, and leave the outcome in its folder."""
-    setup_globals()  # Hydra's resolvers
-    HydraConfig.instance().set_config(hydra_config)
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
-    results: Any = None
-    message = ""
-    try:
-        results = function(config)
-    except KeyboardInterrupt:
-        sys.exit(130)  # the sweep was interrupted with it, and says so
-    except Exception as error:
-        report(error, debug)
-        message = describe(error)
-    record(results, message)
-
-
-def record(results: Any, error: str) -> None:
-    """Leave a trial's outcome in its folder, where any launcher's process can, for the table of the sweep."""
-    job = HydraConfig.get()
-    if results is not None and not isinstance(results, dict):
-        results = {"result": results}
-    outcome = {
-        "trial": job.job.num,
-        "overrides": {key: value for _, key, value in map(split, job.overrides.task)},
-        "results": {key: float(value) for key, value in (results or {}).items()},
-        "error": error,
-    }
-    Path(job.runtime.output_dir, "result.json").write_text(json.dumps(outcome), encoding="utf-8")
-
-
-def trial(function: Callable[[DictConfig], Any], config: DictConfig, debug: bool) -> Any:
-    """Give a trial a process of its own: its memory is its own, and a crash ends no other trial."""
-    outcome = Path(HydraConfig.get().runtime.output_dir, "result.json")
-    arguments = (function, config, HydraConfig.instance().cfg, debug)
-    process = multiprocessing.get_context("spawn").Process(target=run_trial, args=arguments)
-    process.start()
-    process.join()
-    if process.exitcode == 130:
-        raise KeyboardInterrupt
-    if not outcome.exists():
-        signalled = process.exitcode is not None and process.exitcode < 0
-        how = signal.Signals(-process.exitcode).name if signalled else f"status {process.exitcode}"  # type: ignore[operator]
-        record(None, f"the process of this trial ended with {how}")
-    ended = json.loads(outcome.read_text(encoding="utf-8"))
-    return float("nan") if ended["error"] else ended["results"]  # nan: a failed trial to a sweeper that optimises
 
 
 def stdout_is_open() -> bool:
@@ -411,7 +346,9 @@ def stdout_is_open() -> bool:
 
 
 def own_folder(run: str, overrides: Sequence[str]) -> None:
-    """Give a run a folder that no other run has, also where two start in one second."""
+    """Give a run a folder that no other run has, also where two start in one second; one process writes settings."""
+    if rank() > 0:
+        sys.argv.insert(1 + len(overrides), "hydra.output_subdir=null")
     if any(split(override)[1] == "hydra.run.dir" for override in overrides):
         return  # chosen, resumed, or that of the process which has started this one
     if any(int(os.environ.get(name, "1")) > 1 for name in ("WORLD_SIZE", "SLURM_NTASKS")):

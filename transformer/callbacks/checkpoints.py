@@ -68,7 +68,7 @@ class Checkpoints(Callback):
         self.saved_time = time.monotonic()
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        self.interruption.install(trainer, waits=True)
+        self.interruption.install(waits=True)
         self.saved_time = time.monotonic()
 
     def on_train_batch_start(self, trainer: Trainer, module: LightningModule, batch: Any, batch_index: int) -> None:
@@ -89,10 +89,10 @@ class Checkpoints(Callback):
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         self._stop_or_agree(trainer)
-        self.interruption.install(trainer)
+        self.interruption.install()
 
     def on_test_start(self, trainer: Trainer, module: LightningModule) -> None:
-        self.interruption.install(trainer)
+        self.interruption.install()
 
     def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
         self.interruption.waits = False
@@ -120,7 +120,7 @@ class Checkpoints(Callback):
 
     def _save(self, trainer: Trainer) -> None:
         if Position.of(trainer, self.validation.validating) != self.saved:
-            trainer.save_checkpoint(self.last, weights_only=False)
+            trainer.save_checkpoint(self.last)
 
     def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
         position = Position.of(trainer, self.validation.validating)

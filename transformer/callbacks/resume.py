@@ -42,39 +42,37 @@ def arithmetic() -> dict[str, Any]:
     }
 
 
-def as_before(machine: MachineSettings, path: Path | None) -> MachineSettings:
-    """What the machine was found to do best when the run began, unless told otherwise now: timings differ."""
-    if path is None or machine.products is not None:
-        return machine
-    return replace(machine, products=read_run(path)["settings"]["machine"]["products"])
-
-
-def check_resumption(path: Path | None, settings: dict[str, Any], speaks: bool) -> History:
-    """Says on stderr which settings have changed; without a checkpoint all is new.
-
-    Raises RefusedError where the run cannot go on with them.
-    """
-    if path is None:
-        return History()
-    saved = read_run(path)
-    for line in changed_settings(saved["settings"], settings):
-        if speaks:
-            print(f"changed: {line}", file=sys.stderr)
-    return History(saved["rows"], saved["position"]["steps"])
-
-
-def read_run(path: Path) -> dict[str, Any]:
-    """What `Checkpoints` has put into a checkpoint, without its weights.
+def read_run(path: Path | None) -> dict[str, Any] | None:
+    """What `Checkpoints` has put into a checkpoint, read whole and checked; None without one.
 
     Raises RefusedError for a file that no run can go on from.
     """
     try:
-        run: dict[str, Any] = load_training(path)["run"]
+        return load_training(path)["run"] if path else None
     except ValueError as error:
         raise RefusedError(str(error)) from error
     except (KeyError, TypeError) as error:
         raise RefusedError(f"{path} does not say where its run stood: no run can go on from it") from error
-    return run
+
+
+def as_before(machine: MachineSettings, saved: dict[str, Any] | None) -> MachineSettings:
+    """What the machine was found to do best when the run began, unless told otherwise now: timings differ."""
+    if saved is None or machine.products is not None:
+        return machine
+    return replace(machine, products=saved["settings"]["machine"]["products"])
+
+
+def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], speaks: bool) -> History:
+    """Says on stderr which settings have changed since the run that `read_run` has read; without one all is new.
+
+    Raises RefusedError where the run cannot go on with them.
+    """
+    if saved is None:
+        return History()
+    for line in changed_settings(saved["settings"], settings):
+        if speaks:
+            print(f"changed: {line}", file=sys.stderr)
+    return History(saved["rows"], saved["position"]["steps"])
 
 
 def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:

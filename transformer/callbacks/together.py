@@ -58,9 +58,10 @@ class Together(Callback):
     def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
         if not self.connections or self.ending:
             return
+        at_once = isinstance(exception, Interrupted) and not exception.saved
         if isinstance(exception, Interrupted | DivergenceError):
-            # Both end all processes alike, but for a second signal.
-            self._say(b"" if isinstance(exception, Interrupted) and not exception.saved else DONE)
+            # But for a second signal these end all alike; the first process says which signal it was.
+            self._say((FAILS if self.rank == 0 else b"") if at_once else DONE)
             return
         # If it only tells that another has gone, `_watch` ends this process meanwhile, or when that one has told why.
         time.sleep(2 * GRACE)
@@ -95,8 +96,6 @@ class Together(Callback):
                             self._end(key.data, told=key.data in said)
 
     def _end(self, lost: int, told: bool) -> None:
-        # A second signal kills the other processes before it ends this one.
-        time.sleep(GRACE)
         if self.ending:
             return
         # The second process speaks for the first.

@@ -1,0 +1,99 @@
+"""The script as a user runs it: a report to read and as JSON, a cleaned copy, mistakes."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doctor.corpora import clean, write
+from tests.doctor.test_checks import PLANTED, TEST, VALIDATION, planted
+from tests.scripts.test_end_to_end import ok, refused
+from transformer.doctor.examination import Examination
+from transformer.doctor.fix import clean_copy
+from transformer.doctor.text import Line
+
+DROPPED = ("empty", "duplicate", "in a held-out split", "nearly held out", "copied source", "length ratio")
+KEPT = ("edge spaces", "carriage returns")
+SMALL = ["tokenizer=char", "model.dim=32", "model.feed_forward.dim=64", "model.layers=1", "trainer=cpu"]
+
+
+def corpus(folder: Path) -> list[str]:
+    """Arguments that name a corpus with faults."""
+    train = planted(*(PLANTED[name] for name in (*DROPPED, *KEPT)))
+    settings = write(folder, {"train": train, "test": TEST, "validation": VALIDATION})
+    splits = [f"data.{split}={prefix}" for split, prefix in settings.splits.items()]
+    return ["data=files", *splits, "data.source_language=de", "data.target_language=en", "data.max_length=500"]
+
+
+def test_a_cleaned_copy_lacks_exactly_what_was_planted_and_says_what_to_do_next(tmp_path: Path) -> None:
+    arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"cache={tmp_path}/cache"]
+    printed = ok("doctor", *arguments, "fix=clean = 1", "output=report.json", cwd=tmp_path)
+    faulty = sorted({line for name in DROPPED for line in PLANTED[name]})
+    copy = tmp_path / "clean = 1"
+    with (copy / "dropped.tsv").open(encoding="utf-8") as file:
+        dropped = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert [int(row["line"]) for row in dropped] == faulty
+    assert next(row["reason"] for row in dropped if row["line"] == "7") == "in a held-out split (test 5)"
+    train = planted(*(PLANTED[name] for name in (*DROPPED, *KEPT)))
+    for side, language in enumerate(("de", "en")):
+        expected = [pair[side].strip() for line, pair in enumerate(train, 1) if line not in faulty]
+        assert (copy / f"train.{language}").read_text(encoding="utf-8").splitlines() == expected
+        for split, pairs in (("test", TEST), ("validation", VALIDATION)):
+            assert (copy / f"{split}.{language}").read_text().splitlines() == [pair[side] for pair in pairs]
+
+    report = json.loads((tmp_path / "report.json").read_text())
+    found = {finding["check"]: finding for finding in report["findings"]}
+    assert found.keys() == {*DROPPED, *KEPT}
+    assert all(found[name]["pairs"] == len(PLANTED[name]) for name in DROPPED)
+    assert report["dropped"] == len(faulty)
+    assert report["corpus"]["pairs"] == {"train": 300, "test": 20, "validation": 20}
+    assert report["tokenizer"]["unknown"]["train"] == {"de": 0.0, "en": 0.0}
+    assert report["estimate"]["seconds_per_epoch"] > 0
+    for name in found:
+        assert name in printed
+    assert f"recommended for 300 pairs: experiment={report['preset']}" in printed
+
+    # What to do next is to train on the copy; a second look at it finds nothing to drop.
+    command = printed.splitlines()[-1]
+    assert command.startswith("  python scripts/train.py data=files 'data.train=clean = 1/train'")
+    cleaned = {split: str(copy / split) for split in ("train", "validation", "test")}
+    settings = replace(write(tmp_path / "unused", {}), **cleaned)
+    findings = Examination(settings, lambda lines, name: lines).run(set(), lambda line: None, lambda dropped: None)
+    assert not [finding.check.name for finding in findings if finding.pairs]
+
+
+def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
+    arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"cache={tmp_path}/cache"]
+    assert "fix=corpus is there already" in refused("doctor", *arguments, "fix=corpus", cwd=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
+
+
+def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
+    line = Line(1, ("eins", "one"), ("eins", "one"))
+
+    def interrupted() -> None:
+        with clean_copy(tmp_path / "x", ("de", "en"), ["train"]) as copy:
+            copy.write("train", line)
+            raise ValueError("train.de line 2 is not UTF-8")
+
+    with pytest.raises(ValueError, match="line 2 is not UTF-8"):
+        interrupted()
+    assert not list(tmp_path.iterdir())
+    with clean_copy(tmp_path / "x", ("de", "en"), ["train"]) as copy:
+        copy.write("train", line)
+    assert {path.name: path.read_text() for path in (tmp_path / "x").iterdir()} == {
+        "train.de": "eins\n", "train.en": "one\n", "dropped.tsv": "line\treason\tsource\ttarget\n",
+    }  # fmt: skip
+
+
+def test_a_corpus_too_small_for_its_tokeniser_is_still_looked_at(tmp_path: Path) -> None:
+    settings = write(tmp_path / "corpus", {"train": clean(1, seed=9) * 2, "test": TEST, "validation": VALIDATION})
+    splits = [f"data.{split}={prefix}" for split, prefix in settings.splits.items()]
+    size = ["tokenizer.vocabulary_size=2000", f"cache={tmp_path}/cache"]
+    printed = ok("doctor", "data=files", *splits, *size, "output=report.json", cwd=tmp_path)
+    assert "no training as things are: tokenizer.vocabulary_size=2000 is more than this corpus gives" in printed
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["dropped"] == 1
+    assert report["estimate"] is None

@@ -1,0 +1,19 @@
+"""scripts/train.py with trouble in one of its processes: `FAILING="RANK BATCH CAUSE" python failing.py …`."""
+
+import os
+
+from command_line import launch
+from train import train
+
+from tests.reliability.runs import CAUSES, trouble
+
+
+def main() -> None:
+    guilty, batch, cause = os.environ["FAILING"].split()
+    rank = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))
+    with trouble(int(batch) if rank == guilty else 0, CAUSES[cause]):
+        launch(train, config_name="train")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,327 @@
+"""Several processes do what one does: the same step, the same scores; and when one fails, no other waits for it."""
+
+import csv
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+from collections import Counter
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from errors import report as report_error
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
+
+from tests.data.test_corpus import write
+from tests.reliability import report, trials
+from tests.reliability.children import in_processes
+from tests.reliability.runs import CAUSES, corpus, settings, train, trouble
+from tests.scripts.test_end_to_end import PROJECT
+from tests.training.test_module import module_for, trainer_for
+from transformer import Translator
+from transformer.callbacks.together import _accepted, _server
+from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, real_positions
+from transformer.data.datamodule import TranslationData
+from transformer.data.tokenizer import PADDING
+from transformer.settings import from_plain
+from transformer.training.module import TranslationModule
+from transformer.training.run import RunSettings
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+SEVERAL = {"trainer__devices": 2, "trainer__strategy": "ddp", "loggers": [], "training__samples": 0}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The corpus of `runs`, with an odd number of sentences to score."""
+    folder = corpus(tmp_path_factory.mktemp("home"))
+    for name, count in (("validation", 41), ("train", 29)):
+        for language in ("de", "en"):
+            lines = (folder / f"{name}.{language}").read_text().splitlines()[:count]
+            write(folder, f"{name if name == 'validation' else 'test'}.{language}", lines)
+    return folder
+
+
+def settings_of(plain: dict[str, Any]) -> RunSettings:
+    return from_plain(RunSettings, {key: value for key, value in plain.items() if key not in ("model", "trainer")}, "")
+
+
+def data_of(plain: dict[str, Any]) -> TranslationData:
+    chosen = settings_of(plain)
+    return TranslationData(chosen.data, chosen.tokenizer, chosen.seed)
+
+
+def batches(plain: dict[str, Any]) -> list[Batch]:
+    """Batches of the corpus, no two with equally many tokens."""
+    found: dict[int, Batch] = {}
+    for batch in data_of(plain).loader("train"):
+        found.setdefault(int((batch.labels != PADDING).sum()), batch)
+    return list(found.values())
+
+
+def union(batches: list[Batch]) -> Batch:
+    """All pairs of the batches in one."""
+
+    def rows(name: str) -> torch.Tensor:
+        sequences = [row for batch in batches for row in getattr(batch, name)]
+        return pad_sequence(sequences, batch_first=True, padding_value=PADDING)
+
+    source = rows("source")
+    indices = torch.cat([batch.indices for batch in batches])
+    return Batch(source, real_positions(source), rows("inputs"), rows("labels"), indices)
+
+
+def steps(rank: int, folder: Path, plain: dict[str, Any], world: int, parts: list[list[Batch]]) -> None:
+    """What one optimiser step of one of `world` processes makes of the weights, on its share of each of the `parts`."""
+    # Adam makes a full step of a gradient that is nothing but rounding, as that of a key's bias is.
+    no_bias = {f"{place}_attention__bias": False for place in ("encoder__self", "decoder__self", "decoder__cross")}
+    weights = []
+    for part in parts:
+        module, share = module_for(data_of(plain), **no_bias), part[rank::world]
+        several = {"devices": world, "strategy": "ddp"} if world > 1 else {}
+        trainer = trainer_for(folder, max_steps=1, limit_val_batches=0, accumulate_grad_batches=len(share), **several)
+        trainer.fit(module, DataLoader(share, batch_size=None))  # type: ignore[arg-type]
+        assert trainer.global_step == 1
+        weights.append(module.model.state_dict())
+    torch.save(weights, folder / f"{world}.{rank}.pt")
+
+
+def test_a_step_of_two_processes_is_that_of_one_on_the_union_of_their_batches(home: Path, tmp_path: Path) -> None:
+    plain = settings(home, data__batch_tokens=60)
+    several = batches(plain)
+    parts = [several[:2], several[:4]]
+    assert [len(part) for part in parts] == [2, 4]
+    assert in_processes(2, steps, tmp_path, plain, 2, parts) == [0, 0]
+    steps(0, tmp_path, plain, 1, [[union(part)] for part in parts])
+    found = (torch.load(tmp_path / name) for name in ("2.0.pt", "2.1.pt", "1.0.pt"))
+    for first, second, alone in zip(*found, strict=True):
+        for name, weight in alone.items():
+            assert torch.equal(first[name], second[name]), name
+            # In float32; the step itself is two thousand times as large.
+            torch.testing.assert_close(first[name], weight, atol=1e-6, rtol=0)
+    report("a step of two processes is that of one", len(parts), [])
+
+
+def scored(rank: int, folder: Path, plain: dict[str, Any], world: int, checkpoint: Path) -> None:
+    """Scores a translator in one of `world` processes; leaves what it then knows."""
+    chosen, data = settings_of(plain), data_of(plain)
+    texts = {name: data.texts(name) for name in ("validation", "test")}
+    translator = Translator.load(checkpoint)
+    module = TranslationModule(translator, chosen.training, texts, chosen.validation_search, chosen.search)
+    trainer = trainer_for(folder, devices=world, strategy="ddp" if world > 1 else "auto")
+    trainer.validate(module, datamodule=data, verbose=False)
+    known = {name: float(value) for name, value in trainer.callback_metrics.items()}
+    trainer.test(module, datamodule=data, verbose=False)
+    known |= {name: float(value) for name, value in trainer.callback_metrics.items()}
+    content = {"known": known, "hypotheses": sorted(module.test_hypotheses.found["test"].items())}
+    (folder / f"{world}.{rank}.json").write_text(json.dumps(content))
+
+
+def test_two_processes_score_a_translator_as_one_does(home: Path, tmp_path: Path) -> None:
+    plain = settings(home, loggers=[], trainer__max_steps=60, training__validate_every=60)
+    train(tmp_path / "run", plain)
+    best = tmp_path / "run" / "checkpoints" / "best.ckpt"
+    assert in_processes(2, scored, tmp_path, plain, 2, best) == [0, 0]
+    scored(0, tmp_path, plain, 1, best)
+    first, second, alone = (json.loads((tmp_path / name).read_text()) for name in ("2.0.json", "2.1.json", "1.0.json"))
+    assert first == second
+    assert first["hypotheses"] == alone["hypotheses"]
+    assert [number for number, _ in alone["hypotheses"]] == list(range(29))
+    for name in ("validation/bleu", "test/bleu"):
+        assert first["known"][name] == alone["known"][name]
+        assert 1 < alone["known"][name] < 100
+    # A sum of float32 in another order.
+    assert first["known"]["validation/loss"] == pytest.approx(alone["known"]["validation/loss"], rel=1e-5)
+    report("translations and BLEU of two processes are those of one", 41 + 29, [])
+
+
+def test_whatever_the_corpus_processes_get_equally_many_batches_and_no_pair_twice(home: Path) -> None:
+    chance, lost, tried = random.Random(8), [], trials(100, 1000)
+    split = data_of(settings(home)).split("train")
+    dataset = PairDataset(split)
+    for number in range(tried):
+        world, accumulated, tokens = chance.randint(1, 8), chance.randint(1, 4), chance.randint(20, 400)
+        samplers = [TokenBudgetSampler(split, tokens, number, True, rank, world, accumulated) for rank in range(world)]
+        dealt = [[dataset[index].indices.tolist() for index in sampler] for sampler in samplers]
+        counts = Counter(pair for share in dealt for batch in share for pair in batch)
+        even = len({len(share) for share in dealt}) == 1 and len(dealt[0]) % accumulated == 0
+        if not even or counts != Counter(range(len(split))):
+            lost.append(f"{number}: {world} processes, {accumulated} batches a step, {tokens} tokens")
+    report("equally many batches a process, every pair once", tried, lost)
+
+
+def failing(rank: int, folder: Path, plain: dict[str, Any], guilty: int, cause: str, batch: int, wait: str) -> None:
+    """One of several processes: the guilty one fails amid a batch, where the others wait for it in one way or other."""
+    sys.stderr = (folder / f"said.{rank}").open("w", buffering=1)
+    status = 0
+    try:
+        with trouble(batch, CAUSES[cause if rank == guilty else wait]):
+            train(folder, plain)
+    except Exception as error:
+        report_error(error, debug=False)
+        status = 1
+    os._exit(status)
+
+
+# How many processes, which of them fails, how, and how the others wait: by gloo, which hears of it, or as NCCL does.
+FAILURES = [
+    (*one, *two) for one in ((2, 0), (2, 1), (3, 0), (3, 2)) for two in product(("crash", "kill"), ("none", "hang"))
+]
+
+
+def test_when_one_process_fails_the_others_end_and_one_line_says_why(home: Path, tmp_path: Path) -> None:
+    lost, chance, chosen = [], random.Random(9), trials([(2, 1, "crash", "none"), (2, 0, "kill", "hang")], 2 * FAILURES)
+    for number, (world, guilty, cause, wait) in enumerate(chosen):
+        folder, batch = tmp_path / f"{number}", chance.randint(1, 8)
+        folder.mkdir()
+        plain = settings(home, **SEVERAL | {"trainer__devices": world})
+        ends = in_processes(world, failing, folder, plain, guilty, cause, batch, wait, seconds=60)
+        said = [(folder / f"said.{rank}").read_text().splitlines() for rank in range(world)]
+        errors = [line for lines in said for line in lines if "error" in line or "Traceback" in line]
+        where = f"[rank {guilty}] " if guilty else ""
+        expected = {
+            "crash": f"{where}error: a crash (debug=true shows where)",
+            "kill": f"error: process {guilty} of {world} has ended before its work was done",
+        }
+        killed = [-9 if cause == "kill" and rank == guilty else 1 for rank in range(world)]
+        if ends != killed or errors != [expected[cause]]:
+            lost.append(f"{number}: {chosen[number]} at batch {batch}: {ends}, {errors}")
+    report("a failing process ends the others", len(chosen), lost)
+
+
+def test_who_does_not_know_the_token_is_no_process_of_ours() -> None:
+    token = bytes(range(16))
+    with _server() as server:
+        address = "127.0.0.1", server.getsockname()[1]
+        said = (b"", b"x" * 20, bytes(16) + (1).to_bytes(4, "big"), token + (1).to_bytes(4, "big"))
+        callers = [socket.create_connection(address) for _ in said]
+        for caller, hello in zip(callers, said, strict=True):
+            caller.sendall(hello)
+            caller.shutdown(socket.SHUT_WR)
+        found = _accepted(server, token, 1)
+        assert list(found) == [1]
+        assert found[1].getpeername()[1] == callers[-1].getsockname()[1]
+        for connection in (*callers, *found.values()):
+            connection.close()
+
+
+def script(home: Path, run: Path, *arguments: str) -> list[str]:
+    """Arguments of scripts/train.py for 4 steps on the corpus of `runs`, without anything random in a step."""
+    dropouts = "model feed_forward encoder.self_attention decoder.self_attention decoder.cross_attention"
+    corpora = [f"data.{name}={home / name}" for name in ("train", "validation", "test")]
+    return [
+        *("data=files", *corpora, "data.source_language=de", "data.target_language=en", f"cache={home / 'cache'}"),
+        *("data.batch_tokens=100", "tokenizer=word", "search=greedy", "model.dim=16", "model.feed_forward.dim=24"),
+        *("model.layers=1", "model.heads=2", "machine.products=highest", "model.dropout=0"),
+        *(f"model.{place}.dropout=0" for place in dropouts.split()[1:]),
+        *("training.learning_rate=0.03", "training.warmup_steps=1", "training.validate_every=2", "training.samples=1"),
+        *("trainer.max_steps=4", "loggers=[csv]", f"hydra.run.dir={run}", *arguments),
+    ]
+
+
+DDP = ["trainer=ddp", "trainer.accelerator=cpu"]
+TRAIN = str(PROJECT / "scripts" / "train.py")
+FAILING = str(Path(__file__).with_name("failing.py"))
+
+
+def started(command: list[str], place: Path, name: str, **environment: str) -> "subprocess.Popen[bytes]":
+    """Runs a command whose stdout and stderr go to files, as if to a terminal."""
+    paths = f"{PROJECT}{os.pathsep}{PROJECT / 'scripts'}"
+    env = os.environ | {"PYTHONPATH": paths, "TTY_COMPATIBLE": "1", "OMP_NUM_THREADS": "1"} | environment
+    with (place / f"{name}.out").open("wb") as out, (place / f"{name}.err").open("wb") as err:
+        return subprocess.Popen([sys.executable, *command], cwd=place, env=env, stdout=out, stderr=err)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def node(kind: str, number: int, port: int, arguments: list[str], place: Path) -> "subprocess.Popen[bytes]":
+    """One of two nodes on this machine, each with one process: by torchrun, or as srun would start it."""
+    if kind == "torchrun":
+        addresses = [f"--node-rank={number}", "--master-addr=127.0.0.1", f"--master-port={port}"]
+        nodes = ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", *addresses]
+        return started([*nodes, TRAIN, *arguments], place, str(number))
+    job = {"SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "train", "SLURM_NNODES": "2", "SLURM_NTASKS": "2"}
+    task = {
+        "SLURM_NTASKS_PER_NODE": "1",
+        "SLURM_PROCID": str(number),
+        "SLURM_LOCALID": "0",
+        "SLURM_NODEID": str(number),
+    }
+    addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return started([TRAIN, *arguments], place, str(number), **job, **task, **addresses)
+
+
+@pytest.fixture(scope="module")
+def alone(home: Path) -> Path:
+    """A run of one process that takes two batches a step."""
+    arguments = script(home, home / "alone", "trainer=cpu", "trainer.accumulate_grad_batches=2")
+    assert started([TRAIN, *arguments], home, "alone").wait(120) == 0, (home / "alone.err").read_text()
+    return home / "alone"
+
+
+def results(run: Path) -> tuple[list[float], float]:
+    """The losses of validations, and the test's chrF."""
+    with (run / "metrics.csv").open() as file:
+        losses = [float(row["validation/loss"]) for row in csv.DictReader(file) if row["validation/loss"]]
+    return losses, json.loads((run / "test.json").read_text())["test"]["chrf"]
+
+
+@pytest.mark.parametrize("kind", trials(["torchrun"], ["torchrun", "slurm"]))
+def test_two_nodes_make_one_run_that_equals_the_run_of_one_process(
+    home: Path, alone: Path, tmp_path: Path, kind: str
+) -> None:
+    arguments = script(home, tmp_path / "run", *DDP, "trainer.devices=1", "trainer.num_nodes=2")
+    port = free_port()
+    nodes = [node(kind, number, port, arguments, tmp_path) for number in (0, 1)]
+    said = {path.name: path.read_text() for path in tmp_path.glob("*.*") if [started.wait(180) for started in nodes]}
+    assert [started.returncode for started in nodes] == [0, 0], said
+    # One speaks for both, with a bar of its own; all of it lies in one folder.
+    assert (said["1.out"], said["1.err"]) == ("", "")
+    assert said["0.out"].count("test: BLEU") == said["0.out"].count("Next:") == 1
+    assert len(re.findall("step [24] of 4 ", said["0.err"])) == 2
+    assert "training \x1b" in said["0.err"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.err", "0.out", "1.err", "1.out", "run"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == sorted(path.name for path in alone.iterdir())
+    (losses, chrf), (expected, expected_chrf) = results(tmp_path / "run"), results(alone)
+    assert losses == pytest.approx(expected, rel=1e-5)
+    assert chrf == expected_chrf > 1
+    report(f"two nodes make one run: {kind}", 1, [])
+
+
+@pytest.mark.parametrize(
+    ("launcher", "guilty", "cause", "said"),
+    trials(
+        [("lightning", 1, "crash", "[rank 1] error: a crash (debug=true shows where)")],
+        [
+            ("lightning", 1, "crash", "[rank 1] error: a crash (debug=true shows where)"),
+            ("lightning", 1, "kill", "error: process 1 of 2 has ended before its work was done"),
+            ("lightning", 0, "crash", "error: a crash (debug=true shows where)"),
+            ("lightning", 1, "nan", "error: the loss is nan at step 1"),
+            ("torchrun", 1, "crash", "[rank 1] error: a crash (debug=true shows where)"),
+            ("torchrun", 1, "nan", "error: the loss is nan at step 1"),
+        ],
+    ),
+)
+def test_a_failing_process_ends_the_script(
+    home: Path, tmp_path: Path, launcher: str, guilty: int, cause: str, said: str
+) -> None:
+    arguments = [FAILING, *script(home, tmp_path / "run", *DDP, "trainer.devices=2")]
+    if launcher == "torchrun":
+        arguments = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *arguments]
+    process = started(arguments, tmp_path, "all", FAILING=f"{guilty} 2 {cause}")
+    assert process.wait(180) != 0
+    errors = [line for line in (tmp_path / "all.err").read_text().splitlines() if "error: " in line]
+    assert len(errors) == 1, errors
+    assert said in errors[0]
+    report(f"a failing process ends the script: {launcher}, process {guilty}, {cause}", 1, [])

@@ -1,0 +1,73 @@
+"""Sentences of validation and test that training would see: the same, or nearly."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from transformer.doctor.text import Line, words
+
+# A held-out sentence is nearly in a training one that has this share of its runs of words.
+NEAR = 0.8
+RUN = 5
+# A sentence of fewer runs is found in others by chance.
+FEWEST = 3
+
+
+class Leak(NamedTuple):
+    """A held-out sentence that a training sentence repeats, exactly or nearly."""
+
+    split: str
+    number: int
+    exact: bool
+
+
+class HeldOut:
+    """An index of the source sentences of all splits but train; it alone is held in memory."""
+
+    def __init__(self) -> None:
+        self._exact: dict[str, tuple[str, int]] = {}
+        self._same_words: dict[tuple[str, ...], tuple[str, int]] = {}
+        self._runs: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+        self._sentences: list[tuple[str, int, int]] = []
+        self._last: tuple[str, Leak | None] = ("", None)
+
+    def add(self, split: str, lines: Iterable[Line]) -> None:
+        for line in lines:
+            source = line.text[0]
+            found = words(source)
+            if not found:
+                continue
+            self._exact.setdefault(source, (split, line.number))
+            self._same_words.setdefault(tuple(found), (split, line.number))
+            runs = _runs(found)
+            if len(runs) < FEWEST:
+                continue
+            for run in runs:
+                self._runs[run].append(len(self._sentences))
+            self._sentences.append((split, line.number, len(runs)))
+
+    def leak(self, source: str) -> Leak | None:
+        """What a training pair's source repeats: the same text, the same words, or most runs of five words.
+
+        Sentences of fewer than seven words must have the same ones.
+        """
+        if source != self._last[0]:
+            self._last = source, self._find(source)
+        return self._last[1]
+
+    def _find(self, source: str) -> Leak | None:
+        if source in self._exact:
+            return Leak(*self._exact[source], exact=True)
+        found = words(source)
+        if tuple(found) in self._same_words:
+            return Leak(*self._same_words[tuple(found)], exact=False)
+        shared = Counter(sentence for run in _runs(found) for sentence in self._runs.get(run, ()))
+        for sentence, count in shared.items():
+            split, number, runs = self._sentences[sentence]
+            if count >= NEAR * runs:
+                return Leak(split, number, exact=False)
+        return None
+
+
+def _runs(found: list[str]) -> set[tuple[str, ...]]:
+    return {tuple(found[start : start + RUN]) for start in range(len(found) - RUN + 1)}

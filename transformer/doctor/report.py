@@ -1,0 +1,120 @@
+"""What the doctor says: a table to read, and the same as plain data."""
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from transformer.data.datamodule import TranslationData
+from transformer.data.tokenizer import UNKNOWN
+from transformer.doctor.checks import CHECKS
+from transformer.doctor.estimate import Cost
+from transformer.doctor.examination import Examination
+
+Plain = dict[str, Any]
+
+
+def plain_findings(examination: Examination) -> list[Plain]:
+    """One dict a finding, those of train first, none for what was not found."""
+    languages = examination.settings.languages
+    return [
+        {
+            "check": finding.check.name,
+            "split": finding.split,
+            "pairs": finding.pairs,
+            "share": finding.pairs / examination.pairs[finding.split],
+            "sides": dict(zip(languages, finding.sides, strict=True)),
+            "lines": finding.lines,
+            "example": finding.example,
+            "dropped": finding.check.drops and finding.split == "train",
+            "means": finding.check.means,
+        }
+        for finding in examination.findings
+        if finding.pairs
+    ]
+
+
+def unknown_shares(data: TranslationData) -> dict[str, dict[str, float]]:
+    """The share of tokens that the tokeniser does not know, by split and language."""
+    shares = {}
+    for split in data.settings.splits:
+        sides = data.split(split).source, data.split(split).target
+        shares[split] = {
+            language: float((side.ids == UNKNOWN).mean())
+            for language, side in zip(data.settings.languages, sides, strict=True)
+        }
+    return shares
+
+
+def plain_cost(cost: Cost, steps: int) -> Plain:
+    """An estimate with what a run of so many steps makes of it (−1: the number of epochs decides)."""
+    run = {"steps": steps, "seconds": steps * cost.seconds_per_step, "epochs": steps / cost.steps_per_epoch}
+    return asdict(cost) | ({"run": run} if steps > 0 else {})
+
+
+def show(report: Plain) -> None:
+    """The report on stdout, for a person."""
+    width = None if sys.stdout.isatty() else 10_000  # no line is broken in a pipe
+    console = Console(width=width, markup=False, emoji=False, highlight=False)
+    corpus = report["corpus"]
+    counts = ", ".join(f"{split} {count:,}" for split, count in corpus["pairs"].items())
+    print(f"{corpus['name']}: {corpus['source_language']} → {corpus['target_language']}, pairs: {counts}")
+    table = Table(box=SIMPLE, pad_edge=False)
+    for heading, side in (("check", "left"), ("split", "left"), ("pairs", "right"), ("share", "right")):
+        table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("lines")
+    for found in report["findings"]:
+        one_sided = [f"{language} {count:,}" for language, count in found["sides"].items() if count]
+        sides = f"{', '.join(one_sided)}: " if min(found["sides"].values()) < found["pairs"] else ""
+        more = ", …" if found["pairs"] > len(found["lines"]) else ""
+        where = f"{sides}{', '.join(map(str, found['lines']))}{more}"
+        mark = "✗ " if found["dropped"] else "  "
+        table.add_row(mark + found["check"], found["split"], f"{found['pairs']:,}", _share(found["share"]), where)
+    if report["findings"]:
+        console.print(table)
+    meanings = {found["check"]: found["means"] for found in report["findings"]}
+    for name, meaning in meanings.items():
+        console.print(f"{name}: {meaning}")
+    if clean := [check.name for check in CHECKS if check.name not in meanings]:
+        console.print(f"nothing found: {', '.join(clean)}")
+    for path in report["byte_order_marks"]:
+        console.print(f"{path} begins with a byte order mark: removed on reading")
+    if report["dropped"]:
+        console.print(f"✗ {report['dropped']:,} of {corpus['pairs']['train']:,} training pairs have such a fault")
+    _show_training(report, console)
+
+
+def _show_training(report: Plain, console: Console) -> None:
+    tokenizer, cost = report["tokenizer"], report["estimate"]
+    if "error" in tokenizer:
+        console.print(f"\nno training as things are: {tokenizer['error']}")
+        return
+    unknown = [
+        f"{split} {language} {_share(share)}"
+        for split, shares in tokenizer["unknown"].items()
+        for language, share in shares.items()
+        if share
+    ]
+    pieces = f"{tokenizer['kind']}, {tokenizer['size']:,} pieces"
+    console.print(f"\nunknown to the tokeniser ({pieces}): {', '.join(unknown) or 'nothing'}")
+    console.print(report["advice"])
+    console.print(
+        f"an epoch: {cost['seconds_per_epoch']:,.0f} s ({cost['steps_per_epoch']:,} steps of "
+        f"{1000 * cost['seconds_per_step']:,.0f} ms), {cost['peak_bytes'] / 1e9:.1f} GB of memory, "
+        f"{cost['parameters']:,} parameters"
+    )
+    if "run" in cost:
+        run = cost["run"]
+        console.print(
+            f"a run: {run['steps']:,} steps as set, {run['epochs']:,.1f} epochs, {run['seconds']:,.0f} s "
+            "(validation not counted)"
+        )
+    console.print(f"measured here in {cost['steps_timed']} steps: {cost['machine']}")
+
+
+def _share(value: float) -> str:
+    """A share that is not none is never shown as none."""
+    return f"{value:.1%}" if value >= 0.0005 else f"{value:.2%}" if value >= 0.00005 else "<0.01%"
