@@ -28,7 +28,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override, Quote, Quo
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
-from sweeps import trial
+from sweeps import trial, trial_elsewhere
 
 PROJECT = Path(__file__).resolve().parent.parent
 CONFIGS = PROJECT / "configs"
@@ -306,9 +306,6 @@ def check(overrides: Sequence[str], config_name: str, configs: Path, multirun: b
             if override.is_sweep_override() and not multirun:
                 raise UsageError(f"{override.input_line}: several values need -m, a list brackets: KEY=[A,B]")
         if multirun:
-            if "basic" not in str(launcher := base.hydra.launcher._target_):
-                # It would take our functions to processes that do not know them.
-                raise UsageError(f"{launcher}: sweeps run here, one trial after the other; docs/clusters.md has more")
             swept = OmegaConf.select(base, "hydra.sweeper.params") or {}
             given = {override.key_or_group for override in parsed}
             parsed += [parse(f"{key}={value}", loader) for key, value in swept.items() if key not in given]
@@ -380,6 +377,7 @@ def launch(function: Callable[[DictConfig], Any], config_name: str, configs: Pat
             raise (KeyboardInterrupt() if isinstance(stop.__context__, KeyboardInterrupt) else stop) from None
 
     status = 2  # a mistake on the command line, until the work begins
+    work: Callable[[DictConfig], Any] = job
     try:
         sys.argv[1:] = prepare(sys.argv[1:], resumable=config_name == "train")
         arguments = get_args_parser().parse_args()
@@ -390,12 +388,16 @@ def launch(function: Callable[[DictConfig], Any], config_name: str, configs: Pat
             shows = arguments.cfg or arguments.help or arguments.hydra_help or arguments.info
             if config_name == "train" and not sweep and not shows:
                 own_folder(run, arguments.overrides)
+        if any(split(override)[:2] == ("", "hydra/launcher") for override in arguments.overrides):
+            known = str(Path(sys.argv[0]).absolute().parent), str(Path(__file__).parent), *filter(None, sys.path)
+            os.environ["PYTHONPATH"] = os.pathsep.join(known)
+            work = trial_elsewhere(Path(sys.argv[0]).stem, function.__name__, debug)
         if sweep:
             sys.argv.insert(1 + len(arguments.overrides), f"hydra.sweep.dir={quote(sweep)}")  # for the table
             for stale in Path(sweep).rglob("result.json"):
                 stale.unlink()
         status = 1
-        hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)()
+        hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(work)()
         if errors:
             raise errors[0]
         if sweep:

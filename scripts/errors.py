@@ -1,6 +1,7 @@
 """What went wrong, in one line."""
 
 import os
+import re
 import sys
 import traceback
 
@@ -23,6 +24,9 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OmegaConfBaseException):
         return (f"{error.full_key}: " if error.full_key else "") + str(error).splitlines()[0]
     message = " ".join(str(error).split())
+    if isinstance(error, RuntimeError) and re.search("Connection (closed|reset) by peer|Broken pipe", message):
+        # As gloo has it; the cause is the other's to tell, unless it was killed.
+        return f"another process has ended before its work was done ({message[-120:]})"
     if not isinstance(error, (ValueError, OSError, RuntimeError, HydraException)):
         message = f"{type(error).__name__}: {message}".removesuffix(": ")
     expected = isinstance(error, (ValueError, OSError, HydraException))

@@ -1,5 +1,6 @@
 """The trials of a sweep: each in a process of its own, its outcome in its folder."""
 
+import importlib
 import json
 import logging
 import multiprocessing
@@ -16,7 +17,7 @@ from hydra.core.utils import setup_globals
 from omegaconf import DictConfig
 
 
-def run_trial(function: Callable[[DictConfig], Any], config: DictConfig, hydra_config: DictConfig, debug: bool) -> None:
+def run_trial(function: Callable[[DictConfig], Any], config: DictConfig, hydra_config: Any, debug: bool) -> None:
     """Do the work of one trial in this process, which is its own, and leave the outcome in its folder."""
     setup_globals()  # Hydra's resolvers
     HydraConfig.instance().set_config(hydra_config)
@@ -60,5 +61,23 @@ def trial(function: Callable[[DictConfig], Any], config: DictConfig, debug: bool
         signalled = process.exitcode is not None and process.exitcode < 0
         how = signal.Signals(-process.exitcode).name if signalled else f"status {process.exitcode}"  # type: ignore[operator]
         record(None, f"the process of this trial ended with {how}")
-    ended = json.loads(outcome.read_text(encoding="utf-8"))
-    return float("nan") if ended["error"] else ended["results"]  # nan: a failed trial to a sweeper that optimises
+    return outcome_of(outcome)
+
+
+def outcome_of(file: Path) -> Any:
+    """Read a trial's results; nan is a failed trial to a sweeper that optimises."""
+    ended = json.loads(file.read_text(encoding="utf-8"))
+    return float("nan") if ended["error"] else ended["results"]
+
+
+def trial_elsewhere(script: str, name: str, debug: bool) -> Callable[[DictConfig], Any]:
+    """Do a trial in the process that a launcher such as submitit starts for it, on this machine or another.
+
+    Only names travel: that process finds our scripts by PYTHONPATH, and importing one registers its resolvers.
+    """
+
+    def job(config: DictConfig) -> Any:
+        run_trial(getattr(importlib.import_module(script), name), config, HydraConfig.instance().cfg, debug)
+        return outcome_of(Path(HydraConfig.get().runtime.output_dir, "result.json"))
+
+    return job

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -165,15 +164,10 @@ def kill(_: torch.Tensor) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def hang(_: torch.Tensor) -> None:
-    """As NCCL does when another process does not come."""
-    time.sleep(600)
-
-
 def spoil(output: torch.Tensor) -> torch.Tensor:
     return output * torch.nan
 
 
 CAUSES: dict[str, Callable[[torch.Tensor], torch.Tensor | None]] = {
-    **{"crash": crash, "kill": kill, "hang": hang, "nan": spoil, "none": lambda _: None}
+    **{"crash": crash, "kill": kill, "nan": spoil, "none": lambda _: None}
 }

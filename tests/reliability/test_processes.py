@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from tests.reliability.runs import CAUSES, corpus, settings, train, trouble
 from tests.scripts.test_end_to_end import PROJECT
 from tests.training.test_module import module_for, trainer_for
 from transformer import Translator
-from transformer.callbacks.together import _accepted, _server
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, real_positions
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PADDING
@@ -157,12 +155,12 @@ def test_whatever_the_corpus_processes_get_equally_many_batches_and_no_pair_twic
     report("equally many batches a process, every pair once", tried, lost)
 
 
-def failing(rank: int, folder: Path, plain: dict[str, Any], guilty: int, cause: str, batch: int, wait: str) -> None:
-    """One of several processes: the guilty one fails amid a batch, where the others wait for it in one way or other."""
+def failing(rank: int, folder: Path, plain: dict[str, Any], guilty: int, cause: str, batch: int) -> None:
+    """One of several processes: the guilty one fails amid a batch, where the others wait for it."""
     sys.stderr = (folder / f"said.{rank}").open("w", buffering=1)
     status = 0
     try:
-        with trouble(batch, CAUSES[cause if rank == guilty else wait]):
+        with trouble(batch, CAUSES[cause if rank == guilty else "none"]):
             train(folder, plain)
     except Exception as error:
         report_error(error, debug=False)
@@ -170,46 +168,31 @@ def failing(rank: int, folder: Path, plain: dict[str, Any], guilty: int, cause: 
     os._exit(status)
 
 
-# How many processes, which of them fails, how, and how the others wait: by gloo, which hears of it, or as NCCL does.
-FAILURES = [
-    (*one, *two) for one in ((2, 0), (2, 1), (3, 0), (3, 2)) for two in product(("crash", "kill"), ("none", "hang"))
-]
+LEFT = "another process has ended before its work was done"
+# How many processes, which of them fails, and how.
+FAILURES = [(*one, cause) for one in ((2, 0), (2, 1), (3, 0), (3, 2)) for cause in ("crash", "kill")]
 
 
-def test_when_one_process_fails_the_others_end_and_one_line_says_why(home: Path, tmp_path: Path) -> None:
-    lost, chance, chosen = [], random.Random(9), trials([(2, 1, "crash", "none"), (2, 0, "kill", "hang")], 2 * FAILURES)
-    for number, (world, guilty, cause, wait) in enumerate(chosen):
+def test_when_one_process_fails_the_others_end_and_say_why(home: Path, tmp_path: Path) -> None:
+    lost, chance, chosen = [], random.Random(9), trials([(2, 1, "crash"), (2, 0, "kill")], 4 * FAILURES)
+    for number, (world, guilty, cause) in enumerate(chosen):
         folder, batch = tmp_path / f"{number}", chance.randint(1, 8)
         folder.mkdir()
         plain = settings(home, **SEVERAL | {"trainer__devices": world})
-        ends = in_processes(world, failing, folder, plain, guilty, cause, batch, wait, seconds=60)
+        ends = in_processes(world, failing, folder, plain, guilty, cause, batch, seconds=60)
         said = [(folder / f"said.{rank}").read_text().splitlines() for rank in range(world)]
-        errors = [line for lines in said for line in lines if "error" in line or "Traceback" in line]
-        where = f"[rank {guilty}] " if guilty else ""
-        expected = {
-            "crash": f"{where}error: a crash (debug=true shows where)",
-            "kill": f"error: process {guilty} of {world} has ended before its work was done",
-        }
-        killed = [-9 if cause == "kill" and rank == guilty else 1 for rank in range(world)]
-        if ends != killed or errors != [expected[cause]]:
+        errors = [[line for line in lines if "error" in line or "Traceback" in line] for lines in said]
+        where = [f"[rank {rank}] " if rank else "" for rank in range(world)]
+        expected = [f"{where[rank]}error: {LEFT}" for rank in range(world)]
+        expected[guilty] = f"{where[guilty]}error: a crash (debug=true shows where)"
+        told = [
+            len(lines) == (rank != guilty or cause == "crash")
+            and all(line.startswith(expected[rank]) for line in lines)
+            for rank, lines in enumerate(errors)
+        ]
+        if ends != [-9 if cause == "kill" and rank == guilty else 1 for rank in range(world)] or not all(told):
             lost.append(f"{number}: {chosen[number]} at batch {batch}: {ends}, {errors}")
     report("a failing process ends the others", len(chosen), lost)
-
-
-def test_who_does_not_know_the_token_is_no_process_of_ours() -> None:
-    token = bytes(range(16))
-    with _server() as server:
-        address = "127.0.0.1", server.getsockname()[1]
-        said = (b"", b"x" * 20, bytes(16) + (1).to_bytes(4, "big"), token + (1).to_bytes(4, "big"))
-        callers = [socket.create_connection(address) for _ in said]
-        for caller, hello in zip(callers, said, strict=True):
-            caller.sendall(hello)
-            caller.shutdown(socket.SHUT_WR)
-        found = _accepted(server, token, 1)
-        assert list(found) == [1]
-        assert found[1].getpeername()[1] == callers[-1].getsockname()[1]
-        for connection in (*callers, *found.values()):
-            connection.close()
 
 
 def script(home: Path, run: Path, *arguments: str) -> list[str]:
@@ -305,7 +288,7 @@ def test_two_nodes_make_one_run_that_equals_the_run_of_one_process(
         [("lightning", 1, "crash", "[rank 1] error: a crash (debug=true shows where)")],
         [
             ("lightning", 1, "crash", "[rank 1] error: a crash (debug=true shows where)"),
-            ("lightning", 1, "kill", "error: process 1 of 2 has ended before its work was done"),
+            ("lightning", 1, "kill", f"error: {LEFT}"),
             ("lightning", 0, "crash", "error: a crash (debug=true shows where)"),
             ("lightning", 1, "nan", "error: the loss is nan at step 1"),
             ("torchrun", 1, "crash", "[rank 1] error: a crash (debug=true shows where)"),
@@ -322,6 +305,8 @@ def test_a_failing_process_ends_the_script(
     process = started(arguments, tmp_path, "all", FAILING=f"{guilty} 2 {cause}")
     assert process.wait(180) != 0
     errors = [line for line in (tmp_path / "all.err").read_text().splitlines() if "error: " in line]
-    assert len(errors) == 1, errors
-    assert said in errors[0]
+    [mine, *others] = sorted(errors, key=lambda line: said not in line)
+    assert said in mine
+    # Lightning may end the others before they have spoken.
+    assert all(LEFT in line for line in others), errors
     report(f"a failing process ends the script: {launcher}, process {guilty}, {cause}", 1, [])

@@ -506,6 +506,15 @@ def test_seeds_of_a_setting_end_in_mean_and_spread_and_a_picture(project: Path, 
     assert (tmp_path / "sweep" / "sweep.png").stat().st_size > 5_000
 
 
+def test_a_launcher_of_hydras_takes_trials_to_processes_of_its_own(project: Path, tmp_path: Path) -> None:
+    done = run(project, "train", "-m", "hydra/launcher=submitit_local", f"runs={tmp_path}", "model.heads=2,13")
+    assert done.returncode == 1
+    rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
+    assert rows[0] == ["0", "2", "0.6667", "0.5"]
+    assert rows[1] == ["1", "13", "13", "heads", "(debug=true", "shows", "where)"]
+    assert "Traceback" not in done.stderr
+
+
 def test_a_trial_whose_process_dies_ends_no_other_trial(project: Path, tmp_path: Path) -> None:
     done = run(project, "train", "-m", f"runs={tmp_path}", "cost=9,1", "model.heads=3")
     assert done.returncode == 1

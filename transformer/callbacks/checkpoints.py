@@ -68,7 +68,7 @@ class Checkpoints(Callback):
         self.saved_time = time.monotonic()
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        self.interruption.install(waits=True)
+        self.interruption.install(trainer, waits=True)
         self.saved_time = time.monotonic()
 
     def on_train_batch_start(self, trainer: Trainer, module: LightningModule, batch: Any, batch_index: int) -> None:
@@ -89,10 +89,10 @@ class Checkpoints(Callback):
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         self._stop_or_agree(trainer)
-        self.interruption.install()
+        self.interruption.install(trainer)
 
     def on_test_start(self, trainer: Trainer, module: LightningModule) -> None:
-        self.interruption.install()
+        self.interruption.install(trainer)
 
     def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
         self.interruption.waits = False

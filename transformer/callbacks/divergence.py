@@ -72,9 +72,7 @@ def _describe(step: Step, trainer: Trainer) -> str:
     """What was not finite, and in which batches: of all processes, as the guilty one may be another than the first."""
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
     lines = data.split("train").lines
-    found = [
-        (number, lines[pairs.cpu().numpy()].tolist(), loss.item()) for number, pairs, loss in step.batches
-    ]
+    found = [(number, lines[pairs.cpu().numpy()].tolist(), loss.item()) for number, pairs, loss in step.batches]
     shares: list[Any] = [found]
     if trainer.world_size > 1:
         shares = [None] * trainer.world_size

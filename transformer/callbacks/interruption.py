@@ -5,6 +5,8 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
+from lightning import Trainer
+
 # A scheduler's or a user's wish to end, ctrl-c, and the warning before a preemption.
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
@@ -15,7 +17,7 @@ class Interrupted(BaseException):
     def __init__(self, number: int, saved_step: int | None = None) -> None:
         how = "at once, without saving" if saved_step is None else f"and saved at step {saved_step:,}"
         super().__init__(f"stopped {how}, by {signal.Signals(number).name}")
-        self.number, self.saved = number, saved_step is not None
+        self.number = number
 
 
 class Interruption:
@@ -23,6 +25,7 @@ class Interruption:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self.trainer: Trainer | None = None
         self.waits = False
 
     def __enter__(self) -> "Interruption":
@@ -33,10 +36,10 @@ class Interruption:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._handle(self.earlier)
 
-    def install(self, waits: bool = False) -> None:
+    def install(self, trainer: Trainer | None = None, waits: bool = False) -> None:
         """Takes the signals back from Lightning, whose handler of SIGTERM would save nothing (and, among several
         processes, could wait for ever); told of every stage of a run."""
-        self.waits = waits
+        self.trainer, self.waits = trainer, waits
         self._handle(dict.fromkeys(SIGNALS, self._receive))
 
     def _handle(self, handlers: dict[signal.Signals, Any]) -> None:
@@ -48,4 +51,8 @@ class Interruption:
         if self.waits and self.received is None:
             self.received = number
             return
+        launcher: Any = self.trainer.strategy.launcher if self.trainer else None
+        if launcher is not None:
+            # The other processes would wait for this one.
+            launcher.kill(signal.SIGKILL)
         raise Interrupted(number)

@@ -16,7 +16,6 @@ from transformer.callbacks.interruption import Interruption
 from transformer.callbacks.position import SeededSteps
 from transformer.callbacks.resume import History, arithmetic, as_before, check_resumption, read_run
 from transformer.callbacks.standalone import StandsAlone
-from transformer.callbacks.together import Together
 from transformer.callbacks.validation import FinalValidation, Patience
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
@@ -139,7 +138,6 @@ def _trainer(
         BestCheckpoint(folder),
         ModelCheckpoint(folder / "checkpoints", "last", enable_version_counter=False),
         *([LearningRateMonitor("step")] if settings.loggers else []),
-        Together(),
     ]
     defaults = {
         "enable_progress_bar": False,
