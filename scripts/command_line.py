@@ -389,9 +389,11 @@ def launch(function: Callable[[DictConfig], Any], config_name: str, configs: Pat
             if config_name == "train" and not sweep and not shows:
                 own_folder(run, arguments.overrides)
         if any(split(override)[:2] == ("", "hydra/launcher") for override in arguments.overrides):
+            if config_name != "train":
+                raise UsageError("hydra/launcher= is for train.py: leave it out, other sweeps run here")
             known = str(Path(sys.argv[0]).absolute().parent), str(Path(__file__).parent), *filter(None, sys.path)
             os.environ["PYTHONPATH"] = os.pathsep.join(known)
-            work = trial_elsewhere(Path(sys.argv[0]).stem, function.__name__, debug)
+            work = trial_elsewhere(debug)
         if sweep:
             sys.argv.insert(1 + len(arguments.overrides), f"hydra.sweep.dir={quote(sweep)}")  # for the table
             for stale in Path(sweep).rglob("result.json"):

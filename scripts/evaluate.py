@@ -45,8 +45,8 @@ def evaluate(config: DictConfig) -> dict[str, float]:
         hypotheses += [translations[0].text for translations in found]
     scores = score(hypotheses, references, translator.target_language)
     # The trials of a sweep must not write over each other's, or the run's own.
-    job = HydraConfig.get()
-    output = Path(plain["output"] or (job.runtime.output_dir if job.mode == RunMode.MULTIRUN else folder))
+    job = HydraConfig.get() if HydraConfig.initialized() else None
+    output = Path(plain["output"] or (job.runtime.output_dir if job and job.mode == RunMode.MULTIRUN else folder))
     write_whole(output / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
     results = {
         split: scores.plain(),

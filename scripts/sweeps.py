@@ -1,6 +1,5 @@
 """The trials of a sweep: each in a process of its own, its outcome in its folder."""
 
-import importlib
 import json
 import logging
 import multiprocessing
@@ -70,14 +69,16 @@ def outcome_of(file: Path) -> Any:
     return float("nan") if ended["error"] else ended["results"]
 
 
-def trial_elsewhere(script: str, name: str, debug: bool) -> Callable[[DictConfig], Any]:
-    """Do a trial in the process that a launcher such as submitit starts for it, on this machine or another.
+def trial_elsewhere(debug: bool) -> Callable[[DictConfig], Any]:
+    """Train in the process that a launcher such as submitit starts for a trial, on this machine or another.
 
-    Only names travel: that process finds our scripts by PYTHONPATH, and importing one registers its resolvers.
+    That process finds our scripts by PYTHONPATH, and importing train.py registers its resolvers.
     """
 
     def job(config: DictConfig) -> Any:
-        run_trial(getattr(importlib.import_module(script), name), config, HydraConfig.instance().cfg, debug)
+        from train import train
+
+        run_trial(train, config, HydraConfig.instance().cfg, debug)
         return outcome_of(Path(HydraConfig.get().runtime.output_dir, "result.json"))
 
     return job

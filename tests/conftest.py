@@ -1,5 +1,11 @@
 """Shapes in signatures are checked while testing, and only then; shared small models."""
 
+import os
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Workers share the cores; before torch is imported, and for all processes that a test starts.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from jaxtyping import install_import_hook
 
 install_import_hook("transformer", "beartype.beartype")

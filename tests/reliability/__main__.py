@@ -20,7 +20,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.jsonl")
         os.environ["TRIALS_REPORT"] = str(report)
-        status = pytest.main(["-q", str(Path(__file__).parent)])
+        status = pytest.main(["-q", "--numprocesses=0", str(Path(__file__).parent)])
         lines = [json.loads(line) for line in report.read_text(encoding="utf-8").splitlines()]
     table = Table("promise", "tried", "lost", "test", box=SIMPLE)
     for line in lines:

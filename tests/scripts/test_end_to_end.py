@@ -192,7 +192,10 @@ def test_mistakes_about_checkpoints_are_told_in_one_line(run: Path) -> None:
     assert "cut.ckpt is not a usable checkpoint" in refused("translate", "checkpoint=cut.ckpt", "text=ja", cwd=home)
     swapped = ["data=toy", "data.source_language=en", "data.target_language=de"]
     said = refused("evaluate", "checkpoint=run", *swapped, f"output={home}/x", cwd=home)
-    assert "the checkpoint translates de → en, the corpus was asked for en → de" in said
+    assert (
+        "the checkpoint translates de → en, not to de (data.both_directions=true would have trained both directions)"
+        in said
+    )
     assert "source language is de" in refused("translate", "checkpoint=run", "source_language=fr", "text=x", cwd=home)
     assert "stdin line 2 is not UTF-8" in _refused_bytes(home, b"ja\n\xff\n")
 
