@@ -28,7 +28,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override, Quote, Quo
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
-from sweeps import trial, trial_elsewhere
+from sweeps import trial
 
 PROJECT = Path(__file__).resolve().parent.parent
 CONFIGS = PROJECT / "configs"
@@ -355,8 +355,16 @@ def own_folder(run: str, overrides: Sequence[str]) -> None:
     sys.argv.insert(1 + len(overrides), f"hydra.run.dir={quote(str(new_folder(Path(run))))}")
 
 
-def launch(function: Callable[[DictConfig], Any], config_name: str, configs: Path = CONFIGS) -> None:
-    """Run a script's function with the configuration that the command line asks for."""
+def launch(
+    function: Callable[[DictConfig], Any],
+    config_name: str,
+    configs: Path = CONFIGS,
+    elsewhere: Callable[[DictConfig], Any] | None = None,
+) -> None:
+    """Run a script's function with the configuration that the command line asks for.
+
+    `elsewhere` does the work of a sweep's trial in a process that one of Hydra's launchers has started.
+    """
     debug = any(argument.lstrip("+").lower() == "debug=true" for argument in sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and `report` says them in one line
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
@@ -389,11 +397,11 @@ def launch(function: Callable[[DictConfig], Any], config_name: str, configs: Pat
             if config_name == "train" and not sweep and not shows:
                 own_folder(run, arguments.overrides)
         if any(split(override)[:2] == ("", "hydra/launcher") for override in arguments.overrides):
-            if config_name != "train":
+            if elsewhere is None:
                 raise UsageError("hydra/launcher= is for train.py: leave it out, other sweeps run here")
             known = str(Path(sys.argv[0]).absolute().parent), str(Path(__file__).parent), *filter(None, sys.path)
             os.environ["PYTHONPATH"] = os.pathsep.join(known)
-            work = trial_elsewhere(debug)
+            work = elsewhere
         if sweep:
             sys.argv.insert(1 + len(arguments.overrides), f"hydra.sweep.dir={quote(sweep)}")  # for the table
             for stale in Path(sweep).rglob("result.json"):

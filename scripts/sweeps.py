@@ -67,18 +67,3 @@ def outcome_of(file: Path) -> Any:
     """Read a trial's results; nan is a failed trial to a sweeper that optimises."""
     ended = json.loads(file.read_text(encoding="utf-8"))
     return float("nan") if ended["error"] else ended["results"]
-
-
-def trial_elsewhere(debug: bool) -> Callable[[DictConfig], Any]:
-    """Train in the process that a launcher such as submitit starts for a trial, on this machine or another.
-
-    That process finds our scripts by PYTHONPATH, and importing train.py registers its resolvers.
-    """
-
-    def job(config: DictConfig) -> Any:
-        from train import train
-
-        run_trial(train, config, HydraConfig.instance().cfg, debug)
-        return outcome_of(Path(HydraConfig.get().runtime.output_dir, "result.json"))
-
-    return job

@@ -9,6 +9,7 @@ import torch
 from command_line import launch, put_back
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
+from sweeps import outcome_of, run_trial
 
 from transformer.callbacks.divergence import DivergenceError
 from transformer.callbacks.interruption import Interrupted
@@ -75,6 +76,14 @@ def train(config: DictConfig) -> dict[str, float]:
     return {f"{split}/bleu": scores.bleu for split, scores in result.scores.items()} | result.cost
 
 
+def train_elsewhere(config: DictConfig) -> Any:
+    """A trial in the process that a launcher such as submitit starts for it, on this machine or another."""
+    import train as script  # found by PYTHONPATH; registers the resolvers in that process
+
+    run_trial(script.train, config, HydraConfig.instance().cfg, config.debug)
+    return outcome_of(Path(HydraConfig.get().runtime.output_dir, "result.json"))
+
+
 def shown(folder: Path) -> str:
     """The folder as it can be typed where we are."""
     here = Path.cwd()
@@ -94,4 +103,4 @@ def show(result: Result, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    launch(train, config_name="train")
+    launch(train, config_name="train", elsewhere=train_elsewhere)

@@ -81,8 +81,14 @@ def train(config):
         (Path(config.folder) / "checkpoints" / "last.ckpt").write_text(str(config.resume))
         return {{"bleu": config.model.heads / 3 + config.get("seed", 0), "loss": 0.5}}
 
+def train_elsewhere(config):
+    import train as script
+    from hydra.core.hydra_config import HydraConfig
+    from sweeps import run_trial
+    run_trial(script.train, config, HydraConfig.instance().cfg, config.debug)
+
 if __name__ == "__main__":
-    launch(train, config_name=Path(sys.argv[0]).stem, configs=Path(__file__).parent / "configs")
+    launch(train, Path(sys.argv[0]).stem, Path(__file__).parent / "configs", train_elsewhere)
 """
 
 
