@@ -8,8 +8,16 @@ from typing import Annotated, Any, Literal
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 
-from transformer.callbacks.averaging import AveragingSettings
 from transformer.regularization.consistency import RegularizationSettings
+
+
+@dataclass(frozen=True)
+class AveragingSettings:
+    """`decay` is of the exponential average, `count` how many validations' weights the plain mean takes."""
+
+    kind: Literal["none", "exponential", "last"]
+    decay: Annotated[float, "> 0", "< 1"]
+    count: Annotated[int, ">= 1"]
 
 
 @dataclass(frozen=True)

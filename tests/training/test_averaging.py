@@ -11,9 +11,10 @@ from torch import Tensor
 
 from tests.training.test_module import SETTINGS, data, module_for, trainer_for  # noqa: F401
 from transformer import Translator
-from transformer.callbacks.averaging import AveragingSettings, WeightAverage
+from transformer.callbacks.averaging import WeightAverage
 from transformer.callbacks.standalone import StandsAlone
 from transformer.data.datamodule import TranslationData
+from transformer.optimization import AveragingSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

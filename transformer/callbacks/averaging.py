@@ -3,23 +3,14 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
 from transformer.evaluation import score
-
-
-@dataclass(frozen=True)
-class AveragingSettings:
-    """`decay` is of the exponential average, `count` how many validations' weights the plain mean takes."""
-
-    kind: Literal["none", "exponential", "last"]
-    decay: Annotated[float, "> 0", "< 1"]
-    count: Annotated[int, ">= 1"]
+from transformer.optimization import AveragingSettings
 
 
 class WeightAverage(Callback):
