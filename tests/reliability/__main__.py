@@ -1,6 +1,6 @@
 """`python -m tests.reliability`: all trials as often as is promised, and a table of how they went.
 
-About half an hour on two cores; `python -m tests.reliability short` does what the test suite does.
+22 minutes on two cores; `python -m tests.reliability short` does what the test suite does.
 """
 
 import json
