@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.conftest import small_model
 from tests.export.conftest import TEXTS, Build
 from transformer import Translator
 from transformer.data.corpus import read_lines
-from transformer.data.tokenizer import BEGIN, END
+from transformer.data.tokenizer import BEGIN, END, TokenizerSettings, train_tokenizer
 from transformer.export.formats import ExportSettings, export, load
 from transformer.inference.translator import BEAM, Translation
 
@@ -124,6 +125,21 @@ def test_long_lines_empty_ones_and_batches_are_those_of_the_translator(
         engine.translate([long], long_lines="refuse")
     assert engine.translate(TEXTS, batch_tokens=1) == engine.translate(TEXTS)
     assert (engine.source_language, engine.target_language, engine.device.type) == ("de", "en", "cpu")
+
+
+def test_a_model_of_both_directions_is_asked_for_the_one_it_was_exported_for(tmp_path: Path) -> None:
+    settings = TokenizerSettings("bpe", 62, joint=True, character_coverage=1.0, byte_fallback=False)
+    tagged = train_tokenizer(TEXTS * 3, settings, ("de", "en"))
+    model = small_model(source_vocabulary=62, target_vocabulary=62, max_length=32)
+    found = {}
+    for languages in (("de", "en"), ("en", "de")):
+        translator = Translator(model, (tagged, tagged), languages)  # type: ignore[arg-type]
+        engine = exported(translator, tmp_path / languages[0])
+        assert [engine.source_tokenizer.piece(id) for id in engine.source_tokenizer.prefix] == [f"<2{languages[1]}>"]
+        found[languages] = engine.n_best(TEXTS)
+        assert_same(found[languages], translator.n_best(TEXTS))
+    one, other = ([hypotheses[0].score for hypotheses in both] for both in found.values())
+    assert one != other
 
 
 @pytest.mark.parametrize("precision", ["float16", "bfloat16", "int8"])
