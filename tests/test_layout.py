@@ -23,7 +23,7 @@ ROOMS = {
     "inference": {"checkpoint", "model", "data", "settings", "kernels", "machine"},
     "visualization": {"inference", "model", "data", "storage"},
     "export": {"checkpoint", "inference", "model", "data", "settings", "storage", "machine"},
-    "reporting": {"inference", "evaluation", "visualization", "data", "storage"},
+    "reporting": {"inference", "evaluation", "visualization", "data", "settings", "storage"},
     "doctor": {"reporting", "model", "data", "storage", "kernels", "machine"},
     "callbacks": {"inference", "optimization", "evaluation", "checkpoint", "data", "settings", "storage", "machine"},
     "training": {

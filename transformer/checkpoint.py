@@ -12,7 +12,7 @@ import pickle
 import pickletools
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ from torch import Tensor
 from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
-from transformer.settings import from_plain
+from transformer.settings import flat, from_plain
 from transformer.storage.whole import write_whole
 
 T = TypeVar("T")
@@ -80,8 +80,9 @@ class Saved:
 
         Raises ValueError that names what differs.
         """
-        before, now = (dict(_shape(asdict(one))) for one in (self.config, config))
-        if different := [f"model.{key}={now[key]} (there {before[key]})" for key in now if now[key] != before[key]]:
+        before, now = (dict(flat(asdict(one), "model.")) for one in (self.config, config))
+        changed = [key for key in now if now[key] != before[key] and not key.endswith(".dropout")]
+        if different := [f"{key}={now[key]} (there {before[key]})" for key in changed]:
             raise ValueError(f"start_from= holds another model than the one asked for: {', '.join(different)}")
         return replace(self, config=config).build()
 
@@ -91,15 +92,6 @@ class Saved:
             for name, weight in model.named_parameters():
                 weight.copy_(self.weights[name])
         return model
-
-
-def _shape(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """The settings of a model with their full names, but for dropout."""
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            yield from _shape(value, f"{above}{key}.")
-        elif key != "dropout":
-            yield f"{above}{key}", value
 
 
 def describe(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import dataclasses
 import operator
 import types
 import typing
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
@@ -30,6 +31,15 @@ def from_plain(kind: type[T], plain: Any, path: str) -> T:
         if name not in plain:
             raise ValueError(f"the setting {_under(path, name)} is missing")
     return kind(**{name: _value(hints[name], plain[name], _under(path, name)) for name in names})
+
+
+def flat(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting of nested groups with its full name, as `group.key`."""
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
 
 
 def _value(hint: Any, value: Any, path: str) -> Any:

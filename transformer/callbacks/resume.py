@@ -1,7 +1,6 @@
 """What a run must be told before it goes on from a checkpoint: which settings hold, and which have changed."""
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import torch
 
 from transformer.checkpoint import load_training
 from transformer.machine import MachineSettings
+from transformer.settings import flat
 
 # Another value of these makes another run. Corpora are compared by their bytes, not by where they lie.
 FIXED = (
@@ -80,7 +80,7 @@ def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
     Raises RefusedError, naming all of them, if some must not.
     """
-    before, after = dict(_flat(saved)), dict(_flat(now))
+    before, after = dict(flat(saved)), dict(flat(now))
     different = [key for key in before if key in after and before[key] != after[key]]
     said = {key: f"{key}={_shown(after[key])} (was {_shown(before[key])})" for key in different}
     fixed = [said[key] for key in different if _within(key, FIXED)]
@@ -89,14 +89,6 @@ def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
     if fixed:
         raise RefusedError(f"a resumed run cannot change {', '.join(fixed)}: leave that out, or start a new run")
     return [said[key] for key in different if not _within(key, (*PLACES, "digests"))]
-
-
-def _flat(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
 
 
 def _within(key: str, groups: tuple[str, ...]) -> bool:

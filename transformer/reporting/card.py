@@ -3,7 +3,6 @@
 import json
 import platform
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.inference import Translator
+from transformer.settings import flat
 from transformer.storage.whole import write_whole
 
 # What others may know of a run.
@@ -168,13 +168,10 @@ def _lines(folder: Path, split: str) -> int:
     return (folder / f"hypotheses.{split}.txt").read_bytes().count(b"\n")
 
 
-def _typed(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            yield from _typed(value, f"{above}{key}.")
-        elif "/" not in str(value):  # no folder of this machine
-            # Null, true and false as they are typed.
-            yield f"{above}{key}", value if isinstance(value, str) else json.dumps(value)
+def _typed(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    """Null, true and false as they are typed; no folder of this machine."""
+    told = [(key, value) for key, value in flat(settings) if "/" not in str(value)]
+    return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in told]
 
 
 def _table(*rows: tuple[str, ...]) -> str:
