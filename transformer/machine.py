@@ -48,6 +48,8 @@ def set_up(settings: MachineSettings, accelerator: str) -> str:
     device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
     threads = settings.threads or available_threads()
     torch.set_num_threads(threads)
+    # oneDNN keeps a kernel for each of the last so many shapes, by default 1,024 of a megabyte or more each.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     products, reason = settings.products, "as set"
     if products is None:
         products, reason = best_products() if device == "cpu" else ("high", "TF32")

@@ -40,7 +40,11 @@ def test_parallel_heads_equal_heads_computed_one_after_another(widths: dict[str,
     torch.testing.assert_close(attention(states, attention.keys_values(memory)), expected)
 
 
-def test_the_weights_that_pictures_show_are_those_the_fast_path_uses() -> None:
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_weights_that_pictures_show_are_those_the_fast_path_uses(
+    fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cuda, "flash_sdp_enabled", lambda: fused)
     attention = MultiHeadAttention(24, config())
     states, memory = torch.randn(2, 5, 24), torch.randn(2, 7, 24)
     visible = torch.rand(2, 1, 1, 7) > 0.3

@@ -14,7 +14,7 @@ from transformer.data.batching import Batch
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PADDING, TokenizerSettings
-from transformer.kernels.cross_entropy import smoothed_cross_entropy
+from transformer.kernels.projected import cross_entropy_loss
 from transformer.machine import MachineSettings, set_up
 from transformer.model import ModelConfig, Transformer
 from transformer.reporting.cost import peak_memory
@@ -82,10 +82,10 @@ def measure(plan: Plan) -> Cost:
         batch = loader.dataset[index]
         source, inputs, labels = (part.to(device) for part in (batch.source, batch.inputs, batch.labels))
         source_real = None if batch.source_real is None else batch.source_real.to(device)
-        wanted = labels != PADDING
+        real = labels != PADDING
         with torch.autocast(device.type, half) if half else nullcontext():
-            logits = model(source, inputs, source_real, wanted=wanted)
-            loss = smoothed_cross_entropy(logits, labels[wanted], 0.1) / wanted.sum()
+            states = model.states(inputs, model.encode(source, source_real))
+            loss = cross_entropy_loss(states, model.output.weight, labels, real, 0.1) / real.sum()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

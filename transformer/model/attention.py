@@ -136,8 +136,9 @@ class MultiHeadAttention(nn.Module):
         """
         rows, length, _ = states.shape
         queries = self._queries(states, len(memory.keys), offset)
-        # torch's kernel has the faster gradient; without one, on a CPU, plain products are faster.
-        plain = states.device.type == "cpu" and not torch.is_grad_enabled()
+        # On a CPU plain products are faster; in training `machine.attention` may ask for torch's kernel all the same.
+        fused = torch.is_grad_enabled() and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call]
+        plain = states.device.type == "cpu" and not fused
         if record is None and self.score != "additive" and not plain:
             dropout = self.dropout.p if self.training else 0.0
             heads = functional.scaled_dot_product_attention(queries, *memory, visible, dropout, scale=self.scale)

@@ -180,20 +180,18 @@ class Transformer(nn.Module):
         return Memory(self.encoder(source, visible, record.encoder if record else None), visible)
 
     def decode(
-        self,
-        inputs: Int[Tensor, "batch target"],
-        memory: Memory,
-        wanted: Bool[Tensor, "batch target"] | None = None,
-        record: AttentionRecord | None = None,
-    ) -> Float[Tensor, "*positions vocabulary"]:
-        """Logits of the id after each input, all at once (teacher forcing): batch × target × vocabulary.
+        self, inputs: Int[Tensor, "batch target"], memory: Memory, record: AttentionRecord | None = None
+    ) -> Float[Tensor, "batch target vocabulary"]:
+        """Logits of the id after each input, all at once (teacher forcing)."""
+        return self.output(self.states(inputs, memory, record))
 
-        With `wanted`, only those positions are projected: as many rows as it has True. Padding at the end of a target
-        needs no mask: nothing real comes after it.
-        """
+    def states(
+        self, inputs: Int[Tensor, "batch target"], memory: Memory, record: AttentionRecord | None = None
+    ) -> Float[Tensor, "batch target dim"]:
+        """What `output` makes logits of. Padding at the end of a target needs no mask: nothing real comes after it."""
         of_decoder = (record.decoder, record.cross) if record else None
         states, _ = self.decoder(inputs, self.decoder.start(memory), of_decoder)
-        return self.output(states if wanted is None else states[wanted])
+        return states
 
     def step(self, ids: Int[Tensor, " rows"], cache: Cache) -> tuple[Float[Tensor, "rows vocabulary"], Cache]:
         """Logits of the id after the newest one of each row, and the cache that now knows it."""
@@ -205,6 +203,5 @@ class Transformer(nn.Module):
         source: Int[Tensor, "batch source"],
         inputs: Int[Tensor, "batch target"],
         real: Bool[Tensor, "batch source"] | None = None,
-        wanted: Bool[Tensor, "batch target"] | None = None,
-    ) -> Float[Tensor, "*positions vocabulary"]:
-        return self.decode(inputs, self.encode(source, real), wanted)
+    ) -> Float[Tensor, "batch target vocabulary"]:
+        return self.decode(inputs, self.encode(source, real))

@@ -12,6 +12,7 @@ from transformer.data.batching import Batch
 from transformer.data.tokenizer import PADDING
 from transformer.kernels.cross_entropy import smoothed_cross_entropy
 from transformer.kernels.divergence import divergence
+from transformer.kernels.projected import projected_loss
 from transformer.model import Transformer
 from transformer.model.config import Rate
 from transformer.regularization.dropped import Cut, cut_second_half, drop_layers, drop_words
@@ -48,12 +49,18 @@ def consistent_loss(
     eq. 4). cutoff: the second view has a share cut away, D is Jensen-Shannon's (Shen et al. 2020). Halved, so that
     learning rates and what the log shows mean the same as with one view.
     """
-    source, inputs, labels = (torch.cat([part, part]) for part in (batch.source, batch.inputs, batch.labels))
+    source, inputs = (torch.cat([part, part]) for part in (batch.source, batch.inputs))
     source_real = None if batch.source_real is None else torch.cat([batch.source_real, batch.source_real])
-    real = labels != PADDING
     cutoff = settings.consistency == "cutoff"
     with cut_second_half(model, settings.cut, settings.cut_share) if cutoff else nullcontext():
-        logits = model(source, inputs, source_real, wanted=real)
-    first, second = logits.chunk(2)
-    apart = divergence(first, second, "jensen_shannon" if cutoff else "kullback_leibler")
-    return (smoothed_cross_entropy(logits, labels[real], smoothing) + settings.consistency_weight * apart) / 2
+        states = model.states(inputs, model.encode(source, source_real))
+
+    def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = logits
+        apart, drawn = divergence(first, second, "jensen_shannon" if cutoff else "kullback_leibler")
+        wrong, right = smoothed_cross_entropy(logits.flatten(0, 1), labels.repeat(2), smoothing)
+        weight = settings.consistency_weight
+        return (wrong.view(2, -1).sum(dim=0) + weight * apart) / 2, (right.view_as(drawn) + weight * drawn) / 2
+
+    views = states.view(2, -1, *states.shape[1:])
+    return projected_loss(views, model.output.weight, batch.labels, batch.labels != PADDING, loss)

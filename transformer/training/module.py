@@ -16,7 +16,7 @@ from transformer.data.tokenizer import PADDING
 from transformer.evaluation import CorpusBLEU, Hypotheses, Scores
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
-from transformer.kernels.cross_entropy import smoothed_cross_entropy
+from transformer.kernels.projected import cross_entropy_loss
 from transformer.optimization import TrainingSettings, optimization
 from transformer.regularization.consistency import consistent_loss, regularize
 
@@ -56,8 +56,8 @@ class TranslationModule(LightningModule):
         smoothing = self.settings.label_smoothing if self.training else 0.0
         if self.training and regularization.consistency != "none":
             return consistent_loss(self.model, batch, smoothing, regularization), real.sum()
-        logits = self.model(batch.source, batch.inputs, batch.source_real, wanted=real)
-        return smoothed_cross_entropy(logits, batch.labels[real], smoothing), real.sum()
+        states = self.model.states(batch.inputs, self.model.encode(batch.source, batch.source_real))
+        return cross_entropy_loss(states, self.model.output.weight, batch.labels, real, smoothing), real.sum()
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """Returns the loss's *sum*: `on_before_optimizer_step` divides its gradient by all tokens of the step."""
