@@ -50,6 +50,33 @@ def test_a_batch_gives_what_its_sentences_give_alone(translator: Translator, met
     assert [[h.text for h in found] for found in tiny_batches] == [[h.text for h in found] for found in together]
 
 
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+def test_batches_side_by_side_give_what_one_after_another_gives(translator: Translator, method: str) -> None:
+    search, before = replace(BEAM, method=method), torch.get_num_threads()
+    wide = Translator(
+        Transformer(replace(translator.model.config, dropout=0.5)), translator.tokenizers, translator.languages
+    )
+    wide.model.load_state_dict(translator.model.state_dict())
+    wide.model.train()  # as while training: translating drops nothing, and training goes on as it was
+    try:
+        torch.set_num_threads(1)
+        alone = wide.n_best(TEXTS * 4, search, batch_tokens=40)
+        torch.set_num_threads(3)
+        together = [wide.n_best(TEXTS * 4, search, batch_tokens=tokens) for tokens in (40, 10**9)]
+        assert torch.get_num_threads() == 3
+        assert wide.model.training
+        wide.model.output.weight.data.fill_(torch.nan)
+        with pytest.raises(ValueError, match="scores are no numbers"):
+            wide.n_best(TEXTS * 4, search)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    for found in together:
+        for ours, theirs in zip(found, alone, strict=True):
+            assert [h.text for h in ours] == [h.text for h in theirs]
+            assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-5)
+
+
 def test_scores_are_those_of_a_teacher_forced_pass(translator: Translator) -> None:
     best = translator.n_best([TEXTS[1]])[0][0]
     ids = [translator.target_tokenizer._pieces.PieceToId(piece) for piece in best.pieces]

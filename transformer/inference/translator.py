@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,7 @@ from transformer import checkpoint
 from transformer.data.batching import pad, real_positions
 from transformer.data.tokenizer import BEGIN, END, Tokenizer
 from transformer.inference.search import Hypothesis, SearchSettings, search
-from transformer.machine import device_named, precision_named
+from transformer.machine import device_named, precision_named, side_by_side
 from transformer.model.transformer import Cache, Transformer
 
 log = logging.getLogger(__name__)
@@ -101,14 +102,18 @@ class Translator:
                 log.warning("%s: translated in %d pieces", named, len(pieces))
             parts += pieces
             owners += [line] * len(pieces)
-        found: list[list[Translation]] = [[] for _ in parts]
-        for batch in _by_length(parts, batch_tokens):
-            lines = [first_line + owners[i] for i in batch]
-            for index, hypotheses in zip(batch, self._search([parts[i] for i in batch], lines, search), strict=True):
-                found[index] = hypotheses
+
+        def translated(batch: list[int]) -> list[list[Translation]]:
+            return self._search([parts[i] for i in batch], [first_line + owners[i] for i in batch], search)
+
+        batches = list(_by_length(parts, batch_tokens, torch.get_num_threads() if self.device.type == "cpu" else 1))
+        training = self.model.training
+        self.model.eval()
+        found = dict(zip(chain(*batches), chain(*side_by_side(translated, batches)), strict=True))
+        self.model.train(training)
         results: list[list[list[Translation]]] = [[] for _ in texts]
-        for owner, hypotheses in zip(owners, found, strict=True):
-            results[owner].append(hypotheses)
+        for part, owner in enumerate(owners):
+            results[owner].append(found[part])
         return [_joined(parts_of_text) for parts_of_text in results]
 
     @property
@@ -135,13 +140,10 @@ class Translator:
         first = torch.full((len(sources),), BEGIN, device=self.device)
         # With the begin symbol a target takes one place more than it has tokens.
         limits = [min(most - 1, n) for n in settings.limits([len(ids) for ids in sources])]
-        training = self.model.training
-        self.model.eval()
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
         with torch.autocast(self.device.type, enabled=False):
             cache = self.model.decoder.start(self.model.encode(source, real_positions(source)))
             found = search(step, cache, first, END, limits, indices, settings)
-        self.model.train(training)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
@@ -171,11 +173,13 @@ class Translator:
         return ["".join(run) for run in runs]
 
 
-def _by_length(sequences: list[list[int]], batch_tokens: int) -> Iterator[list[int]]:
-    """Indices in batches of like length, longest first, so that memory runs out at once if it does."""
+def _by_length(sequences: list[list[int]], batch_tokens: int, fewest: int) -> Iterator[list[int]]:
+    """Indices in batches of like length, longest first, so that memory runs out at once if it does; at least `fewest`
+    batches where there are so many sequences."""
     batch: list[int] = []
     for index in sorted(range(len(sequences)), key=lambda i: -len(sequences[i])):
-        if batch and (len(batch) + 1) * (len(sequences[batch[0]]) + 1) > batch_tokens:
+        full = (len(batch) + 1) * (len(sequences[batch[0]]) + 1) > batch_tokens if batch else False
+        if full or len(batch) * fewest >= len(sequences):
             yield batch
             batch = []
         batch.append(index)
