@@ -6,6 +6,7 @@ project is timed from text to text, the peers from ids to ids.
 """
 
 import importlib.util
+import math
 import statistics
 import tempfile
 import time
@@ -85,7 +86,10 @@ def ours(directory: Path | None, sentences: int, beam: int, precision: str, thre
     return timed(decode, directory, sentences)
 
 
-def ctranslate2(directory: Path | None, sentences: int, beam: int, precision: str, threads: int) -> Row:
+def ctranslate2(
+    directory: Path | None, sentences: int, beam: int, precision: str, threads: int, workers: int = 1
+) -> Row:
+    """`workers` share each batch, and the threads."""
     import ctranslate2
 
     from transformer.export.ctranslate2 import export
@@ -94,7 +98,9 @@ def ctranslate2(directory: Path | None, sentences: int, beam: int, precision: st
     kinds = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
     with tempfile.TemporaryDirectory() as folder:
         export(translator.model, translator.tokenizers, kinds[precision], Path(folder))
-        engine = ctranslate2.Translator(folder, compute_type=kinds[precision], intra_threads=threads, inter_threads=1)
+        engine = ctranslate2.Translator(
+            folder, compute_type=kinds[precision], intra_threads=threads // workers, inter_threads=workers
+        )
     tokenizer = translator.source_tokenizer
 
     def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
@@ -104,11 +110,16 @@ def ctranslate2(directory: Path | None, sentences: int, beam: int, precision: st
             num_hypotheses=beam,
             min_decoding_length=length,
             max_decoding_length=length,
-            max_batch_size=SENTENCES,
+            max_batch_size=math.ceil(SENTENCES / workers),
         )
         return [[len(hypothesis) for hypothesis in result.hypotheses] for result in results]
 
     return timed(decode, directory, sentences)
+
+
+def ctranslate2_workers(directory: Path | None, sentences: int, beam: int, precision: str, threads: int) -> Row:
+    """As many workers as threads: parts of a batch side by side."""
+    return ctranslate2(directory, sentences, beam, precision, threads, workers=threads)
 
 
 def transformers(directory: Path | None, sentences: int, beam: int, precision: str, threads: int) -> Row:
@@ -135,14 +146,24 @@ def transformers(directory: Path | None, sentences: int, beam: int, precision: s
     return timed(decode, directory, sentences)
 
 
-SYSTEMS = {"ours": ours, "ctranslate2": ctranslate2, "transformers": transformers}
-PRECISIONS = {"ours": ("float32", "bf16"), "ctranslate2": ("float32", "int8"), "transformers": ("float32",)}
+SYSTEMS = {
+    "ours": ours,
+    "ctranslate2": ctranslate2,
+    "ctranslate2-workers": ctranslate2_workers,
+    "transformers": transformers,
+}
+PRECISIONS = {
+    "ours": ("float32", "bf16"),
+    "ctranslate2": ("float32", "int8"),
+    "ctranslate2-workers": ("float32", "int8"),
+    "transformers": ("float32",),
+}
 
 
 def compared(systems: list[str] | None) -> list[tuple[str, str, int]]:
     """What can be measured here of what was asked for: (system, precision, beam)."""
     chosen = [name for name in SYSTEMS if systems is None or name in systems]
-    installed = [name for name in chosen if name == "ours" or importlib.util.find_spec(name)]
+    installed = [name for name in chosen if name == "ours" or importlib.util.find_spec(name.split("-")[0])]
     return [(name, precision, beam) for beam in (1, 5) for name in installed for precision in PRECISIONS[name]]
 
 

@@ -22,7 +22,7 @@ from transformer import Transformer
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import TokenizerSettings
-from transformer.kernels.cross_entropy import smoothed_cross_entropy
+from transformer.kernels.projected import cross_entropy_loss
 from transformer.machine import MachineSettings, set_up
 from transformer.reporting.cost import peak_memory
 
@@ -46,9 +46,10 @@ def step(tokens: int, length: int, size: int, threads: int) -> Row:
     before, seconds = peak_memory(), []
     for _ in range(STEPS + 1):
         started = time.perf_counter()
-        loss = smoothed_cross_entropy(model(ids, ids).flatten(0, 1), ids.flatten(), 0.1) / ids.numel()
+        states = model.states(ids, model.encode(ids))
+        loss = cross_entropy_loss(states, model.output.weight, ids, torch.ones_like(ids, dtype=torch.bool), 0.1)
         optimizer.zero_grad()
-        loss.backward()
+        (loss / ids.numel()).backward()
         optimizer.step()
         seconds.append(time.perf_counter() - started)
     return {"seconds": statistics.median(seconds[1:]), "memory_mb": (peak_memory() - before) / 1e6}
