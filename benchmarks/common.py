@@ -4,6 +4,7 @@ import multiprocessing
 import statistics
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,57 @@ from transformer import ModelConfig  # noqa: E402
 from transformer.data.corpus import DataSettings  # noqa: E402
 from transformer.data.datamodule import TranslationData  # noqa: E402
 from transformer.data.tokenizer import TokenizerSettings  # noqa: E402
+from transformer.reporting.cost import peak_memory  # noqa: E402
 from transformer.settings import from_plain  # noqa: E402
 
 Row = dict[str, Any]
-VOCABULARY, DIM, FEED_FORWARD, HEADS, LAYERS, DROPOUT, SMOOTHING = 8000, 256, 1024, 4, 3, 0.1, 0.1
-BATCH_TOKENS = 4096
-# As the project's command line says it.
-SIZE = [
-    "model=small",
-    f"model.dropout={DROPOUT}",
-    f"model.feed_forward.dropout={DROPOUT}",
-    f"model.encoder.self_attention.dropout={DROPOUT}",
-    f"model.decoder.self_attention.dropout={DROPOUT}",
-    f"model.decoder.cross_attention.dropout={DROPOUT}",
-]
+VOCABULARY, DROPOUT, SMOOTHING, BATCH_TOKENS = 8000, 0.1, 0.1, 4096
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a model, pre-norm and with all embeddings tied."""
+
+    dim: int
+    feed_forward: int
+    heads: int
+    layers: int
+
+    def overrides(self) -> list[str]:
+        """As the project's command line says it."""
+        return [
+            "model=small",
+            f"model.dim={self.dim}",
+            f"model.feed_forward.dim={self.feed_forward}",
+            f"model.heads={self.heads}",
+            f"model.layers={self.layers}",
+            f"model.dropout={DROPOUT}",
+            f"model.feed_forward.dropout={DROPOUT}",
+            f"model.encoder.self_attention.dropout={DROPOUT}",
+            f"model.decoder.self_attention.dropout={DROPOUT}",
+            f"model.decoder.cross_attention.dropout={DROPOUT}",
+        ]
+
+
+SIZES = {"small": Size(256, 1024, 4, 3), "base": Size(512, 2048, 8, 6)}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all cases of a run have in common."""
+
+    directory: Path | None  # of Multi30k; None: the bundled corpus
+    size: Size
+    device: str  # cpu or cuda
+    threads: int
+
+    def wait(self) -> None:
+        """Until the GPU has done what it was asked for."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def peak_mb(self) -> float:
+        return (torch.cuda.max_memory_allocated() if self.device == "cuda" else peak_memory()) / 1e6
 
 
 def corpus(directory: Path | None) -> DataSettings:
@@ -76,10 +114,10 @@ def prepared(directory: Path | None) -> TranslationData:
     return TranslationData(corpus(directory), from_plain(TokenizerSettings, plain, "tokenizer"), seed=1)
 
 
-def config(size: int) -> ModelConfig:
-    """The model of all comparisons, with `size` pieces."""
+def config(size: Size, vocabulary: int) -> ModelConfig:
+    """The model of all comparisons."""
     attention = {
-        "heads": HEADS,
+        "heads": size.heads,
         "head_dim": None,
         "value_dim": None,
         "dropout": DROPOUT,
@@ -89,17 +127,17 @@ def config(size: int) -> ModelConfig:
     return from_plain(
         ModelConfig,
         {
-            "source_vocabulary": size,
-            "target_vocabulary": size,
-            "dim": DIM,
+            "source_vocabulary": vocabulary,
+            "target_vocabulary": vocabulary,
+            "dim": size.dim,
             "positions": "sinusoidal",
             "max_length": 512,
             "norm": "pre",
             "tied_embeddings": "all",
             "dropout": DROPOUT,
-            "feed_forward": {"dim": FEED_FORWARD, "activation": "relu", "dropout": DROPOUT},
-            "encoder": {"layers": LAYERS, "self_attention": attention},
-            "decoder": {"layers": LAYERS, "self_attention": attention, "cross_attention": attention},
+            "feed_forward": {"dim": size.feed_forward, "activation": "relu", "dropout": DROPOUT},
+            "encoder": {"layers": size.layers, "self_attention": attention},
+            "decoder": {"layers": size.layers, "self_attention": attention, "cross_attention": attention},
         },
         "model",
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.common import Row, alone, config, prepared, vocabulary
+from benchmarks.common import Row, Setting, alone, config, prepared, vocabulary
 from benchmarks.training import marian
 from transformer import Transformer, Translator
 from transformer.data.batching import pad
@@ -47,19 +47,19 @@ def corpus_batches(directory: Path | None, sentences: int) -> list[tuple[list[st
     return found
 
 
-def fresh(directory: Path | None) -> Translator:
+def fresh(setting: Setting) -> Translator:
     torch.manual_seed(1)
-    data = prepared(directory)
+    data = prepared(setting.directory)
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
-    return Translator(Transformer(config(vocabulary(directory))).eval(), tokenizers, ("de", "en"))
+    return Translator(Transformer(config(setting.size, vocabulary(setting.directory))).eval(), tokenizers, ("de", "en"))
 
 
 Decode = Callable[[list[str], list[list[int]], int], list[list[int]]]
 
 
-def timed(decode: Decode, directory: Path | None, sentences: int) -> Row:
+def timed(decode: Decode, setting: Setting, sentences: int) -> Row:
     """Sentences a second over all batches but the first two, which come twice; and how many lengths are wrong."""
-    work = corpus_batches(directory, sentences)
+    work = corpus_batches(setting.directory, sentences)
     for batch in work[:WARM_UP]:
         decode(*batch)
     started, wrong, count = time.perf_counter(), 0, 0
@@ -70,12 +70,12 @@ def timed(decode: Decode, directory: Path | None, sentences: int) -> Row:
     return {"sentences_per_second": count / (time.perf_counter() - started), "wrong_lengths": wrong}
 
 
-def ours(directory: Path | None, sentences: int, beam: int, precision: str, threads: int) -> Row:
-    set_up(MachineSettings(threads, None, None), "cpu")
+def ours(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
+    set_up(MachineSettings(setting.threads, None, None), setting.device)
     with tempfile.TemporaryDirectory() as folder:
-        fresh(directory).save(Path(folder, "fresh.safetensors"))
+        fresh(setting).save(Path(folder, "fresh.safetensors"))
         names = {"float32": "float32", "bf16": "bfloat16"}
-        translator = Translator.load(Path(folder, "fresh.safetensors"), precision=names[precision])  # type: ignore[arg-type]
+        translator = Translator.load(Path(folder, "fresh.safetensors"), setting.device, names[precision])
 
     def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
         method = "beam" if beam > 1 else "greedy"
@@ -83,24 +83,21 @@ def ours(directory: Path | None, sentences: int, beam: int, precision: str, thre
         found = translator.n_best(texts, search, batch_tokens=10**9)
         return [[len(hypothesis.pieces) for hypothesis in row] for row in found]
 
-    return timed(decode, directory, sentences)
+    return timed(decode, setting, sentences)
 
 
-def ctranslate2(
-    directory: Path | None, sentences: int, beam: int, precision: str, threads: int, workers: int = 1
-) -> Row:
+def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, workers: int = 1) -> Row:
     """`workers` share each batch, and the threads."""
     import ctranslate2
 
     from transformer.export.ctranslate2 import export
 
-    translator = fresh(directory)
+    translator = fresh(setting)
     kinds = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
     with tempfile.TemporaryDirectory() as folder:
         export(translator.model, translator.tokenizers, kinds[precision], Path(folder))
-        engine = ctranslate2.Translator(
-            folder, compute_type=kinds[precision], intra_threads=threads // workers, inter_threads=workers
-        )
+        threads = {"intra_threads": setting.threads // workers, "inter_threads": workers}
+        engine = ctranslate2.Translator(folder, setting.device, compute_type=kinds[precision], **threads)
     tokenizer = translator.source_tokenizer
 
     def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
@@ -114,23 +111,23 @@ def ctranslate2(
         )
         return [[len(hypothesis) for hypothesis in result.hypotheses] for result in results]
 
-    return timed(decode, directory, sentences)
+    return timed(decode, setting, sentences)
 
 
-def ctranslate2_workers(directory: Path | None, sentences: int, beam: int, precision: str, threads: int) -> Row:
+def ctranslate2_workers(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
     """As many workers as threads: parts of a batch side by side."""
-    return ctranslate2(directory, sentences, beam, precision, threads, workers=threads)
+    return ctranslate2(setting, sentences, beam, precision, workers=setting.threads)
 
 
-def transformers(directory: Path | None, sentences: int, beam: int, precision: str, threads: int) -> Row:
+def transformers(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
     torch.manual_seed(1)
-    model: Any = marian(vocabulary(directory)).eval()
+    model: Any = marian(setting.size, vocabulary(setting.directory)).eval().to(setting.device)
     if precision == "bf16":
         model = model.bfloat16()
 
     @torch.inference_mode()
     def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
-        source = pad([torch.tensor([*row, END]).numpy() for row in ids])
+        source = pad([torch.tensor([*row, END]).numpy() for row in ids]).to(setting.device)
         found = model.generate(
             input_ids=source,
             attention_mask=(source != PADDING).long(),
@@ -143,7 +140,7 @@ def transformers(directory: Path | None, sentences: int, beam: int, precision: s
         # The start symbol is given back too; the last token is forced to be the end symbol.
         return [[found.size(1) - 1] * beam for _ in ids]
 
-    return timed(decode, directory, sentences)
+    return timed(decode, setting, sentences)
 
 
 SYSTEMS = {
@@ -167,21 +164,22 @@ def compared(systems: list[str] | None) -> list[tuple[str, str, int]]:
     return [(name, precision, beam) for beam in (1, 5) for name in installed for precision in PRECISIONS[name]]
 
 
-def measure(case: tuple[str, str, int], directory: Path | None, sentences: int, threads: int) -> Row:
+def measure(case: tuple[str, str, int], setting: Setting, sentences: int) -> Row:
     system, precision, beam = case
-    return alone(SYSTEMS[system], directory, sentences, beam, precision, threads, threads=threads)  # type: ignore[no-any-return]
+    return alone(SYSTEMS[system], setting, sentences, beam, precision, threads=setting.threads)  # type: ignore[no-any-return]
 
 
-def latency(directory: Path | None, threads: int) -> dict[str, float]:
+def latency(setting: Setting) -> dict[str, float]:
     """Milliseconds for one sentence by beam search: the first after loading, and the median of those after it."""
-    return alone(_latency, directory, threads, threads=threads)  # type: ignore[no-any-return]
+    return alone(_latency, setting, threads=setting.threads)  # type: ignore[no-any-return]
 
 
-def _latency(directory: Path | None, threads: int) -> dict[str, float]:
-    set_up(MachineSettings(threads, None, None), "cpu")
-    translator = fresh(directory)
+def _latency(setting: Setting) -> dict[str, float]:
+    set_up(MachineSettings(setting.threads, None, None), setting.device)
+    translator = fresh(setting)
+    translator.model.to(setting.device)
     seconds = []
-    for texts, _, length in corpus_batches(directory, 1000)[:8]:
+    for texts, _, length in corpus_batches(setting.directory, 1000)[:8]:
         for text in texts[:4]:
             search = replace(BEAM, min_length=length, max_length=length)
             started = time.perf_counter()

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.common import Row, alone, config, corpus, vocabulary
+from benchmarks.common import SIZES, Row, alone, config, corpus, vocabulary
 from transformer import Transformer
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
@@ -40,7 +40,7 @@ def step(tokens: int, length: int, size: int, threads: int) -> Row:
     """Seconds and peak memory of a training step on sentences of one length."""
     set_up(MachineSettings(threads, None, None), "cpu")
     torch.manual_seed(1)
-    model = Transformer(replace(config(size), max_length=max(512, length))).train()
+    model = Transformer(replace(config(SIZES["small"], size), max_length=max(512, length))).train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=True)
     ids = torch.randint(4, size, (max(1, tokens // length), length))
     before, seconds = peak_memory(), []
@@ -62,7 +62,7 @@ def decode(length: int, threads: int) -> Row:
     from transformer.inference.translator import BEAM
 
     torch.manual_seed(1)
-    model = Transformer(replace(config(8000), max_length=max(512, length + 1))).eval()
+    model = Transformer(replace(config(SIZES["small"], 8000), max_length=max(512, length + 1))).eval()
     settings = replace(BEAM, min_length=length, max_length=length)
     source = torch.randint(4, 8000, (8, length))
     before, started = peak_memory(), time.perf_counter()

@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from benchmarks import decoding, growth, training
-from benchmarks.common import Row, spread
+from benchmarks.common import SIZES, Row, Setting, spread
 from transformer.machine import available_threads
 
 
@@ -132,6 +132,8 @@ def main() -> None:
         "--steps", type=int, default=40, help="training steps, or hundreds of sentences, a measurement (40, 10)"
     )
     parser.add_argument("--runs", type=int, default=3, help="measurements of each case (3)")
+    parser.add_argument("--size", choices=sorted(SIZES), default="small", help="of the model (small)")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where to measure (cpu)")
     parser.add_argument("--threads", type=int, default=available_threads())
     parser.add_argument("--json", type=Path, help="where to write the rows")
     parser.add_argument("--picture", type=Path, help="where to draw them")
@@ -143,12 +145,15 @@ def main() -> None:
     if arguments.what == "growth":
         growth.main(arguments.data, arguments.threads, arguments.json, arguments.picture)
         return
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: this machine has no GPU that torch can use")
+    setting = Setting(arguments.data, SIZES[arguments.size], arguments.device, arguments.threads)
     if arguments.what == "training":
-        speed, cases = "target_tokens_per_second", training.compared(systems)
+        speed, cases = "target_tokens_per_second", training.compared(systems, arguments.device)
         rows = interleaved(
             cases,
             arguments.runs,
-            lambda case: training.measure(case, arguments.data, arguments.steps, arguments.threads),
+            lambda case: training.measure(case, setting, arguments.steps),
             speed,
             lambda case: dict(zip(("system", "precision", "matmul"), case, strict=True)),
         )
@@ -158,14 +163,14 @@ def main() -> None:
         rows = interleaved(
             cases,
             arguments.runs,
-            lambda case: decoding.measure(case, arguments.data, sentences, arguments.threads),
+            lambda case: decoding.measure(case, setting, sentences),
             speed,
             lambda case: dict(zip(("system", "precision", "beam"), case, strict=True)),
         )
     table(rows, speed)
     print(f"{versions()}", file=sys.stderr)
     if arguments.what == "decoding" and (systems is None or "ours" in systems):
-        print({key: round(value, 1) for key, value in decoding.latency(arguments.data, arguments.threads).items()})
+        print({key: round(value, 1) for key, value in decoding.latency(setting).items()})
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1))
     if arguments.picture:

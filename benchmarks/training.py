@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,12 @@ from torch.nn import functional
 
 from benchmarks.common import (
     BATCH_TOKENS,
-    DIM,
     DROPOUT,
-    FEED_FORWARD,
-    HEADS,
-    LAYERS,
     PROJECT,
-    SIZE,
     SMOOTHING,
     Row,
+    Setting,
+    Size,
     alone,
     prepared,
     vocabulary,
@@ -40,9 +37,9 @@ from benchmarks.common import (
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.tokenizer import PADDING
 from transformer.model.positions import sinusoidal_table
-from transformer.reporting.cost import peak_memory
 
-WARM_UP = 5
+# Steps before the clock starts; compiling for changing shapes takes more of them.
+WARM_UP, COMPILING = 5, 30
 
 
 def batches(directory: Path | None, count: int) -> list[Batch]:
@@ -57,22 +54,24 @@ def batches(directory: Path | None, count: int) -> list[Batch]:
 class TorchTransformer(nn.Module):
     """torch.nn.Transformer with what it lacks: embeddings, positions and the projection to logits."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: Size, vocabulary: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(size, DIM, padding_idx=PADDING)
-        self.register_buffer("positions", sinusoidal_table(512, DIM))
-        self.body = nn.Transformer(DIM, HEADS, LAYERS, LAYERS, FEED_FORWARD, DROPOUT, batch_first=True, norm_first=True)
+        self.scale = math.sqrt(size.dim)
+        self.embedding = nn.Embedding(vocabulary, size.dim, padding_idx=PADDING)
+        self.register_buffer("positions", sinusoidal_table(512, size.dim))
+        sizes = size.dim, size.heads, size.layers, size.layers, size.feed_forward
+        self.body = nn.Transformer(*sizes, DROPOUT, batch_first=True, norm_first=True)
         self.dropout = nn.Dropout(DROPOUT)
 
     def embed(self, ids: Tensor) -> Tensor:
-        return self.dropout(self.embedding(ids) * math.sqrt(DIM) + self.positions[: ids.size(1)])
+        return self.dropout(self.embedding(ids) * self.scale + self.positions[: ids.size(1)])
 
     def forward(self, batch: Batch) -> Tensor:
         hidden = None if batch.source_real is None else ~batch.source_real
         states = self.body(
             self.embed(batch.source),
             self.embed(batch.inputs),
-            tgt_mask=nn.Transformer.generate_square_subsequent_mask(batch.inputs.size(1)),
+            tgt_mask=nn.Transformer.generate_square_subsequent_mask(batch.inputs.size(1), device=batch.inputs.device),
             src_key_padding_mask=hidden,
             memory_key_padding_mask=hidden,
             tgt_is_causal=True,
@@ -80,20 +79,20 @@ class TorchTransformer(nn.Module):
         return functional.linear(states, self.embedding.weight)
 
 
-def marian(size: int) -> nn.Module:
+def marian(size: Size, vocabulary: int) -> nn.Module:
     """transformers' MarianMT of the same size."""
     from transformers import MarianConfig, MarianMTModel
 
     return MarianMTModel(
         MarianConfig(
-            vocab_size=size,
-            d_model=DIM,
-            encoder_layers=LAYERS,
-            decoder_layers=LAYERS,
-            encoder_attention_heads=HEADS,
-            decoder_attention_heads=HEADS,
-            encoder_ffn_dim=FEED_FORWARD,
-            decoder_ffn_dim=FEED_FORWARD,
+            vocab_size=vocabulary,
+            d_model=size.dim,
+            encoder_layers=size.layers,
+            decoder_layers=size.layers,
+            encoder_attention_heads=size.heads,
+            decoder_attention_heads=size.heads,
+            encoder_ffn_dim=size.feed_forward,
+            decoder_ffn_dim=size.feed_forward,
             dropout=DROPOUT,
             attention_dropout=DROPOUT,
             activation_dropout=DROPOUT,
@@ -115,23 +114,32 @@ def _marian_logits(model: nn.Module, batch: Batch) -> Tensor:
     return model(input_ids=batch.source, attention_mask=mask.long(), decoder_input_ids=batch.inputs).logits
 
 
-def peer(system: str, directory: Path | None, steps: int, precision: str, matmul: str) -> Row:
-    """A plain training loop."""
+def _on(device: str, batch: Batch) -> Batch:
+    return Batch(*(part if part is None else part.to(device) for part in batch))
+
+
+def peer(system: str, setting: Setting, steps: int, precision: str, matmul: str) -> Row:
+    """A plain training loop; the batches lie ready on the device."""
     if matmul == "medium":
         torch.set_float32_matmul_precision("medium")
     torch.manual_seed(1)
-    size = vocabulary(directory)
-    model = TorchTransformer(size) if system == "torch" else marian(size)
-    logits_of: Callable[[Any, Batch], Tensor] = TorchTransformer.__call__ if system == "torch" else _marian_logits
-    model.train()
-    optimizer = torch.optim.Adam(model.parameters(), 1e-3, (0.9, 0.98))
-    bf16 = torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
-    started, tokens, losses = 0.0, 0, []
-    for number, batch in enumerate(batches(directory, steps + WARM_UP)):
-        if number == WARM_UP:
+    pieces, device = vocabulary(setting.directory), setting.device
+    model: Any = marian(setting.size, pieces) if system == "transformers" else TorchTransformer(setting.size, pieces)
+    model = model.to(device).train()
+    if system == "torch-compiled":
+        model = torch.compile(model, dynamic=True)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3, (0.9, 0.98), fused=device == "cuda")
+    bf16 = torch.autocast(device, torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
+    warm_up = COMPILING if system == "torch-compiled" else WARM_UP
+    work = [_on(device, batch) for batch in batches(setting.directory, steps + warm_up)]
+    tokens = sum(int((batch.labels != PADDING).sum()) for batch in work[warm_up:])
+    started, losses = 0.0, []
+    for number, batch in enumerate(work):
+        if number == warm_up:
+            setting.wait()
             started = time.perf_counter()
         with bf16:
-            logits = logits_of(model, batch)
+            logits = _marian_logits(model, batch) if system == "transformers" else model(batch)
         loss = functional.cross_entropy(
             logits.float().flatten(0, 1), batch.labels.flatten(), ignore_index=PADDING, label_smoothing=SMOOTHING
         )
@@ -139,67 +147,71 @@ def peer(system: str, directory: Path | None, steps: int, precision: str, matmul
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        losses.append(loss.item())
-        tokens += int((batch.labels != PADDING).sum()) if number >= WARM_UP else 0
+        losses.append(loss.detach())
+    setting.wait()
     seconds = time.perf_counter() - started
     assert losses[-1] < losses[0], f"{system} does not learn: {losses}"
-    return {"target_tokens_per_second": tokens / seconds, "peak_mb": peak_memory() / 1e6}
+    return {"target_tokens_per_second": tokens / seconds, "peak_mb": setting.peak_mb()}
 
 
-def _products(batch: Batch) -> Iterator[tuple[int, int, int, int]]:
+def _products(batch: Batch, size: Size) -> Iterator[tuple[int, int, int, int]]:
     """The matrix products of one forward pass, as (how many, rows, inner, columns)."""
     rows, source = batch.source.shape
     target, real = batch.inputs.size(1), int((batch.labels != PADDING).sum())
-    head = DIM // HEADS
-    for _ in range(LAYERS):
+    head = size.dim // size.heads
+    for _ in range(size.layers):
         for queries, keys in ((source, source), (target, target), (target, source)):
-            yield 2, rows * queries, 0, DIM  # queries and output
-            yield 2, rows * keys, 0, DIM  # keys and values
-            yield -rows * HEADS, queries, head, keys
-            yield -rows * HEADS, queries, keys, head
+            yield 2, rows * queries, 0, size.dim  # queries and output
+            yield 2, rows * keys, 0, size.dim  # keys and values
+            yield -rows * size.heads, queries, head, keys
+            yield -rows * size.heads, queries, keys, head
         for length in (source, target):
-            yield 1, rows * length, DIM, FEED_FORWARD
-            yield 1, rows * length, FEED_FORWARD, DIM
-    yield 1, real, DIM, 0
+            yield 1, rows * length, size.dim, size.feed_forward
+            yield 1, rows * length, size.feed_forward, size.dim
+    yield 1, real, size.dim, 0
 
 
-def limit(directory: Path | None, steps: int, precision: str, matmul: str) -> Row:
+def limit(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
     """The products of forward and backward alone: each of them, the gradient of its input and of its weight."""
     if matmul == "medium":
         torch.set_float32_matmul_precision("medium")
-    kind, size = torch.bfloat16 if precision == "bf16" else torch.float32, vocabulary(directory)
+    kind = {"dtype": torch.bfloat16 if precision == "bf16" else torch.float32, "device": setting.device}
+    dim, pieces = setting.size.dim, vocabulary(setting.directory)
     tokens = seconds = 0.0
-    for number, batch in enumerate(batches(directory, steps + WARM_UP)):
+    for number, batch in enumerate(batches(setting.directory, steps + WARM_UP)):
         work = []
-        for count, rows, inner, columns in _products(batch):
-            shape = (rows, inner or DIM, columns or size)
+        for count, rows, inner, columns in _products(batch, setting.size):
+            shape = (rows, inner or dim, columns or pieces)
             many = () if count > 0 else (-count,)
-            left, right = torch.randn(*many, *shape[:2], dtype=kind), torch.randn(*many, *shape[1:], dtype=kind)
-            work.append((max(count, 1), left, right, torch.randn(*many, shape[0], shape[2], dtype=kind)))
+            left, right = torch.randn(*many, *shape[:2], **kind), torch.randn(*many, *shape[1:], **kind)
+            work.append((max(count, 1), left, right, torch.randn(*many, shape[0], shape[2], **kind)))
+        setting.wait()
         started = time.perf_counter()
         for count, left, right, gradient in work:
             for _ in range(count):
                 _ = left @ right
                 _ = gradient @ right.transpose(-2, -1)
                 _ = left.transpose(-2, -1) @ gradient
+        setting.wait()
         if number >= WARM_UP:
             seconds += time.perf_counter() - started
             tokens += int((batch.labels != PADDING).sum())
     return {"target_tokens_per_second": tokens / seconds}
 
 
-def ours(directory: Path | None, steps: int, precision: str, matmul: str, threads: int) -> Row:
+def ours(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
     """`scripts/train.py` as a person runs it, but for validation and test, which are not timed and made short."""
-    data = ["data=multi30k", f"data.directory={directory}"] if directory else ["data=toy"]
+    data = ["data=multi30k", f"data.directory={setting.directory}"] if setting.directory else ["data=toy"]
     with tempfile.TemporaryDirectory() as folder:
         command = [
-            *(sys.executable, str(PROJECT / "scripts" / "train.py"), *data, *SIZE),
-            f"tokenizer.vocabulary_size={vocabulary(directory)}",
+            *(sys.executable, str(PROJECT / "scripts" / "train.py"), *data, *setting.size.overrides()),
+            f"tokenizer.vocabulary_size={vocabulary(setting.directory)}",
             *("training.optimizer=adam", f"training.label_smoothing={SMOOTHING}", "training.learning_rate=1e-3"),
-            *("trainer=cpu", f"trainer.precision={'bf16-mixed' if precision == 'bf16' else '32-true'}"),
+            f"trainer={'cpu' if setting.device == 'cpu' else 'gpu'}",
+            f"trainer.precision={'bf16-mixed' if precision == 'bf16' else '32-true'}",
             *(f"trainer.max_steps={steps + WARM_UP + 1}", f"data.batch_tokens={BATCH_TOKENS}"),
             *("trainer.limit_val_batches=0", "trainer.limit_test_batches=1", "search=greedy"),
-            *(f"machine.threads={threads}", f"hydra.run.dir={folder}/run"),
+            *(f"machine.threads={setting.threads}", f"hydra.run.dir={folder}/run"),
             *([f"machine.products={matmul}"] if matmul != "default" else []),
         ]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -209,29 +221,32 @@ def ours(directory: Path | None, steps: int, precision: str, matmul: str, thread
     return {"target_tokens_per_second": cost["tokens/s"], "peak_mb": cost["peak MB"]}
 
 
-# What is compared: (system, precision, matmul). The project chooses its products by itself.
-COMPARED = [
-    *(("limit", "float32", "default"), ("limit", "float32", "medium"), ("limit", "bf16", "default")),
-    *(("ours", "float32", "default"), ("ours", "bf16", "default")),
-    *(("torch", "float32", "default"), ("torch", "float32", "medium"), ("torch", "bf16", "default")),
-    *(
-        ("transformers", "float32", "default"),
-        ("transformers", "float32", "medium"),
-        ("transformers", "bf16", "default"),
-    ),
-]
+# (precision, matmul) of every system, a line each; the project chooses its products by itself. A compiled peer is for
+# GPUs: on a CPU it takes a minute to warm up and is slower then.
+PEER = [("float32", "default"), ("float32", "medium"), ("bf16", "default")]
+COMPARED = {
+    "limit": PEER,
+    "ours": [("float32", "default"), ("bf16", "default")],
+    "torch": PEER,
+    "torch-compiled": [("float32", "default"), ("bf16", "default")],
+    "transformers": PEER,
+}
 
 
-def compared(systems: list[str] | None) -> list[tuple[str, str, str]]:
-    """What can be measured here of what was asked for."""
-    found = [row for row in COMPARED if systems is None or row[0] in systems]
-    return [row for row in found if row[0] != "transformers" or importlib.util.find_spec("transformers")]
+def compared(systems: list[str] | None, device: str) -> list[tuple[str, str, str]]:
+    """What can be measured here of what was asked for: (system, precision, matmul)."""
+    chosen = [name for name in COMPARED if systems is None or name in systems]
+    if device == "cpu":
+        chosen = [name for name in chosen if name != "torch-compiled"]
+    if not importlib.util.find_spec("transformers"):
+        chosen = [name for name in chosen if name != "transformers"]
+    return [(name, *mode) for name in chosen for mode in COMPARED[name]]
 
 
-def measure(case: tuple[str, str, str], directory: Path | None, steps: int, threads: int) -> Row:
+def measure(case: tuple[str, str, str], setting: Setting, steps: int) -> Row:
     system, precision, matmul = case
     if system == "ours":
-        return ours(directory, steps, precision, matmul, threads)
+        return ours(setting, steps, precision, matmul)
     if system == "limit":
-        return alone(limit, directory, steps, precision, matmul, threads=threads)
-    return alone(peer, system, directory, steps, precision, matmul, threads=threads)
+        return alone(limit, setting, steps, precision, matmul, threads=setting.threads)  # type: ignore[no-any-return]
+    return alone(peer, system, setting, steps, precision, matmul, threads=setting.threads)  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 from torch.utils.data import Dataset, Sampler
 
 from transformer.data.prepared import PreparedSplit
@@ -25,11 +26,11 @@ class Batch(NamedTuple):
     indices: Int[Tensor, " batch"]
 
 
-def pad(sequences: list[Ids]) -> Int[Tensor, "batch longest"]:
-    """Sequences side by side, filled up with padding."""
-    padded = np.full((len(sequences), max(map(len, sequences))), PADDING, dtype=np.int64)
-    for row, ids in zip(padded, sequences, strict=True):
-        row[: len(ids)] = ids
+def pad(sequences: list[Ids], room: int = 0) -> Int[Tensor, "batch longest"]:
+    """Sequences side by side, filled up with padding, and `room` more places in each row."""
+    lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    padded = np.full((len(sequences), lengths.max() + room), PADDING, dtype=np.int64)
+    padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.concatenate(sequences)
     return torch.from_numpy(padded)
 
 
@@ -37,6 +38,11 @@ def real_positions(ids: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch leng
     """True where an id is no padding; None where there is no padding, so that no mask need be applied."""
     real = ids != PADDING
     return None if bool(real.all()) else real
+
+
+def _ended(padded: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
+    """The end symbol in the first free place of each row."""
+    return padded.scatter_(1, (padded != PADDING).sum(dim=1, keepdim=True), END)
 
 
 Index = tuple[int, NDArray[np.int64]]
@@ -50,15 +56,10 @@ class PairDataset(Dataset[Batch]):
 
     def __getitem__(self, index: Index) -> Batch:
         epoch, indices = index
-        pairs = [self.split.pair(epoch, number) for number in indices.tolist()]
-        source = pad([np.append(ids, END) for ids, _ in pairs])
-        return Batch(
-            source=source,
-            source_real=real_positions(source),
-            inputs=pad([np.insert(ids, 0, BEGIN) for _, ids in pairs]),
-            labels=pad([np.append(ids, END) for _, ids in pairs]),
-            indices=torch.from_numpy(indices),
-        )
+        sources, targets = map(list, zip(*(self.split.pair(epoch, number) for number in indices.tolist()), strict=True))
+        source, labels = _ended(pad(sources, room=1)), _ended(pad(targets, room=1))
+        inputs = functional.pad(pad(targets), (1, 0), value=BEGIN)
+        return Batch(source, real_positions(source), inputs, labels, torch.from_numpy(indices))
 
 
 def make_batches(
