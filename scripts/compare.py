@@ -24,6 +24,7 @@ from transformer.evaluation.significance import Test, compare, largest_differenc
 from transformer.reporting.comparison import show_comparison, show_differences
 from transformer.settings import from_plain
 from transformer.storage.whole import write_whole
+from transformer.visualization.comparison import draw_comparison
 
 RESULTS = "test.json"
 # Scores of one text may differ in their last bits from one machine to another.
@@ -198,6 +199,10 @@ def compare_runs(config: DictConfig) -> None:
         }
         file = Path(settings.output) / "comparison.json"
         write_whole(file, json.dumps(results, indent=2, ensure_ascii=False).encode())
+        intervals = {
+            metric: {name: (one.score, one.interval) for name, one in row.items()} for metric, row in tested.items()
+        }
+        draw_comparison(intervals, file.with_suffix(".png"))
 
 
 def _names(folders: list[Path]) -> list[str]:

@@ -81,6 +81,7 @@ def test_a_clearly_better_run_is_called_better_and_the_sentences_are_shown(home:
     results = json.loads((home / "out" / "comparison.json").read_text())
     names = list(results["runs"])
     assert names == ["sweep/1", "half", "third=ä, x"]
+    assert (home / "out" / "comparison.png").read_bytes().startswith(b"\x89PNG")
     half, third = (results["bleu"][name] for name in names[1:])
     assert half["score"] > third["score"] > 10
     assert half["p_bootstrap"] < 0.05

@@ -41,6 +41,13 @@ def test_a_model_of_one_direction_has_no_other(tmp_path: Path) -> None:
         Translator.load(tmp_path, target_language="de")
 
 
+def test_the_card_of_a_model_of_both_directions_says_which_one_was_tested(tmp_path: Path) -> None:
+    train(tmp_path, settings(corpus(tmp_path), trainer__max_steps=1, data__both_directions=True))
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "translates from `de` to `en` and, asked by `target_language=de`, back." in card
+    assert "Of de → en, the direction that was validated and tested; the other was only trained. Of one run" in card
+
+
 def test_training_begins_with_the_weights_and_tokenisers_of_another_run(tmp_path: Path) -> None:
     plain = settings(corpus(tmp_path), trainer__max_steps=6)
     train(tmp_path / "first", plain)

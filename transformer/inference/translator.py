@@ -121,10 +121,8 @@ class Translator:
         return self.model.output.weight.device
 
     @torch.inference_mode()
-    def _search(
-        self, sources: list[list[int]], indices: list[int], settings: SearchSettings
-    ) -> list[list[Translation]]:
-        """Translates one batch of ids; `indices` are the sentences' own numbers, for sampling."""
+    def _search(self, sources: list[list[int]], lines: list[int], settings: SearchSettings) -> list[list[Translation]]:
+        """Translates one batch of ids; `lines` are the sentences' own numbers, for sampling."""
         if settings.min_length >= (most := self.model.config.max_length):
             raise ValueError(f"search.min_length={settings.min_length} is more than the model's {most} positions allow")
         source = pad([torch.tensor([*ids, END]).numpy() for ids in sources]).to(self.device)
@@ -143,7 +141,7 @@ class Translator:
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
         with torch.autocast(self.device.type, enabled=False):
             cache = self.model.decoder.start(self.model.encode(source, real_positions(source)))
-            found = search(step, cache, first, END, limits, indices, settings)
+            found = search(step, cache, first, END, limits, lines, settings)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:

@@ -22,7 +22,7 @@ class Dropout(nn.Module):
         if states.device.type != "cpu":
             return functional.dropout(states, self.p)
         draws = torch.empty(states.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-        draws, least = draws[: states.numel()].view(states.shape), round(self.p * 65536) - 32768
+        draws, least = draws[: states.numel()].view(states.shape), min(round(self.p * 65536), 65535) - 32768
         # Compared straight into 1 and 0 of the states' type: turning a boolean into them takes longer than the draw.
         kept = torch.ge(draws, least, out=torch.empty(states.shape, dtype=states.dtype))
         return states * kept.mul_(1 / (1 - self.p))

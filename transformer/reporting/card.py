@@ -29,8 +29,8 @@ metrics: [bleu, chrf, ter]
 
 # {source} → {target}, trained on {corpus}
 
-An encoder-decoder Transformer of {parameters:,} parameters that translates from `{source}` to `{target}`. One file,
-`translator.safetensors`, holds its weights, tokenisers and settings.
+An encoder-decoder Transformer of {parameters:,} parameters that translates from `{source}` to `{target}`{back}.
+One file, `translator.safetensors`, holds its weights, tokenisers and settings.
 
 ## How to load
 
@@ -50,7 +50,7 @@ Loading runs no code from the file.
 
 {scores}
 
-Of one run with seed {seed}; another seed gives other scores. Signatures (sacrebleu):
+{directions}Of one run with seed {seed}; another seed gives other scores. Signatures (sacrebleu):
 
 {signatures}
 
@@ -84,6 +84,8 @@ out, add or turn round what a sentence says without any sign of it, and repeats 
 translates a sentence at a time, without what stands before; more than {longest:,} tokens are translated in pieces.
 """
 
+DIRECTIONS = "Of {0} → {1}, the direction that was validated and tested; the other was only trained. "
+
 
 def write_card(
     folder: Path, translator: Translator, data: TranslationData, settings: dict[str, Any], machine: str
@@ -102,6 +104,7 @@ def write_card(
         source=corpus.source_language,
         target=corpus.target_language,
         corpus=corpus.name,
+        back=f" and, asked by `target_language={corpus.source_language}`, back" if corpus.both_directions else "",
         parameters=sum(weight.numel() for weight in translator.model.parameters()),
         revision=(results["revision"] or "unknown").replace("+", " with changes that are not committed"),
         example=json.dumps(example, ensure_ascii=False),
@@ -112,6 +115,7 @@ def write_card(
                 for name, found in tested.items()
             ),
         ),
+        directions=DIRECTIONS.format(corpus.source_language, corpus.target_language) if corpus.both_directions else "",
         seed=settings["seed"],
         signatures="\n".join(f"- {metric}: `{text}`" for metric, text in tested["test"]["signatures"].items()),
         licence=f"licence {corpus.licence or 'not stated'}, origin {corpus.home or 'not stated'}.",

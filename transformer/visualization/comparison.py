@@ -1,0 +1,28 @@
+"""Runs side by side in one picture: each score with the interval that chance leaves it."""
+
+from pathlib import Path
+
+from transformer.visualization.picture import blank, save
+
+# A score and half the width of its 95 % interval.
+Interval = tuple[float, float]
+BETTER = {"bleu": "BLEU, higher is better", "chrf": "chrF, higher is better", "ter": "TER, lower is better"}
+
+
+def draw_comparison(found: dict[str, dict[str, Interval]], output: Path) -> None:
+    """Draws {metric: {run: Interval}}, a panel a metric; a dashed line is the first run's score."""
+    names = list(next(iter(found.values())))
+    figure = blank(1.5 + 3.2 * len(found), 1.2 + 0.4 * len(names))
+    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    for axes, (metric, runs) in zip(panels, found.items(), strict=True):
+        scores, halves = zip(*runs.values(), strict=True)
+        axes.axvline(scores[0], color="0.6", linestyle="--", linewidth=1)
+        axes.errorbar(scores, range(len(names)), xerr=halves, fmt="o", color="tab:blue", capsize=4)
+        axes.set_xlabel(BETTER[metric])
+        axes.grid(axis="x", alpha=0.3)
+        axes.margins(y=0.5 / len(names))
+    panels[0].set_yticks(range(len(names)), names)
+    panels[0].set_ylabel("run")
+    panels[0].invert_yaxis()
+    figure.suptitle("bars: 95 % intervals by bootstrap resampling; overlapping ones may still differ (paired tests)")
+    save(figure, output)
