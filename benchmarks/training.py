@@ -199,7 +199,7 @@ def limit(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
     return {"target_tokens_per_second": tokens / seconds}
 
 
-def ours(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
+def ours(setting: Setting, steps: int, precision: str, matmul: str, compiled: bool = False) -> Row:
     """`scripts/train.py` as a person runs it, but for validation and test, which are not timed and made short."""
     data = ["data=multi30k", f"data.directory={setting.directory}"] if setting.directory else ["data=toy"]
     with tempfile.TemporaryDirectory() as folder:
@@ -213,6 +213,7 @@ def ours(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
             *("trainer.limit_val_batches=0", "trainer.limit_test_batches=1", "search=greedy"),
             *(f"machine.threads={setting.threads}", f"hydra.run.dir={folder}/run"),
             *([f"machine.products={matmul}"] if matmul != "default" else []),
+            *(["training.compile=inductor"] if compiled else []),
         ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
@@ -221,12 +222,13 @@ def ours(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
     return {"target_tokens_per_second": cost["tokens/s"], "peak_mb": cost["peak MB"]}
 
 
-# (precision, matmul) of every system, a line each; the project chooses its products by itself. A compiled peer is for
-# GPUs: on a CPU it takes a minute to warm up and is slower then.
+# (precision, matmul) of every system, a line each; the project chooses its products by itself. What is compiled is
+# for GPUs: on a CPU it takes a minute to warm up and is slower then.
 PEER = [("float32", "default"), ("float32", "medium"), ("bf16", "default")]
 COMPARED = {
     "limit": PEER,
     "ours": [("float32", "default"), ("bf16", "default")],
+    "ours-compiled": [("float32", "default"), ("bf16", "default")],
     "torch": PEER,
     "torch-compiled": [("float32", "default"), ("bf16", "default")],
     "transformers": PEER,
@@ -237,7 +239,7 @@ def compared(systems: list[str] | None, device: str) -> list[tuple[str, str, str
     """What can be measured here of what was asked for: (system, precision, matmul)."""
     chosen = [name for name in COMPARED if systems is None or name in systems]
     if device == "cpu":
-        chosen = [name for name in chosen if name != "torch-compiled"]
+        chosen = [name for name in chosen if not name.endswith("-compiled")]
     if not importlib.util.find_spec("transformers"):
         chosen = [name for name in chosen if name != "transformers"]
     return [(name, *mode) for name in chosen for mode in COMPARED[name]]
@@ -245,8 +247,8 @@ def compared(systems: list[str] | None, device: str) -> list[tuple[str, str, str
 
 def measure(case: tuple[str, str, str], setting: Setting, steps: int) -> Row:
     system, precision, matmul = case
-    if system == "ours":
-        return ours(setting, steps, precision, matmul)
+    if system.startswith("ours"):
+        return ours(setting, steps, precision, matmul, compiled=system == "ours-compiled")
     if system == "limit":
         return alone(limit, setting, steps, precision, matmul, threads=setting.threads)  # type: ignore[no-any-return]
     return alone(peer, system, setting, steps, precision, matmul, threads=setting.threads)  # type: ignore[no-any-return]

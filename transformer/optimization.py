@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
+from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from transformer.regularization.consistency import RegularizationSettings
@@ -22,7 +23,8 @@ class AveragingSettings:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How weights are found; `validate_every` counts steps, `patience` validations without a better BLEU."""
+    """How weights are found; `validate_every` counts steps, `patience` validations without a better BLEU; `compile` is
+    a backend of torch.compile."""
 
     optimizer: Literal["adam", "adamw"]
     learning_rate: Annotated[float, "> 0"]
@@ -38,10 +40,18 @@ class TrainingSettings:
     checkpoint_every_steps: Annotated[int, ">= 1"] | None
     checkpoint_every_minutes: Annotated[float, "> 0"] | None
     samples: Annotated[int, ">= 0"]
+    compile: Literal["inductor", "aot_eager"] | None
 
     def __post_init__(self) -> None:
         if len(self.betas) != 2:
             raise ValueError(f"training.betas={self.betas} must be two numbers")
+
+
+def compile_passes(model: nn.Module, backend: str | None) -> None:
+    """Compiles a Transformer's passes over whole sentences, if told to; the single steps of a search are not."""
+    if backend:
+        for name in ("encode", "states"):
+            setattr(model, name, torch.compile(getattr(model, name), backend=backend, dynamic=True))
 
 
 def learning_rate_factor(settings: TrainingSettings, total_steps: int | float) -> Callable[[int], float]:

@@ -66,6 +66,7 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
         "training": {
             **{"optimizer": "adamw", "learning_rate": 0.03, "betas": [0.9, 0.98], "weight_decay": 0.1},
             **{"schedule": "cosine", "warmup_steps": 4, "label_smoothing": 0.1, "validate_every": 6, "patience": 50},
+            "compile": None,
             **{"checkpoint_every_steps": None, "checkpoint_every_minutes": None, "samples": 1},
             "regularization": {
                 **{"word_dropout": 0.0, "layer_drop": 0.0, "bpe_dropout": 0.0},

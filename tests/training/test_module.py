@@ -41,6 +41,7 @@ SETTINGS = TrainingSettings(
     checkpoint_every_steps=None,
     checkpoint_every_minutes=None,
     samples=0,
+    compile=None,
 )
 DIGITS = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
 ENGLISH = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -78,6 +79,15 @@ def trainer_for(folder: Path, **arguments: Any) -> Trainer:
         "plugins": [AtomicCheckpoints()],
     }
     return Trainer(default_root_dir=folder, **(quiet | arguments))
+
+
+def test_only_the_passes_over_whole_sentences_are_compiled_and_only_if_told_to(data: TranslationData) -> None:
+    # That they give the same: tests/scripts/test_compiled.py, as the checks of shapes here cannot be compiled.
+    plain, compiled = module_for(data).model, module_for(data, replace(SETTINGS, compile="aot_eager")).model
+    for name, is_compiled in (("encode", True), ("states", True), ("step", False)):
+        assert not hasattr(getattr(plain, name), "_torchdynamo_orig_callable")
+        assert hasattr(getattr(compiled, name), "_torchdynamo_orig_callable") == is_compiled
+    assert compiled.state_dict().keys() == plain.state_dict().keys()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -17,7 +17,7 @@ from transformer.evaluation import CorpusBLEU, Hypotheses, Scores
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.kernels.projected import cross_entropy_loss
-from transformer.optimization import TrainingSettings, optimization
+from transformer.optimization import TrainingSettings, compile_passes, optimization
 from transformer.regularization.consistency import consistent_loss, regularize
 
 
@@ -37,6 +37,7 @@ class TranslationModule(LightningModule):
         self.translator, self.model = translator, translator.model
         self.settings, self.texts = settings, texts
         regularize(self.model, settings.regularization)
+        compile_passes(self.model, settings.compile)
         self.validation_search, self.test_search = validation_search, test_search
         self.validation_bleu = CorpusBLEU(translator.target_language)
         self.validation_loss = MeanMetric()
