@@ -13,7 +13,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from tests.conftest import model_plain
 from tests.data.test_corpus import write
 from tests.training.test_module import DIGITS, ENGLISH
-from transformer import Transformer
+from transformer.model.transformer import Decoder
 from transformer.settings import from_plain
 from transformer.training.run import RunSettings, run
 
@@ -138,13 +138,16 @@ def position(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def trouble(batch: int, cause: Callable[[torch.Tensor], torch.Tensor | None]) -> Iterator[None]:
-    """Calls `cause` with the model's output in the middle of the so-manyth batch, of training or validation."""
+    """Calls `cause` with the decoder's states in the middle of the so-manyth batch, of training or validation."""
     left = batch
 
-    def count_down(module: torch.nn.Module, _: Any, output: torch.Tensor) -> torch.Tensor | None:
+    def count_down(module: torch.nn.Module, inputs: Any, output: Any) -> Any:
         nonlocal left
-        left -= isinstance(module, Transformer)
-        return cause(output) if left == 0 and isinstance(module, Transformer) else None
+        if not isinstance(module, Decoder) or inputs[0].size(1) == 1:  # a step of a search
+            return None
+        left -= 1
+        changed = cause(output[0]) if left == 0 else None
+        return None if changed is None else (changed, output[1])
 
     hook = register_module_forward_hook(count_down)
     try:
