@@ -143,7 +143,8 @@ def trouble(batch: int, cause: Callable[[torch.Tensor], torch.Tensor | None]) ->
 
     def count_down(module: torch.nn.Module, inputs: Any, output: Any) -> Any:
         nonlocal left
-        if not isinstance(module, Decoder) or inputs[0].size(1) == 1:  # a step of a search
+        # Not a step of a search, nor the pass behind a picture, which records its attention.
+        if not isinstance(module, Decoder) or inputs[0].size(1) == 1 or inputs[2] is not None:
             return None
         left -= 1
         changed = cause(output[0]) if left == 0 else None
