@@ -1,5 +1,6 @@
 """The scripts as a user runs them: train, evaluate, translate, resume, several processes, sweeps, mistakes."""
 
+import csv
 import json
 import os
 import shutil

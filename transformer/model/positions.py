@@ -12,7 +12,7 @@ def sinusoidal_table(length: int, dim: int) -> Float[Tensor, "length dim"]:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
 
 
-def frequencies(dim: int) -> Float[Tensor, "half"]:
+def frequencies(dim: int) -> Float[Tensor, " half"]:
     """10000^(-2i/dim) for i = 0 … dim/2 - 1: from one radian a position down to about 1/10000."""
     return 10000.0 ** -(torch.arange(0, dim, 2, dtype=torch.float64) / dim)
 

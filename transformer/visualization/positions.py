@@ -74,15 +74,15 @@ def waves_figure(dim: int, positions: int = 41) -> Figure:
     return figure
 
 
-def sinusoidal_products(dim: int, reach: int) -> Float[Tensor, "distances"]:
+def sinusoidal_products(dim: int, reach: int) -> Float[Tensor, " distances"]:
     """PE(p) · PE(p + distance) for the distances from -reach to reach: the same for any p, before or after."""
     table = sinusoidal_table(2 * reach + 1, dim)
     return table @ table[reach]
 
 
 def rotary_products(
-    query: Float[Tensor, "head_dim"], key: Float[Tensor, "head_dim"], reach: int
-) -> Float[Tensor, "distances"]:
+    query: Float[Tensor, " head_dim"], key: Float[Tensor, " head_dim"], reach: int
+) -> Float[Tensor, " distances"]:
     """The product of a query and a key that stands `distance` positions after it, both turned by their positions.
 
     With key = query it is symmetric, as a rotation forth or back has one cosine; of two different vectors it is not.
