@@ -9,7 +9,7 @@ import pytest
 
 from tests.doctor.corpora import clean, write
 from tests.doctor.test_checks import PLANTED, TEST, VALIDATION, planted
-from tests.scripts.test_end_to_end import ok, refused
+from tests.scripts.running import ok, refused
 from transformer.doctor.examination import Examination
 from transformer.doctor.fix import clean_copy
 from transformer.doctor.text import Line

@@ -1,20 +1,17 @@
 """The two ONNX graphs, run step by step by onnxruntime, against one teacher-forced pass of the model."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.export.conftest import Build
+from tests.scripts.running import script
 from transformer.data.tokenizer import BEGIN, END, PADDING
 from transformer.export.formats import ExportSettings, export
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the export extra is not installed")
 pytest.importorskip("onnxscript", reason="the export extra is not installed")
-
-EXPORT = Path(__file__).parents[2] / "scripts" / "export.py"
 
 
 def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(build: Build, tmp_path: Path) -> None:
@@ -29,9 +26,7 @@ def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(build: Bu
     translator.save(tmp_path / "t.safetensors")
     # A process of its own: torch cannot trace through the checks of shapes that are on in tests.
     arguments = [f"checkpoint={tmp_path}/t.safetensors", "format=onnx", f"output={tmp_path}/graphs"]
-    done = subprocess.run(
-        [sys.executable, EXPORT, *arguments], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = script("export", *arguments, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     encoder, step = (
         onnxruntime.InferenceSession(tmp_path / "graphs" / f"{name}.onnx") for name in ("encoder", "decoder_step")

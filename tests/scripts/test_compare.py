@@ -13,7 +13,7 @@ from command_line import CONFIGS, prepare
 from compare import compare_runs
 from evaluate import evaluate
 
-from tests.scripts.test_end_to_end import PROJECT, SMALL, ok, refused
+from tests.scripts.running import PROJECT, SMALL, ok, refused
 from transformer import Translator
 from transformer.evaluation import score
 

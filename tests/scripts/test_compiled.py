@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts.test_end_to_end import SMALL, ok
+from tests.scripts.running import SMALL, ok
 
 
 def test_a_compiled_run_learns_and_translates_as_a_plain_one(tmp_path: Path) -> None:

@@ -2,58 +2,14 @@
 
 import csv
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.scripts.running import SMALL, TOY, ok, refused, script
 from transformer import Translator
-
-PROJECT = Path(__file__).parents[2]
-TOY = PROJECT / "data" / "toy"
-# The model is as small as the corpus: these runs are about the path, not about the score.
-SMALL = [
-    "data=files",
-    f"data.train={TOY}/validation",
-    f"data.validation={TOY}/test",
-    f"data.test={TOY}/test",
-    "data.batch_tokens=1500",
-    "tokenizer.vocabulary_size=500",
-    "model.dim=32",
-    "model.feed_forward.dim=64",
-    "model.layers=1",
-    "trainer=cpu",
-    "search.length_ratio=1",
-    "search.length_extra=5",
-    "validation_search.length_ratio=1",
-    "validation_search.length_extra=5",
-]
-
-
-def script(name: str, *arguments: str, cwd: Path, given: str | None = None) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, str(PROJECT / "scripts" / f"{name}.py"), *arguments]
-    return subprocess.run(command, cwd=cwd, input=given, capture_output=True, text=True, timeout=300, check=False)
-
-
-def ok(name: str, *arguments: str, cwd: Path, given: str | None = None) -> str:
-    done = script(name, *arguments, cwd=cwd, given=given)
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout
-
-
-def refused(name: str, *arguments: str, cwd: Path, given: str | None = None) -> str:
-    done = script(name, *arguments, cwd=cwd, given=given)
-    assert done.returncode not in (0, None)
-    assert done.stdout == ""
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("error: ")
-    return lines[0]
 
 
 @pytest.fixture(scope="module")
@@ -197,11 +153,6 @@ def test_mistakes_about_checkpoints_are_told_in_one_line(run: Path) -> None:
         in said
     )
     assert "source language is de" in refused("translate", "checkpoint=run", "source_language=fr", "text=x", cwd=home)
-    assert "stdin line 2 is not UTF-8" in _refused_bytes(home, b"ja\n\xff\n")
-
-
-def _refused_bytes(home: Path, given: bytes) -> str:
-    command = [sys.executable, str(PROJECT / "scripts" / "translate.py"), "checkpoint=run", "search=greedy"]
-    done = subprocess.run(command, cwd=home, input=given, capture_output=True, env=os.environ, timeout=300, check=False)
+    done = script("translate", "checkpoint=run", "search=greedy", cwd=home, given=b"ja\n\xff\n")
     assert done.returncode != 0
-    return done.stderr.decode()
+    assert "stdin line 2 is not UTF-8" in done.stderr

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.export.conftest import TEXTS, build, taught, tokenizer  # noqa: F401  (fixtures)
-from tests.scripts.test_end_to_end import ok, refused
+from tests.scripts.running import ok, refused
 from transformer import Translator
 
 pytest.importorskip("ctranslate2", reason="the export extra is not installed")

@@ -3,8 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
+from tests.scripts.running import script
 from tests.visualization.conftest import SEARCH, TEXTS, untrained
 from transformer import Translator
 from transformer.visualization.attention import read
 from transformer.visualization.explain import explain, page
 
-PROJECT = Path(__file__).parents[2]
 HOSTILE = 'Hund </script><script>document.title="taken"</script> <b>&amp; <!-- \u2028 ein Haus {{data}}'
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -109,15 +107,15 @@ def test_an_empty_and_an_over_long_text_are_refused_with_the_limit(
         explain(translator, text)
 
 
-def script(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, str(PROJECT / "scripts" / "explain.py"), *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_the_script_writes_the_page_and_prints_where_it_is(translator: Translator, tmp_path: Path) -> None:
     translator.save(tmp_path / "t.safetensors")
     done = script(
-        "checkpoint=t.safetensors", f"text={HOSTILE}", "output=new/seite=1 ä.html", "search.beam=1", cwd=tmp_path
+        "explain",
+        "checkpoint=t.safetensors",
+        f"text={HOSTILE}",
+        "output=new/seite=1 ä.html",
+        "search.beam=1",
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     path = tmp_path / "new" / "seite=1 ä.html"
@@ -128,7 +126,7 @@ def test_the_script_writes_the_page_and_prints_where_it_is(translator: Translato
 
 def test_the_script_refuses_in_one_line_and_leaves_no_page(translator: Translator, tmp_path: Path) -> None:
     translator.save(tmp_path / "t.safetensors")
-    done = script("checkpoint=t.safetensors", "text=", cwd=tmp_path)
+    done = script("explain", "checkpoint=t.safetensors", "text=", cwd=tmp_path)
     assert done.returncode != 0
     assert done.stdout == ""
     assert done.stderr.splitlines() == ["error: the text has 0 tokens; between 1 and 79 can be shown"]
