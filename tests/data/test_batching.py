@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.data.test_corpus import settings, write
-from transformer.data.batching import PairDataset, TokenBudgetSampler
+from transformer.data.batching import PairDataset, TokenBudgetSampler, make_batches
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.prepared import PreparedSplit
@@ -74,6 +74,20 @@ def test_batches_keep_to_the_budget_and_waste_little(data: TranslationData) -> N
         real += int((batch.source != PADDING).sum() + (batch.labels != PADDING).sum())
     # With 500 pairs only; the whole corpus wastes less.
     assert real / padded > 0.85
+
+
+def test_a_large_corpus_wastes_under_four_per_cent_of_either_side_in_shapes_that_come_again_every_epoch() -> None:
+    random = np.random.default_rng(1)
+    # Like Multi30k: 12 tokens or so, the other side a few more or less.
+    source = 3 + random.poisson(10, 30_000)
+    target = np.maximum(1, source + np.rint(random.normal(0, 2, 30_000)).astype(int))
+    shapes = []
+    for epoch in range(2):
+        batches = make_batches(source, target, 4096, np.random.default_rng(epoch))
+        for side in (source, target):
+            assert sum(side[batch].sum() for batch in batches) / sum(len(b) * side[b].max() for b in batches) > 0.96
+        shapes.append(sorted((len(batch), source[batch].max(), target[batch].max()) for batch in batches))
+    assert shapes[0] == shapes[1]
 
 
 def test_an_epoch_has_its_own_order_and_repeats_by_seed(data: TranslationData) -> None:

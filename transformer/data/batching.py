@@ -65,18 +65,18 @@ class PairDataset(Dataset[Batch]):
 def make_batches(
     source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], tokens: int, random: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Cuts the pairs, sorted by length, where sentences × longest side would exceed `tokens`.
+    """Cuts the pairs, sorted by their longer side, where sentences × longest side would exceed `tokens`.
 
     Pairs of equal lengths come in random order. A pair that alone exceeds the budget is a batch by itself.
     """
-    order = np.lexsort((random.random(len(source_lengths)), source_lengths, target_lengths))
-    widths = np.maximum(source_lengths, target_lengths)[order]
-    batches, start, longest = [], 0, 0
-    for position, width in enumerate(widths.tolist()):
-        longest = max(longest, width)
+    widths, excess = np.maximum(source_lengths, target_lengths), source_lengths - target_lengths
+    # One side's excess over the other rises through one width and falls through the next: neighbours are alike in both.
+    order = np.lexsort((random.random(len(widths)), np.where(widths % 2, excess, -excess), widths))
+    batches, start = [], 0
+    for position, longest in enumerate(widths[order].tolist()):
         if position > start and (position + 1 - start) * longest > tokens:
             batches.append(order[start:position])
-            start, longest = position, width
+            start = position
     return [*batches, order[start:]]
 
 
