@@ -98,6 +98,8 @@ def settings(folder: Path, **changes: object) -> DataSettings:
         "batch_tokens": 64,
         "workers": 0,
         "both_directions": False,
+        "licence": None,
+        "home": None,
         "cache": str(folder / "cache"),
     }
     return DataSettings(**(plain | changes))  # type: ignore[arg-type]

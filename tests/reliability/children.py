@@ -193,7 +193,8 @@ def save_in_read_only_folder(path: Path) -> list[str]:
 def data_settings(cache: Path) -> tuple[DataSettings, TokenizerSettings]:
     names = {"train": str(TOY / "test"), "validation": str(TOY / "validation"), "test": str(TOY / "test")}
     data = DataSettings("toy", "de", "en", None, **names, others={}, url=None, sha256={}, max_length=64,
-                        batch_tokens=500, workers=0, both_directions=False, cache=str(cache))  # fmt: skip
+                        batch_tokens=500, workers=0, both_directions=False, cache=str(cache),
+                        licence=None, home=None)  # fmt: skip
     return data, TokenizerSettings("bpe", 300, True, 1.0, False)
 
 

@@ -34,8 +34,8 @@ class DataSettings:
     workers: Annotated[int, ">= 0"]
     both_directions: bool
     cache: str
-    licence: str | None = None
-    home: str | None = None
+    licence: str | None
+    home: str | None
 
     def __post_init__(self) -> None:
         if foreign := [name for name in self.sha256 if Path(name).name != name]:
