@@ -33,6 +33,7 @@ from sweeps import trial
 PROJECT = Path(__file__).resolve().parent.parent
 CONFIGS = PROJECT / "configs"
 MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
+OTHERS = "data.others."  # a split's files under a name of its own
 EXPORT = "export.json"  # in the folder of an export
 DATA = tuple(f"data.{name}" for name in ("directory", "train", "validation", "test", "cache"))
 PATHS = ("checkpoint", "start_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference", *DATA)
@@ -144,7 +145,7 @@ def prepare(argv: Sequence[str], resumable: bool = False, runs: Path = PROJECT /
             if prefix != "~" and argument in trainer_arguments():
                 override = f"++{key}={value}"  # whether or not our YAML mentions it
         if "=" in override and prefix != "~":
-            if key in LITERAL:
+            if key in LITERAL or key.startswith(OTHERS):
                 if not value.isascii() and value.encode(errors="replace").decode() != value:
                     raise UsageError(f"{key} is not UTF-8 text")
                 override = f"{prefix}{key}={quote(value)}"
@@ -152,6 +153,8 @@ def prepare(argv: Sequence[str], resumable: bool = False, runs: Path = PROJECT /
                 override = f"{prefix}{key}={quote(value, interpolate=True)}"
         prepared.pop(key, None)
         prepared[key] = override
+    if resumable and "trainer.max_epochs" in prepared and "trainer.max_steps" not in prepared:
+        prepared["trainer.max_steps"] = "++trainer.max_steps=-1"  # who counts in epochs is not stopped by our steps
     for key in ("hydra/job_logging", "hydra/hydra_logging"):  # both would write to stdout
         prepared.setdefault(key, f"{key}=none")
     return list(prepared.values()) + options
@@ -196,7 +199,7 @@ def saved_overrides(run: Path) -> dict[str, str]:
     for key, line in saved.items():
         if "_target_" in line or key.startswith("hydra") or key in (f"trainer.{name}" for name in OURS):
             raise UsageError(f"{run}: its .hydra/overrides.yaml was altered: {line}")  # it could run any code
-        if key in PATHS and (path := OverridesParser.create().parse_override(line).value()):
+        if (key in PATHS or key.startswith(OTHERS)) and (path := OverridesParser.create().parse_override(line).value()):
             saved[key] = f"{split(line)[0]}{key}={quote(str(Path(start, str(path))), interpolate=True)}"
     return saved
 
@@ -346,8 +349,11 @@ def own_folder(run: str, overrides: Sequence[str]) -> None:
     """Give a run a folder that no other run has, also where two start in one second; one process writes settings."""
     if rank() > 0:
         sys.argv.insert(1 + len(overrides), "hydra.output_subdir=null")
-    if any(split(override)[1] == "hydra.run.dir" for override in overrides):
-        return  # chosen, resumed, or that of the process which has started this one
+    keys = {split(override)[1] for override in overrides}
+    if "hydra.run.dir" in keys:  # chosen, resumed, or that of the process which has started this one
+        if "resume" not in keys and (Path(run) / MODELS[-1]).exists():
+            raise UsageError(f"{run} holds a run: resume={run} goes on with it; else choose another hydra.run.dir")
+        return
     if any(int(os.environ.get(name, "1")) > 1 for name in ("WORLD_SIZE", "SLURM_NTASKS")):
         raise UsageError("processes that torchrun or SLURM start need one folder: give hydra.run.dir=PATH")
     from transformer.storage.whole import new_folder

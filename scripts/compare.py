@@ -117,7 +117,7 @@ def _evaluated(folder: Path, split: str, found: Scores) -> str:
             f"{folder / f'hypotheses.{split}.txt'} was altered: it gives BLEU {found.bleu:.2f}, which {RESULTS} does "
             "not know; evaluate.py writes it anew"
         )
-    how = ", ".join(f"{key}={value}" for key, value in results.get("search", {}).items())
+    how = ", ".join(f"{key}={value}" for key, value in results.get("searches", {}).get(split, {}).items())
     return f"translated anew by evaluate.py ({how})"
 
 

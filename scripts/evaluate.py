@@ -16,7 +16,7 @@ from transformer import Translator
 from transformer.data.corpus import DataSettings, read_pairs
 from transformer.evaluation import score
 from transformer.inference.search import SearchSettings
-from transformer.machine import MachineSettings, set_up
+from transformer.machine import MachineSettings, ServingSettings, set_up
 from transformer.settings import from_plain
 from transformer.storage.whole import write_whole
 
@@ -32,8 +32,9 @@ def evaluate(config: DictConfig) -> dict[str, float]:
     checkpoint = find_checkpoint(plain["checkpoint"], Path(plain["runs"]))
     search = from_plain(SearchSettings, plain["search"], "search")
     machine = from_plain(MachineSettings, plain["machine"], "machine")
-    asked_for = (plain.get("data") or {}).get("target_language")
-    translator = Translator.load(checkpoint, plain["device"], plain["precision"], asked_for)
+    serving = from_plain(ServingSettings, {key: plain[key] for key in ("device", "precision", "batch_tokens")}, "")
+    asked_for = plain["target_language"] or (plain.get("data") or {}).get("target_language")
+    translator = Translator.load(checkpoint, serving.device, serving.precision, asked_for)
     set_up(machine, translator.device.type)
     folder = checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
     split, sources, references = _texts(plain, folder, translator)
@@ -41,7 +42,7 @@ def evaluate(config: DictConfig) -> dict[str, float]:
     # Some at a time, so that there is progress to see.
     for start in track(range(0, len(sources), CHUNK), f"translating {split}", console=Console(stderr=True)):
         chunk = sources[start : start + CHUNK]
-        found = translator.n_best(chunk, search, plain["batch_tokens"], first_line=start + 1)
+        found = translator.n_best(chunk, search, serving.batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
         hypotheses += [translations[0].text for translations in found]
     scores = score(hypotheses, references, translator.target_language)
     # The trials of a sweep must not write over each other's, or the run's own.
@@ -55,6 +56,10 @@ def evaluate(config: DictConfig) -> dict[str, float]:
         "search": plain["search"],
         "seconds": round(time.monotonic() - started, 1),
     }
+    # What was found of other splits stays as long as their translations lie beside it; the rest is of the last split.
+    earlier = _earlier(output / "evaluation.json")
+    searches = earlier.pop("searches", {}) | {split: plain["search"]}
+    results = earlier | results | {"searches": searches}
     write_whole(output / "evaluation.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
     for name, value in (("bleu", scores.bleu), ("chrf", scores.chrf), ("ter", scores.ter)):
         print(f"{split} {name.upper()} {value:.2f}   {scores.signatures[name]}")
@@ -65,6 +70,15 @@ def saved_corpus(run: Path) -> dict[str, Any]:
     """The settings of the corpus that a run's own config.yaml names."""
     saved: Any = OmegaConf.to_container(OmegaConf.load(run / "config.yaml"), resolve=True)
     return SINCE | saved["data"]
+
+
+def _earlier(path: Path) -> dict[str, Any]:
+    """What stands in `path`, if it is ours."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and isinstance(found.get("searches"), dict) else {}
 
 
 def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple[str, list[str], list[str]]:

@@ -31,7 +31,11 @@ def explain_text(config: DictConfig) -> None:
             f"output={plain['output']} must end in .html (a page) or one of {', '.join(SUFFIXES)} (a picture)"
         )
     machine = from_plain(MachineSettings, plain["machine"], "machine")
-    translator = Translator.load(find_checkpoint(plain["checkpoint"], Path(plain["runs"])), plain["device"])
+    translator = Translator.load(
+        find_checkpoint(plain["checkpoint"], Path(plain["runs"])),
+        plain["device"],
+        target_language=plain["target_language"],
+    )
     set_up(machine, translator.device.type)
     # A line break within the text is a space, as in translate.py.
     text = " ".join(plain["text"].split("\n"))

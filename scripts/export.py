@@ -16,7 +16,9 @@ def export_translator(config: DictConfig) -> None:
     if plain["output"] is None:
         raise ValueError("output is not set: give output=FOLDER, with format=safetensors output=FILE.safetensors")
     settings = from_plain(ExportSettings, {key: plain[key] for key in ("format", "precision", "output")}, "")
-    translator = Translator.load(find_checkpoint(plain["checkpoint"], Path(plain["runs"])))
+    translator = Translator.load(
+        find_checkpoint(plain["checkpoint"], Path(plain["runs"])), target_language=plain["target_language"]
+    )
     export(translator, settings)
     print(Path(settings.output).absolute())
 

@@ -2,27 +2,29 @@
 
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from command_line import launch, put_back
+from command_line import launch, put_back, settings_before
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from sweeps import outcome_of, run_trial
 
 from transformer.callbacks.divergence import DivergenceError
 from transformer.callbacks.interruption import Interrupted
-from transformer.callbacks.resume import RefusedError
+from transformer.inference.search import SearchSettings
 from transformer.reporting.loggers import first_process
 from transformer.settings import from_plain
 from transformer.storage.whole import write_whole
 from transformer.training.run import Result, RunSettings, run
 
 
-def auto_precision() -> str:
+def auto_precision(accelerator: str) -> str:
     """bf16 where a GPU has it: half the memory, and no loss scale to underflow."""
-    return "bf16-mixed" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "32-true"
+    gpu = accelerator != "cpu" and torch.cuda.is_available()
+    return "bf16-mixed" if gpu and torch.cuda.is_bf16_supported() else "32-true"
 
 
 OmegaConf.register_new_resolver("auto_precision", auto_precision, replace=True)
@@ -50,16 +52,18 @@ def train(config: DictConfig) -> dict[str, float]:
     absolute_paths(plain)
     # model.heads, layers and score are a word for all attentions and stacks; the parts hold the values.
     model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
-    settings = from_plain(RunSettings, {key: value for key, value in plain.items() if key not in NOT_SETTINGS}, "")
     folder = Path(HydraConfig.get().runtime.output_dir)
     resume = Path(plain["resume"]) if plain["resume"] else None
-    if first_process():
-        write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)).encode())
+
+    def begins() -> None:
+        if first_process():
+            write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)).encode())
+        settings_before.clear()
+
     try:
-        result = run(settings, model, plain["trainer"], folder, resume)
-    except RefusedError:
-        put_back()
-        raise
+        given = {key: value for key, value in plain.items() if key not in NOT_SETTINGS}
+        settings = from_plain(RunSettings, given, "")
+        result = run(settings, model, plain["trainer"], folder, resume, begins)
     except DivergenceError:
         if first_process():
             raise
@@ -71,8 +75,10 @@ def train(config: DictConfig) -> dict[str, float]:
             print(f"{stop}; {todo}", file=sys.stderr)
         # Lightning kills all processes when one of those that it has started fails.
         sys.exit(128 + stop.number if first_process() else 0)
+    finally:
+        put_back()  # what was saved, of a run that has not begun again
     if first_process():
-        show(result, folder)
+        show(result, folder, settings.search)
     return {f"{split}/bleu": scores.bleu for split, scores in result.scores.items()} | result.cost
 
 
@@ -90,9 +96,11 @@ def shown(folder: Path) -> str:
     return shlex.quote(str(folder.relative_to(here) if folder.is_relative_to(here) else folder))
 
 
-def show(result: Result, folder: Path) -> None:
-    """Prints the scores, three translations and what to do next."""
-    where = shown(folder)
+def show(result: Result, folder: Path, search: SearchSettings) -> None:
+    """Prints the scores, three translations and what to do next: with the same search."""
+    usual = asdict(SearchSettings())
+    own = [f"search.{key}={value}" for key, value in asdict(search).items() if value != usual[key]]
+    where = " ".join([shown(folder), *own])
     for split, scores in result.scores.items():
         print(f"{split}: BLEU {scores.bleu:.1f}   chrF {scores.chrf:.1f}   TER {scores.ter:.1f}")
     print(f"BLEU's signature: {result.scores['test'].signatures['bleu']}")

@@ -15,7 +15,7 @@ from transformer import Translator
 from transformer.data.corpus import read_lines
 from transformer.export.formats import load as load_export
 from transformer.inference.search import SearchSettings
-from transformer.machine import MachineSettings, available_threads, set_up
+from transformer.machine import MachineSettings, ServingSettings, available_threads, set_up
 from transformer.settings import from_plain
 from transformer.storage.whole import whole_file
 
@@ -31,13 +31,14 @@ def translate(config: DictConfig) -> None:
     if type(plain["n_best"]) is not int or not 1 <= plain["n_best"] <= (search.beam if search.method == "beam" else 1):
         raise ValueError(f"n_best={plain['n_best']} must be from 1 to search.beam={search.beam} (with search=beam)")
     machine = from_plain(MachineSettings, plain["machine"], "machine")
+    serving = from_plain(ServingSettings, {key: plain[key] for key in ("device", "precision", "batch_tokens")}, "")
     checkpoint = find_checkpoint(plain["checkpoint"], Path(plain["runs"]), exports=True)
     if checkpoint.is_dir():
-        if plain["precision"] != "float32":
+        if serving.precision != "float32":
             raise ValueError(f"precision={plain['precision']}: that of an export was chosen when it was made")
-        translator = load_export(checkpoint, plain["device"], machine.threads or available_threads())
+        translator = load_export(checkpoint, serving.device, machine.threads or available_threads())
     else:
-        translator = Translator.load(checkpoint, plain["device"], plain["precision"], plain["target_language"])
+        translator = Translator.load(checkpoint, serving.device, serving.precision, plain["target_language"])
     set_up(machine, translator.device.type)
     for side, own in (("source", translator.source_language), ("target", translator.target_language)):
         if plain[f"{side}_language"] not in (None, own):
@@ -47,11 +48,12 @@ def translate(config: DictConfig) -> None:
         lines = _lines(plain, prompt)
         done = 0
         while chunk := list(islice(lines, 1 if prompt else CHUNK)):
-            found = translator.n_best(chunk, search, plain["batch_tokens"], plain["long_lines"], first_line=done + 1)
-            for hypotheses in found:
+            numbers = range(done + 1, done + 1 + len(chunk))
+            found = translator.n_best(chunk, search, serving.batch_tokens, plain["long_lines"], numbers)
+            for number, hypotheses in zip(numbers, found, strict=True):
                 for hypothesis in hypotheses[: plain["n_best"]]:
-                    score = f"{hypothesis.score:.4f}\t" if plain["n_best"] > 1 else ""
-                    output.write(f"{score}{hypothesis.text}\n")
+                    about = f"{number}\t{hypothesis.score:.4f}\t" if plain["n_best"] > 1 else ""
+                    output.write(f"{about}{hypothesis.text}\n")
             output.flush()
             done += len(chunk)
 

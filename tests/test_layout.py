@@ -13,6 +13,7 @@ ROOMS = {
     "storage": set(),
     "kernels": set(),
     "machine": set(),
+    "modes": set(),
     "model": {"kernels"},
     "evaluation": set(),
     "corpora": {"storage"},
@@ -20,15 +21,16 @@ ROOMS = {
     "checkpoint": {"model", "data", "settings", "storage"},
     "regularization": {"model", "data", "storage", "kernels"},
     "optimization": {"regularization"},
-    "inference": {"checkpoint", "model", "data", "settings", "kernels", "machine"},
-    "visualization": {"inference", "model", "data", "storage"},
+    "inference": {"checkpoint", "model", "data", "settings", "kernels", "machine", "modes"},
+    "visualization": {"inference", "model", "data", "storage", "modes"},
+    "refusals": {"model", "data", "settings", "storage"},
     "export": {"checkpoint", "inference", "model", "data", "settings", "storage", "machine"},
     "reporting": {"inference", "evaluation", "visualization", "data", "settings", "storage"},
     "doctor": {"reporting", "model", "data", "storage", "kernels", "machine"},
     "callbacks": {"inference", "optimization", "evaluation", "checkpoint", "data", "settings", "storage", "machine"},
     "training": {
         "optimization", "regularization", "callbacks", "reporting", "checkpoint", "inference", "evaluation",
-        "visualization", "model", "data", "settings", "storage", "kernels", "machine",
+        "visualization", "model", "data", "settings", "storage", "kernels", "machine", "refusals",
     },
 }  # fmt: skip
 

@@ -130,7 +130,10 @@ def load(path: Path) -> Saved:
     that is whole.
     """
     if path.is_dir():
-        choices = [path / "translator.safetensors", path / "checkpoints" / "best.ckpt"]
+        choices = [
+            path / "translator.safetensors",
+            *(path / "checkpoints" / f"{name}.ckpt" for name in ("best", "last")),
+        ]
         path = next((choice for choice in choices if choice.exists()), path)
     return _read(path, _load)
 

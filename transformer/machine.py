@@ -31,6 +31,15 @@ class MachineSettings:
     attention: Literal["math", "fused"] | None
 
 
+@dataclass(frozen=True)
+class ServingSettings:
+    """Where, how exactly, and how many tokens at a time to translate."""
+
+    device: str
+    precision: str
+    batch_tokens: Annotated[int, ">= 1"]
+
+
 def device_named(name: str) -> torch.device:
     """cpu, cuda, cuda:1 … or auto (a GPU if there is one). Raises ValueError for another, and for a GPU not there."""
     if name == "auto":

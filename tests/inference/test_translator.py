@@ -69,6 +69,7 @@ def test_batches_side_by_side_give_what_one_after_another_gives(translator: Tran
         with pytest.raises(ValueError, match="scores are no numbers"):
             wide.n_best(TEXTS * 4, search)
         assert torch.get_num_threads() == 3
+        assert wide.model.training
     finally:
         torch.set_num_threads(before)
     for found in together:
@@ -186,3 +187,11 @@ def test_a_description_that_does_not_fit_its_tensors_is_refused(translator: Tran
 def test_python_defaults_are_those_of_the_command_line() -> None:
     from_yaml = yaml.safe_load((Path(__file__).parents[2] / "configs" / "search" / "beam.yaml").read_text())
     assert from_yaml == asdict(BEAM)
+
+
+def test_what_is_sampled_for_a_text_depends_on_its_number_alone(translator: Translator) -> None:
+    search = replace(BEAM, method="sampling", seed=3)
+    together = translator.n_best(TEXTS, search)
+    for number, text in enumerate(TEXTS, 1):
+        [alone] = translator.n_best([text], search, lines=[number])
+        assert alone[0].text == together[number - 1][0].text

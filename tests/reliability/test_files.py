@@ -23,7 +23,7 @@ from tests.reliability.children import (
     weights_digest,
 )
 from transformer import Translator, checkpoint
-from transformer.storage.whole import cached_folder, check_writable, whole_file, write_whole
+from transformer.storage.whole import HOST, cached_folder, check_writable, whole_file, write_whole
 
 
 def names(folder: Path) -> list[str]:
@@ -68,11 +68,13 @@ def test_a_run_killed_while_it_saves_keeps_its_last_checkpoint(tmp_path: Path) -
 def test_leftovers_of_others_who_still_write_are_let_be(tmp_path: Path) -> None:
     path = tmp_path / "[a]*.ckpt"
     with whole_file(path) as file:
-        others = [f".[a]*.ckpt.{os.getppid()}.partial", ".[a]*.ckpt.txt.partial", f".other.{2**22 + 1}.partial"]
+        start, nobody = f".[a]*.ckpt.{HOST}", 2**22 + 1
+        elsewhere = [f".other.{HOST}.{nobody}.partial", f".[a]*.ckpt.another_machine.{nobody}.partial"]
+        others = [f"{start}.{os.getppid()}.partial", f"{start}.txt.partial", *elsewhere]
         for name in others:
             (tmp_path / name).touch()
-        (tmp_path / f".[a]*.ckpt.{2**22 + 1}.partial").touch()
-        (tmp_path / f".[a]*.ckpt.{10**30}.partial").touch()
+        (tmp_path / f"{start}.{nobody}.partial").touch()
+        (tmp_path / f"{start}.{10**30}.partial").touch()
         file.write(b"first")
         assert not path.exists()
     write_whole(path, b"second")

@@ -23,8 +23,8 @@ from tests.reliability.runs import (
     train,
     trouble,
 )
+from transformer import Translator
 from transformer.callbacks.interruption import Interrupted
-from transformer.callbacks.resume import RefusedError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 KINDS: dict[str, dict[str, Any]] = {
@@ -114,7 +114,7 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
         ({"training__optimizer": "adam"}, "training.optimizer=adam"),
         ({"data__train": str(home / "validation")}, "the files of train"),
     ):
-        with pytest.raises(RefusedError, match=said):
+        with pytest.raises(ValueError, match=said):
             train(folder, settings(home, **changes), last(folder))
     assert position(folder) == saved
     capsys.readouterr()
@@ -161,6 +161,16 @@ def test_a_run_that_was_over_goes_on_as_if_it_had_not_been(
     for part in ("state_dict", "optimizer_states", "lr_schedulers"):
         assert_equal(run[part], whole[part], ("", ""), part)
     assert run["run"]["position"] == whole["run"]["position"]
+
+
+def test_a_resumed_run_that_is_stopped_again_is_used_with_its_best_weights(home: Path, tmp_path: Path) -> None:
+    train(tmp_path / "run", settings(home, loggers=[], trainer__max_steps=6))
+    with trouble(19, term), pytest.raises(Interrupted):
+        train(tmp_path / "run", settings(home, loggers=[], trainer__max_steps=60), last(tmp_path / "run"))
+    best = torch.load(tmp_path / "run" / "checkpoints" / "best.ckpt", weights_only=True)
+    assert best["global_step"] > 6
+    for name, weight in Translator.load(tmp_path / "run").model.named_parameters():
+        assert torch.equal(weight, best["state_dict"][f"model.{name}"]), name
 
 
 def test_a_refused_resumption_leaves_the_saved_settings_as_they_were(tmp_path: Path) -> None:

@@ -60,6 +60,11 @@ def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
         (run.parent / f"own.{side}").write_text((TOY / f"test.{side}").read_text()[:300].rpartition("\n")[0] + "\n")
     ok("evaluate", "checkpoint=run", "source=own.de", "reference=own.de", "output=own", cwd=run.parent)
     assert (run.parent / "own" / "hypotheses.own.txt").exists()
+    few = ["source=own.de", "reference=own.de", "output=scored", "search=greedy"]
+    ok("evaluate", "checkpoint=run", *few, cwd=run.parent)
+    both = json.loads((run.parent / "scored" / "evaluation.json").read_text())
+    assert both["test"] == results["test"]
+    assert {split: search["method"] for split, search in both["searches"].items()} == {"test": "beam", "own": "greedy"}
 
 
 def test_a_checkpoint_alone_translates_by_script_and_by_python(run: Path, tmp_path: Path) -> None:
@@ -91,7 +96,8 @@ def test_texts_are_taken_literally_and_hypotheses_come_with_scores(run: Path) ->
     )
     rows = [line.split("\t") for line in printed.splitlines()]
     assert len(rows) == 5
-    scores = [float(score) for score, _ in rows]
+    assert {number for number, _, _ in rows} == {"1"}
+    scores = [float(score) for _, score, _ in rows]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -138,6 +144,25 @@ def test_a_sweep_ends_in_one_table(home: Path) -> None:
 def test_a_mistake_is_told_in_one_line_before_any_work(home: Path, arguments: list[str], said: str) -> None:
     settings = [] if "resume" in arguments[0] else [*SMALL, f"cache={home}/cache", "hydra.run.dir=mistake"]
     assert said in refused("train", *settings, *arguments, cwd=home)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["resume=run", "training.learning_rate=-1"], "training.learning_rate=-1.0 must be > 0"),
+        (["resume=run", "data.train=nowhere"], "nowhere.de.gz"),
+        ([*SMALL, "hydra.run.dir=run"], "run holds a run: resume="),
+        (
+            [*SMALL, "hydra.run.dir=other", "trainer.limit_test_batches=0"],
+            "trainer.limit_test_batches=0 is not allowed",
+        ),
+        ([*SMALL, "hydra.run.dir=other", "data.train=nowhere", "model.heads=5"], "heads=5 does not divide"),
+    ],
+)
+def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[str], said: str) -> None:
+    kept = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert said in refused("train", *arguments, cwd=run.parent)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == kept
 
 
 def test_mistakes_about_checkpoints_are_told_in_one_line(run: Path) -> None:

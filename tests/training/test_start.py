@@ -41,6 +41,16 @@ def test_a_model_of_one_direction_has_no_other(tmp_path: Path) -> None:
         Translator.load(tmp_path, target_language="de")
 
 
+def test_a_pair_with_an_empty_side_is_left_out_where_a_tag_stands_before_the_source(tmp_path: Path) -> None:
+    for side, lines in (("de", ["neun null", "", "eins"]), ("en", ["nine zero", "two", ""])):
+        (tmp_path / f"x.{side}").write_text("".join(f"{line}\n" for line in lines))
+    both = data_settings(tmp_path, both_directions=True)
+    words = TokenizerSettings("word", 100, True, 1.0, False)
+    data = TranslationData(both, words, seed=1)
+    split = data.split("train")
+    assert (split.lines.tolist(), split.empty.tolist()) == ([1], [2, 3])
+
+
 def test_the_card_of_a_model_of_both_directions_says_which_one_was_tested(tmp_path: Path) -> None:
     train(tmp_path, settings(corpus(tmp_path), trainer__max_steps=1, data__both_directions=True))
     card = (tmp_path / "README.md").read_text(encoding="utf-8")

@@ -42,9 +42,11 @@ class WeightAverage(Callback):
         """The model with the average in place, or without it."""
         if other := self.in_use != wanted:
             self._swap()
-        yield
-        if other:
-            self._swap()
+        try:
+            yield
+        finally:
+            if other:
+                self._swap()
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
         weights = self._weights()
@@ -91,7 +93,8 @@ class WeightAverage(Callback):
         """Whether, after training, the weights of the last step translate the validation set better than the best
         average did."""
         best = trainer.checkpoint_callback.best_model_score  # type: ignore[union-attr]
-        if best is None or trainer.limit_val_batches != 1.0:
+        # The whole number 1 is one batch, not all of them.
+        if best is None or trainer.limit_val_batches != 1.0 or isinstance(trainer.limit_val_batches, int):
             return False
         sources, references = zip(*module.texts["validation"], strict=True)
         hypotheses = module.translator.translate(list(sources), module.validation_search)

@@ -34,10 +34,20 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
 
 class BestCheckpoint(ModelCheckpoint):
-    """`best.ckpt`, by validation BLEU; Lightning's saves all of its state and takes up all but `current_score`."""
+    """`best.ckpt`, by validation BLEU; Lightning's saves all of its state and takes up all but `current_score`.
+
+    What a run that is gone on with had left as its best, `translator.safetensors`, goes when there is a better one.
+    """
 
     def __init__(self, folder: Path) -> None:
+        self.earlier = folder / "translator.safetensors"
         super().__init__(folder / "checkpoints", "best", "validation/bleu", mode="max", enable_version_counter=False)
+
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        before = self.best_model_score
+        super().on_validation_end(trainer, module)
+        if trainer.is_global_zero and self.best_model_score != before:
+            self.earlier.unlink(missing_ok=True)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)

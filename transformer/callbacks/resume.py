@@ -21,10 +21,6 @@ FIXED_CORPORA = ("digests.train", "digests.validation")
 PLACES = ("data.name", "data.directory", "data.train", "data.validation", "data.test", "data.others", "data.cache")
 
 
-class RefusedError(ValueError):
-    """A run that cannot go on as asked; nothing was done to it."""
-
-
 @dataclass
 class History:
     """How far a run had come at the checkpoint that it goes on from: rows of `metrics.csv`, and steps."""
@@ -45,14 +41,12 @@ def arithmetic() -> dict[str, Any]:
 def read_run(path: Path | None) -> dict[str, Any] | None:
     """What `Checkpoints` has put into a checkpoint, read whole and checked; None without one.
 
-    Raises RefusedError for a file that no run can go on from.
+    Raises ValueError for a file that no run can go on from.
     """
     try:
         return load_training(path)["run"] if path else None
-    except ValueError as error:
-        raise RefusedError(str(error)) from error
     except (KeyError, TypeError) as error:
-        raise RefusedError(f"{path} does not say where its run stood: no run can go on from it") from error
+        raise ValueError(f"{path} does not say where its run stood: no run can go on from it") from error
 
 
 def as_before(machine: MachineSettings, saved: dict[str, Any] | None) -> MachineSettings:
@@ -65,7 +59,7 @@ def as_before(machine: MachineSettings, saved: dict[str, Any] | None) -> Machine
 def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], speaks: bool) -> History:
     """Says on stderr which settings have changed since the run that `read_run` has read; without one all is new.
 
-    Raises RefusedError where the run cannot go on with them.
+    Raises ValueError where the run cannot go on with them.
     """
     if saved is None:
         return History()
@@ -78,7 +72,7 @@ def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], spe
 def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Each setting that has changed, as a line.
 
-    Raises RefusedError, naming all of them, if some must not.
+    Raises ValueError, naming all of them, if some must not.
     """
     before, after = dict(flat(saved)), dict(flat(now))
     different = [key for key in before if key in after and before[key] != after[key]]
@@ -87,7 +81,7 @@ def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
     if moved := [key for key in different if _within(key, FIXED_CORPORA)]:
         fixed.append(f"the files of {' and '.join(key.removeprefix('digests.') for key in moved)}")
     if fixed:
-        raise RefusedError(f"a resumed run cannot change {', '.join(fixed)}: leave that out, or start a new run")
+        raise ValueError(f"a resumed run cannot change {', '.join(fixed)}: leave that out, or start a new run")
     return [said[key] for key in different if not _within(key, (*PLACES, "digests"))]
 
 

@@ -18,7 +18,7 @@ from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_token
 from transformer.storage.whole import cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
-FORMAT = 2
+FORMAT = 3
 
 
 class TranslationData(LightningDataModule):

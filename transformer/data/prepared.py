@@ -63,7 +63,8 @@ def write_split(
         for ids, number in zip(zip(*sides, strict=True), numbers):  # noqa: B905, the numbers go on for ever
             if too_long := max(map(len, ids)) > max_length:
                 lines["too_long"].append(number)
-            if empty := not all(ids):
+            # A tag that asks for a language is no text.
+            if empty := any(len(side) <= len(t.prefix) for side, t in zip(ids, tokenizers, strict=True)):
                 lines["empty"].append(number)
             if keep_all or not (too_long or empty):
                 kept.append([side[:max_length] for side in ids])

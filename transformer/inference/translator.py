@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,6 +19,7 @@ from transformer.data.tokenizer import BEGIN, END, Tokenizer
 from transformer.inference.search import Hypothesis, SearchSettings, search
 from transformer.machine import device_named, precision_named, side_by_side
 from transformer.model.transformer import Cache, Transformer
+from transformer.modes import evaluating
 
 log = logging.getLogger(__name__)
 # What `Translator.load(path).translate(…)` does unless told otherwise; configs/search/beam.yaml says the same.
@@ -80,37 +81,37 @@ class Translator:
         search: SearchSettings = BEAM,
         batch_tokens: int = 2048,
         long_lines: LongLines = "split",
-        first_line: int = 1,
+        lines: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
         """All hypotheses of each text, best first, with scores. Of a text translated in pieces only the best.
 
-        `first_line` is what the log and errors call the first text.
+        `lines` are the texts' numbers, 1, 2, … unless given: the log and errors name them, and what is sampled for a
+        text depends on its own.
         """
         limit = self.model.config.max_length - 1  # the end symbol takes a place too
         parts: list[list[int]] = []
         owners: list[int] = []
-        for line, text in enumerate(texts, first_line):
+        lines = range(1, len(texts) + 1) if lines is None else lines
+        for line, text in zip(lines, texts, strict=True):
             if re.search("[\ud800-\udfff]", text):
                 raise ValueError(f"line {line} is no Unicode text: half of a surrogate pair stands alone in it")
-        for line, ids in enumerate(self.source_tokenizer.encode_all(texts)):
-            pieces = [ids] if ids and texts[line].strip() else []
+        for place, ids in enumerate(self.source_tokenizer.encode_all(texts)):
+            pieces = [ids] if ids and texts[place].strip() else []
             if len(ids) > limit:
-                named = f"line {first_line + line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
+                named = f"line {lines[place]} has {len(ids):,} tokens, more than the {limit:,} this model allows"
                 if long_lines == "refuse":
                     raise ValueError(named)
-                pieces = self._split(texts[line], limit)
+                pieces = self._split(texts[place], limit)
                 log.warning("%s: translated in %d pieces", named, len(pieces))
             parts += pieces
-            owners += [line] * len(pieces)
+            owners += [place] * len(pieces)
 
         def translated(batch: list[int]) -> list[list[Translation]]:
-            return self._search([parts[i] for i in batch], [first_line + owners[i] for i in batch], search)
+            return self._search([parts[i] for i in batch], [lines[owners[i]] for i in batch], search)
 
         batches = list(_by_length(parts, batch_tokens, torch.get_num_threads() if self.device.type == "cpu" else 1))
-        training = self.model.training
-        self.model.eval()
-        found = dict(zip(chain(*batches), chain(*side_by_side(translated, batches)), strict=True))
-        self.model.train(training)
+        with evaluating(self.model):
+            found = dict(zip(chain(*batches), chain(*side_by_side(translated, batches)), strict=True))
         results: list[list[list[Translation]]] = [[] for _ in texts]
         for part, owner in enumerate(owners):
             results[owner].append(found[part])

@@ -84,6 +84,10 @@ out, add or turn round what a sentence says without any sign of it, and repeats 
 translates a sentence at a time, without what stands before; more than {longest:,} tokens are translated in pieces.
 """
 
+BEGUN = (
+    " Training began with the weights of another model (`start_from=`): **what holds for these holds for this one "
+    "too**, and it has seen their corpus before this one."
+)
 DIRECTIONS = "Of {0} → {1}, the direction that was validated and tested; the other was only trained. "
 
 
@@ -94,13 +98,16 @@ def write_card(
     results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
     corpus, tested = data.settings, {name: results[name] for name in data.settings.splits if name in results}
     told = {name: settings[name] for name in TOLD}
+    if begun := settings["start_from"] is not None:
+        del told["tokenizer"]  # those of the model that training began with
     told["data"] = {name: value for name, value in settings["data"].items() if name in TOLD_OF_DATA}
     free = identifier(corpus) is not None
+    licence = None if begun else identifier(corpus)
     # A sentence of the corpus is shown only where others may see it.
     example = min((source for source, _ in data.texts("test")), key=len) if free else "…"
     card = CARD.format(
         languages=json.dumps(list(corpus.languages)),
-        identifier=identifier(corpus) or "other\nlicense_name: see-below\nlicense_link: README.md",
+        identifier=licence or "other\nlicense_name: see-below\nlicense_link: README.md",
         source=corpus.source_language,
         target=corpus.target_language,
         corpus=corpus.name,
@@ -121,9 +128,9 @@ def write_card(
         licence=f"licence {corpus.licence or 'not stated'}, origin {corpus.home or 'not stated'}.",
         splits=_table(
             ("split", "pairs used", "digest"),
-            *((name, f"{len(data.split(name)):,}", f"`{data.digests[name]}`") for name in corpus.splits),
+            *((name, f"{len(data.split(name).source):,}", f"`{data.digests[name]}`") for name in corpus.splits),
         ),
-        terms=terms(corpus),
+        terms=terms(corpus) + (BEGUN if begun else ""),
         processor=processor(machine),
         machine=machine,
         minutes=results["seconds"] / 60,
@@ -131,8 +138,8 @@ def write_card(
         step=results["cost"]["ms/step"],
         versions=", ".join(f"{name} {version}" for name, version in results["versions"].items()),
         settings="\n".join(f"{key}={value}" for key, value in _typed(told)),
-        pairs=len(data.split("train")),
-        longest=translator.model.config.max_length,
+        pairs=len(data.split("train").source),
+        longest=translator.model.config.max_length - 1,
     )
     write_whole(folder / "README.md", card.encode())
 

@@ -23,7 +23,7 @@ def show_run(data: TranslationData, translator: Translator, machine: str) -> Non
         ids = (split.source, split.target)
         table.add_row(
             name,
-            f"{len(split):,}",
+            f"{len(split.source):,}",
             # Both sides in one cell, one above the other: a table of 80 columns holds them all.
             "\n".join(settings.languages),
             "\n".join(f"{len(side.ids):,}" for side in ids),

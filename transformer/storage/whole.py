@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import socket
 import tempfile
 import urllib.error
 import urllib.request
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 # The file in a cached folder that holds the sha256 of all others.
 DIGESTS = "sha256.json"
+# Machines that share a folder have processes of the same number.
+HOST = socket.gethostname()
 
 
 @contextmanager
@@ -31,7 +34,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
     Raises OSError that names `path` when the disk takes no more; the old one then stays as it was.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name}.{HOST}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path)
@@ -59,8 +62,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Removes what processes left that were killed while they wrote `path`."""
-    start, end = f".{path.name}.", ".partial"
+    """Removes what processes of this machine left that were killed while they wrote `path`."""
+    start, end = f".{path.name}.{HOST}.", ".partial"
     for left in path.parent.iterdir():
         process = left.name[len(start) : -len(end)]
         if left.name.startswith(start) and left.name.endswith(end) and process.isdecimal() and not _runs(int(process)):

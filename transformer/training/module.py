@@ -106,9 +106,16 @@ class TranslationModule(LightningModule):
     def validation_step(self, batch: Batch, batch_index: int) -> None:
         total, tokens = self.loss(batch)
         self.validation_loss.update(total / tokens, tokens)
-        pairs = [self.texts["validation"][i] for i in batch.indices.tolist()]
-        hypotheses = self.translator.translate([source for source, _ in pairs], self.validation_search)
-        self.validation_bleu.update(hypotheses, [target for _, target in pairs])
+        hypotheses = self._translations("validation", batch, self.validation_search)
+        self.validation_bleu.update(hypotheses, [self.texts["validation"][i][1] for i in batch.indices.tolist()])
+
+    def _translations(self, split: str, batch: Batch, search: SearchSettings) -> list[str]:
+        """Each sentence under its own number, so that what is sampled does not depend on batches or processes."""
+        indices = batch.indices.tolist()
+        found = self.translator.n_best(
+            [self.texts[split][i][0] for i in indices], search, lines=[i + 1 for i in indices]
+        )
+        return [hypotheses[0].text for hypotheses in found]
 
     def on_validation_epoch_end(self) -> None:
         for name, metric in (("loss", self.validation_loss), ("bleu", self.validation_bleu)):
@@ -117,10 +124,7 @@ class TranslationModule(LightningModule):
 
     def test_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
         split = self.test_splits[dataloader_idx]
-        indices = batch.indices.tolist()
-        sources = [self.texts[split][i][0] for i in indices]
-        hypotheses = self.translator.translate(sources, self.test_search)
-        self.test_hypotheses.add(split, indices, hypotheses)
+        self.test_hypotheses.add(split, batch.indices.tolist(), self._translations(split, batch, self.test_search))
 
     def on_test_epoch_end(self) -> None:
         """Every process knows every score."""

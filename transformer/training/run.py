@@ -1,6 +1,7 @@
 """A whole run: data, model, training, the best checkpoint, the test, and what stays in the run's folder (C2)."""
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +27,7 @@ from transformer.inference.search import SearchSettings
 from transformer.machine import MachineSettings, set_up
 from transformer.model import ModelConfig, Transformer
 from transformer.optimization import TrainingSettings
+from transformer.refusals import check_beginning, check_lengths
 from transformer.regularization.augmented import augmented
 from transformer.reporting.card import write_card
 from transformer.reporting.cost import Cost
@@ -34,7 +36,6 @@ from transformer.reporting.progress import Curves, Reporter
 from transformer.reporting.results import draw_attentions, write_results
 from transformer.reporting.tables import show_run
 from transformer.settings import from_plain
-from transformer.storage.whole import check_writable
 from transformer.training.module import TranslationModule
 
 
@@ -63,18 +64,23 @@ class Result:
 
 
 def run(
-    settings: RunSettings, model: dict[str, Any], trainer: dict[str, Any], folder: Path, resume: Path | None
+    settings: RunSettings,
+    model: dict[str, Any],
+    trainer: dict[str, Any],
+    folder: Path,
+    resume: Path | None,
+    begins: Callable[[], None],
 ) -> Result:
     """Trains, tests the best checkpoint and leaves a whole folder behind.
 
-    `resume` continues from a checkpoint of the same folder. Raises ValueError or OSError, before any work, for settings
-    that cannot be, and Interrupted when a signal ends the run.
+    `resume` continues from a checkpoint of the same folder. Raises ValueError or OSError for settings that cannot be,
+    before it calls `begins` and trains, and Interrupted when a signal ends the run.
     """
     started = time.monotonic()
-    check_writable(folder)
+    check_beginning(folder, model, trainer)
     quiet()
     seed_everything(settings.seed, verbose=False)
-    begun = checkpoint.load(Path(settings.start_from)) if settings.start_from else None
+    begun = checkpoint.load(resume or Path(settings.start_from)) if settings.start_from else None
     data = TranslationData(settings.data, settings.tokenizer, settings.seed, begun.tokenizers if begun else None)
     data.splits["train"] = augmented(data, settings.training.regularization.bpe_dropout)
     saved = read_run(resume)
@@ -83,7 +89,7 @@ def run(
     history = check_resumption(saved, chosen, speaks=first_process())
     vocabularies = {"source_vocabulary": len(data.source_tokenizer), "target_vocabulary": len(data.target_tokenizer)}
     config = from_plain(ModelConfig, model | vocabularies, "model")
-    _check_lengths(data, config)
+    check_lengths(data, config)
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
     translator = Translator(
         begun.continued(config) if begun else Transformer(config), tokenizers, settings.data.languages
@@ -96,12 +102,16 @@ def run(
     saving = Checkpoints(folder, chosen, validation, interruption, *every)
     averaging = settings.training.averaging
     average = [] if averaging.kind == "none" else [WeightAverage(translator.model, averaging)]
+    shown = [texts["validation"][i] for i in _spread(len(texts["validation"]), settings.training.samples)]
+    # The samples are translated before an average leaves its place again: by the weights that were validated.
+    reporting = [Reporter(translator, shown, settings.validation_search), *average]
     # First what saves between two steps, before any other does its part of the next, and what that relies on.
-    safety = [validation, saving, SeededSteps(settings.seed), *average, StandsAlone(translator), memory, cost]
-    lightning = _trainer(settings, trainer, folder, module, history, safety)
+    safety = [validation, saving, SeededSteps(settings.seed), *reporting, StandsAlone(translator), memory, cost]
+    lightning = _trainer(settings, trainer, folder, history, safety)
     if lightning.is_global_zero:
         show_run(data, translator, machine)
     best = folder / "checkpoints" / "best.ckpt"
+    begins()
     with interruption, memory.named():
         lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         measured = cost.measured(lightning)
@@ -121,20 +131,12 @@ def run(
 
 
 def _trainer(
-    settings: RunSettings,
-    arguments: dict[str, Any],
-    folder: Path,
-    module: TranslationModule,
-    history: History,
-    first: list[Callback],
+    settings: RunSettings, arguments: dict[str, Any], folder: Path, history: History, first: list[Callback]
 ) -> Trainer:
-    pairs = module.texts["validation"]
-    samples = [pairs[i] for i in _spread(len(pairs), settings.training.samples)]
     callbacks: list[Callback] = [
         *first,
         Patience(settings.training.patience),
         Curves(folder),
-        Reporter(module.translator, samples, settings.validation_search),
         BestCheckpoint(folder),
         ModelCheckpoint(folder / "checkpoints", "last", enable_version_counter=False),
         *([LearningRateMonitor("step")] if settings.loggers else []),
@@ -153,17 +155,6 @@ def _trainer(
         plugins=[AtomicCheckpoints()],
         use_distributed_sampler=False,
     )
-
-
-def _check_lengths(data: TranslationData, config: ModelConfig) -> None:
-    """Raises ValueError when a sentence that is kept is longer than the model's positions."""
-    for name in data.settings.splits:
-        longest = data.split(name).longest + 1
-        if longest > config.max_length:
-            raise ValueError(
-                f"model.max_length={config.max_length} is less than the longest sentence of {name} needs ({longest} "
-                f"tokens with its end): raise it to {longest}, or lower data.max_length to {config.max_length - 1}"
-            )
 
 
 def _spread(count: int, wanted: int) -> list[int]:

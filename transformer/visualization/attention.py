@@ -14,6 +14,7 @@ from transformer.inference.search import SearchSettings
 from transformer.inference.translator import Translation, Translator
 from transformer.model import Transformer
 from transformer.model.transformer import AttentionRecord
+from transformer.modes import evaluating
 from transformer.visualization.picture import save
 
 # There are layers × heads × tokens² weights; beyond this a page opens on no phone and a picture on no screen.
@@ -80,12 +81,10 @@ def read(translator: Translator, text: str, target: list[int]) -> Reading:
     model = translator.model
     source = _checked(translator.source_tokenizer.encode(text), "text", model)
     _checked(target, "translation", model, least=0)
-    training, device = model.training, model.output.weight.device
-    model.eval()
-    record = AttentionRecord([], [], [])
-    memory = model.encode(torch.tensor([[*source, END]], device=device), record=record)
-    logits = model.decode(torch.tensor([[BEGIN, *target]], device=device), memory, record=record)
-    model.train(training)
+    device, record = model.output.weight.device, AttentionRecord([], [], [])
+    with evaluating(model):
+        memory = model.encode(torch.tensor([[*source, END]], device=device), record=record)
+        logits = model.decode(torch.tensor([[BEGIN, *target]], device=device), memory, record=record)
     sides = ((translator.source_tokenizer, [*source, END]), (translator.target_tokenizer, [BEGIN, *target]))
     source_pieces, target_pieces = ([tokenizer.piece(id) for id in ids] for tokenizer, ids in sides)
     return Reading(record, source_pieces, target_pieces, logits[0].float().softmax(dim=-1))

@@ -134,8 +134,7 @@ def largest_change(
     """How far any weight moves when the whole sentence is shifted from position 0 to `offset`.
 
     `positions` is what a model adds to its embeddings; rotary ones are in the attention, and add nothing (`Unmarked`).
-    With rotary ones none moves as long as the score is a product of query and key; a bilinear one with a trained W, and
-    the additive one, are not.
+    With rotary ones none moves as long as the score is a product of query and key; the additive one is not.
     """
     start, shifted = (weights_at(attention, positions, embedded, at) for at in (0, offset))
     return (shifted - start).abs().max().item()
