@@ -98,6 +98,11 @@ def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple
                 "or source=FILE reference=FILE"
             )
         data = saved_corpus(folder)
+    name = plain["split"]
+    if plain["target_language"] == data["source_language"]:
+        # Back: under a name of its own, as the run's translations are of the same sentences the other way.
+        data = data | {"source_language": data["target_language"], "target_language": data["source_language"]}
+        name = f"{name}.{plain['target_language']}"
     settings = from_plain(DataSettings, data, "data")
     if settings.languages != translator.languages:
         wanted, able = " → ".join(settings.languages), " → ".join(translator.languages)
@@ -105,7 +110,7 @@ def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple
     if asked_for:  # a folder from a stranger must not choose what is fetched
         settings.fetch()
     pairs = list(settings.pairs(plain["split"]))
-    return plain["split"], [source for source, _ in pairs], [target for _, target in pairs]
+    return name, [source for source, _ in pairs], [target for _, target in pairs]
 
 
 if __name__ == "__main__":

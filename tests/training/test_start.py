@@ -1,5 +1,6 @@
 """Where training begins, and both directions in one model: learned, kept in the file, asked for by language."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import torch
 from safetensors import safe_open
 
 from tests.reliability.runs import corpus, settings, train
+from tests.scripts.running import ok
 from tests.training.test_module import DIGITS, ENGLISH, SETTINGS, data_settings, module_for, trainer_for
 from transformer import Translator
 from transformer.data.datamodule import TranslationData
@@ -51,9 +53,14 @@ def test_a_pair_with_an_empty_side_is_left_out_where_a_tag_stands_before_the_sou
     assert (split.lines.tolist(), split.empty.tolist()) == ([1], [2, 3])
 
 
-def test_the_card_of_a_model_of_both_directions_says_which_one_was_tested(tmp_path: Path) -> None:
+def test_a_model_of_both_directions_is_scored_in_either_and_its_card_says_which_one_was_tested(tmp_path: Path) -> None:
     train(tmp_path, settings(corpus(tmp_path), trainer__max_steps=1, data__both_directions=True))
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    of_files = ["data=files", *(f"data.{split}={tmp_path}/{split}" for split in ("train", "validation", "test"))]
+    languages = ["data.source_language=de", "data.target_language=en", "target_language=de"]
+    ok("evaluate", f"checkpoint={tmp_path}", *of_files, *languages, "search=greedy", cwd=tmp_path)
+    assert json.loads((tmp_path / "evaluation.json").read_text())["test.de"]["bleu"] >= 0
+    assert (tmp_path / "hypotheses.test.de.txt").exists()
     assert "translates from `de` to `en` and, asked by `target_language=de`, back." in card
     assert "Of de → en, the direction that was validated and tested; the other was only trained. Of one run" in card
 
