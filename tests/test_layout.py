@@ -23,6 +23,7 @@ ROOMS = {
     "optimization": {"regularization"},
     "inference": {"checkpoint", "model", "data", "settings", "kernels", "machine", "modes"},
     "visualization": {"inference", "model", "data", "storage", "modes"},
+    "resident": {"data"},
     "refusals": {"model", "data", "settings", "storage"},
     "export": {"checkpoint", "inference", "model", "data", "settings", "storage", "machine"},
     "reporting": {"inference", "evaluation", "visualization", "data", "settings", "storage"},
@@ -30,7 +31,7 @@ ROOMS = {
     "callbacks": {"inference", "optimization", "evaluation", "checkpoint", "data", "settings", "storage", "machine"},
     "training": {
         "optimization", "regularization", "callbacks", "reporting", "checkpoint", "inference", "evaluation",
-        "visualization", "model", "data", "settings", "storage", "kernels", "machine", "refusals",
+        "visualization", "model", "data", "settings", "storage", "kernels", "machine", "refusals", "resident",
     },
 }  # fmt: skip
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tests.data.test_corpus import settings, write
 from transformer.data.batching import PairDataset, TokenBudgetSampler, make_batches
@@ -12,6 +13,7 @@ from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.prepared import PreparedSplit
 from transformer.data.tokenizer import BEGIN, END, PADDING, TokenizerSettings
+from transformer.resident import ResidentPairs
 from transformer.storage.whole import cached_folder
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
@@ -88,6 +90,17 @@ def test_a_large_corpus_wastes_under_four_per_cent_of_either_side_in_shapes_that
             assert sum(side[batch].sum() for batch in batches) / sum(len(b) * side[b].max() for b in batches) > 0.96
         shapes.append(sorted((len(batch), source[batch].max(), target[batch].max()) for batch in batches))
     assert shapes[0] == shapes[1]
+
+
+def test_batches_gathered_on_a_device_are_those_made_on_the_cpu(data: TranslationData) -> None:
+    split = data.split("train")
+    made, gathered = PairDataset(split), ResidentPairs(split, torch.device("cpu"))
+    [batches] = samplers(split, 1)
+    alone = [[number] for number in (0, len(split) - 1)]
+    for numbers in [*batches, *alone]:
+        for ours, theirs in zip(gathered[0, np.array(numbers)], made[0, np.array(numbers)], strict=True):
+            assert (ours is None) == (theirs is None)
+            assert ours is None or torch.equal(ours, theirs)
 
 
 def test_an_epoch_has_its_own_order_and_repeats_by_seed(data: TranslationData) -> None:

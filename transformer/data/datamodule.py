@@ -9,7 +9,7 @@ import torch
 from lightning import LightningDataModule
 from rich.console import Console
 from rich.progress import track
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.corpus import DataSettings, Pair
@@ -40,6 +40,8 @@ class TranslationData(LightningDataModule):
         self.source_tokenizer = Tokenizer(source.model, source.kind, asks_for=settings.target_language)
         # By name, as soon as they are prepared; training's may be replaced by one that is augmented.
         self.splits: dict[str, PreparedSplit] = {}
+        # What serves a split's batches, where that is not PairDataset.
+        self.datasets: dict[str, Dataset[Batch]] = {}
         # Where training begins: an epoch, and how many of its batches lie behind a resumed run.
         self.start = (0, 0)
 
@@ -93,11 +95,14 @@ class TranslationData(LightningDataModule):
         rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         accumulated = self.trainer.accumulate_grad_batches if self.trainer and train else 1
         start = self.start if train else (0, 0)
-        tokens = self.settings.batch_tokens
-        sampler = TokenBudgetSampler(split, tokens, self.seed, train, rank, world, accumulated, start)
-        workers = self.settings.workers if train else 0
+        sampler = TokenBudgetSampler(
+            split, self.settings.batch_tokens, self.seed, train, rank, world, accumulated, start
+        )
+        dataset = self.datasets.get(name) or PairDataset(split)
+        # PairDataset makes them on the CPU: ahead by workers, and pinned, so that a GPU can fetch them meanwhile.
+        plain = isinstance(dataset, PairDataset)
+        workers, pin = self.settings.workers if train and plain else 0, plain and torch.cuda.is_available()
         # An index is a whole batch already.
-        dataset, pin = PairDataset(split), torch.cuda.is_available()
         return DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=workers, pin_memory=pin)
 
     def train_dataloader(self) -> DataLoader[Batch]:

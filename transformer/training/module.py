@@ -111,10 +111,8 @@ class TranslationModule(LightningModule):
 
     def _translations(self, split: str, batch: Batch, search: SearchSettings) -> list[str]:
         """Each sentence under its own number, so that what is sampled does not depend on batches or processes."""
-        indices = batch.indices.tolist()
-        found = self.translator.n_best(
-            [self.texts[split][i][0] for i in indices], search, lines=[i + 1 for i in indices]
-        )
+        indices, texts = batch.indices.tolist(), self.texts[split]
+        found = self.translator.n_best([texts[i][0] for i in indices], search, lines=[i + 1 for i in indices])
         return [hypotheses[0].text for hypotheses in found]
 
     def on_validation_epoch_end(self) -> None:

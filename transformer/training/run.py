@@ -35,6 +35,7 @@ from transformer.reporting.loggers import LoggerName, build_logger, first_proces
 from transformer.reporting.progress import Curves, Reporter
 from transformer.reporting.results import draw_attentions, write_results
 from transformer.reporting.tables import show_run
+from transformer.resident import resident
 from transformer.settings import from_plain
 from transformer.training.module import TranslationModule
 
@@ -90,10 +91,8 @@ def run(
     vocabularies = {"source_vocabulary": len(data.source_tokenizer), "target_vocabulary": len(data.target_tokenizer)}
     config = from_plain(ModelConfig, model | vocabularies, "model")
     check_lengths(data, config)
-    tokenizers = (data.source_tokenizer, data.target_tokenizer)
-    translator = Translator(
-        begun.continued(config) if begun else Transformer(config), tokenizers, settings.data.languages
-    )
+    network = begun.continued(config) if begun else Transformer(config)
+    translator = Translator(network, (data.source_tokenizer, data.target_tokenizer), settings.data.languages)
     texts = {name: data.texts(name) for name in settings.data.splits if name != "train"}
     module = TranslationModule(translator, settings.training, texts, settings.validation_search, settings.search)
     cost = Cost()
@@ -108,6 +107,7 @@ def run(
     # First what saves between two steps, before any other does its part of the next, and what that relies on.
     safety = [validation, saving, SeededSteps(settings.seed), *reporting, StandsAlone(translator), memory, cost]
     lightning = _trainer(settings, trainer, folder, history, safety)
+    data.datasets = resident(data.split("train"), lightning.strategy.root_device)
     if lightning.is_global_zero:
         show_run(data, translator, machine)
     best = folder / "checkpoints" / "best.ckpt"
