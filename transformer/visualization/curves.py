@@ -5,6 +5,8 @@ from pathlib import Path
 
 from transformer.visualization.picture import blank, save
 
+# A batch holds sentences of one length, and long ones are harder: one batch's loss says little by itself.
+AROUND = 4
 Points = tuple[list[int], list[float]]
 
 
@@ -21,6 +23,12 @@ def read_metrics(path: Path) -> dict[str, Points]:
     return columns
 
 
+def running_mean(values: list[float]) -> list[float]:
+    """Each value's mean with up to AROUND before and after it."""
+    windows = [values[max(0, place - AROUND) : place + AROUND + 1] for place in range(len(values))]
+    return [sum(window) / len(window) for window in windows]
+
+
 def draw_curves(metrics: Path, output: Path) -> None:
     """Draws the three panels into `output` (.png, .svg, .pdf)."""
     columns = read_metrics(metrics)
@@ -34,6 +42,9 @@ def draw_curves(metrics: Path, output: Path) -> None:
     for axes, (label, names) in zip(figure.subplots(1, len(panels)), panels, strict=True):
         for name in names:
             steps, values = columns.get(name, ([], []))
+            if name == "train/loss":
+                axes.plot(steps, values, alpha=0.25, color="C0")
+                name, values = "train/loss, running mean", running_mean(values)
             axes.plot(steps, values, label=name, marker="" if name.startswith(("train", "lr")) else ".")
         axes.set_xlabel("step")
         axes.set_ylabel(label)

@@ -1,0 +1,29 @@
+"""What a run's picture makes of its metrics."""
+
+from pathlib import Path
+
+import pytest
+
+from transformer.visualization.curves import AROUND, draw_curves, read_metrics, running_mean
+
+
+def test_a_running_mean_keeps_the_number_of_points_and_a_straight_line() -> None:
+    line = [2.0 * place for place in range(30)]
+    found = running_mean(line)
+    assert len(found) == 30
+    assert found[AROUND:-AROUND] == pytest.approx(line[AROUND:-AROUND])
+    assert found[0] == pytest.approx(sum(line[: AROUND + 1]) / (AROUND + 1))
+    assert running_mean([]) == []
+
+
+def test_columns_are_read_without_their_gaps_and_drawn(tmp_path: Path) -> None:
+    rows = ["epoch,lr-AdamW,step,train/loss,validation/bleu", "0,,9,4.5,", "0,0.001,9,,", "1,,19,3.5,12.5"]
+    (tmp_path / "metrics.csv").write_text("".join(f"{row}\n" for row in rows))
+    columns = read_metrics(tmp_path / "metrics.csv")
+    assert columns == {
+        "train/loss": ([9, 19], [4.5, 3.5]),
+        "lr-AdamW": ([9], [0.001]),
+        "validation/bleu": ([19], [12.5]),
+    }
+    draw_curves(tmp_path / "metrics.csv", tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
