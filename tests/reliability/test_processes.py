@@ -22,7 +22,7 @@ from tests.data.test_corpus import write
 from tests.reliability import report, trials
 from tests.reliability.children import in_processes
 from tests.reliability.runs import CAUSES, corpus, settings, train, trouble
-from tests.scripts.test_end_to_end import PROJECT
+from tests.scripts.running import PROJECT
 from tests.training.test_module import module_for, trainer_for
 from transformer import Translator
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, real_positions
