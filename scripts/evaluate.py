@@ -56,8 +56,8 @@ def evaluate(config: DictConfig) -> dict[str, float]:
         "search": plain["search"],
         "seconds": round(time.monotonic() - started, 1),
     }
-    # What was found of other splits stays as long as their translations lie beside it; the rest is of the last split.
-    earlier = _earlier(output / "evaluation.json")
+    # What this checkpoint gave on other splits stays, as their translations do; the rest is of the last split.
+    earlier = _earlier(output / "evaluation.json", checkpoint)
     searches = earlier.pop("searches", {}) | {split: plain["search"]}
     results = earlier | results | {"searches": searches}
     write_whole(output / "evaluation.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
@@ -72,13 +72,14 @@ def saved_corpus(run: Path) -> dict[str, Any]:
     return SINCE | saved["data"]
 
 
-def _earlier(path: Path) -> dict[str, Any]:
-    """What stands in `path`, if it is ours."""
+def _earlier(path: Path, checkpoint: Path) -> dict[str, Any]:
+    """What stands in `path`, if it is of the same checkpoint."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and isinstance(found.get("searches"), dict) else {}
+    same = isinstance(found, dict) and isinstance(found.get("searches"), dict)
+    return found if same and found.get("checkpoint") == str(checkpoint) else {}
 
 
 def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple[str, list[str], list[str]]:

@@ -65,6 +65,9 @@ def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
     both = json.loads((run.parent / "scored" / "evaluation.json").read_text())
     assert both["test"] == results["test"]
     assert {split: search["method"] for split, search in both["searches"].items()} == {"test": "beam", "own": "greedy"}
+    # Scores of another checkpoint are not mixed with these.
+    ok("evaluate", "checkpoint=run/checkpoints/last.ckpt", *few, cwd=run.parent)
+    assert "test" not in json.loads((run.parent / "scored" / "evaluation.json").read_text())
 
 
 def test_a_checkpoint_alone_translates_by_script_and_by_python(run: Path, tmp_path: Path) -> None:
