@@ -6,6 +6,7 @@ import pytest
 
 from tests.data.test_batching import BPE, TOY
 from tests.data.test_corpus import settings, write
+from transformer.data.batching import PairDataset, TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import END, PADDING, UNKNOWN, TokenizerSettings
 from transformer.regularization.augmented import augmented
@@ -36,6 +37,43 @@ def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(tmp_path: Path) -> N
         assert data.target_tokenizer.decode(target) == texts[index][1]
     with_dropout = [batch.source.tolist() for batch in dropped.loader("validation")]
     assert with_dropout == [batch.source.tolist() for batch in data.loader("validation")]
+
+
+@pytest.mark.parametrize(("both", "world", "accumulated"), [(False, 1, 1), (True, 2, 3)])
+def test_batches_of_bpe_dropout_are_made_by_the_lengths_of_their_epoch(
+    tmp_path: Path, both: bool, world: int, accumulated: int
+) -> None:
+    prefixes = {split: str(TOY / "test") for split in ("train", "validation", "test")}
+    data = TranslationData(settings(tmp_path, max_length=100, both_directions=both, **prefixes), BPE, seed=1)
+    split = data.splits["train"] = augmented(data, 0.2)
+    dataset = PairDataset(split)
+    dealt = [TokenBudgetSampler(split, 512, 1, True, rank, world, accumulated) for rank in range(world)]
+    for epoch in (0, 1, 5):
+        padded = real = 0
+        indices = []
+        for sampler in dealt:
+            sampler.set_epoch(epoch)
+            indices.append(list(sampler))
+            for index in indices[-1]:
+                batch = dataset[index]
+                assert max(batch.source.numel(), batch.labels.numel()) <= 512
+                padded += batch.source.numel() + batch.labels.numel()
+                real += int((batch.source != PADDING).sum() + (batch.labels != PADDING).sum())
+        assert real / padded > 0.8  # 500 pairs only
+        assert {len(share) for share in indices} == {len(dealt[0])}  # in every epoch as many as Lightning was told
+        assert len(dealt[0]) % accumulated == 0
+        assert sorted(int(pair) for share in indices for _, batch in share for pair in batch) == list(range(len(split)))
+    resumed = TokenBudgetSampler(split, 512, 1, True, 0, world, accumulated, start=(5, 4))
+    assert len(resumed) == len(dealt[0])
+    assert [batch.tolist() for _, batch in resumed] == [batch.tolist() for _, batch in indices[0][4:]]
+
+
+def test_of_few_pairs_cut_anew_none_is_asked_for_twice(tmp_path: Path) -> None:
+    write(tmp_path, "x.de", ["ein Haus"] * 3)
+    write(tmp_path, "x.en", ["a house"] * 3)
+    data = TranslationData(settings(tmp_path), TokenizerSettings("bpe", 35, True, 1.0, False), seed=1)
+    split = augmented(data, 0.5)
+    assert [len(list(TokenBudgetSampler(split, 4, 1, True, 0, 1, accumulated))) for accumulated in (1, 3)] == [3, 3]
 
 
 def test_bpe_dropout_leaves_alone_what_would_become_too_long_or_has_unknown_characters(tmp_path: Path) -> None:
@@ -80,9 +118,8 @@ def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_p
         *(("<2de>", target, source) for source, target in data.texts("train")),
     }
     split = data.split("train")
-    for number in range(len(split)):  # the lengths by which batches are made
-        source, target = split.pair(0, number)
-        assert (len(source), len(target)) == (split.source_lengths[number], split.target_lengths[number])
+    lengths = [(len(source), len(target)) for source, target in (split.pair(0, number) for number in range(len(split)))]
+    assert lengths == list(zip(*(side.tolist() for side in split.lengths(epoch=0)), strict=True))
     [batch] = data.loader("validation")
     assert {of_source.piece(row[0]) for row in batch.source.tolist()} == {"<2en>"}
 

@@ -83,9 +83,9 @@ def make_batches(
 class TokenBudgetSampler(Sampler[Index]):
     """Deals out the batches of an epoch: formed alike on every process, shuffled alike, then every world-th one.
 
-    Each process gets equally many, a multiple of `accumulated`, so that every update has as many batches; each pair
-    comes exactly once: where the batches do not divide, the largest are halved until they do. The order depends on
-    `seed` and the epoch alone; `start` is (epoch, batches of it to leave out), where a resumed run goes on.
+    Each process gets equally many in every epoch, a multiple of `accumulated`, so that every update has as many; each
+    pair comes exactly once: the largest batches are halved until there are enough. The order depends on `seed` and the
+    epoch alone; `start` is (epoch, batches of it to leave out), where a resumed run goes on.
     """
 
     def __init__(
@@ -101,12 +101,13 @@ class TokenBudgetSampler(Sampler[Index]):
     ) -> None:
         if len(split) < world:
             raise ValueError(f"{len(split)} sentences cannot be dealt out to {world} processes")
-        # The end symbol (or the begin symbol) counts.
-        self.source_lengths, self.target_lengths = split.source_lengths + 1, split.target_lengths + 1
-        self.tokens, self.seed, self.shuffle = tokens, seed, shuffle
+        self.split, self.tokens, self.seed, self.shuffle = split, tokens, seed, shuffle
         self.rank, self.world, self.accumulated = rank, world, accumulated
-        self.epoch, self.skipped = start
-        self._length = len(self._batches()) // world
+        (self.epoch, self.skipped), self.count = start, 0
+        self.count = len(self._batches(epoch=0))
+        if split.varies:  # some more, for epochs whose pairs come out longer than those of the first
+            share = world * accumulated
+            self.count += share * min(-(-self.count // (50 * share)), (len(split) - self.count) // share)
 
     def set_epoch(self, epoch: int) -> None:
         """Called by Lightning before each epoch, for the first after workers may have begun to read."""
@@ -114,17 +115,19 @@ class TokenBudgetSampler(Sampler[Index]):
             self.epoch, self.skipped = epoch, 0
 
     def __len__(self) -> int:
-        return self._length
+        return self.count // self.world
 
     def __iter__(self) -> Iterator[Index]:
         # A generator: Lightning tells the epoch after it has asked for the iterator.
-        for batch in self._batches()[self.rank :: self.world][self.skipped :]:
+        for batch in self._batches(self.epoch)[self.rank :: self.world][self.skipped :]:
             yield self.epoch, batch
 
-    def _batches(self) -> list[NDArray[np.int64]]:
-        random = np.random.default_rng([self.seed, self.epoch])
-        batches = make_batches(self.source_lengths, self.target_lengths, self.tokens, random)
-        while len(batches) % (self.world * self.accumulated):
+    def _batches(self, epoch: int) -> list[NDArray[np.int64]]:
+        random = np.random.default_rng([self.seed, epoch])
+        source, target = self.split.lengths(epoch)
+        # The end symbol (or the begin symbol) counts.
+        batches = make_batches(source + 1, target + 1, self.tokens, random)
+        while len(batches) < self.count or len(batches) % (self.world * self.accumulated):
             largest = max(range(len(batches)), key=lambda i: len(batches[i]))
             batch = batches[largest]
             if len(batch) == 1:

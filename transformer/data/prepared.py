@@ -18,6 +18,8 @@ CHUNK = 10_000
 class PreparedSplit:
     """The ids of a split; pair i stands in line `lines[i]` of the corpus; `too_long` and `empty` are lines, too."""
 
+    varies = False  # whether pairs and their lengths are others in every epoch
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.source, self.target = FlatIds(folder, "source"), FlatIds(folder, "target")
@@ -29,20 +31,15 @@ class PreparedSplit:
         return len(self.lines)
 
     @property
-    def source_lengths(self) -> NDArray[np.int64]:
-        return self.source.lengths
-
-    @property
-    def target_lengths(self) -> NDArray[np.int64]:
-        return self.target.lengths
-
-    @property
     def longest(self) -> int:
         """Tokens of the longest side of any pair."""
-        return int(max(self.source_lengths.max(initial=0), self.target_lengths.max(initial=0)))
+        return int(max(side.max(initial=0) for side in self.lengths(epoch=0)))
+
+    def lengths(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Tokens of each pair's source and target."""
+        return self.source.lengths, self.target.lengths
 
     def pair(self, epoch: int, number: int) -> tuple[Ids, Ids]:
-        """The same in every epoch."""
         return self.source[number], self.target[number]
 
 

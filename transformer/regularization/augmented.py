@@ -30,7 +30,8 @@ class AugmentedSplit(PreparedSplit):
     """Serves the pairs cut at random (`bpe_dropout`; see `Tokenizer.cut_anew`) and, with `data.both_directions`, once
     more the other way round: target to source, begun with the tag that asks for the source's language.
 
-    A pair's cut depends on seed, epoch and number alone; lengths are those of the usual cut, by which batches are made.
+    A pair's cut depends on seed, epoch and number alone. So it need not be kept: an epoch begins by cutting all pairs
+    for their lengths, by which batches are made, and each batch cuts its own again.
     """
 
     def __init__(self, data: TranslationData, bpe_dropout: float) -> None:
@@ -39,23 +40,32 @@ class AugmentedSplit(PreparedSplit):
         self.longest_side, self.seed, self.both = data.settings.max_length, data.seed, data.settings.both_directions
         source = data.source_tokenizer
         self.back = Tokenizer(source.model, source.kind, asks_for=data.settings.source_language)
-        self.pairs = len(self.lines)
+        self.pairs, self.varies = len(self.lines), bpe_dropout > 0
+        self._cut: tuple[int, NDArray[np.int64]] | None = None
         if self.both:
             self.lines = np.tile(self.lines, 2)
 
     @property
-    def source_lengths(self) -> NDArray[np.int64]:
-        there, back = self.source.lengths, self.target.lengths
-        return np.concatenate([there, back + len(self.back.prefix)]) if self.both else there
+    def longest(self) -> int:
+        """Of any cut."""
+        return self.longest_side + len(self.back.prefix) if self.varies else super().longest
 
-    @property
-    def target_lengths(self) -> NDArray[np.int64]:
-        there, back = self.target.lengths, self.source.lengths
-        return np.concatenate([there, back - len(self.tokenizers[0].prefix)]) if self.both else there
+    def lengths(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        if self.varies:
+            # Asked for twice before the first epoch: to count its batches, and to make them.
+            if self._cut is None or self._cut[0] != epoch:
+                pairs = (self.pair(epoch, number) for number in range(len(self)))
+                self._cut = epoch, np.array([[len(source), len(target)] for source, target in pairs])
+            return self._cut[1][:, 0], self._cut[1][:, 1]
+        there, back = self.source.lengths, self.target.lengths
+        if not self.both:
+            return there, back
+        tags = len(self.tokenizers[0].prefix), len(self.back.prefix)
+        return np.concatenate([there, back + tags[1]]), np.concatenate([back, there - tags[0]])
 
     def pair(self, epoch: int, number: int) -> tuple[Ids, Ids]:
         source, target = super().pair(epoch, number % self.pairs)
-        if self.bpe_dropout:
+        if self.varies:
             # SentencePiece's generator takes 32 bits.
             [seed] = np.random.SeedSequence([self.seed, epoch, number]).generate_state(1).tolist()
             sentencepiece.set_random_generator_seed(seed)
