@@ -9,11 +9,13 @@ import random
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from rich.console import Console
 from rich.progress import track
 
@@ -33,6 +35,7 @@ SERIES = {
     "sentence length": [(4096, length, 8000) for length in (16, 64, 256, 1024)],
     "vocabulary": [(4096, 16, size) for size in (2000, 8000, 32000, 128000)],
 }
+MEASURES = {"seconds": "seconds", "memory_mb": "memory in MB"}
 CORPUS = (10_000, 100_000, 1_000_000, 5_000_000)
 
 
@@ -117,23 +120,50 @@ def main(directory: Path | None, threads: int, output: Path | None, picture: Pat
     rows: list[Row] = []
     for name, size, function, arguments in track(work, "measuring", console=Console(stderr=True)):
         rows.append({"series": name, "size": size} | alone(function, *arguments, threads=threads))
-    names = list(dict.fromkeys(row["series"] for row in rows))
-    figure = Figure(figsize=(3.2 * len(names), 5.2), layout="constrained")
-    for column, name in enumerate(names):
-        series = [row for row in rows if row["series"] == name]
-        sizes = [row["size"] for row in series]
-        for line, (key, label) in enumerate((("seconds", "seconds"), ("memory_mb", "memory in MB"))):
-            values = [max(row[key], 1e-3) for row in series]
-            slope = exponent(sizes, values)
-            axes = figure.add_subplot(2, len(names), 1 + column + line * len(names))
-            axes.loglog(sizes, values, "o-")
-            axes.set_xlabel(name)
-            axes.set_ylabel(label)
-            axes.set_title(f"exponent {slope:.2f}", fontsize="medium")
-            axes.grid(alpha=0.3, which="both")
-            shown = "  ".join(f"{size:,}: {value:,.3g}" for size, value in zip(sizes, values, strict=True))
-            print(f"{name:16} {label:13} exponent {slope:5.2f}   {shown}")
+    for series, shown, exponents in curves(rows):
+        for key, label in MEASURES.items():
+            values = "  ".join(f"{size:,}: {value:,.3g}" for size, value in shown[key])
+            print(f"{series:16} {label:13} exponent {exponents[key]:5.2f}   {values}")
     if output:
         output.write_text(json.dumps(rows, indent=1))
     if picture:
-        figure.savefig(picture, dpi=110)
+        draw(rows, picture)
+
+
+def curves(rows: list[Row]) -> Iterator[tuple[str, dict[str, list[tuple[int, float]]], dict[str, float]]]:
+    """Of each series its (size, value) pairs and its exponent, by measure. A decoder of short sentences needs no more
+    memory than its start took: such a point has no place on logarithmic axes."""
+    for series in dict.fromkeys(row["series"] for row in rows):
+        shown = {
+            key: [(row["size"], row[key]) for row in rows if row["series"] == series and row[key] > 0]
+            for key in MEASURES
+        }
+        yield series, shown, {key: exponent(*map(list, zip(*points, strict=True))) for key, points in shown.items()}
+
+
+def draw(rows: list[Row], picture: Path) -> None:
+    """A column for each series, a line for each measure, on logarithmic axes."""
+    found = list(curves(rows))
+    figure = Figure(figsize=(3.2 * len(found), 5.2), layout="constrained")
+    for column, (series, shown, exponents) in enumerate(found):
+        for line, (key, label) in enumerate(MEASURES.items()):
+            axes = figure.add_subplot(len(MEASURES), len(found), 1 + column + line * len(found))
+            axes.loglog(*zip(*shown[key], strict=True), "o-")
+            sizes = [row["size"] for row in rows if row["series"] == series]
+            axes.set_xticks(sizes, [_short(size) for size in sizes])
+            axes.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5), numticks=6))
+            axes.yaxis.set_major_formatter(FuncFormatter(_short))
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_minor_formatter(NullFormatter())
+            axes.set_xlabel(series)
+            axes.set_ylabel(label)
+            axes.set_title(f"exponent {exponents[key]:.2f}", fontsize="medium")
+            axes.grid(alpha=0.3, which="both")
+    figure.savefig(picture, dpi=110)
+
+
+def _short(value: float, _: object = None) -> str:
+    """5000000 as 5M."""
+    unit, name = next((u for u in ((1e6, "M"), (1e3, "k")) if value >= u[0]), (1, ""))
+    return f"{value / unit:.3g}{name}"
