@@ -83,4 +83,7 @@ def _score(tested: Tested) -> str:
 
 
 def _p(p: float | None) -> str:
-    return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    if p is None:
+        return ""
+    # 0.0499 is below the level, and should look so.
+    return "< 0.001" if p < 0.001 else f"{p:.4f}" if round(p, 3) == LEVEL else f"{p:.3f}"
