@@ -2,7 +2,7 @@
 
 import pytest
 
-from transformer.evaluation.significance import Tested
+from transformer.evaluation import significance
 from transformer.reporting.comparison import verdict
 
 
@@ -17,5 +17,5 @@ from transformer.reporting.comparison import verdict
     ],
 )
 def test_a_p_value_beside_its_level_looks_like_what_is_said(p: float, said: str) -> None:
-    tested = {"A": Tested(30.0, 0.5, None, None), "B": Tested(31.0, 0.5, 0.0001, p)}
+    tested = {"A": significance.Tested(30.0, 0.5, None, None), "B": significance.Tested(31.0, 0.5, 0.0001, p)}
     assert verdict("A", "B", tested) == said
