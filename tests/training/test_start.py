@@ -65,7 +65,9 @@ def test_a_model_of_both_directions_is_scored_in_either_and_its_card_says_which_
     assert "Of de → en, the direction that was validated and tested; the other was only trained. Of one run" in card
 
 
-def test_training_begins_with_the_weights_and_tokenisers_of_another_run(tmp_path: Path) -> None:
+def test_training_begins_with_the_weights_and_tokenisers_of_another_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plain = settings(corpus(tmp_path), trainer__max_steps=6)
     train(tmp_path / "first", plain)
     first = tmp_path / "first" / "translator.safetensors"
@@ -76,6 +78,8 @@ def test_training_begins_with_the_weights_and_tokenisers_of_another_run(tmp_path
     begun["training"] = plain["training"] | {"learning_rate": 1e-12, "weight_decay": 0.0}
     begun["trainer"] = plain["trainer"] | {"max_steps": 1}
     train(tmp_path / "second", begun)
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("weights and tokenisers are those of") == 1
     with safe_open(first, "pt") as one, safe_open(tmp_path / "second" / "translator.safetensors", "pt") as other:  # type: ignore[no-untyped-call]
         assert one.keys() == other.keys()
         for name in one.keys():  # noqa: SIM118

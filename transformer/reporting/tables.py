@@ -9,8 +9,8 @@ from transformer.data.tokenizer import UNKNOWN
 from transformer.inference import Translator
 
 
-def show_run(data: TranslationData, translator: Translator, machine: str) -> None:
-    """The table of corpus and model, and how the `machine` is used, on stderr."""
+def show_run(data: TranslationData, translator: Translator, machine: str, start_from: str | None) -> None:
+    """The table of corpus and model, where its weights come from, and how the `machine` is used, on stderr."""
     console = Console(stderr=True, highlight=False)
     settings = data.settings
     table = Table(title=f"{settings.name}: {settings.source_language} → {settings.target_language}", box=SIMPLE)
@@ -52,5 +52,6 @@ def show_run(data: TranslationData, translator: Translator, machine: str) -> Non
         f"{config.encoder.layers} + {config.decoder.layers} layers, dim {config.dim}, {config.positions} positions",
         f"{total:,} parameters: " + ", ".join(f"{name} {count:,}" for name, count in parts.items()),
         machine,
+        *([f"weights and tokenisers are those of {start_from}, whatever tokenizer= says"] if start_from else []),
         sep="\n",
     )

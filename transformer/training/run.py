@@ -109,7 +109,7 @@ def run(
     lightning = _trainer(settings, trainer, folder, history, safety)
     data.datasets = resident(data.split("train"), lightning.strategy.root_device)
     if lightning.is_global_zero:
-        show_run(data, translator, machine)
+        show_run(data, translator, machine, settings.start_from)
     best = folder / "checkpoints" / "best.ckpt"
     begins()
     with interruption, memory.named():
