@@ -72,6 +72,11 @@ def learning_rate_factor(settings: TrainingSettings, total_steps: int | float) -
     return factor
 
 
+def may_be_fused(precision: str) -> bool:
+    """A fused optimiser would unscale the gradients of fp16 only after they were clipped."""
+    return precision != "16-mixed"
+
+
 def optimization(
     weights: Iterable[torch.nn.Parameter], settings: TrainingSettings, total_steps: int | float, fused: bool
 ) -> tuple[torch.optim.Optimizer, LambdaLR]:

@@ -106,6 +106,20 @@ def test_a_line_too_long_is_named_and_split_or_refused(
         translator.translate(["ja"], replace(BEAM, min_length=32))
 
 
+def test_a_model_of_both_directions_is_asked_for_a_language_in_every_piece_and_for_nothing_without_text() -> None:
+    settings = TokenizerSettings("bpe", 62, joint=True, character_coverage=1.0, byte_fallback=False)
+    tokenizer = train_tokenizer(TEXTS * 3, settings, languages=("de", "en"))
+    config = from_plain(ModelConfig, model_plain(source_vocabulary=62, target_vocabulary=62, max_length=32), "model")
+    translator = Translator(Transformer(config).eval(), (tokenizer, tokenizer), ("de", "en"))
+    [tag] = translator.source_tokenizer.prefix
+    # A sentence that alone is too long, at the beginning; one; a word of more tokens than there are places.
+    for text in ("wir gehen in den Park, " * 20, "wir 3.5 gehen z.B. in… den Park. " * 12, "x" * 2000):
+        pieces = translator._split(text, 31)
+        assert all(piece[0] == tag and 1 < len(piece) <= 31 for piece in pieces)
+        assert [id for piece in pieces for id in piece[1:]] == translator.source_tokenizer.encode(text)[1:]
+    assert translator.translate(["\u200b", " ", ""]) == ["", "", ""]
+
+
 def test_a_saved_translator_loads_alone_and_translates_the_same(translator: Translator, tmp_path: Path) -> None:
     path = tmp_path / "leer" / "t.safetensors"
     translator.save(path)

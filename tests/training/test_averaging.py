@@ -38,7 +38,7 @@ class Watch(Callback):
         self.steps.append(weights(module))
 
     def on_validation_batch_end(self, trainer: Trainer, module: Any, *at: Any) -> None:
-        if not self.then or self.then[-1] != trainer.global_step:
+        if not trainer.sanity_checking and (not self.then or self.then[-1] != trainer.global_step):
             self.then.append(trainer.global_step)
             self.validated.append(weights(module))
 
@@ -67,7 +67,8 @@ def test_the_average_is_validated_and_saved_and_training_knows_nothing_of_it(
     def fit(callbacks: list[Callback], module: Any) -> tuple[Trainer, Watch]:
         watch = Watch()
         often = {"check_val_every_n_epoch": None, "val_check_interval": 5, "gradient_clip_val": 1.0}
-        trainer = trainer_for(tmp_path, max_steps=20, callbacks=[*callbacks, watch], **often)
+        # The weights of before the first step, which a check of the validation sees, are in no average of the last.
+        trainer = trainer_for(tmp_path, max_steps=20, num_sanity_val_steps=1, callbacks=[*callbacks, watch], **often)
         trainer.fit(module, datamodule=data)
         return trainer, watch
 

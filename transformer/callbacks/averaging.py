@@ -53,6 +53,8 @@ class WeightAverage(Callback):
         self.average = [a.to(w.device) for a, w in zip(self.average, weights, strict=True)] if self.average else [
             weight.clone() for weight in weights
         ]  # fmt: skip
+        for step, snapshot in self.snapshots.items():
+            self.snapshots[step] = [a.to(w.device) for a, w in zip(snapshot, weights, strict=True)]
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
         if self.settings.kind == "exponential" and (batch_index + 1) % trainer.accumulate_grad_batches == 0:
@@ -61,7 +63,7 @@ class WeightAverage(Callback):
             torch._foreach_lerp_(self.average, self._weights(), 1 - decay)
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        if trainer.state.fn != "fit":
+        if trainer.state.fn != "fit" or trainer.sanity_checking:
             return
         if self.settings.kind == "last":
             # A validation that is begun again has left its weights here already.

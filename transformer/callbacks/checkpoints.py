@@ -159,7 +159,14 @@ class Checkpoints(Callback):
                 print(f"the batches of epoch {position.epoch} are dealt out anew: {said}", file=sys.stderr)
         data.start = position.epoch, position.batch
 
-    def _dealing(self, trainer: Trainer) -> list[int]:
+    def _dealing(self, trainer: Trainer) -> list[int | float]:
         """What decides which batches a process gets, beside seed and corpus."""
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
-        return [trainer.world_size, trainer.accumulate_grad_batches, data.settings.batch_tokens]
+        dropout = self.settings["training"]["regularization"]["bpe_dropout"]
+        # Without dropout as older versions have saved it.
+        return [
+            trainer.world_size,
+            trainer.accumulate_grad_batches,
+            data.settings.batch_tokens,
+            *filter(None, [dropout]),
+        ]

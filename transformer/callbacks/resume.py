@@ -13,8 +13,8 @@ from transformer.settings import flat
 
 # Another value of these makes another run. Corpora are compared by their bytes, not by where they lie.
 FIXED = (
-    *("seed", "model", "tokenizer", "training.optimizer", "training.averaging.kind"),
-    *("data.source_language", "data.target_language", "data.max_length"),
+    *("seed", "start_from", "model", "tokenizer", "training.optimizer", "training.averaging.kind"),
+    *("data.source_language", "data.target_language", "data.max_length", "data.both_directions"),
 )
 FIXED_CORPORA = ("digests.train", "digests.validation")
 # Where things lie, which the digests of the corpora make irrelevant.
@@ -63,10 +63,13 @@ def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], spe
     """
     if saved is None:
         return History()
+    steps, most = saved["position"]["steps"], settings["trainer"].get("max_steps", -1)
+    if type(most) is int and 0 <= most < steps:
+        raise ValueError(f"trainer.max_steps={most}: the run has done {steps:,} steps already; give more, or leave it")
     for line in changed_settings(saved["settings"], settings):
         if speaks:
             print(f"changed: {line}", file=sys.stderr)
-    return History(saved["rows"], saved["position"]["steps"])
+    return History(saved["rows"], steps)
 
 
 def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:

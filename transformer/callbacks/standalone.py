@@ -7,6 +7,7 @@ from lightning import Callback, LightningModule, Trainer
 
 from transformer.checkpoint import describe, digest, tensors
 from transformer.inference import Translator
+from transformer.optimization import may_be_fused
 
 
 class StandsAlone(Callback):
@@ -33,9 +34,11 @@ class StandsAlone(Callback):
             )
         settings: Any = module.settings
         groups = [group for state in checkpoint["optimizer_states"] for group in state["param_groups"]]
+        fused = may_be_fused(str(trainer.precision))
         for number, group in enumerate(groups):
             decay = settings.weight_decay if number == 0 else 0.0
             group["lr"] *= settings.learning_rate / group["initial_lr"]
             group |= {"initial_lr": settings.learning_rate, "weight_decay": decay, "betas": tuple(settings.betas)}
+            group["fused"] = fused
         for schedule in checkpoint["lr_schedulers"]:
             schedule["base_lrs"] = [settings.learning_rate] * len(schedule["base_lrs"])

@@ -96,7 +96,8 @@ class Translator:
             if re.search("[\ud800-\udfff]", text):
                 raise ValueError(f"line {line} is no Unicode text: half of a surrogate pair stands alone in it")
         for place, ids in enumerate(self.source_tokenizer.encode_all(texts)):
-            pieces = [ids] if ids and texts[place].strip() else []
+            # A tag that asks for a language is no text.
+            pieces = [ids] if len(ids) > len(self.source_tokenizer.prefix) and texts[place].strip() else []
             if len(ids) > limit:
                 named = f"line {lines[place]} has {len(ids):,} tokens, more than the {limit:,} this model allows"
                 if long_lines == "refuse":
@@ -153,12 +154,13 @@ class Translator:
 
     def _split(self, text: str, limit: int) -> list[list[int]]:
         """Cuts a text into runs of at most `limit` tokens: at a sentence's end, else between words, else anywhere."""
-        encode = self.source_tokenizer.encode
-        runs: list[str] = []
-        for sentences in self._packed(re.split(r"(?<=[.!?…]\s)|(?<=[。！？])", text), limit):
-            long = len(encode(sentences)) > limit
-            runs += self._packed(re.findall(r"\S+\s*", sentences), limit) if long else [sentences]
-        return [ids[start : start + limit] for ids in map(encode, runs) for start in range(0, len(ids), limit)]
+        tag = self.source_tokenizer.prefix
+        runs, most = [], limit - len(tag)
+        for sentences in self._packed(re.split(r"(?<=[.!?…]\s)|(?<=[。！？])", text), most):
+            long = len(self.source_tokenizer.encode(sentences)) > limit
+            runs += self._packed(re.findall(r"\S+\s*", sentences), most) if long else [sentences]
+        found = [ids[len(tag) :] for ids in self.source_tokenizer.encode_all(runs)]
+        return [[*tag, *ids[start : start + most]] for ids in found for start in range(0, len(ids), most)]
 
     def _packed(self, parts: list[str], limit: int) -> list[str]:
         """Joins neighbouring parts as long as they, encoded one by one, have at most `limit` tokens."""

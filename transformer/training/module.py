@@ -17,7 +17,7 @@ from transformer.evaluation import CorpusBLEU, Hypotheses, Scores
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.kernels.projected import cross_entropy_loss
-from transformer.optimization import TrainingSettings, compile_passes, optimization
+from transformer.optimization import TrainingSettings, compile_passes, may_be_fused, optimization
 from transformer.regularization.consistency import consistent_loss, regularize
 
 
@@ -96,11 +96,8 @@ class TranslationModule(LightningModule):
             torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
 
     def configure_optimizers(self) -> Any:
-        # A fused optimiser would unscale fp16 gradients only after they were clipped.
-        fused = self.trainer.precision != "16-mixed"
-        optimizer, schedule = optimization(
-            self.parameters(), self.settings, self.trainer.estimated_stepping_batches, fused
-        )
+        steps, fused = self.trainer.estimated_stepping_batches, may_be_fused(str(self.trainer.precision))
+        optimizer, schedule = optimization(self.parameters(), self.settings, steps, fused)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
