@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import select
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -87,6 +88,15 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False) -> Pat
     raise FileNotFoundError(f"checkpoint={value}: the folder has none of {', '.join(MODELS)}")
 
 
+def check_output(output: str, folder: bool) -> None:
+    """Refuse a place for results that is no `folder`, or no file, before the work that leads to them."""
+    place = Path(output)
+    if folder and place.exists() and not place.is_dir():
+        raise UsageError(f"output={output} is a file: name a folder")
+    if not folder and place.is_dir():
+        raise UsageError(f"output={output} is a folder: name a file in it")
+
+
 def split(override: str) -> tuple[str, str, str]:
     """Take `++key=value` apart into prefix, key and value without reading the value."""
     prefix, key, value = re.fullmatch(r"([+~]*)([^=]*)=?(.*)", override, re.DOTALL).groups()  # type: ignore[union-attr]
@@ -145,6 +155,9 @@ def prepare(argv: Sequence[str], resumable: bool = False, runs: Path = PROJECT /
             if prefix != "~" and argument in trainer_arguments():
                 override = f"++{key}={value}"  # whether or not our YAML mentions it
         if "=" in override and prefix != "~":
+            if f"{key}.".startswith(OTHERS):
+                prefix = "++"  # names of one's own, which no YAML has
+                override = f"{prefix}{key}={value}"
             if key in LITERAL or key.startswith(OTHERS):
                 if not value.isascii() and value.encode(errors="replace").decode() != value:
                     raise UsageError(f"{key} is not UTF-8 text")
@@ -216,7 +229,10 @@ def alternatives(override: Override) -> list[str]:
 def parse(override: str, loader: ConfigLoader) -> Override:
     """Read an override by Hydra's grammar, with an error of one line."""
     if "=" not in override and not override.startswith("~"):
-        raise UsageError(f"{override or '(empty)'}: no '=' in it: write KEY=VALUE")
+        raise UsageError(
+            f"{override or '(empty)'}: no '=' in it: write KEY=VALUE, and quotes around a value with spaces, "
+            'text="two words"'
+        )
     try:
         return OverridesParser.create(config_loader=loader).parse_overrides([override])[0]
     except HydraException as error:
@@ -291,7 +307,13 @@ def plain(config: DictConfig) -> tuple[dict[str, Any], str, str]:
         HydraConfig.instance().cfg = None
 
 
-def check(overrides: Sequence[str], config_name: str, configs: Path, multirun: bool) -> tuple[str | None, str]:
+def check(
+    overrides: Sequence[str],
+    config_name: str,
+    configs: Path,
+    multirun: bool,
+    check_values: Callable[[dict[str, Any]], None] | None,
+) -> tuple[str | None, str]:
     """Find every mistake before any work starts, by composing all the parts; return a sweep's folder and a run's."""
     with hydra.initialize_config_dir(str(configs), version_base="1.3", job_name=config_name):
         loader = GlobalHydra.instance().config_loader()
@@ -325,13 +347,17 @@ def check(overrides: Sequence[str], config_name: str, configs: Path, multirun: b
             if re.search("fsdp|deepspeed|model_parallel", strategy):
                 # Clipping, digests and checkpoints of ours need whole weights.
                 raise UsageError(f"trainer.strategy={strategy} would cut the weights into parts: use trainer=ddp")
-            several = re.match(r"ddp(?!_(spawn|fork|notebook))", strategy)
-            if multirun and (several or not re.fullmatch(r"1|auto|\[\d+\]", devices)):
+            if re.search("spawn|fork|notebook", strategy):
+                # They would take what a run has learned and translated with them.
+                raise UsageError(f"trainer.strategy={strategy} ends its processes with the training: use trainer=ddp")
+            if multirun and (strategy.startswith("ddp") or not re.fullmatch(r"1|auto|\[\d+\]", devices)):
                 # Lightning starts its children with the arguments of the whole sweep (PL#11300).
                 raise UsageError(
                     f"-m cannot train with trainer.strategy={strategy} trainer.devices={devices}: "
                     "use trainer=cpu or trainer=gpu with trainer.devices=1"
                 )
+            if check_values:
+                check_values(resolved)
         return (sweep if multirun else None), run
 
 
@@ -345,20 +371,27 @@ def stdout_is_open() -> bool:
     return True
 
 
-def own_folder(run: str, overrides: Sequence[str]) -> None:
-    """Give a run a folder that no other run has, also where two start in one second; one process writes settings."""
+def own_folder(run: str, overrides: Sequence[str]) -> Path | None:
+    """Give a run a folder that no other run has, also where two start in one second; one process writes settings.
+
+    Returns the folder if it was made.
+    """
     if rank() > 0:
         sys.argv.insert(1 + len(overrides), "hydra.output_subdir=null")
     keys = {split(override)[1] for override in overrides}
     if "hydra.run.dir" in keys:  # chosen, resumed, or that of the process which has started this one
         if "resume" not in keys and (Path(run) / MODELS[-1]).exists():
             raise UsageError(f"{run} holds a run: resume={run} goes on with it; else choose another hydra.run.dir")
-        return
+        if Path(run).exists() and not Path(run).is_dir():
+            raise UsageError(f"hydra.run.dir={run} is a file: name a folder")
+        return None
     if any(int(os.environ.get(name, "1")) > 1 for name in ("WORLD_SIZE", "SLURM_NTASKS")):
         raise UsageError("processes that torchrun or SLURM start need one folder: give hydra.run.dir=PATH")
     from transformer.storage.whole import new_folder
 
-    sys.argv.insert(1 + len(overrides), f"hydra.run.dir={quote(str(new_folder(Path(run))))}")
+    made = new_folder(Path(run))
+    sys.argv.insert(1 + len(overrides), f"hydra.run.dir={quote(str(made))}")
+    return made
 
 
 def launch(
@@ -366,10 +399,12 @@ def launch(
     config_name: str,
     configs: Path = CONFIGS,
     elsewhere: Callable[[DictConfig], Any] | None = None,
+    check_values: Callable[[dict[str, Any]], None] | None = None,
 ) -> None:
     """Run a script's function with the configuration that the command line asks for.
 
-    `elsewhere` does the work of a sweep's trial in a process that one of Hydra's launchers has started.
+    `elsewhere` does the work of a sweep's trial in a process that one of Hydra's launchers has started; `check_values`
+    looks at the settings of every trial before the first begins.
     """
     debug = any(argument.lstrip("+").lower() == "debug=true" for argument in sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and `report` says them in one line
@@ -391,6 +426,7 @@ def launch(
             raise (KeyboardInterrupt() if isinstance(stop.__context__, KeyboardInterrupt) else stop) from None
 
     status = 2  # a mistake on the command line, until the work begins
+    made: Path | None = None
     work: Callable[[DictConfig], Any] = job
     try:
         sys.argv[1:] = prepare(sys.argv[1:], resumable=config_name == "train")
@@ -398,10 +434,11 @@ def launch(
         sweep = None
         if not (arguments.config_dir or arguments.config_path or arguments.shell_completion):
             name = arguments.config_name or config_name
-            sweep, run = check(arguments.overrides, name, configs, multirun=arguments.multirun)
             shows = arguments.cfg or arguments.help or arguments.hydra_help or arguments.info
+            values = None if shows else check_values
+            sweep, run = check(arguments.overrides, name, configs, arguments.multirun, values)
             if config_name == "train" and not sweep and not shows:
-                own_folder(run, arguments.overrides)
+                made = own_folder(run, arguments.overrides)
         if any(split(override)[:2] == ("", "hydra/launcher") for override in arguments.overrides):
             if elsewhere is None:
                 raise UsageError("hydra/launcher= is for train.py: leave it out, other sweeps run here")
@@ -431,5 +468,7 @@ def launch(
             status = 141
         else:
             report(error, debug)
+    if made and status and all(path.name == ".hydra" for path in made.iterdir()):
+        shutil.rmtree(made)  # nothing was begun
     if status:
         sys.exit(status)

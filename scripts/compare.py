@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from command_line import UsageError, launch
+from command_line import UsageError, check_output, launch
 from evaluate import saved_corpus
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
@@ -159,6 +159,8 @@ def compare_runs(config: DictConfig) -> None:
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # the bar says how far it is
     known = ("runs", "debug")
     settings = from_plain(CompareSettings, {key: value for key, value in plain.items() if key not in known}, "")
+    if settings.output:
+        check_output(settings.output, folder=True)
     folders = find_runs(plain["runs"])
     runs = {name: read_run(folder, settings.split) for name, folder in zip(_names(folders), folders, strict=True)}
     first, *others = runs

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
-from command_line import CONFIGS, launch
+from command_line import CONFIGS, check_output, launch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
@@ -39,6 +39,8 @@ def doctor(config: DictConfig) -> None:
     fix = Path(plain["fix"]).expanduser() if plain["fix"] else None
     if fix:
         check_new(fix)
+    if plain["output"]:
+        check_output(plain["output"], folder=False)
     settings.fetch()
     examination = Examination(settings, watched)
     pairs = examination.pairs["train"]
@@ -133,14 +135,16 @@ def planned(plain: Plain, data: TranslationData) -> Plan:
 
 def next_command(settings: DataSettings, fix: Path | None, tried: str | None, dropped: int) -> str:
     """What to type next: a cleaned copy, or training."""
-    experiment = [f"experiment={tried}"] if tried else []
+    typed = typed_data()
+    experiment = [f"experiment={tried}"] if tried and not any(one.startswith("experiment=") for one in typed) else []
     if fix is None:
         script, more = ("doctor", ["fix=CLEANED"]) if dropped else ("train", experiment)
-        return " ".join(["python", f"scripts/{script}.py", *map(shlex.quote, [*typed_data(), *more])])
+        return " ".join(["python", f"scripts/{script}.py", *map(shlex.quote, [*typed, *more])])
     splits = [f"data.{split}={fix / split}" for split in ("train", "validation", "test")]
     languages = [f"data.source_language={settings.source_language}", f"data.target_language={settings.target_language}"]
-    others = ", ".join(f"{split}: {fix / split}" for split in settings.others)
-    arguments = ["data=files", *splits, *languages, *([f"data.others={{{others}}}"] if others else []), *experiment]
+    others = [f"data.others.{split}={fix / split}" for split in settings.others]
+    more = [one for one in typed if not one.lstrip("+").startswith(CORPUS)]
+    arguments = ["data=files", *splits, *languages, *others, *more, *experiment]
     return " ".join(["python", "scripts/train.py", *map(shlex.quote, arguments)])
 
 
@@ -150,6 +154,11 @@ def typed_data() -> list[str]:
 
 
 TYPED = sys.argv[1:]  # before it is brought into Hydra's grammar
+# What names the corpus, of which a copy is another.
+CORPUS = (
+    *("data=", "data.directory=", "data.train=", "data.validation=", "data.test=", "data.others"),
+    *("data.source_language=", "data.target_language="),
+)
 
 if __name__ == "__main__":
     launch(doctor, config_name="doctor")

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from command_line import find_checkpoint, launch
+from command_line import check_output, find_checkpoint, launch
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -18,7 +18,7 @@ from transformer.evaluation import score
 from transformer.inference.search import SearchSettings
 from transformer.machine import MachineSettings, ServingSettings, set_up
 from transformer.settings import from_plain
-from transformer.storage.whole import write_whole
+from transformer.storage.whole import sha256, write_whole
 
 # Sentences translated between two moves of the progress bar.
 CHUNK = 250
@@ -34,9 +34,13 @@ def evaluate(config: DictConfig) -> dict[str, float]:
     machine = from_plain(MachineSettings, plain["machine"], "machine")
     serving = from_plain(ServingSettings, {key: plain[key] for key in ("device", "precision", "batch_tokens")}, "")
     asked_for = plain["target_language"] or (plain.get("data") or {}).get("target_language")
+    # The trials of a sweep must not write over each other's, or the run's own.
+    job = HydraConfig.get() if HydraConfig.initialized() else None
+    folder = checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
+    output = Path(plain["output"] or (job.runtime.output_dir if job and job.mode == RunMode.MULTIRUN else folder))
+    check_output(str(output), folder=True)
     translator = Translator.load(checkpoint, serving.device, serving.precision, asked_for)
     set_up(machine, translator.device.type)
-    folder = checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
     split, sources, references = _texts(plain, folder, translator)
     hypotheses: list[str] = []
     # Some at a time, so that there is progress to see.
@@ -45,19 +49,18 @@ def evaluate(config: DictConfig) -> dict[str, float]:
         found = translator.n_best(chunk, search, serving.batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
         hypotheses += [translations[0].text for translations in found]
     scores = score(hypotheses, references, translator.target_language)
-    # The trials of a sweep must not write over each other's, or the run's own.
-    job = HydraConfig.get() if HydraConfig.initialized() else None
-    output = Path(plain["output"] or (job.runtime.output_dir if job and job.mode == RunMode.MULTIRUN else folder))
     write_whole(output / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
+    digest = sha256(checkpoint)
     results = {
         split: scores.plain(),
         "sentences": len(sources),
         "checkpoint": str(checkpoint),
+        "sha256": digest,
         "search": plain["search"],
         "seconds": round(time.monotonic() - started, 1),
     }
     # What this checkpoint gave on other splits stays, as their translations do; the rest is of the last split.
-    earlier = _earlier(output / "evaluation.json", checkpoint)
+    earlier = _earlier(output / "evaluation.json", digest)
     searches = earlier.pop("searches", {}) | {split: plain["search"]}
     results = earlier | results | {"searches": searches}
     write_whole(output / "evaluation.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
@@ -72,14 +75,14 @@ def saved_corpus(run: Path) -> dict[str, Any]:
     return SINCE | saved["data"]
 
 
-def _earlier(path: Path, checkpoint: Path) -> dict[str, Any]:
-    """What stands in `path`, if it is of the same checkpoint."""
+def _earlier(path: Path, digest: str) -> dict[str, Any]:
+    """What stands in `path`, if it is of the checkpoint with this sha256."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
     same = isinstance(found, dict) and isinstance(found.get("searches"), dict)
-    return found if same and found.get("checkpoint") == str(checkpoint) else {}
+    return found if same and found.get("sha256") == digest else {}
 
 
 def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple[str, list[str], list[str]]:
@@ -89,7 +92,7 @@ def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple
             raise ValueError("source=FILE and reference=FILE go together")
         files = [Path(plain["source"]), Path(plain["reference"])]
         sources, references = zip(*read_pairs(files, *translator.languages), strict=True)
-        return files[0].stem, list(sources), list(references)
+        return _own_name(files[0].stem, "", folder), list(sources), list(references)
     data = plain.get("data")
     asked_for = data is not None
     if data is None:
@@ -111,7 +114,17 @@ def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple
     if asked_for:  # a folder from a stranger must not choose what is fetched
         settings.fetch()
     pairs = list(settings.pairs(plain["split"]))
+    name = _own_name(name, settings.digest(plain["split"]), folder, settings.name)
     return name, [source for source, _ in pairs], [target for _, target in pairs]
+
+
+def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:
+    """`split`, unless the run was tested on other files of this name, whose translations must stay."""
+    try:
+        tested = json.loads((run / "test.json").read_bytes())["corpus"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return split
+    return f"{corpus}.{split}" if tested.get(split, digest) != digest else split
 
 
 if __name__ == "__main__":

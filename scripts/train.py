@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from command_line import launch, put_back, settings_before
+from command_line import CONFIGS, launch, put_back, settings_before
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from sweeps import outcome_of, run_trial
@@ -15,7 +15,8 @@ from sweeps import outcome_of, run_trial
 from transformer.callbacks.divergence import DivergenceError
 from transformer.callbacks.interruption import Interrupted
 from transformer.inference.search import SearchSettings
-from transformer.reporting.loggers import first_process
+from transformer.refusals import check_settings
+from transformer.reporting.loggers import first_process, quiet
 from transformer.settings import from_plain
 from transformer.storage.whole import write_whole
 from transformer.training.run import Result, RunSettings, run
@@ -47,11 +48,31 @@ def absolute_paths(plain: dict[str, Any]) -> None:
                 group[key] = str(Path(group[key]).expanduser().absolute())
 
 
+def read(plain: dict[str, Any]) -> tuple[RunSettings, dict[str, Any]]:
+    """The settings of a run and those of its model, whose vocabularies are not known yet."""
+    # model.heads, layers and score are a word for all attentions and stacks; the parts hold the values.
+    model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
+    given = {key: value for key, value in plain.items() if key not in NOT_SETTINGS}
+    return from_plain(RunSettings, given, ""), model
+
+
+def check_values(plain: dict[str, Any]) -> None:
+    """Raises ValueError for what `train` would refuse whatever the corpus: of a sweep, before its first trial."""
+    quiet()
+    settings, model = read(plain)
+    check_settings(asdict(settings) | {"model": model, "trainer": plain["trainer"]})
+    if plain["start_from"] and not plain["resume"] and not (place := Path(plain["start_from"])).exists():
+        preset = f"experiment={place.name} hydra.run.dir={shown(place)}"
+        known = (CONFIGS / "experiment" / f"{place.name}.yaml").exists()
+        raise ValueError(
+            f"start_from={place}: no such run or checkpoint; train it first{f': {preset}' if known else ''}"
+        )
+
+
 def train(config: DictConfig) -> dict[str, float]:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     absolute_paths(plain)
-    # model.heads, layers and score are a word for all attentions and stacks; the parts hold the values.
-    model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
+    settings, model = read(plain)
     folder = Path(HydraConfig.get().runtime.output_dir)
     resume = Path(plain["resume"]) if plain["resume"] else None
 
@@ -61,8 +82,6 @@ def train(config: DictConfig) -> dict[str, float]:
         settings_before.clear()
 
     try:
-        given = {key: value for key, value in plain.items() if key not in NOT_SETTINGS}
-        settings = from_plain(RunSettings, given, "")
         result = run(settings, model, plain["trainer"], folder, resume, begins)
     except DivergenceError:
         if first_process():
@@ -111,4 +130,4 @@ def show(result: Result, folder: Path, search: SearchSettings) -> None:
 
 
 if __name__ == "__main__":
-    launch(train, config_name="train", elsewhere=train_elsewhere)
+    launch(train, config_name="train", elsewhere=train_elsewhere, check_values=check_values)

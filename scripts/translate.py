@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from command_line import find_checkpoint, launch
+from command_line import check_output, find_checkpoint, launch
 from omegaconf import DictConfig, OmegaConf
 
 from transformer import Translator
@@ -29,7 +29,14 @@ def translate(config: DictConfig) -> None:
     if plain["long_lines"] not in ("split", "refuse"):
         raise ValueError(f"long_lines={plain['long_lines']} is not allowed; choose one of split, refuse")
     if type(plain["n_best"]) is not int or not 1 <= plain["n_best"] <= (search.beam if search.method == "beam" else 1):
-        raise ValueError(f"n_best={plain['n_best']} must be from 1 to search.beam={search.beam} (with search=beam)")
+        most = f"from 1 to search.beam={search.beam}" if search.method == "beam" else f"1 with search={search.method}"
+        raise ValueError(f"n_best={plain['n_best']} must be {most}")
+    if plain["text"] is not None and plain["input"] is not None:
+        raise ValueError("text= and input= are two texts to translate: give one of them")
+    if plain["input"] is not None and not Path(plain["input"]).exists():
+        raise ValueError(f"input={plain['input']}: no such file")
+    if plain["output"] is not None:
+        check_output(plain["output"], folder=False)
     machine = from_plain(MachineSettings, plain["machine"], "machine")
     serving = from_plain(ServingSettings, {key: plain[key] for key in ("device", "precision", "batch_tokens")}, "")
     checkpoint = find_checkpoint(plain["checkpoint"], Path(plain["runs"]), exports=True)

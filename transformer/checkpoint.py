@@ -83,7 +83,10 @@ class Saved:
         before, now = (dict(flat(asdict(one), "model.")) for one in (self.config, config))
         changed = [key for key in now if now[key] != before[key] and not key.endswith(".dropout")]
         if different := [f"{key}={now[key]} (there {before[key]})" for key in changed]:
-            raise ValueError(f"start_from= holds another model than the one asked for: {', '.join(different)}")
+            remedy = "set these as its config.yaml has them"
+            raise ValueError(
+                f"start_from= holds another model than the one asked for: {', '.join(different)}: {remedy}"
+            )
         return replace(self, config=config).build()
 
     def build(self) -> Transformer:

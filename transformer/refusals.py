@@ -1,22 +1,67 @@
 """What a run is refused for before it does any work, beside what `settings` sees in a single value."""
 
+import importlib.util
+import typing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from lightning import Trainer
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import ModelCheckpoint
 
 from transformer.data.datamodule import TranslationData
 from transformer.model import ModelConfig
 from transformer.settings import from_plain
 from transformer.storage.whole import check_writable
 
+# What would leave weights as they began, or nothing to score.
+NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches")
 
-def check_beginning(folder: Path, model: dict[str, Any], trainer: dict[str, Any]) -> None:
+
+def check_beginning(folder: Path, settings: dict[str, Any]) -> None:
     """Raises OSError for a folder that cannot be written, and ValueError for settings that are wrong whatever the
     corpus."""
+    check_settings(settings)
     check_writable(folder)
+
+
+def check_settings(settings: dict[str, Any]) -> None:
+    """All settings of a run, as plain data, against each other; their types and bounds are known to be right."""
     # Vocabularies of some size stand in for those that the tokenisers will have.
-    from_plain(ModelConfig, model | {"source_vocabulary": 100, "target_vocabulary": 100}, "model")
-    if trainer.get("limit_test_batches") == 0:
-        raise ValueError("trainer.limit_test_batches=0 is not allowed: a run ends with its test; 1 makes it short")
+    vocabularies = {"source_vocabulary": 100, "target_vocabulary": 100}
+    config = from_plain(ModelConfig, settings["model"] | vocabularies, "model")
+    # Two vocabularies may be of one size all the same.
+    if config.tied_embeddings == "all" and not settings["tokenizer"]["joint"] and not settings["start_from"]:
+        raise ValueError(
+            "model.tied_embeddings=all needs one vocabulary for both languages: tokenizer.joint=true, or else "
+            "model.tied_embeddings=target or none"
+        )
+    for name in ("search", "validation_search"):
+        if (shortest := settings[name]["min_length"]) >= config.max_length:
+            raise ValueError(f"{name}.min_length={shortest} is more than model.max_length={config.max_length} allows")
+    if "wandb" in settings["loggers"] and not importlib.util.find_spec("wandb"):
+        raise ValueError("loggers= names wandb, which is not installed: pip install -e '.[wandb]'")
+    check_trainer(settings["trainer"])
+
+
+def check_trainer(arguments: dict[str, Any]) -> None:
+    """Raises ValueError for what Lightning's Trainer does not take, by making one."""
+    for name in NOT_ZERO:
+        if arguments.get(name) == 0:
+            raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test; 1 makes it short")
+    hints = typing.get_type_hints(Trainer.__init__)
+    for name, value in arguments.items():
+        kinds = typing.get_args(hints[name]) or (hints[name],)
+        if isinstance(value, str) and not any(kind is str or typing.get_origin(kind) is Literal for kind in kinds):
+            raise ValueError(f"trainer.{name}={value} must be {'true or false' if bool in kinds else 'a number'}")
+    quiet: dict[str, Any] = {"enable_progress_bar": False, "enable_model_summary": False}
+    try:
+        Trainer(**(quiet | arguments), logger=False, callbacks=[ModelCheckpoint()])
+    except (MisconfigurationException, ImportError, RuntimeError, TypeError, ValueError) as error:
+        message = " ".join(str(error).split())
+        meant = [value for value in arguments.values() if isinstance(value, str) and value in message]
+        named = [f"trainer.{name}={value}" for name, value in arguments.items() if value in meant and value != "auto"]
+        raise ValueError(f"{' '.join(named) or 'trainer'}: {message}") from error
 
 
 def check_lengths(data: TranslationData, config: ModelConfig) -> None:

@@ -2,10 +2,12 @@
 
 import csv
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.doctor.corpora import clean, write
 from tests.doctor.test_checks import PLANTED, TEST, VALIDATION, planted
@@ -62,6 +64,18 @@ def test_a_cleaned_copy_lacks_exactly_what_was_planted_and_says_what_to_do_next(
     settings = replace(write(tmp_path / "unused", {}), **cleaned)
     findings = Examination(settings, lambda lines, name: lines).run(set(), lambda line: None, lambda dropped: None)
     assert not [finding.check.name for finding in findings if finding.pairs]
+
+
+def test_what_to_do_next_keeps_what_was_typed_and_can_be_done(tmp_path: Path) -> None:
+    arguments = [*corpus(tmp_path / "corpus"), *SMALL, "seed=5", f"cache={tmp_path}/cache"]
+    others = [f"data.others.news={tmp_path}/corpus/test"]
+    printed = ok("doctor", *arguments, *others, "fix=clean", "experiment=pairs_2k", cwd=tmp_path)
+    _, _, *command = shlex.split(printed.splitlines()[-1])
+    settings = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=tmp_path))
+    assert settings["data"]["train"] == "clean/train"
+    assert settings["data"]["others"] == {"news": "clean/news"}
+    assert (settings["seed"], settings["data"]["max_length"], settings["model"]["dim"]) == (5, 500, 32)
+    assert (tmp_path / "clean" / "news.de").exists()
 
 
 def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:

@@ -65,6 +65,13 @@ def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
     both = json.loads((run.parent / "scored" / "evaluation.json").read_text())
     assert both["test"] == results["test"]
     assert {split: search["method"] for split, search in both["searches"].items()} == {"test": "beam", "own": "greedy"}
+    # A file that is called like a split of the run does not take the place of what the run has left.
+    for side in ("de", "en"):
+        (run.parent / f"test.{side}").write_text((run.parent / f"own.{side}").read_text())
+    before = (run / "hypotheses.test.txt").read_bytes()
+    ok("evaluate", "checkpoint=run", "source=test.de", "reference=test.de", "search=greedy", cwd=run.parent)
+    assert (run / "hypotheses.test.txt").read_bytes() == before
+    assert (run / "hypotheses.other.test.txt").exists()
     # Scores of another checkpoint are not mixed with these.
     ok("evaluate", "checkpoint=run/checkpoints/last.ckpt", *few, cwd=run.parent)
     assert "test" not in json.loads((run.parent / "scored" / "evaluation.json").read_text())
@@ -142,11 +149,24 @@ def test_a_sweep_ends_in_one_table(home: Path) -> None:
         (["hydra.run.dir=/proc/run"], "/proc/run"),
         (["trainer.max_stepz=3"], "trainer.max_steps"),
         (["training.learning_rate=-1"], "training.learning_rate=-1.0 must be > 0"),
+        (["trainer.max_steps=many"], "trainer.max_steps=many must be a number"),
+        (["trainer.max_steps=0"], "trainer.max_steps=0 is not allowed"),
+        (["trainer.precision=fp16"], "trainer.precision=fp16: Precision 'fp16' is invalid"),
+        (["trainer.strategy=ddp_fork", "trainer.devices=2"], "trainer.strategy=ddp_fork ends its processes"),
+        (
+            ["search.min_length=12", "model.max_length=12"],
+            "search.min_length=12 is more than model.max_length=12 allows",
+        ),
+        (["tokenizer.joint=false"], "model.tied_embeddings=all needs one vocabulary for both languages"),
+        (["start_from=multi30k_both"], "train it first: experiment=multi30k_both hydra.run.dir=multi30k_both"),
+        (["-m", "model.heads=2,5"], "heads=5 does not divide model.dim=32"),
+        (["text=two", "words"], 'quotes around a value with spaces, text="two words"'),
     ],
 )
 def test_a_mistake_is_told_in_one_line_before_any_work(home: Path, arguments: list[str], said: str) -> None:
-    settings = [] if "resume" in arguments[0] else [*SMALL, f"cache={home}/cache", "hydra.run.dir=mistake"]
+    settings = [] if "resume" in arguments[0] else [*SMALL, f"cache={home}/cache", "runs=mistakes"]
     assert said in refused("train", *settings, *arguments, cwd=home)
+    assert not (home / "mistakes").exists() or not list((home / "mistakes").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -166,6 +186,21 @@ def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[
     kept = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert said in refused("train", *arguments, cwd=run.parent)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == kept
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["translate", "text=ja", "input=own.de"], "text= and input= are two texts to translate"),
+        (["translate", "input=nowhere"], "input=nowhere: no such file"),
+        (["translate", "text=ja", "output=run"], "output=run is a folder: name a file in it"),
+        (["translate", "text=ja", "search=sampling", "n_best=3"], "n_best=3 must be 1 with search=sampling"),
+        (["evaluate", "checkpoint=run", "output=run/test.json"], "output=run/test.json is a file: name a folder"),
+        (["compare", "runs=[run,run]", "output=run/test.json"], "output=run/test.json is a file: name a folder"),
+    ],
+)
+def test_a_place_for_results_that_cannot_be_is_named_before_the_work(run: Path, command: list[str], said: str) -> None:
+    assert said in refused(*command, cwd=run.parent)
 
 
 def test_mistakes_about_checkpoints_are_told_in_one_line(run: Path) -> None:

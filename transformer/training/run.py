@@ -78,8 +78,8 @@ def run(
     before it calls `begins` and trains, and Interrupted when a signal ends the run.
     """
     started = time.monotonic()
-    check_beginning(folder, model, trainer)
     quiet()
+    check_beginning(folder, asdict(settings) | {"model": model, "trainer": trainer})
     seed_everything(settings.seed, verbose=False)
     begun = checkpoint.load(resume or Path(settings.start_from)) if settings.start_from else None
     data = TranslationData(settings.data, settings.tokenizer, settings.seed, begun.tokenizers if begun else None)
