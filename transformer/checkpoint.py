@@ -1,4 +1,4 @@
-"""The files that hold a trained translator, written and read so that a stranger's file can do no harm (C5).
+"""The files that hold a trained translator, written and read so that a stranger's file can do no harm.
 
 Nothing is unpickled but by `torch.load(weights_only=True)`; the settings inside are plain data, read strictly; sizes
 are checked against the file before anything is built, so that memory is bounded by the file's size and constants here;

@@ -1,4 +1,4 @@
-"""Reads typed settings from plain data, strictly: what YAML or a stranger's file says is checked before use (C4)."""
+"""Reads typed settings from plain data, strictly: what YAML or a stranger's file says is checked before use."""
 
 import dataclasses
 import operator

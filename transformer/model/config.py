@@ -1,4 +1,4 @@
-"""What a model is made of, as plain typed data: it comes from YAML and goes into every checkpoint (C4)."""
+"""What a model is made of, as plain typed data: it comes from YAML and goes into every checkpoint."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""A whole run: data, model, training, the best checkpoint, the test, and what stays in the run's folder (C2)."""
+"""A whole run: data, model, training, the best checkpoint, the test, and what stays in the run's folder."""
 
 import time
 from collections.abc import Callable
