@@ -312,7 +312,7 @@ def check(
     config_name: str,
     configs: Path,
     multirun: bool,
-    check_values: Callable[[dict[str, Any]], None] | None,
+    check_values: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[str | None, str]:
     """Find every mistake before any work starts, by composing all the parts; return a sweep's folder and a run's."""
     with hydra.initialize_config_dir(str(configs), version_base="1.3", job_name=config_name):
