@@ -163,10 +163,6 @@ class Checkpoints(Callback):
         """What decides which batches a process gets, beside seed and corpus."""
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
         dropout = self.settings["training"]["regularization"]["bpe_dropout"]
+        dealing = [trainer.world_size, trainer.accumulate_grad_batches, data.settings.batch_tokens]
         # Without dropout as older versions have saved it.
-        return [
-            trainer.world_size,
-            trainer.accumulate_grad_batches,
-            data.settings.batch_tokens,
-            *filter(None, [dropout]),
-        ]
+        return [*dealing, dropout] if dropout else dealing

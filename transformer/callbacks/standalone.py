@@ -39,6 +39,6 @@ class StandsAlone(Callback):
             decay = settings.weight_decay if number == 0 else 0.0
             group["lr"] *= settings.learning_rate / group["initial_lr"]
             group |= {"initial_lr": settings.learning_rate, "weight_decay": decay, "betas": tuple(settings.betas)}
-            group["fused"] = fused
+            group["fused"] = fused  # another precision than the one saved may allow it, or not
         for schedule in checkpoint["lr_schedulers"]:
             schedule["base_lrs"] = [settings.learning_rate] * len(schedule["base_lrs"])

@@ -84,8 +84,8 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
         candidates = [[base]]
     for choice in candidates:
         if not any(path.is_file() for path in choice):
-            prefix = f"PREFIX means PREFIX.{source_language} and PREFIX.{target_language}"
-            raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}: put it there; {prefix}")
+            meaning = f"PREFIX means PREFIX.{source_language} and PREFIX.{target_language}, or is one .tsv"
+            raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}: put it there; {meaning}")
     return [next(path for path in choice if path.is_file()) for choice in candidates]
 
 
