@@ -14,11 +14,11 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from transformer import ModelConfig  # noqa: E402
+from transformer.config import from_plain  # noqa: E402
 from transformer.data.corpus import DataSettings  # noqa: E402
 from transformer.data.datamodule import TranslationData  # noqa: E402
 from transformer.data.tokenizer import TokenizerSettings  # noqa: E402
-from transformer.reporting.cost import peak_memory  # noqa: E402
-from transformer.settings import from_plain  # noqa: E402
+from transformer.training.callbacks.throughput import peak_memory  # noqa: E402
 
 Row = dict[str, Any]
 VOCABULARY, DROPOUT, SMOOTHING, BATCH_TOKENS = 8000, 0.1, 0.1, 4096

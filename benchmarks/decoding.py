@@ -22,8 +22,8 @@ from benchmarks.training import marian
 from transformer import Transformer, Translator
 from transformer.data.batching import pad
 from transformer.data.tokenizer import END, PADDING
+from transformer.device import MachineSettings, set_up
 from transformer.inference.translator import BEAM
-from transformer.machine import MachineSettings, set_up
 
 SENTENCES = 64
 WARM_UP = 2

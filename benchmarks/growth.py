@@ -24,9 +24,9 @@ from transformer import Transformer
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import TokenizerSettings
-from transformer.kernels.projected import cross_entropy_loss
-from transformer.machine import MachineSettings, set_up
-from transformer.reporting.cost import peak_memory
+from transformer.device import MachineSettings, set_up
+from transformer.training.callbacks.throughput import peak_memory
+from transformer.training.linear_loss import cross_entropy_loss
 
 STEPS = 5
 # What a series changes, and what stays: batch tokens, sentence length, vocabulary.

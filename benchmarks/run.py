@@ -24,7 +24,7 @@ from rich.table import Table
 
 from benchmarks import decoding, growth, training
 from benchmarks.common import SIZES, Row, Setting, spread
-from transformer.machine import available_threads
+from transformer.device import available_threads
 
 
 def interleaved(

@@ -11,19 +11,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from command_line import UsageError, check_output, launch
 from evaluate import saved_corpus
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import track
 
+from transformer.cli.launch import UsageError, check_output, launch
+from transformer.config import from_plain
 from transformer.data.corpus import DataSettings, Pair
 from transformer.evaluation import Scores, score
 from transformer.evaluation.comet import comet_scores
+from transformer.evaluation.comparison import show_comparison, show_differences
 from transformer.evaluation.significance import Test, compare, largest_differences
-from transformer.reporting.comparison import show_comparison, show_differences
-from transformer.settings import from_plain
-from transformer.storage.whole import write_whole
+from transformer.files import write_whole
 from transformer.visualization.comparison import draw_comparison
 
 RESULTS = "test.json"

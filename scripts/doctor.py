@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import hydra
-from command_line import CONFIGS, check_output, launch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import track
 from train import NOT_MODEL, absolute_paths
 
+from transformer.cli.launch import CONFIGS, check_output, launch
+from transformer.config import from_plain
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import TokenizerSettings
+from transformer.device import MachineSettings
 from transformer.doctor.estimate import Plan, estimate, preset_for
 from transformer.doctor.examination import Dropped, Examination
 from transformer.doctor.fix import check_new, clean_copy
 from transformer.doctor.report import plain_cost, plain_findings, show, unknown_shares
 from transformer.doctor.text import Line
-from transformer.machine import MachineSettings
+from transformer.files import write_whole
 from transformer.model import ModelConfig
-from transformer.settings import from_plain
-from transformer.storage.whole import write_whole
 
 Plain = dict[str, Any]
 

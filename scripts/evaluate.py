@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from command_line import check_output, find_checkpoint, launch
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -13,12 +12,13 @@ from rich.console import Console
 from rich.progress import track
 
 from transformer import Translator
+from transformer.cli.launch import check_output, find_checkpoint, launch
+from transformer.config import from_plain
 from transformer.data.corpus import DataSettings, read_pairs
+from transformer.device import MachineSettings, ServingSettings, set_up
 from transformer.evaluation import score
+from transformer.files import sha256, write_whole
 from transformer.inference.search import SearchSettings
-from transformer.machine import MachineSettings, ServingSettings, set_up
-from transformer.settings import from_plain
-from transformer.storage.whole import sha256, write_whole
 
 # Sentences translated between two moves of the progress bar.
 CHUNK = 250

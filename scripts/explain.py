@@ -4,14 +4,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from command_line import find_checkpoint, launch
 from omegaconf import DictConfig, OmegaConf
 
 from transformer import Translator
+from transformer.cli.launch import find_checkpoint, launch
+from transformer.config import from_plain
+from transformer.device import MachineSettings, set_up
+from transformer.files import write_whole
 from transformer.inference.search import SearchSettings
-from transformer.machine import MachineSettings, set_up
-from transformer.settings import from_plain
-from transformer.storage.whole import write_whole
 from transformer.visualization.attention import View, draw_translation
 from transformer.visualization.explain import explain, page
 from transformer.visualization.picture import SUFFIXES

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from command_line import find_checkpoint, launch
 from omegaconf import DictConfig, OmegaConf
 
 from transformer import Translator
+from transformer.cli.launch import find_checkpoint, launch
+from transformer.config import from_plain
 from transformer.export.formats import ExportSettings, export
-from transformer.settings import from_plain
 
 
 def export_translator(config: DictConfig) -> None:

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from command_line import CONFIGS, launch, put_back, settings_before
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
-from sweeps import outcome_of, run_trial
 
-from transformer.callbacks.divergence import DivergenceError
-from transformer.callbacks.interruption import Interrupted
+from transformer.cli.launch import CONFIGS, launch, put_back, settings_before
+from transformer.cli.sweeps import outcome_of, run_trial
+from transformer.config import from_plain
+from transformer.files import write_whole
 from transformer.inference.search import SearchSettings
-from transformer.refusals import check_settings
-from transformer.reporting.loggers import first_process, quiet
-from transformer.settings import from_plain
-from transformer.storage.whole import write_whole
-from transformer.training.run import Result, RunSettings, run
+from transformer.training.callbacks.nonfinite import DivergenceError
+from transformer.training.callbacks.signals import Interrupted
+from transformer.training.loggers import first_process, quiet
+from transformer.training.train import Result, RunSettings, run
+from transformer.training.validate import check_settings
 
 
 def auto_precision(accelerator: str) -> str:

@@ -8,16 +8,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from command_line import check_output, find_checkpoint, launch
 from omegaconf import DictConfig, OmegaConf
 
 from transformer import Translator
+from transformer.cli.launch import check_output, find_checkpoint, launch
+from transformer.config import from_plain
 from transformer.data.corpus import read_lines
+from transformer.device import MachineSettings, ServingSettings, available_threads, set_up
 from transformer.export.formats import load as load_export
+from transformer.files import whole_file
 from transformer.inference.search import SearchSettings
-from transformer.machine import MachineSettings, ServingSettings, available_threads, set_up
-from transformer.settings import from_plain
-from transformer.storage.whole import whole_file
 
 # Lines translated together: enough to fill batches, few enough that a pipe sees its output soon.
 CHUNK = 256

@@ -8,12 +8,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 from jaxtyping import install_import_hook
 
-install_import_hook("transformer", "beartype.beartype")
+# All rooms but the command line's, whose types are Hydra's.
+ROOMS = "config device files model data inference evaluation visualization training export doctor"
+install_import_hook([f"transformer.{room}" for room in ROOMS.split()], "beartype.beartype")
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
-from transformer.settings import from_plain  # noqa: E402
+from transformer.config import from_plain  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ import pytest
 
 from tests.conftest import model_plain
 from transformer import ModelConfig, Transformer, Translator
+from transformer.config import from_plain
 from transformer.data.tokenizer import TokenizerSettings, train_tokenizer
-from transformer.settings import from_plain
 
 DOCS = Path(__file__).parents[1] / "docs"
 TOUR = (DOCS / "tour.md").read_text(encoding="utf-8")

@@ -11,10 +11,10 @@ from tests.data.test_corpus import settings, write
 from transformer.data.batching import PairDataset, TokenBudgetSampler, make_batches
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
+from transformer.data.gpu_dataset import ResidentPairs
 from transformer.data.prepared import PreparedSplit
 from transformer.data.tokenizer import BEGIN, END, PADDING, TokenizerSettings
-from transformer.resident import ResidentPairs
-from transformer.storage.whole import cached_folder
+from transformer.files import cached_folder
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 BPE = TokenizerSettings("bpe", 700, True, 1.0, False)

@@ -6,8 +6,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from transformer.config import from_plain
 from transformer.data.corpus import DataSettings
-from transformer.settings import from_plain
 
 Pair = tuple[str, str]
 PROJECT = Path(__file__).parents[2]

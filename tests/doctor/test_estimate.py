@@ -8,12 +8,12 @@ import pytest
 
 from tests.conftest import model_plain
 from tests.doctor.corpora import clean, write
+from transformer.config import from_plain
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import TokenizerSettings
+from transformer.device import MachineSettings
 from transformer.doctor.estimate import PRESETS, Plan, measure, preset_for
-from transformer.machine import MachineSettings
 from transformer.model import ModelConfig, Transformer
-from transformer.settings import from_plain
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 

@@ -8,9 +8,9 @@ from torch.nn import functional
 
 from tests.conftest import model_plain
 from transformer import ModelConfig, Transformer, Translator
+from transformer.config import from_plain
 from transformer.data.batching import pad, real_positions
 from transformer.data.tokenizer import BEGIN, END, PADDING, Tokenizer, TokenizerSettings, train_tokenizer
-from transformer.settings import from_plain
 
 TEXTS = [
     *("ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint"),

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from scripts.command_line import EXPORT
 from tests.export.conftest import TEXTS, Build
 from transformer import Translator
+from transformer.cli.launch import EXPORT
 from transformer.export.folder import MANIFEST
 from transformer.export.formats import ExportSettings, export, load
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from transformer.config import from_plain
 from transformer.inference.search import Hypothesis, SearchSettings, sample, search
 from transformer.inference.translator import BEAM
-from transformer.settings import from_plain
 
 BEGIN, END = 1, 2
 

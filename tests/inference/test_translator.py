@@ -14,9 +14,9 @@ import yaml
 
 from tests.conftest import model_plain
 from transformer import ModelConfig, Transformer, Translator
+from transformer.config import from_plain
 from transformer.data.tokenizer import TokenizerSettings, train_tokenizer
 from transformer.inference.translator import BEAM
-from transformer.settings import from_plain
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint", " "]
 
@@ -181,7 +181,7 @@ def test_compressed_and_overlong_archives_are_refused_before_they_are_unpacked(t
 
 
 def test_a_description_that_does_not_fit_its_tensors_is_refused(translator: Translator, tmp_path: Path) -> None:
-    from transformer import checkpoint as files
+    from transformer.inference import checkpoint as files
 
     path = tmp_path / "t.safetensors"
     for change in ({"dim": 10**9}, {"encoder": {"layers": 10**9}}, {"_target_": "os.system"}, {"norm": "post"}):

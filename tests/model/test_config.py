@@ -4,7 +4,7 @@ import pytest
 
 from tests.conftest import model_plain
 from transformer import ModelConfig
-from transformer.settings import from_plain
+from transformer.config import from_plain
 
 
 def message(**changes: object) -> str:

@@ -21,14 +21,15 @@ from typing import Any
 import torch
 from lightning.pytorch.utilities import rank_zero_only
 
-from transformer import ModelConfig, Transformer, Translator, checkpoint
-from transformer.callbacks.checkpoints import AtomicCheckpoints
+from transformer import ModelConfig, Transformer, Translator
 from transformer.data.corpus import DataSettings, read_pairs
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import Kind, Tokenizer, TokenizerSettings, train_tokenizer
+from transformer.files import new_folder
+from transformer.inference import checkpoint
 from transformer.inference.translator import BEAM
 from transformer.model.config import AttentionConfig, DecoderConfig, EncoderConfig, FeedForwardConfig
-from transformer.storage.whole import new_folder
+from transformer.training.callbacks.checkpoints import AtomicCheckpoints
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 CHILDREN = multiprocessing.get_context("forkserver")

@@ -2,10 +2,10 @@
 
 import os
 
-from command_line import launch
 from train import train
 
 from tests.reliability.runs import CAUSES, trouble
+from transformer.cli.launch import launch
 
 
 def main() -> None:

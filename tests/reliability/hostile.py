@@ -23,7 +23,8 @@ from torch import Tensor
 
 from tests.reliability import trials
 from tests.reliability.children import small_translator, training_content
-from transformer import ModelConfig, Transformer, Translator, checkpoint
+from transformer import ModelConfig, Transformer, Translator
+from transformer.inference import checkpoint
 from transformer.model.config import AttentionConfig, DecoderConfig, EncoderConfig
 
 Content = dict[str, Any]

@@ -13,9 +13,9 @@ from torch.nn.modules.module import register_module_forward_hook
 from tests.conftest import model_plain
 from tests.data.test_corpus import write
 from tests.training.test_module import DIGITS, ENGLISH
+from transformer.config import from_plain
 from transformer.model.transformer import Decoder
-from transformer.settings import from_plain
-from transformer.training.run import RunSettings, run
+from transformer.training.train import RunSettings, run
 
 SEARCH = {
     **{"method": "greedy", "beam": 1, "length_penalty": 1.0, "min_length": 0, "max_length": 12, "length_ratio": 1.0},

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, train, trouble
-from transformer.callbacks.divergence import DivergenceError
+from transformer.training.callbacks.nonfinite import DivergenceError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -22,8 +22,9 @@ from tests.reliability.children import (
     training_content,
     weights_digest,
 )
-from transformer import Translator, checkpoint
-from transformer.storage.whole import HOST, cached_folder, check_writable, whole_file, write_whole
+from transformer import Translator
+from transformer.files import HOST, cached_folder, check_writable, whole_file, write_whole
+from transformer.inference import checkpoint
 
 
 def names(folder: Path) -> list[str]:

@@ -18,7 +18,7 @@ import pytest
 from tests.reliability import report, trials
 from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, term, train, trouble
 from tests.scripts.running import PROJECT, SMALL
-from transformer.callbacks.interruption import SIGNALS, Interrupted
+from transformer.training.callbacks.signals import SIGNALS, Interrupted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import torch
-from errors import report as report_error
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
@@ -25,12 +24,13 @@ from tests.reliability.runs import CAUSES, corpus, settings, train, trouble
 from tests.scripts.running import PROJECT
 from tests.training.test_module import module_for, trainer_for
 from transformer import Translator
+from transformer.cli.errors import report as report_error
+from transformer.config import from_plain
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, real_positions
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PADDING
-from transformer.settings import from_plain
 from transformer.training.module import TranslationModule
-from transformer.training.run import RunSettings
+from transformer.training.train import RunSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SEVERAL = {"trainer__devices": 2, "trainer__strategy": "ddp", "loggers": [], "training__samples": 0}

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import put_back, resumed
 
 from tests.reliability import report, trials
 from tests.reliability.children import in_processes
@@ -24,7 +23,8 @@ from tests.reliability.runs import (
     trouble,
 )
 from transformer import Translator
-from transformer.callbacks.interruption import Interrupted
+from transformer.cli.launch import put_back, resumed
+from transformer.training.callbacks.signals import Interrupted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 KINDS: dict[str, dict[str, Any]] = {

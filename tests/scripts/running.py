@@ -32,7 +32,7 @@ SMALL = [
 SECONDS = 300
 READ, WRITE = os.O_RDONLY, os.O_WRONLY | os.O_CREAT
 forks = multiprocessing.get_context("forkserver")
-forks.set_forkserver_preload(["hydra", "transformer.training.run", "transformer.visualization.explain"])
+forks.set_forkserver_preload(["hydra", "transformer.training.train", "transformer.visualization.explain"])
 
 
 def script(name: str, *arguments: str, cwd: Path, given: str | bytes = b"") -> "subprocess.CompletedProcess[str]":

@@ -9,12 +9,12 @@ from typing import Any
 
 import hydra
 import pytest
-from command_line import CONFIGS, prepare
 from compare import compare_runs
 from evaluate import evaluate
 
 from tests.scripts.running import PROJECT, SMALL, ok, refused
 from transformer import Translator
+from transformer.cli.launch import CONFIGS, prepare
 from transformer.evaluation import score
 
 FAST = ["resamples=100", "trials=100"]

@@ -10,11 +10,11 @@ from omegaconf import OmegaConf
 
 import scripts.train as train
 from transformer import ModelConfig, Transformer
+from transformer.config import from_plain
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.inference.search import SearchSettings
-from transformer.optimization import TrainingSettings
-from transformer.settings import from_plain
+from transformer.training.optim import TrainingSettings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 CHOICES = [

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from tests.training.test_module import SETTINGS, data, module_for, trainer_for  # noqa: F401
 from transformer import Translator
-from transformer.callbacks.averaging import WeightAverage
-from transformer.callbacks.standalone import StandsAlone
 from transformer.data.datamodule import TranslationData
-from transformer.optimization import AveragingSettings
+from transformer.training.callbacks.averaging import WeightAverage
+from transformer.training.callbacks.standalone import StandsAlone
+from transformer.training.optim import AveragingSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -15,16 +15,16 @@ from tests.conftest import model_plain
 from tests.data.test_corpus import settings as data_settings
 from tests.data.test_corpus import write
 from transformer import ModelConfig, Transformer, Translator
-from transformer.callbacks.checkpoints import AtomicCheckpoints
-from transformer.callbacks.standalone import StandsAlone
-from transformer.callbacks.validation import FinalValidation
+from transformer.config import from_plain
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PADDING, TokenizerSettings
 from transformer.inference.translator import BEAM
-from transformer.optimization import AveragingSettings, TrainingSettings, learning_rate_factor
-from transformer.regularization.consistency import RegularizationSettings
-from transformer.settings import from_plain
+from transformer.training.callbacks.checkpoints import AtomicCheckpoints
+from transformer.training.callbacks.standalone import StandsAlone
+from transformer.training.callbacks.validation import FinalValidation
+from transformer.training.consistency import RegularizationSettings
 from transformer.training.module import TranslationModule
+from transformer.training.optim import AveragingSettings, TrainingSettings, learning_rate_factor
 
 SETTINGS = TrainingSettings(
     optimizer="adamw",

@@ -12,9 +12,9 @@ from tests.reliability.runs import corpus, settings, train
 from tests.scripts.running import ok
 from tests.training.test_module import DIGITS, ENGLISH, SETTINGS, data_settings, module_for, trainer_for
 from transformer import Translator
+from transformer.data.augmentation import augmented
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import TokenizerSettings
-from transformer.regularization.augmented import augmented
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

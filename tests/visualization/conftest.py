@@ -7,9 +7,9 @@ import torch
 
 from tests.conftest import model_plain
 from transformer import ModelConfig, Transformer, Translator
+from transformer.config import from_plain
 from transformer.data.tokenizer import Kind, TokenizerSettings, train_tokenizer
 from transformer.inference.translator import BEAM
-from transformer.settings import from_plain
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "ja", "wir gehen in den Park, weil die Sonne scheint"]
 # An untrained model goes on until it must stop: let it be soon.

@@ -15,7 +15,7 @@ from tests.visualization.conftest import SEARCH, TEXTS, untrained
 from transformer import Translator
 from transformer.data.tokenizer import BEGIN, END
 from transformer.model.transformer import AttentionRecord
-from transformer.reporting.results import draw_attentions
+from transformer.training.results import draw_attentions
 from transformer.visualization.attention import (
     MOST_TOKENS,
     Reading,

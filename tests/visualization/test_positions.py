@@ -9,11 +9,11 @@ import torch
 from matplotlib.figure import Figure
 
 from tests.conftest import model_plain, small_model
+from transformer.config import from_plain
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import AttentionConfig
 from transformer.model.positions import Learned, Sinusoidal, Unmarked, sinusoidal_table
 from transformer.model.transformer import AttentionRecord
-from transformer.settings import from_plain
 from transformer.visualization.positions import (
     draw_products,
     draw_shift,

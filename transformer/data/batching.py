@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import Dataset, Sampler
 
+from transformer.data.mmap import Ids
 from transformer.data.prepared import PreparedSplit
 from transformer.data.tokenizer import BEGIN, END, PADDING
-from transformer.storage.flat import Ids
 
 
 class Batch(NamedTuple):

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
-from transformer.corpora.fetch import fetch
+from transformer.data.fetch import fetch
 
 Pair = tuple[str, str]
 LONGEST = 1 << 24  # bytes of a line: a small .gz can hold one larger than memory

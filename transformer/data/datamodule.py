@@ -15,7 +15,7 @@ from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.corpus import DataSettings, Pair
 from transformer.data.prepared import PreparedSplit, write_split
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
-from transformer.storage.whole import cached_folder
+from transformer.files import cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
 FORMAT = 3

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.data.corpus import Pair
+from transformer.data.mmap import FlatIds, FlatIdsWriter, Ids
 from transformer.data.tokenizer import Tokenizer
-from transformer.storage.flat import FlatIds, FlatIdsWriter, Ids
 
 # Pairs encoded at a time: enough to keep SentencePiece's threads busy, little enough to fit anywhere.
 CHUNK = 10_000

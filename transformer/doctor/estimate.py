@@ -14,10 +14,10 @@ from transformer.data.batching import Batch
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PADDING, TokenizerSettings
-from transformer.kernels.projected import cross_entropy_loss
-from transformer.machine import MachineSettings, set_up
+from transformer.device import MachineSettings, set_up
 from transformer.model import ModelConfig, Transformer
-from transformer.reporting.cost import peak_memory
+from transformer.training.callbacks.throughput import peak_memory
+from transformer.training.linear_loss import cross_entropy_loss
 
 # Experiments by the number of training pairs: each for fewer than so many, the last for any number.
 PRESETS = {"pairs_2k": 4_500, "pairs_10k": 22_000, "pairs_50k": 100_000, "pairs_200k": None}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transformer.doctor.examination import Dropped
 from transformer.doctor.text import Line
-from transformer.storage.whole import whole_folder
+from transformer.files import whole_folder
 
 
 class CleanCopy:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from transformer import checkpoint
+from transformer.config import from_plain
 from transformer.data.tokenizer import Tokenizer
+from transformer.files import sha256, whole_folder
+from transformer.inference import checkpoint
 from transformer.inference.translator import Translator
-from transformer.settings import from_plain
-from transformer.storage.whole import sha256, whole_folder
 
 MANIFEST = "export.json"
 # SentencePiece's own format: programs in other languages read it too.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from transformer.device import PRECISIONS
 from transformer.export import folder
 from transformer.inference.translator import Translator
-from transformer.machine import PRECISIONS
 
 Format = Literal["ctranslate2", "onnx", "safetensors"]
 # What each format can hold weights in.

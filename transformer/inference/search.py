@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformer.kernels.top_k import best_continuations
+from transformer.inference.top_k import best_continuations
 
 # A sentence that is finished leaves its batch when so large a share of the batch is: leaving costs a copy of the rest.
 LEAVING = 0.25

@@ -13,13 +13,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from transformer import checkpoint
 from transformer.data.batching import pad, real_positions
 from transformer.data.tokenizer import BEGIN, END, Tokenizer
+from transformer.device import device_named, precision_named, side_by_side
+from transformer.inference import checkpoint
 from transformer.inference.search import Hypothesis, SearchSettings, search
-from transformer.machine import device_named, precision_named, side_by_side
+from transformer.model.eval_mode import evaluating
 from transformer.model.transformer import Cache, Transformer
-from transformer.modes import evaluating
 
 log = logging.getLogger(__name__)
 # What `Translator.load(path).translate(…)` does unless told otherwise; configs/search/beam.yaml says the same.

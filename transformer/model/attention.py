@@ -8,9 +8,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transformer.kernels.additive import additive_scores
-from transformer.kernels.dropout import Dropout
+from transformer.model.additive import additive_scores
 from transformer.model.config import AttentionConfig
+from transformer.model.dropout import Dropout
 from transformer.model.positions import Rotary
 
 # True in a mask means visible: the query may look at the key.

@@ -6,9 +6,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transformer.kernels.dropout import Dropout
 from transformer.model.attention import KeyValues, MultiHeadAttention, SourceVisible, Visible
 from transformer.model.config import FeedForwardConfig, ModelConfig
+from transformer.model.dropout import Dropout
 
 
 class FeedForward(nn.Module):

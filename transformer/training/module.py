@@ -8,17 +8,17 @@ from lightning import LightningModule
 from torch import Tensor
 from torchmetrics import MeanMetric
 
-from transformer.callbacks.divergence import FiniteSteps
-from transformer.checkpoint import describe
 from transformer.data.batching import Batch
 from transformer.data.corpus import Pair
 from transformer.data.tokenizer import PADDING
 from transformer.evaluation import CorpusBLEU, Hypotheses, Scores
 from transformer.inference import Translator
+from transformer.inference.checkpoint import describe
 from transformer.inference.search import SearchSettings
-from transformer.kernels.projected import cross_entropy_loss
-from transformer.optimization import TrainingSettings, compile_passes, may_be_fused, optimization
-from transformer.regularization.consistency import consistent_loss, regularize
+from transformer.training.callbacks.nonfinite import FiniteSteps
+from transformer.training.consistency import consistent_loss, regularize
+from transformer.training.linear_loss import cross_entropy_loss
+from transformer.training.optim import TrainingSettings, compile_passes, may_be_fused, optimization
 
 
 class TranslationModule(LightningModule):

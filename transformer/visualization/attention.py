@@ -13,8 +13,8 @@ from transformer.data.tokenizer import BEGIN, END, Tokenizer
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import Translation, Translator
 from transformer.model import Transformer
+from transformer.model.eval_mode import evaluating
 from transformer.model.transformer import AttentionRecord
-from transformer.modes import evaluating
 from transformer.visualization.picture import save
 
 # There are layers × heads × tokens² weights; beyond this a page opens on no phone and a picture on no screen.

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 
-from transformer.storage.whole import whole_file
+from transformer.files import whole_file
 from transformer.visualization.fonts import families
 
 SUFFIXES = (".png", ".svg", ".pdf")

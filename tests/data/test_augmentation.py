@@ -1,0 +1,133 @@
+"""What training is served instead of its plain pairs: other cuts of the same texts, and both directions."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.data.test_batching import BPE, TOY
+from tests.data.test_corpus import settings, write
+from transformer.data.augmentation import augmented
+from transformer.data.batching import PairDataset, TokenBudgetSampler
+from transformer.data.datamodule import TranslationData
+from transformer.data.tokenizer import END, PADDING, UNKNOWN, TokenizerSettings
+
+
+def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(tmp_path: Path) -> None:
+    prefixes = {split: str(TOY / "test") for split in ("train", "validation", "test")}
+    of_toy = settings(tmp_path, max_length=100, batch_tokens=512, **prefixes)
+    data, dropped = TranslationData(of_toy, BPE, seed=1), TranslationData(of_toy, BPE, seed=1)
+    dropped.splits["train"] = augmented(dropped, 0.2)
+    texts = data.texts("train")
+
+    def cut(epoch: int) -> dict[int, tuple[list[int], list[int]]]:
+        loader = dropped.loader("train")
+        loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+        rows = [
+            row for b in loader for row in zip(b.indices.tolist(), b.source.tolist(), b.labels.tolist(), strict=True)
+        ]
+        return {i: tuple([id for id in side if id not in (PADDING, END)] for side in sides) for i, *sides in rows}  # type: ignore[misc]
+
+    first = cut(0)
+    assert first == cut(0)
+    assert first != cut(1)
+    plain = [data.source_tokenizer.encode(source) for source, _ in texts]
+    assert sum(len(first[i][0]) for i in first) > 1.1 * sum(map(len, plain))
+    for index, (source, target) in first.items():  # whatever the cut, the text is the same
+        assert data.source_tokenizer.decode(source) == data.source_tokenizer.decode(plain[index])
+        assert data.target_tokenizer.decode(target) == texts[index][1]
+    with_dropout = [batch.source.tolist() for batch in dropped.loader("validation")]
+    assert with_dropout == [batch.source.tolist() for batch in data.loader("validation")]
+
+
+@pytest.mark.parametrize(("both", "world", "accumulated"), [(False, 1, 1), (True, 2, 3)])
+def test_batches_of_bpe_dropout_are_made_by_the_lengths_of_their_epoch(
+    tmp_path: Path, both: bool, world: int, accumulated: int
+) -> None:
+    prefixes = {split: str(TOY / "test") for split in ("train", "validation", "test")}
+    data = TranslationData(settings(tmp_path, max_length=100, both_directions=both, **prefixes), BPE, seed=1)
+    split = data.splits["train"] = augmented(data, 0.2)
+    dataset = PairDataset(split)
+    dealt = [TokenBudgetSampler(split, 512, 1, True, rank, world, accumulated) for rank in range(world)]
+    for epoch in (0, 1, 5):
+        padded = real = 0
+        indices = []
+        for sampler in dealt:
+            sampler.set_epoch(epoch)
+            indices.append(list(sampler))
+            for index in indices[-1]:
+                batch = dataset[index]
+                assert max(batch.source.numel(), batch.labels.numel()) <= 512
+                padded += batch.source.numel() + batch.labels.numel()
+                real += int((batch.source != PADDING).sum() + (batch.labels != PADDING).sum())
+        assert real / padded > 0.8  # 500 pairs only
+        assert {len(share) for share in indices} == {len(dealt[0])}  # in every epoch as many as Lightning was told
+        assert len(dealt[0]) % accumulated == 0
+        assert sorted(int(pair) for share in indices for _, batch in share for pair in batch) == list(range(len(split)))
+    resumed = TokenBudgetSampler(split, 512, 1, True, 0, world, accumulated, start=(5, 4))
+    assert len(resumed) == len(dealt[0])
+    assert [batch.tolist() for _, batch in resumed] == [batch.tolist() for _, batch in indices[0][4:]]
+
+
+def test_of_few_pairs_cut_anew_none_is_asked_for_twice(tmp_path: Path) -> None:
+    write(tmp_path, "x.de", ["ein Haus"] * 3)
+    write(tmp_path, "x.en", ["a house"] * 3)
+    data = TranslationData(settings(tmp_path), TokenizerSettings("bpe", 35, True, 1.0, False), seed=1)
+    split = augmented(data, 0.5)
+    assert [len(list(TokenBudgetSampler(split, 4, 1, True, 0, 1, accumulated))) for accumulated in (1, 3)] == [3, 3]
+
+
+def test_bpe_dropout_leaves_alone_what_would_become_too_long_or_has_unknown_characters(tmp_path: Path) -> None:
+    write(tmp_path, "x.de", ["ein Haus", "zwei Häuser"] * 20)
+    write(tmp_path, "x.en", ["a house", "two houses"] * 20)
+    bpe = TokenizerSettings("bpe", 40, True, 1.0, False)
+    longest = max(len(ids) for ids in TranslationData(settings(tmp_path), bpe, seed=1).split("train").source)
+    data = TranslationData(settings(tmp_path, max_length=longest), bpe, seed=1)
+    data.splits["train"] = augmented(data, 0.9)
+    assert all(batch.source.size(1) <= longest + 1 for batch in data.loader("train"))
+    unknown = data.source_tokenizer.encode("zwei Q")
+    assert UNKNOWN in unknown
+    assert data.source_tokenizer.cut_anew(unknown, 0.9) == unknown
+
+
+def test_words_and_characters_have_no_merges_to_drop(tmp_path: Path) -> None:
+    write(tmp_path, "x.de", ["ein Haus"])
+    write(tmp_path, "x.en", ["a house"])
+    data = TranslationData(settings(tmp_path), TokenizerSettings("char", 100, True, 1.0, False), seed=1)
+    with pytest.raises(ValueError, match="bpe_dropout needs tokenizer=bpe or unigram, not char"):
+        augmented(data, 0.1)
+
+
+def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_path: Path) -> None:
+    write(tmp_path, "x.de", ["ein Haus", "zwei Hunde"])
+    write(tmp_path, "x.en", ["a house", "two dogs"])
+    tokenizer = TokenizerSettings("char", 100, True, 1.0, False)
+    data = TranslationData(settings(tmp_path, both_directions=True, max_length=30), tokenizer, seed=1)
+    data.splits["train"] = augmented(data, 0.0)
+    of_source, of_target = data.source_tokenizer, data.target_tokenizer
+    assert of_source.encode("ein Haus") == [of_source.prefix[0], *of_target.encode("ein Haus")]
+    there = of_source.piece(of_source.prefix[0])
+    assert there == "<2en>"
+    seen = set()
+    for batch in data.loader("train"):
+        assert batch.source.shape[1] * len(batch.source) <= data.settings.batch_tokens
+        for source, labels in zip(batch.source.tolist(), batch.labels.tolist(), strict=True):
+            texts = [of_target.decode([id for id in ids if id != PADDING]) for ids in (source[1:], labels)]
+            seen.add((of_target.piece(source[0]), *texts))
+    assert seen == {
+        *(("<2en>", source, target) for source, target in data.texts("train")),
+        *(("<2de>", target, source) for source, target in data.texts("train")),
+    }
+    split = data.split("train")
+    lengths = [(len(source), len(target)) for source, target in (split.pair(0, number) for number in range(len(split)))]
+    assert lengths == list(zip(*(side.tolist() for side in split.lengths(epoch=0)), strict=True))
+    [batch] = data.loader("validation")
+    assert {of_source.piece(row[0]) for row in batch.source.tolist()} == {"<2en>"}
+
+
+def test_both_directions_need_one_vocabulary(tmp_path: Path) -> None:
+    write(tmp_path, "x.de", ["ein Haus"])
+    write(tmp_path, "x.en", ["a house"])
+    apart = TokenizerSettings("char", 100, False, 1.0, False)
+    data = TranslationData(settings(tmp_path, both_directions=True), apart, seed=1)
+    with pytest.raises(ValueError, match=r"tokenizer\.joint=true"):
+        augmented(data, 0.0)

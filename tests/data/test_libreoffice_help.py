@@ -1,0 +1,158 @@
+"""A corpus made of Debian's packages: what is read from their pages, how it is split, what is said when it fails."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from transformer.config import from_plain
+from transformer.data.corpus import DataSettings
+from transformer.data.libreoffice_help import join, make, read_help, split_of
+
+CONFIG = Path(__file__).parents[2] / "configs" / "data" / "libreoffice_help.yaml"
+PAGE = "usr/share/libreoffice/help/{}/text/swriter/01/page.html"
+GERMAN = """<html><body><p dir="auto">Hilfe</p><div id="DisplayArea">
+<h1 id="hd_id1" dir="auto">Ein &amp; Aus</h1>
+<p id="par_id2" class="paragraph">Der <span class="emph">fette</span><br>  Text\u00a0&hellip; <img alt="Bild"></p>
+<p id="par_id3" class="code">DIM x AS Integer</p>
+<p id="par_id4" class="paragraph">Wählen Sie <span id="swln1" class="switchinline"><span hidden="true" id="MAC1"
+class="MAC"><span class="emph">LibreOffice – Einstellungen</span></span><span hidden="true" id="default1"><span
+class="emph">Extras – Optionen</span></span></span> oder nichts.</p>
+<p id="par_id5" class="paragraph">In <span id="swln2" class="switchinline"><span hidden="true" id="WRITER1"
+class="WRITER">Writer</span><span hidden="true" id="CALC1" class="CALC">Calc</span></span> geht es so.</p>
+<p id="par_id6" class="paragraph">42</p> <p id="par_id7" class="paragraph">LibreOffice Writer</p>
+<p id="par_id8" class="paragraph">Nur deutsch</p> <p id="par_id2" class="paragraph">noch einmal</p>
+</div></body></html>"""
+ENGLISH = """<h1 id="hd_id1">On &amp; Off</h1> <p id="par_id2">The <span class="emph">bold</span> text …</p>
+<p id="par_id3">DIM x AS Integer</p> <p id="par_id4">Choose Tools or nothing.</p> <p id="par_id5">Here it works.</p>
+<p id="par_id6">42</p> <p id="par_id7">LibreOffice writer</p> <p id="par_id9">Only English</p>"""
+
+
+def package(folder: Path, language: str, page: str) -> Path:
+    path = folder / PAGE.format(language)
+    path.parent.mkdir(parents=True)
+    path.write_text(page, encoding="utf-8")
+    return folder
+
+
+def test_a_page_gives_its_paragraphs_and_headings_as_they_are_read(tmp_path: Path) -> None:
+    found = list(read_help(package(tmp_path, "de", GERMAN)))
+    assert {page for page, _, _ in found} == {"swriter/01/page.html"}
+    assert {id: text for _, id, text in found} == {
+        "id1": "Ein & Aus",
+        "id2": "Der fette Text …",
+        "id4": "Wählen Sie Extras – Optionen oder nichts.",
+        "id6": "42",
+        "id7": "LibreOffice Writer",
+        "id8": "Nur deutsch",
+    }
+
+
+def test_paragraphs_of_one_page_and_id_are_pairs_unless_nobody_translated_them(tmp_path: Path) -> None:
+    found = join(package(tmp_path / "de", "de", GERMAN), package(tmp_path / "en", "en-US", ENGLISH))
+    pairs = {pair for split in found.values() for pair in split}
+    assert pairs == {
+        ("Ein & Aus", "On & Off"),
+        ("Der fette Text …", "The bold text …"),
+        ("Wählen Sie Extras – Optionen oder nichts.", "Choose Tools or nothing."),
+    }
+
+
+def pages(folder: Path, numbers: range, marks: str = "") -> tuple[Path, Path]:
+    """Packages with a paragraph a number; every third has the text of the one before."""
+    german, english = (
+        "".join(f'<p id="par_id{number}">{word} {"x" * (number - number % 3 // 2)}.{marks}</p>' for number in numbers)
+        for word in ("Satz", "sentence")
+    )
+    return package(folder / "de", "de", german), package(folder / "en", "en-US", english)
+
+
+def test_the_split_of_a_paragraph_hangs_on_its_id_alone(tmp_path: Path) -> None:
+    few = join(*pages(tmp_path / "few", range(0, 1500, 3)))
+    more = join(*pages(tmp_path / "more", range(1500)))
+    for split, pairs in few.items():
+        # An update that adds paragraphs moves none into another split.
+        assert not any(set(pairs) & set(found) for other, found in more.items() if other != split)
+    rewritten = join(*pages(tmp_path / "rewritten", range(0, 1500, 3), marks="!"))
+    for split, pairs in few.items():
+        assert [(source + "!", target + "!") for source, target in pairs] == rewritten[split]
+    shares = [split_of(f"id{number}") for number in range(20_000)]
+    assert 400 < shares.count("test") < 600
+    assert 400 < shares.count("validation") < 600
+
+
+def test_no_text_stands_in_two_splits(tmp_path: Path) -> None:
+    found = join(*pages(tmp_path, range(1500)))
+    for side in (0, 1):
+        texts = [{pair[side] for pair in pairs} for pairs in found.values()]
+        assert len(set.union(*texts)) == sum(map(len, texts)) == 1000
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def settings(folder: Path, source: str = "de", target: str = "en") -> DataSettings:
+    """Those of the configuration, in `folder`."""
+    plain: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(CONFIG))  # type: ignore[assignment]
+    plain |= {split: str(folder / split) for split in ("train", "validation", "test")}
+    own = {"source_language": source, "target_language": target, "directory": str(folder), "cache": str(folder)}
+    return from_plain(DataSettings, plain | own, "data")
+
+
+def test_the_packages_are_fetched_once_and_the_folder_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked = pages(tmp_path / "unpacked", range(1500))
+    for folder, package_name in zip(unpacked, ("libreoffice-help-de", "libreoffice-help-en-us"), strict=True):
+        (folder / "usr/share/doc" / package_name).mkdir(parents=True)
+        (folder / "usr/share/doc" / package_name / "copyright").write_text("License: MPL-2.0\n")
+    programs = tmp_path / "programs"
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    program(programs, "apt-get", "touch libreoffice-help-de_7.4_all.deb libreoffice-help-en-us_7.4_all.deb")
+    # Fails at the second of the two.
+    program(programs, "dpkg", f'case "$2" in *-de_*) cp -r {unpacked[0]} "$3";; *) echo "E: broken" >&2; exit 2;; esac')
+    wanted = settings(tmp_path / "made")
+    with pytest.raises(OSError, match=r"dpkg could not fetch .*broken"):
+        wanted.fetch()
+    assert not (tmp_path / "made").exists()
+    program(programs, "dpkg", f'case "$2" in *-de_*) cp -r {unpacked[0]} "$3";; *) cp -r {unpacked[1]} "$3";; esac')
+    wanted.fetch()
+    assert [list(wanted.pairs(split)) for split in ("test", "validation", "train")] == list(join(*unpacked).values())
+    assert (tmp_path / "made" / "copyright").read_text() == "License: MPL-2.0\n"
+    before = (tmp_path / "made" / "train.de.gz").read_bytes()
+    (programs / "apt-get").unlink()
+    wanted.fetch()
+    assert (tmp_path / "made" / "train.de.gz").read_bytes() == before
+    assert gzip.decompress(before).startswith(b"Satz")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        ("echo 'E: Unable to locate package libreoffice-help-xx' >&2; exit 100", ValueError, "knows no package libre"),
+        ("echo 'W: x' >&2; echo 'E: Failed to fetch http://x' >&2; exit 100", OSError, r"\(Failed to fetch http://x\)"),
+        (None, OSError, "no apt-get here"),
+    ],
+)
+def test_what_cannot_be_fetched_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None, kind: type[Exception], said: str
+) -> None:
+    programs = tmp_path / "programs"
+    monkeypatch.setenv("PATH", str(programs))
+    if answer:
+        program(programs, "apt-get", answer)
+    with pytest.raises(kind, match=said) as caught:
+        settings(tmp_path / "made", target="xx").fetch()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_of_the_readers_own_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "own").mkdir()
+    make(tmp_path / "own", "de", "en")
+    assert not list((tmp_path / "own").iterdir())

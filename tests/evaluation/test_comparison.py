@@ -1,0 +1,21 @@
+"""What a comparison says agrees with the p-values it shows."""
+
+import pytest
+
+from transformer.evaluation import significance
+from transformer.evaluation.comparison import verdict
+
+
+@pytest.mark.parametrize(
+    ("p", "said"),
+    [
+        (0.0004, "B is better than A: +1.0 BLEU, p < 0.001"),
+        (0.012, "B is better than A: +1.0 BLEU, p = 0.012"),
+        (0.0499, "B is better than A: +1.0 BLEU, p = 0.0499"),
+        (0.0501, "B and A: no difference can be told: +1.0 BLEU, p = 0.0501"),
+        (0.3, "B and A: no difference can be told: +1.0 BLEU, p = 0.300"),
+    ],
+)
+def test_a_p_value_beside_its_level_looks_like_what_is_said(p: float, said: str) -> None:
+    tested = {"A": significance.Tested(30.0, 0.5, None, None), "B": significance.Tested(31.0, 0.5, 0.0001, p)}
+    assert verdict("A", "B", tested) == said

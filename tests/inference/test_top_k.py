@@ -1,0 +1,22 @@
+"""The best continuations against torch.topk over everything."""
+
+import pytest
+import torch
+
+from transformer.inference.top_k import best_continuations
+
+
+@pytest.mark.parametrize("vocabulary", [8000, 640, 4000, 1009, 7])
+@pytest.mark.parametrize(("rows", "k"), [(1, 10), (5, 10), (3, 2)])
+def test_the_best_continuations_are_those_of_sorting_everything(vocabulary: int, rows: int, k: int) -> None:
+    scores, totals = torch.randn(6, rows, vocabulary), 3 * torch.randn(6, rows)
+    # Such as ids that may not come now, and a hypothesis that can never win.
+    scores[:, :, 2] = -torch.inf
+    totals[0, 0] = -torch.inf
+    k = min(k, rows * vocabulary)
+    sums, origins, ids = best_continuations(scores, totals, k)
+    everything = (scores + totals[..., None]).flatten(1)
+    torch.testing.assert_close(sums, everything.topk(k).values, rtol=0, atol=0)
+    finite = sums.isfinite()
+    assert torch.equal(everything.gather(1, origins * vocabulary + ids)[finite], sums[finite])
+    assert all(len(set(row.tolist())) == k for row in origins * vocabulary + ids)

@@ -1,0 +1,25 @@
+"""Our dropout against its definition (row B4)."""
+
+import pytest
+import torch
+
+from transformer.model.dropout import Dropout
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_dropout_zeroes_its_share_scales_the_rest_and_rests_in_evaluation(p: float) -> None:
+    dropout, ones = Dropout(p), torch.ones(1001, 997)
+    dropped = dropout(ones)
+    assert (dropped == 0).float().mean() == pytest.approx(p, abs=0.005)
+    torch.testing.assert_close(dropped[dropped != 0].unique(), torch.tensor([1 / (1 - p)]))
+    # Neighbours share one draw of random bits: they must be dropped independently all the same.
+    kept = (dropped != 0).flatten().float()
+    assert torch.corrcoef(torch.stack([kept[:-1], kept[1:]]))[0, 1].abs() < 0.01
+    assert torch.equal(dropout.eval()(ones), ones)
+
+
+def test_dropout_passes_gradients_to_what_it_kept_and_nothing_else() -> None:
+    states = torch.ones(64, 64, requires_grad=True)
+    dropped = Dropout(0.3)(states)
+    dropped.sum().backward()
+    torch.testing.assert_close(states.grad, dropped.detach())

@@ -1,0 +1,50 @@
+"""The card takes the licence from the corpus' own settings, and warns where there is none to give on."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from tests.scripts.test_configs import composed
+from transformer.config import from_plain
+from transformer.data.corpus import DataSettings
+from transformer.training.card import identifier, processor, terms
+
+CONFIGS = Path(__file__).parents[2] / "configs" / "data"
+
+
+def corpus(licence: str | None) -> DataSettings:
+    return replace(from_plain(DataSettings, composed("data=toy")["data"], "data"), licence=licence)
+
+
+@pytest.mark.parametrize(
+    ("licence", "written"),
+    [
+        ("Apache-2.0", "apache-2.0"),
+        ("CC-BY-4.0", "cc-by-4.0"),
+        ("none, for research and education", None),
+        (None, None),
+    ],
+)
+def test_a_licence_is_written_as_the_hub_does_and_a_remark_is_none(licence: str | None, written: str | None) -> None:
+    assert identifier(corpus(licence)) == written
+
+
+def test_the_card_says_what_the_licence_means_for_the_weights() -> None:
+    assert "so do these weights" in terms(corpus("MIT"))
+    assert "may not be freely redistributable" in terms(corpus("none, for research and education"))
+    assert "State it here before you publish" in terms(corpus(None))
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_corpus_of_the_project_states_its_licence_and_home(path: Path) -> None:
+    stated = OmegaConf.load(path)
+    unknown = path.stem == "files"
+    assert (stated.licence is None) == (stated.home is None) == unknown
+    if path.stem == "multi30k":
+        assert identifier(corpus(stated.licence)) is None
+
+
+def test_the_processor_has_a_name() -> None:
+    assert processor("cpu: 2 threads").strip()

@@ -1,0 +1,82 @@
+"""What hooks leave out of a model: as much as asked for, in training only, and nothing else."""
+
+import pytest
+import torch
+
+from tests.conftest import small_model
+from transformer import Transformer
+from transformer.training.regularization import Cut, cut_second_half, drop_layers, drop_words
+
+
+def model(**changes: object) -> Transformer:
+    return small_model(**changes)  # type: ignore[return-value]
+
+
+IDS = torch.randint(4, 29, (6, 11))
+
+
+def test_a_dropped_word_keeps_its_position_and_loses_its_embedding() -> None:
+    dropping = model().train()
+    drop_words(dropping, 0.3)
+    embedding, plain = dropping.encoder.embedding, model().encoder.embedding
+    plain.load_state_dict(embedding.state_dict())
+    positions = plain.positions(torch.zeros(6, 11, 24))
+    lost = 0
+    for _ in range(40):
+        states = embedding(IDS)
+        gone = torch.isclose(states, positions).all(dim=-1)
+        assert torch.equal(states[~gone], plain(IDS)[~gone])
+        lost += int(gone.sum())
+    assert lost / (40 * IDS.numel()) == pytest.approx(0.3, abs=0.04)  # 2,640 draws: four standard deviations
+    assert torch.equal(dropping.eval().encoder.embedding(IDS), plain(IDS))
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_dropped_layer_passes_its_states_on_and_has_gradients_of_zero(norm: str) -> None:
+    dropping, target = model(norm=norm).train(), torch.randint(4, 29, (6, 7))
+    drop_layers(dropping, 1 - 1e-9)
+    expected = dropping.encoder.norm(dropping.encoder.embedding(IDS))
+    assert torch.equal(dropping.encode(IDS).states, expected)
+    dropping(IDS, target).square().sum().backward()
+    for layer in (*dropping.encoder.layers, *dropping.decoder.layers):
+        for weight in layer.parameters():
+            assert weight.grad is not None
+            assert not weight.grad.any()
+    assert dropping.output.weight.grad is not None
+    assert dropping.output.weight.grad.any()
+
+
+def test_layers_are_dropped_as_often_as_asked_and_never_when_translating() -> None:
+    dropping, target = model(encoder__layers=1).train(), torch.randint(4, 29, (6, 7))
+    whole = dropping.eval()(IDS, target)
+    drop_layers(dropping, 0.25)
+    assert torch.equal(dropping(IDS, target), whole)
+    passed = dropping.encoder.norm(dropping.encoder.embedding(IDS))
+    dropping.train()
+    dropped = sum(torch.equal(dropping.encode(IDS).states, passed) for _ in range(800))
+    assert dropped / 800 == pytest.approx(0.25, abs=0.06)
+
+
+@pytest.mark.parametrize("cut", ["token", "feature", "span"])
+def test_only_the_second_half_is_cut_by_the_share_and_only_within(cut: Cut) -> None:
+    cutting = model()
+    embedding, ids = cutting.encoder.embedding, torch.cat([IDS, IDS])
+    whole = embedding(ids)
+    with cut_second_half(cutting, cut, 0.3):
+        states = torch.stack([embedding(ids) for _ in range(60)])
+    assert torch.equal(embedding(ids), whole)
+    assert torch.equal(states[:, :6], whole[:6].expand_as(states[:, :6]))
+    gone = states[:, 6:] == 0
+    assert torch.equal(states[:, 6:][~gone], whole[6:].expand_as(gone)[~gone])
+    assert gone.float().mean().item() == pytest.approx(0.3, abs=0.05)
+    if cut == "feature":
+        assert torch.equal(gone.any(dim=2), gone.all(dim=2))
+    else:
+        words = gone.all(dim=-1)
+        assert torch.equal(words, gone.any(dim=-1))
+        if cut == "span":  # 3 of 11 neighbouring words, wherever they begin
+            assert (words.sum(dim=-1) == 3).all()
+            begins = words.int().argmax(dim=-1)
+            ends = 10 - words.flip(-1).int().argmax(dim=-1)
+            assert (ends - begins == 2).all()
+            assert begins.unique().tolist() == list(range(9))

@@ -1,1 +1,0 @@
-"""Corpora that are made from what others publish: fetched, joined and split."""

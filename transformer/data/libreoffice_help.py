@@ -1,0 +1,174 @@
+"""LibreOffice's help in two languages (MPL-2.0): from Debian's packages to train, validation and test."""
+
+import gzip
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+from transformer.files import DIGESTS, cached_folder
+
+Pair = tuple[str, str]
+# What people call a language where Debian's name says more.
+PACKAGES = {"en": "en-us", "zh": "zh-cn"}
+# Paragraphs and headings that translators see, by their ids.
+PARAGRAPH = re.compile(r"(?:par|hd)_(\w+)")
+# Of a thousand ids so many are for the test, and for validation: 700 to 1,000 pairs each, by language.
+TEST, VALIDATION = 25, 25
+SPLITS = ("test", "validation", "train")
+
+
+class Paragraphs(HTMLParser):
+    """Collects `texts` by id from one page of the help.
+
+    Program code is left out. Where a text differs by system ("Tools – Options" is elsewhere on a Mac), the common
+    variant is taken; a paragraph without one, which differs by application, is left out.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[str, str] = {}
+        # Within a paragraph: its id and tag, its parts so far, how many choices have no variant taken yet, and the
+        # spans that are open, with whether each is shown.
+        self.id = self.tag = ""
+        self.parts: list[str] = []
+        self.choices = 0
+        self.shown: list[bool] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attributes}
+        if not self.tag:
+            found = PARAGRAPH.fullmatch(values.get("id", ""))
+            if found and re.fullmatch(r"p|h[1-6]", tag) and not re.search("code|image", values.get("class", "")):
+                self.id, self.tag, self.parts, self.choices, self.shown = found[1], tag, [], 0, []
+        elif tag == "span":
+            self.choices += values.get("class") == "switchinline"
+            common = "hidden" in values and values.get("id", "").startswith("default")
+            self.choices -= common
+            self.shown.append(common or "hidden" not in values)
+        elif tag == "br":
+            self.parts.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "span" and self.shown:
+            self.shown.pop()
+        elif tag == self.tag:
+            # The same paragraph may be shown twice on a page.
+            if self.choices == 0:
+                self.texts.setdefault(self.id, " ".join("".join(self.parts).split()))
+            self.tag = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.tag and all(self.shown):
+            self.parts.append(data)
+
+
+def read_help(folder: Path) -> Iterator[tuple[str, str, str]]:
+    """(page, id, text) of all pages of an unpacked package, in a fixed order. ValueError where there are none."""
+    tops = sorted(folder.glob("usr/share/libreoffice/help/*/text"))
+    if len(tops) != 1:
+        raise ValueError(
+            f"{folder} is not laid out as Debian's packages of LibreOffice's help are: {len(tops)} folders"
+        )
+    for path in sorted(tops[0].rglob("*.html")):
+        parser = Paragraphs()
+        parser.feed(path.read_text(encoding="utf-8"))
+        parser.close()
+        for id, text in parser.texts.items():
+            yield path.relative_to(tops[0]).as_posix(), id, text
+
+
+def split_of(id: str) -> str:
+    """The split of a paragraph, by its id alone: it stays where it is whatever an update adds, moves or rewrites.
+
+    Copies of a paragraph on other pages mostly have its id, and so its split.
+    """
+    share = int.from_bytes(hashlib.sha256(id.encode()).digest()[:8], "big") % 1000
+    return "test" if share < TEST else "validation" if share < TEST + VALIDATION else "train"
+
+
+def join(source: Path, target: Path) -> dict[str, list[Pair]]:
+    """The splits' pairs: paragraphs of two unpacked packages with one page and id.
+
+    Left out are those without a letter, those that nobody has translated, and repetitions. What stands in the test on
+    either side stands in no other split, and what stands in validation not in training.
+    """
+    sources = {(page, id): text for page, id, text in read_help(source)}
+    found: dict[str, list[Pair]] = {split: [] for split in SPLITS}
+    for page, id, text in read_help(target):
+        pair = sources.get((page, id), ""), text
+        if all(re.search(r"[^\W\d_]", side) for side in pair) and pair[0].casefold() != pair[1].casefold():
+            found[split_of(id)].append(pair)
+    taken: tuple[set[str], set[str]] = set(), set()
+    for split, pairs in found.items():
+        found[split] = [pair for pair in dict.fromkeys(pairs) if pair[0] not in taken[0] and pair[1] not in taken[1]]
+        for pair in pairs:
+            taken[0].add(pair[0])
+            taken[1].add(pair[1])
+    return found
+
+
+def make(folder: Path, source_language: str, target_language: str) -> None:
+    """Makes `folder` with SPLIT.LANGUAGE.gz of all splits, unless it is there, whole or not at all.
+
+    A folder of the reader's own is left as it is. Raises OSError or ValueError, one line, where the packages cannot be
+    had.
+    """
+    if folder.exists() and not (folder / DIGESTS).exists():
+        return
+    languages = source_language, target_language
+
+    def fill(place: Path) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            work = Path(name)
+            packages = [f"libreoffice-help-{PACKAGES.get(language, language)}" for language in languages]
+            versions = _fetch(packages, work)
+            found = join(*(work / package for package in packages))
+            for split, pairs in found.items():
+                if not pairs:
+                    raise ValueError(f"{' and '.join(packages)} have no pair for {split} in common")
+                for language, lines in zip(languages, zip(*pairs, strict=True), strict=True):
+                    # Without the time of day, the same packages give the same bytes.
+                    content = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
+                    (place / f"{split}.{language}.gz").write_bytes(content)
+            copyright = work / packages[0] / "usr/share/doc" / packages[0] / "copyright"
+            (place / "origin.txt").write_text("".join(f"{version}\n" for version in versions))
+            (place / "copyright").write_bytes(copyright.read_bytes())
+
+    cached_folder(folder, fill)
+
+
+def _fetch(packages: list[str], work: Path) -> list[str]:
+    """Unpacks Debian packages, each into a folder of its name, and returns their files' names, versions in them.
+
+    apt-get checks their digests against the archive's signed lists.
+    """
+    command = ["apt-get", "download", "-q", "-o", "APT::Get::AllowUnauthenticated=false", *packages]
+    _run(command, work, packages)
+    files = sorted(work.glob("*.deb"))
+    for package in packages:
+        [file] = [file for file in files if file.name.startswith(f"{package}_")]
+        _run(["dpkg", "-x", str(file), str(work / package)], work, packages)
+    return [file.name for file in files]
+
+
+def _run(command: list[str], work: Path, packages: list[str]) -> None:
+    own = "put files of your own into a folder and say data.directory=FOLDER"
+    try:
+        done = subprocess.run(command, cwd=work, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
+    except FileNotFoundError as error:
+        raise OSError(f"no {command[0]} here, which makes this corpus (on Debian and its kin): {own}") from error
+    if done.returncode == 0:
+        return
+    if unknown := [package for package in packages if f"Unable to locate package {package}" in done.stderr]:
+        raise ValueError(
+            f"apt-get knows no package {unknown[0]}: apt-cache search libreoffice-help lists the languages "
+            "(apt-get update renews the list)"
+        )
+    said = [line.removeprefix("E: ") for line in done.stderr.splitlines() if line.startswith("E: ")]
+    reason = (said or done.stderr.splitlines() or [f"status {done.returncode}"])[0]
+    raise OSError(f"{command[0]} could not fetch {' and '.join(packages)} ({reason}): try again, or {own}")

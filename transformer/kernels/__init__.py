@@ -1,1 +1,0 @@
-"""What torch does too slowly or with too much memory, written anew; tested against torch. Imports nothing of ours."""

@@ -1,0 +1,66 @@
+"""Every run ends with a validation, and with the stop that its patience asks for, wherever it was interrupted."""
+
+from typing import Any
+
+from lightning import LightningModule, Trainer
+from lightning.pytorch.callbacks import Callback, EarlyStopping
+
+from transformer.training.callbacks.progress_state import Position
+
+
+class FinalValidation(Callback):
+    """Validates once more when training ends between two validations, so that every run has a best checkpoint."""
+
+    def __init__(self) -> None:
+        self.validated_step = -1
+        self.validating = False
+        self.resumed = False
+
+    def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
+        if self.resumed:
+            # With no step left to do Lightning would leave out the end of training, and a validation broken off there.
+            loop = trainer.fit_loop
+            self.limits = loop.epoch_loop.max_steps, loop.max_epochs
+            loop.epoch_loop.max_steps, loop.max_epochs = -1, -1
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        if self.resumed:
+            trainer.fit_loop.epoch_loop.max_steps, trainer.fit_loop.max_epochs = self.limits
+
+    def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
+        self.validating = not trainer.sanity_checking
+
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        self.validating, self.validated_step = False, trainer.global_step
+
+    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+        # An epoch that the last step breaks off has not ended, and is logged as it will be after an interruption here.
+        loop: Any = trainer.fit_loop
+        epochs = loop.epoch_progress.current
+        epochs.processed = epochs.completed = Position.of(trainer, self.validating).epoch
+        loop.epoch_loop._batches_that_stepped = trainer.global_step
+        if self.validated_step != trainer.global_step:
+            # As Lightning's own loop does in the middle of an epoch.
+            trainer.validating = True
+            loop.epoch_loop.val_loop.run()
+            trainer.training = True
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"validated_step": self.validated_step}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.validated_step, self.resumed = state_dict["validated_step"], True
+
+
+class Patience(EarlyStopping):
+    """Stops after so many validations without a better BLEU: also a resumed run that had stopped already, unless it is
+    given more patience."""
+
+    def __init__(self, patience: int) -> None:
+        super().__init__("validation/bleu", mode="max", patience=patience)
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        trainer.should_stop = self.wait_count >= self.patience
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict | {"patience": self.patience})

@@ -1,0 +1,190 @@
+"""The model card: a README.md beside translator.safetensors that can be published with it as it is."""
+
+import json
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transformer.config import flat
+from transformer.data.corpus import DataSettings
+from transformer.data.datamodule import TranslationData
+from transformer.files import write_whole
+from transformer.inference import Translator
+
+# What others may know of a run.
+TOLD = ("seed", "data", "tokenizer", "model", "training", "search", "trainer")
+TOLD_OF_DATA = ("name", "source_language", "target_language", "both_directions", "max_length", "batch_tokens")
+
+CARD = """\
+---
+language: {languages}
+license: {identifier}
+pipeline_tag: translation
+tags: [translation, transformer, encoder-decoder]
+metrics: [bleu, chrf, ter]
+---
+
+# {source} → {target}, trained on {corpus}
+
+An encoder-decoder Transformer of {parameters:,} parameters that translates from `{source}` to `{target}`{back}.
+One file, `translator.safetensors`, holds its weights, tokenisers and settings.
+
+## How to load
+
+With the package `transformer` of the project that trained it (revision {revision}):
+
+```python
+from transformer import Translator
+
+translator = Translator.load("translator.safetensors")
+print(translator.translate([{example}]))
+```
+
+or, from a checkout of the project, `python scripts/translate.py checkpoint=translator.safetensors < in.txt > out.txt`.
+Loading runs no code from the file.
+
+## Scores
+
+{scores}
+
+{directions}Of one run with seed {seed}; another seed gives other scores. Signatures (sacrebleu):
+
+{signatures}
+
+## Corpus
+
+{corpus}: {licence}
+
+{splits}
+
+The digest (sha256) is of the split's files.
+
+## Licence
+
+{terms}
+
+## Training
+
+- on: {processor} ({machine})
+- time: {minutes:.1f} minutes from the start, or the last resumption, through the test; {step:g} ms a step
+- memory: {peak:,.0f} MB at most
+- with: {versions}
+
+```
+{settings}
+```
+
+## Limits
+
+It has seen {pairs:,} sentence pairs of one corpus, and no other kind of text: outside it expect mistakes. It can leave
+out, add or turn round what a sentence says without any sign of it, and repeats what prejudice its corpus holds. It
+translates a sentence at a time, without what stands before; more than {longest:,} tokens are translated in pieces.
+"""
+
+BEGUN = (
+    " Training began with the weights of another model (`start_from=`): **what holds for these holds for this one "
+    "too**, and it has seen their corpus before this one."
+)
+DIRECTIONS = "Of {0} → {1}, the direction that was validated and tested; the other was only trained. "
+
+
+def write_card(
+    folder: Path, translator: Translator, data: TranslationData, settings: dict[str, Any], machine: str
+) -> None:
+    """Writes `README.md` from the run's settings, how it used the `machine`, and what stands in its `test.json`."""
+    results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
+    corpus, tested = data.settings, {name: results[name] for name in data.settings.splits if name in results}
+    told = {name: settings[name] for name in TOLD}
+    if begun := settings["start_from"] is not None:
+        del told["tokenizer"]  # those of the model that training began with
+    told["data"] = {name: value for name, value in settings["data"].items() if name in TOLD_OF_DATA}
+    free = identifier(corpus) is not None
+    licence = None if begun else identifier(corpus)
+    # A sentence of the corpus is shown only where others may see it.
+    example = min((source for source, _ in data.texts("test")), key=len) if free else "…"
+    card = CARD.format(
+        languages=json.dumps(list(corpus.languages)),
+        identifier=licence or "other\nlicense_name: see-below\nlicense_link: README.md",
+        source=corpus.source_language,
+        target=corpus.target_language,
+        corpus=corpus.name,
+        back=f" and, asked by `target_language={corpus.source_language}`, back" if corpus.both_directions else "",
+        parameters=sum(weight.numel() for weight in translator.model.parameters()),
+        revision=(results["revision"] or "unknown").replace("+", " with changes that are not committed"),
+        example=json.dumps(example, ensure_ascii=False),
+        scores=_table(
+            ("split", "sentences", "BLEU", "chrF", "TER"),
+            *(
+                (name, f"{_lines(folder, name):,}", *(f"{found[metric]:.1f}" for metric in ("bleu", "chrf", "ter")))
+                for name, found in tested.items()
+            ),
+        ),
+        directions=DIRECTIONS.format(corpus.source_language, corpus.target_language) if corpus.both_directions else "",
+        seed=settings["seed"],
+        signatures="\n".join(f"- {metric}: `{text}`" for metric, text in tested["test"]["signatures"].items()),
+        licence=f"licence {corpus.licence or 'not stated'}, origin {corpus.home or 'not stated'}.",
+        splits=_table(
+            ("split", "pairs used", "digest"),
+            *((name, f"{len(data.split(name).source):,}", f"`{data.digests[name]}`") for name in corpus.splits),
+        ),
+        terms=terms(corpus) + (BEGUN if begun else ""),
+        processor=processor(machine),
+        machine=machine,
+        minutes=results["seconds"] / 60,
+        peak=results["cost"]["peak MB"],
+        step=results["cost"]["ms/step"],
+        versions=", ".join(f"{name} {version}" for name, version in results["versions"].items()),
+        settings="\n".join(f"{key}={value}" for key, value in _typed(told)),
+        pairs=len(data.split("train").source),
+        longest=translator.model.config.max_length - 1,
+    )
+    write_whole(folder / "README.md", card.encode())
+
+
+def identifier(corpus: DataSettings) -> str | None:
+    """The licence as the Hugging Face hub writes it, if it is one: `apache-2.0`, `cc-by-4.0`; None for a remark."""
+    licence = corpus.licence or ""
+    return licence.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", licence) else None
+
+
+def terms(corpus: DataSettings) -> str:
+    """What the licence of the corpus means for those who publish the weights."""
+    if corpus.licence is None:
+        return (
+            "The licence of the corpus is not stated. **State it here before you publish the weights**, and what holds "
+            "for them; `data.licence=…` and `data.home=…` of a training write it into this card."
+        )
+    if identifier(corpus) is None:
+        return (
+            f"The corpus has no open licence ({corpus.licence}). **The weights may not be freely redistributable**: "
+            "settle that with those who hold the rights in the corpus before you publish them."
+        )
+    return f"The corpus stands under {corpus.licence}; so do these weights, unless who publishes them says otherwise."
+
+
+def processor(machine: str) -> str:
+    """The name of the GPU or the CPU that a run used."""
+    if machine.startswith("cuda"):
+        return torch.cuda.get_device_name()
+    known = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.+)$", known.read_text(), re.MULTILINE) if known.exists() else []
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _lines(folder: Path, split: str) -> int:
+    """How many sentences of a split were translated: trainer.limit_test_batches leaves some out."""
+    return (folder / f"hypotheses.{split}.txt").read_bytes().count(b"\n")
+
+
+def _typed(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    """Null, true and false as they are typed; no folder of this machine."""
+    told = [(key, value) for key, value in flat(settings) if "/" not in str(value)]
+    return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in told]
+
+
+def _table(*rows: tuple[str, ...]) -> str:
+    heading, *others = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([heading, f"|{'---|' * len(rows[0])}", *others])

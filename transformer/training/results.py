@@ -1,0 +1,68 @@
+"""What a finished run leaves in its folder: scores with all that made them, translations, pictures of attention."""
+
+import importlib.metadata
+import json
+import logging
+import platform
+import subprocess
+from pathlib import Path
+
+from transformer.evaluation import Scores
+from transformer.files import write_whole
+from transformer.inference import Translator
+from transformer.visualization.attention import NAMES, View, draw_reading, read
+
+log = logging.getLogger(__name__)
+
+
+def write_results(
+    folder: Path,
+    scores: dict[str, Scores],
+    outputs: dict[str, list[str]],
+    corpus: dict[str, str],
+    seconds: float,
+    cost: dict[str, float],
+) -> None:
+    """Writes `hypotheses.<split>.txt` and `test.json`; `corpus` are the digests of the files a split was read from."""
+    for split, hypotheses in outputs.items():
+        write_whole(folder / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
+    results = {split: found.plain() for split, found in scores.items()} | {
+        "versions": versions(),
+        "corpus": corpus,
+        "revision": revision(),
+        "seconds": round(seconds, 1),
+        "cost": cost,
+    }
+    write_whole(folder / "test.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    names = ("torch", "lightning", "torchmetrics", "sacrebleu", "sentencepiece", "hydra-core")
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in names}
+
+
+def revision() -> str | None:
+    """The commit of the checkout that this file stands in, with + where it was changed; None outside one."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + ("+" if changed.stdout.strip() else "")
+
+
+def draw_attentions(translator: Translator, source: str, translation: str, folder: Path) -> None:
+    """One picture for each attention that the model has: the last layer, the mean of its heads."""
+    if not translation:
+        return
+    try:
+        reading = read(translator, source, translator.target_tokenizer.encode(translation))
+    except ValueError as error:
+        # A run that has come this far does not end for a sentence that is too long to draw.
+        log.warning("no pictures of attention: %s", error)
+        return
+    for attention in NAMES:
+        if getattr(reading.record, attention):
+            draw_reading(reading, View(attention, layer=None, head=None), folder / f"{attention}.png")

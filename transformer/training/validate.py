@@ -1,0 +1,75 @@
+"""What a run is refused for before it does any work, beside what `settings` sees in a single value."""
+
+import importlib.util
+import typing
+from pathlib import Path
+from typing import Any, Literal
+
+from lightning import Trainer
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+from transformer.config import from_plain
+from transformer.data.datamodule import TranslationData
+from transformer.files import check_writable
+from transformer.model import ModelConfig
+
+# What would leave weights as they began, or nothing to score.
+NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches")
+
+
+def check_beginning(folder: Path, settings: dict[str, Any]) -> None:
+    """Raises OSError for a folder that cannot be written, and ValueError for settings that are wrong whatever the
+    corpus."""
+    check_settings(settings)
+    check_writable(folder)
+
+
+def check_settings(settings: dict[str, Any]) -> None:
+    """All settings of a run, as plain data, against each other; their types and bounds are known to be right."""
+    # Vocabularies of some size stand in for those that the tokenisers will have.
+    vocabularies = {"source_vocabulary": 100, "target_vocabulary": 100}
+    config = from_plain(ModelConfig, settings["model"] | vocabularies, "model")
+    # Two vocabularies may be of one size all the same.
+    if config.tied_embeddings == "all" and not settings["tokenizer"]["joint"] and not settings["start_from"]:
+        raise ValueError(
+            "model.tied_embeddings=all needs one vocabulary for both languages: tokenizer.joint=true, or else "
+            "model.tied_embeddings=target or none"
+        )
+    for name in ("search", "validation_search"):
+        if (shortest := settings[name]["min_length"]) >= config.max_length:
+            raise ValueError(f"{name}.min_length={shortest} is more than model.max_length={config.max_length} allows")
+    if "wandb" in settings["loggers"] and not importlib.util.find_spec("wandb"):
+        raise ValueError("loggers= names wandb, which is not installed: pip install -e '.[wandb]'")
+    check_trainer(settings["trainer"])
+
+
+def check_trainer(arguments: dict[str, Any]) -> None:
+    """Raises ValueError for what Lightning's Trainer does not take, by making one."""
+    for name in NOT_ZERO:
+        if arguments.get(name) == 0:
+            raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test; 1 makes it short")
+    hints = typing.get_type_hints(Trainer.__init__)
+    for name, value in arguments.items():
+        kinds = typing.get_args(hints[name]) or (hints[name],)
+        if isinstance(value, str) and not any(kind is str or typing.get_origin(kind) is Literal for kind in kinds):
+            raise ValueError(f"trainer.{name}={value} must be {'true or false' if bool in kinds else 'a number'}")
+    quiet: dict[str, Any] = {"enable_progress_bar": False, "enable_model_summary": False}
+    try:
+        Trainer(**(quiet | arguments), logger=False, callbacks=[ModelCheckpoint()])
+    except (MisconfigurationException, ImportError, RuntimeError, TypeError, ValueError) as error:
+        message = " ".join(str(error).split())
+        meant = [value for value in arguments.values() if isinstance(value, str) and value in message]
+        named = [f"trainer.{name}={value}" for name, value in arguments.items() if value in meant and value != "auto"]
+        raise ValueError(f"{' '.join(named) or 'trainer'}: {message}") from error
+
+
+def check_lengths(data: TranslationData, config: ModelConfig) -> None:
+    """Raises ValueError when a sentence that is kept is longer than the model's positions."""
+    for name in data.settings.splits:
+        longest = data.split(name).longest + 1
+        if longest > config.max_length:
+            raise ValueError(
+                f"model.max_length={config.max_length} is less than the longest sentence of {name} needs ({longest} "
+                f"tokens with its end): raise it to {longest}, or lower data.max_length to {config.max_length - 1}"
+            )
