@@ -14,7 +14,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from transformer import ModelConfig  # noqa: E402
-from transformer.config import from_plain  # noqa: E402
+from transformer.config import from_dict  # noqa: E402
 from transformer.data.corpus import DataSettings  # noqa: E402
 from transformer.data.datamodule import TranslationData  # noqa: E402
 from transformer.data.tokenizer import TokenizerSettings  # noqa: E402
@@ -74,7 +74,7 @@ def corpus(directory: Path | None) -> DataSettings:
     """Multi30k in `directory`, or the bundled corpus."""
     folder = directory or PROJECT / "data" / "toy"
     names = ("train", "val", "test_2016_flickr") if directory else ("train", "validation", "test")
-    return from_plain(
+    return from_dict(
         DataSettings,
         {
             "name": "multi30k" if directory else "toy",
@@ -82,14 +82,14 @@ def corpus(directory: Path | None) -> DataSettings:
             "target_language": "en",
             "directory": str(folder),
             **{split: str(folder / name) for split, name in zip(("train", "validation", "test"), names, strict=True)},
-            "others": {},
+            "extra_tests": {},
             "url": None,
             "sha256": {},
             "max_length": 100,
             "batch_tokens": BATCH_TOKENS,
             "workers": 0,
             "both_directions": False,
-            "licence": None,
+            "license": None,
             "home": None,
             "cache": str(PROJECT / ".cache"),
         },
@@ -103,7 +103,7 @@ def vocabulary(directory: Path | None) -> int:
 
 
 def prepared(directory: Path | None) -> TranslationData:
-    """The corpus with its joint tokeniser."""
+    """The corpus with its joint tokenizer."""
     plain = {
         "kind": "bpe",
         "vocabulary_size": vocabulary(directory),
@@ -111,7 +111,7 @@ def prepared(directory: Path | None) -> TranslationData:
         "character_coverage": 1.0,
         "byte_fallback": False,
     }
-    return TranslationData(corpus(directory), from_plain(TokenizerSettings, plain, "tokenizer"), seed=1)
+    return TranslationData(corpus(directory), from_dict(TokenizerSettings, plain, "tokenizer"), seed=1)
 
 
 def config(size: Size, vocabulary: int) -> ModelConfig:
@@ -124,11 +124,11 @@ def config(size: Size, vocabulary: int) -> ModelConfig:
         "bias": True,
         "score": "scaled_dot",
     }
-    return from_plain(
+    return from_dict(
         ModelConfig,
         {
-            "source_vocabulary": vocabulary,
-            "target_vocabulary": vocabulary,
+            "source_vocab_size": vocabulary,
+            "target_vocab_size": vocabulary,
             "dim": size.dim,
             "positions": "sinusoidal",
             "max_length": 512,

@@ -21,8 +21,8 @@ from benchmarks.common import Row, Setting, alone, config, prepared, vocabulary
 from benchmarks.training import marian
 from transformer import Transformer, Translator
 from transformer.data.batching import pad
-from transformer.data.tokenizer import END, PADDING
-from transformer.device import MachineSettings, set_up
+from transformer.data.tokenizer import EOS, PAD
+from transformer.device import MachineSettings, configure_torch
 from transformer.inference.translator import BEAM
 
 SENTENCES = 64
@@ -71,7 +71,7 @@ def timed(decode: Decode, setting: Setting, sentences: int) -> Row:
 
 
 def ours(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
-    set_up(MachineSettings(setting.threads, None, None), setting.device)
+    configure_torch(MachineSettings(setting.threads, None, None), setting.device)
     with tempfile.TemporaryDirectory() as folder:
         fresh(setting).save(Path(folder, "fresh.safetensors"))
         names = {"float32": "float32", "bf16": "bfloat16"}
@@ -127,10 +127,10 @@ def transformers(setting: Setting, sentences: int, beam: int, precision: str) ->
 
     @torch.inference_mode()
     def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
-        source = pad([torch.tensor([*row, END]).numpy() for row in ids]).to(setting.device)
+        source = pad([torch.tensor([*row, EOS]).numpy() for row in ids]).to(setting.device)
         found = model.generate(
             input_ids=source,
-            attention_mask=(source != PADDING).long(),
+            attention_mask=(source != PAD).long(),
             num_beams=beam,
             num_return_sequences=beam,
             min_new_tokens=length,
@@ -175,7 +175,7 @@ def latency(setting: Setting) -> dict[str, float]:
 
 
 def _latency(setting: Setting) -> dict[str, float]:
-    set_up(MachineSettings(setting.threads, None, None), setting.device)
+    configure_torch(MachineSettings(setting.threads, None, None), setting.device)
     translator = fresh(setting)
     translator.model.to(setting.device)
     seconds = []

@@ -24,7 +24,7 @@ from transformer import Transformer
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import TokenizerSettings
-from transformer.device import MachineSettings, set_up
+from transformer.device import MachineSettings, configure_torch
 from transformer.training.callbacks.throughput import peak_memory
 from transformer.training.linear_loss import cross_entropy_loss
 
@@ -41,7 +41,7 @@ CORPUS = (10_000, 100_000, 1_000_000, 5_000_000)
 
 def step(tokens: int, length: int, size: int, threads: int) -> Row:
     """Seconds and peak memory of a training step on sentences of one length."""
-    set_up(MachineSettings(threads, None, None), "cpu")
+    configure_torch(MachineSettings(threads, None, None), "cpu")
     torch.manual_seed(1)
     model = Transformer(replace(config(SIZES["small"], size), max_length=max(512, length))).train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=True)
@@ -60,7 +60,7 @@ def step(tokens: int, length: int, size: int, threads: int) -> Row:
 
 def decode(length: int, threads: int) -> Row:
     """Seconds for eight sentences of one length by a beam of 5, as many tokens out as in."""
-    set_up(MachineSettings(threads, None, None), "cpu")
+    configure_torch(MachineSettings(threads, None, None), "cpu")
     from transformer.inference.search import search
     from transformer.inference.translator import BEAM
 
@@ -82,7 +82,7 @@ def decode(length: int, threads: int) -> Row:
 
 
 def prepare(pairs: int, directory: Path | None) -> Row:
-    """Seconds and peak memory from text files of so many pairs to the first batch, tokenisers trained anew."""
+    """Seconds and peak memory from text files of so many pairs to the first batch, tokenizers trained anew."""
     settings = corpus(directory)
     lines = [f"{source}\t{target}" for source, target in settings.pairs("train")]
     draw = random.Random(1)

@@ -87,12 +87,12 @@ def picture(rows: list[Row], speed: str, output: Path) -> None:
         )
         for row in rows
     ]
-    colours = {"ours": "tab:blue", "limit": "0.8"}
+    colors = {"ours": "tab:blue", "limit": "0.8"}
     axes.barh(
         range(len(rows)),
         [row[speed] for row in rows],
         xerr=[row["spread"] * row[speed] for row in rows],
-        color=[colours.get(row["system"], "tab:orange") for row in rows],
+        color=[colors.get(row["system"], "tab:orange") for row in rows],
     )
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()

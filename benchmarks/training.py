@@ -35,7 +35,7 @@ from benchmarks.common import (
     vocabulary,
 )
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
-from transformer.data.tokenizer import PADDING
+from transformer.data.tokenizer import PAD
 from transformer.model.positions import sinusoidal_table
 
 # Steps before the clock starts; compiling for changing shapes takes more of them.
@@ -57,7 +57,7 @@ class TorchTransformer(nn.Module):
     def __init__(self, size: Size, vocabulary: int) -> None:
         super().__init__()
         self.scale = math.sqrt(size.dim)
-        self.embedding = nn.Embedding(vocabulary, size.dim, padding_idx=PADDING)
+        self.embedding = nn.Embedding(vocabulary, size.dim, padding_idx=PAD)
         self.register_buffer("positions", sinusoidal_table(512, size.dim))
         sizes = size.dim, size.heads, size.layers, size.layers, size.feed_forward
         self.body = nn.Transformer(*sizes, DROPOUT, batch_first=True, norm_first=True)
@@ -99,7 +99,7 @@ def marian(size: Size, vocabulary: int) -> nn.Module:
             activation_function="relu",
             scale_embedding=True,
             max_position_embeddings=512,
-            pad_token_id=PADDING,
+            pad_token_id=PAD,
             bos_token_id=1,
             eos_token_id=2,
             decoder_start_token_id=1,
@@ -110,7 +110,7 @@ def marian(size: Size, vocabulary: int) -> nn.Module:
 
 
 def _marian_logits(model: nn.Module, batch: Batch) -> Tensor:
-    mask = batch.source != PADDING
+    mask = batch.source != PAD
     return model(input_ids=batch.source, attention_mask=mask.long(), decoder_input_ids=batch.inputs).logits
 
 
@@ -132,7 +132,7 @@ def peer(system: str, setting: Setting, steps: int, precision: str, matmul: str)
     bf16 = torch.autocast(device, torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
     warm_up = COMPILING if system == "torch-compiled" else WARM_UP
     work = [_on(device, batch) for batch in batches(setting.directory, steps + warm_up)]
-    tokens = sum(int((batch.labels != PADDING).sum()) for batch in work[warm_up:])
+    tokens = sum(int((batch.labels != PAD).sum()) for batch in work[warm_up:])
     started, losses = 0.0, []
     for number, batch in enumerate(work):
         if number == warm_up:
@@ -141,7 +141,7 @@ def peer(system: str, setting: Setting, steps: int, precision: str, matmul: str)
         with bf16:
             logits = _marian_logits(model, batch) if system == "transformers" else model(batch)
         loss = functional.cross_entropy(
-            logits.float().flatten(0, 1), batch.labels.flatten(), ignore_index=PADDING, label_smoothing=SMOOTHING
+            logits.float().flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
         )
         optimizer.zero_grad()
         loss.backward()
@@ -157,7 +157,7 @@ def peer(system: str, setting: Setting, steps: int, precision: str, matmul: str)
 def _products(batch: Batch, size: Size) -> Iterator[tuple[int, int, int, int]]:
     """The matrix products of one forward pass, as (how many, rows, inner, columns)."""
     rows, source = batch.source.shape
-    target, real = batch.inputs.size(1), int((batch.labels != PADDING).sum())
+    target, real = batch.inputs.size(1), int((batch.labels != PAD).sum())
     head = size.dim // size.heads
     for _ in range(size.layers):
         for queries, keys in ((source, source), (target, target), (target, source)):
@@ -195,7 +195,7 @@ def limit(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
         setting.wait()
         if number >= WARM_UP:
             seconds += time.perf_counter() - started
-            tokens += int((batch.labels != PADDING).sum())
+            tokens += int((batch.labels != PAD).sum())
     return {"target_tokens_per_second": tokens / seconds}
 
 
@@ -212,7 +212,7 @@ def ours(setting: Setting, steps: int, precision: str, matmul: str, compiled: bo
             *(f"trainer.max_steps={steps + WARM_UP + 1}", f"data.batch_tokens={BATCH_TOKENS}"),
             *("trainer.limit_val_batches=0", "trainer.limit_test_batches=1", "search=greedy"),
             *(f"machine.threads={setting.threads}", f"hydra.run.dir={folder}/run"),
-            *([f"machine.products={matmul}"] if matmul != "default" else []),
+            *([f"machine.matmul_precision={matmul}"] if matmul != "default" else []),
             *(["training.compile=inductor"] if compiled else []),
         ]
         done = subprocess.run(command, capture_output=True, text=True)

@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.progress import track
 
 from transformer.cli.launch import UsageError, check_output, launch
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.corpus import DataSettings, Pair
 from transformer.evaluation import Scores, score
 from transformer.evaluation.comet import comet_scores
 from transformer.evaluation.comparison import show_comparison, show_differences
 from transformer.evaluation.significance import Test, compare, largest_differences
-from transformer.files import write_whole
+from transformer.files import atomic_write
 from transformer.visualization.comparison import draw_comparison
 
 RESULTS = "test.json"
@@ -88,8 +88,8 @@ def read_run(folder: Path, split: str) -> Run:
     if not isinstance(results.get(split), dict) or "bleu" not in results[split]:
         tested = [name for name, found in results.items() if isinstance(found, dict) and "bleu" in found]
         raise ValueError(f"{folder} was not tested on split={split}; it has {', '.join(tested)}")
-    scores = from_plain(Scores, results[split], f"{folder / RESULTS}: {split}")
-    corpus = from_plain(DataSettings, saved_corpus(folder), "data")
+    scores = from_dict(Scores, results[split], f"{folder / RESULTS}: {split}")
+    corpus = from_dict(DataSettings, saved_corpus(folder), "data")
     if corpus.digest(split) != results.get("corpus", {}).get(split):
         files = " and ".join(map(str, corpus.files(split)))
         raise ValueError(f"{files} changed since {folder} was tested: its scores are of other references")
@@ -112,7 +112,7 @@ def _evaluated(folder: Path, split: str, found: Scores) -> str:
     """
     evaluation = folder / "evaluation.json"
     results = _json(evaluation) if evaluation.exists() else {}
-    if split not in results or not _same(found, from_plain(Scores, results[split], f"{evaluation}: {split}")):
+    if split not in results or not _same(found, from_dict(Scores, results[split], f"{evaluation}: {split}")):
         raise ValueError(
             f"{folder / f'hypotheses.{split}.txt'} was altered: it gives BLEU {found.bleu:.2f}, which {RESULTS} does "
             "not know; evaluate.py writes it anew"
@@ -158,7 +158,7 @@ def compare_runs(config: DictConfig) -> None:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # the bar says how far it is
     known = ("runs", "debug")
-    settings = from_plain(CompareSettings, {key: value for key, value in plain.items() if key not in known}, "")
+    settings = from_dict(CompareSettings, {key: value for key, value in plain.items() if key not in known}, "")
     if settings.output:
         check_output(settings.output, folder=True)
     folders = find_runs(plain["runs"])
@@ -200,7 +200,7 @@ def compare_runs(config: DictConfig) -> None:
             "differences": {name: [asdict(found) for found in rows] for name, rows in differences.items()},
         }
         file = Path(settings.output) / "comparison.json"
-        write_whole(file, json.dumps(results, indent=2, ensure_ascii=False).encode())
+        atomic_write(file, json.dumps(results, indent=2, ensure_ascii=False).encode())
         intervals = {
             metric: {name: (one.score, one.interval) for name, one in row.items()} for metric, row in tested.items()
         }

@@ -16,7 +16,7 @@ from rich.progress import track
 from train import NOT_MODEL, absolute_paths
 
 from transformer.cli.launch import CONFIGS, check_output, launch
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import TokenizerSettings
@@ -26,7 +26,7 @@ from transformer.doctor.examination import Dropped, Examination
 from transformer.doctor.fix import check_new, clean_copy
 from transformer.doctor.report import plain_cost, plain_findings, show, unknown_shares
 from transformer.doctor.text import Line
-from transformer.files import write_whole
+from transformer.files import atomic_write
 from transformer.model import ModelConfig
 
 Plain = dict[str, Any]
@@ -35,7 +35,7 @@ Plain = dict[str, Any]
 def doctor(config: DictConfig) -> None:
     plain: Plain = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     absolute_paths(plain)
-    settings = from_plain(DataSettings, plain["data"], "data")
+    settings = from_dict(DataSettings, plain["data"], "data")
     fix = Path(plain["fix"]).expanduser() if plain["fix"] else None
     if fix:
         check_new(fix)
@@ -89,7 +89,7 @@ def doctor(config: DictConfig) -> None:
         "estimate": plain_cost(estimate(plan), int(plain["trainer"].get("max_steps", -1))) if plan else None,
     }
     if plain["output"]:
-        write_whole(Path(plain["output"]), json.dumps(report, indent=2, ensure_ascii=False).encode())
+        atomic_write(Path(plain["output"]), json.dumps(report, indent=2, ensure_ascii=False).encode())
     show(report)
     print(f"\nNext:\n  {next_command(settings, fix, tried, dropped)}")
 
@@ -110,9 +110,9 @@ def with_experiment(name: str) -> Plain:
 
 def prepared(plain: Plain) -> tuple[TranslationData | None, str]:
     """The corpus as training would have it, or why it could not be trained on."""
-    tokenizer = from_plain(TokenizerSettings, plain["tokenizer"], "tokenizer")
+    tokenizer = from_dict(TokenizerSettings, plain["tokenizer"], "tokenizer")
     try:
-        data = TranslationData(from_plain(DataSettings, plain["data"], "data"), tokenizer, plain["seed"])
+        data = TranslationData(from_dict(DataSettings, plain["data"], "data"), tokenizer, plain["seed"])
         data.split("train")
         return data, ""
     except ValueError as error:
@@ -121,12 +121,12 @@ def prepared(plain: Plain) -> tuple[TranslationData | None, str]:
 
 def planned(plain: Plain, data: TranslationData) -> Plan:
     model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
-    model |= {"source_vocabulary": len(data.source_tokenizer), "target_vocabulary": len(data.target_tokenizer)}
+    model |= {"source_vocab_size": len(data.source_tokenizer), "target_vocab_size": len(data.target_tokenizer)}
     return Plan(
         data.settings,
         data.tokenizer_settings,
-        from_plain(ModelConfig, model, "model"),
-        from_plain(MachineSettings, plain["machine"], "machine"),
+        from_dict(ModelConfig, model, "model"),
+        from_dict(MachineSettings, plain["machine"], "machine"),
         str(plain["trainer"].get("accelerator", "auto")),
         str(plain["trainer"].get("precision", "32-true")),
         plain["seed"],
@@ -142,7 +142,7 @@ def next_command(settings: DataSettings, fix: Path | None, tried: str | None, dr
         return " ".join(["python", f"scripts/{script}.py", *map(shlex.quote, [*typed, *more])])
     splits = [f"data.{split}={fix / split}" for split in ("train", "validation", "test")]
     languages = [f"data.source_language={settings.source_language}", f"data.target_language={settings.target_language}"]
-    others = [f"data.others.{split}={fix / split}" for split in settings.others]
+    others = [f"data.extra_tests.{split}={fix / split}" for split in settings.extra_tests]
     more = [one for one in typed if not one.lstrip("+").startswith(CORPUS)]
     arguments = ["data=files", *splits, *languages, *others, *more, *experiment]
     return " ".join(["python", "scripts/train.py", *map(shlex.quote, arguments)])
@@ -156,7 +156,7 @@ def typed_data() -> list[str]:
 TYPED = sys.argv[1:]  # before it is brought into Hydra's grammar
 # What names the corpus, of which a copy is another.
 CORPUS = (
-    *("data=", "data.directory=", "data.train=", "data.validation=", "data.test=", "data.others"),
+    *("data=", "data.directory=", "data.train=", "data.validation=", "data.test=", "data.extra_tests"),
     *("data.source_language=", "data.target_language="),
 )
 

@@ -13,26 +13,26 @@ from rich.progress import track
 
 from transformer import Translator
 from transformer.cli.launch import check_output, find_checkpoint, launch
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.corpus import DataSettings, read_pairs
-from transformer.device import MachineSettings, ServingSettings, set_up
+from transformer.device import MachineSettings, ServingSettings, configure_torch
 from transformer.evaluation import score
-from transformer.files import sha256, write_whole
+from transformer.files import atomic_write, sha256
 from transformer.inference.search import SearchSettings
 
 # Sentences translated between two moves of the progress bar.
 CHUNK = 250
 # Settings of a corpus that older runs do not know, as they had them.
-SINCE = {"both_directions": False, "licence": None, "home": None}
+SINCE = {"both_directions": False, "license": None, "home": None}
 
 
 def evaluate(config: DictConfig) -> dict[str, float]:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     started = time.monotonic()
     checkpoint = find_checkpoint(plain["checkpoint"], Path(plain["runs"]))
-    search = from_plain(SearchSettings, plain["search"], "search")
-    machine = from_plain(MachineSettings, plain["machine"], "machine")
-    serving = from_plain(ServingSettings, {key: plain[key] for key in ("device", "precision", "batch_tokens")}, "")
+    search = from_dict(SearchSettings, plain["search"], "search")
+    machine = from_dict(MachineSettings, plain["machine"], "machine")
+    serving = from_dict(ServingSettings, {key: plain[key] for key in ("device", "precision", "batch_tokens")}, "")
     asked_for = plain["target_language"] or (plain.get("data") or {}).get("target_language")
     # The trials of a sweep must not write over each other's, or the run's own.
     job = HydraConfig.get() if HydraConfig.initialized() else None
@@ -40,7 +40,7 @@ def evaluate(config: DictConfig) -> dict[str, float]:
     output = Path(plain["output"] or (job.runtime.output_dir if job and job.mode == RunMode.MULTIRUN else folder))
     check_output(str(output), folder=True)
     translator = Translator.load(checkpoint, serving.device, serving.precision, asked_for)
-    set_up(machine, translator.device.type)
+    configure_torch(machine, translator.device.type)
     split, sources, references = _texts(plain, folder, translator)
     hypotheses: list[str] = []
     # Some at a time, so that there is progress to see.
@@ -49,7 +49,7 @@ def evaluate(config: DictConfig) -> dict[str, float]:
         found = translator.n_best(chunk, search, serving.batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
         hypotheses += [translations[0].text for translations in found]
     scores = score(hypotheses, references, translator.target_language)
-    write_whole(output / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
+    atomic_write(output / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
     digest = sha256(checkpoint)
     results = {
         split: scores.plain(),
@@ -63,7 +63,7 @@ def evaluate(config: DictConfig) -> dict[str, float]:
     earlier = _earlier(output / "evaluation.json", digest)
     searches = earlier.pop("searches", {}) | {split: plain["search"]}
     results = earlier | results | {"searches": searches}
-    write_whole(output / "evaluation.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
+    atomic_write(output / "evaluation.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
     for name, value in (("bleu", scores.bleu), ("chrf", scores.chrf), ("ter", scores.ter)):
         print(f"{split} {name.upper()} {value:.2f}   {scores.signatures[name]}")
     return {"bleu": scores.bleu, "chrf": scores.chrf, "ter": scores.ter}
@@ -107,7 +107,7 @@ def _texts(plain: dict[str, Any], folder: Path, translator: Translator) -> tuple
         # Back: under a name of its own, as the run's translations are of the same sentences the other way.
         data = data | {"source_language": data["target_language"], "target_language": data["source_language"]}
         name = f"{name}.{plain['target_language']}"
-    settings = from_plain(DataSettings, data, "data")
+    settings = from_dict(DataSettings, data, "data")
     if settings.languages != translator.languages:
         wanted, able = " → ".join(settings.languages), " → ".join(translator.languages)
         raise ValueError(f"the checkpoint translates {able}, the corpus was asked for {wanted}")

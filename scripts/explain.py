@@ -8,9 +8,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from transformer import Translator
 from transformer.cli.launch import find_checkpoint, launch
-from transformer.config import from_plain
-from transformer.device import MachineSettings, set_up
-from transformer.files import write_whole
+from transformer.config import from_dict
+from transformer.device import MachineSettings, configure_torch
+from transformer.files import atomic_write
 from transformer.inference.search import SearchSettings
 from transformer.visualization.attention import View, draw_translation
 from transformer.visualization.explain import explain, page
@@ -19,8 +19,8 @@ from transformer.visualization.picture import SUFFIXES
 
 def explain_text(config: DictConfig) -> None:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
-    search = from_plain(SearchSettings, plain["search"], "search")
-    view = from_plain(View, {key: plain[key] for key in ("attention", "layer", "head")}, "")
+    search = from_dict(SearchSettings, plain["search"], "search")
+    view = from_dict(View, {key: plain[key] for key in ("attention", "layer", "head")}, "")
     if plain["text"] is None:
         raise ValueError('text is not set: give the sentence to explain, text="…"')
     output = Path(plain["output"])
@@ -30,17 +30,17 @@ def explain_text(config: DictConfig) -> None:
         raise ValueError(
             f"output={plain['output']} must end in .html (a page) or one of {', '.join(SUFFIXES)} (a picture)"
         )
-    machine = from_plain(MachineSettings, plain["machine"], "machine")
+    machine = from_dict(MachineSettings, plain["machine"], "machine")
     translator = Translator.load(
         find_checkpoint(plain["checkpoint"], Path(plain["runs"])),
         plain["device"],
         target_language=plain["target_language"],
     )
-    set_up(machine, translator.device.type)
+    configure_torch(machine, translator.device.type)
     # A line break within the text is a space, as in translate.py.
     text = " ".join(plain["text"].split("\n"))
     if output.suffix.lower() == ".html":
-        write_whole(output, page(explain(translator, text, search)).encode())
+        atomic_write(output, page(explain(translator, text, search)).encode())
         print("Open this page in a browser:", file=sys.stderr)
     else:
         draw_translation(translator, text, search, view, output)

@@ -7,7 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from transformer import Translator
 from transformer.cli.launch import find_checkpoint, launch
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.export.formats import ExportSettings, export
 
 
@@ -15,7 +15,7 @@ def export_translator(config: DictConfig) -> None:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     if plain["output"] is None:
         raise ValueError("output is not set: give output=FOLDER, with format=safetensors output=FILE.safetensors")
-    settings = from_plain(ExportSettings, {key: plain[key] for key in ("format", "precision", "output")}, "")
+    settings = from_dict(ExportSettings, {key: plain[key] for key in ("format", "precision", "output")}, "")
     translator = Translator.load(
         find_checkpoint(plain["checkpoint"], Path(plain["runs"])), target_language=plain["target_language"]
     )

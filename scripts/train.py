@@ -12,14 +12,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from transformer.cli.launch import CONFIGS, launch, put_back, settings_before
 from transformer.cli.sweeps import outcome_of, run_trial
-from transformer.config import from_plain
-from transformer.files import write_whole
+from transformer.config import from_dict
+from transformer.files import atomic_write
 from transformer.inference.search import SearchSettings
-from transformer.training.callbacks.nonfinite import DivergenceError
+from transformer.training.callbacks.nonfinite import NonFiniteError
 from transformer.training.callbacks.signals import Interrupted
 from transformer.training.loggers import first_process, quiet
 from transformer.training.train import Result, RunSettings, run
-from transformer.training.validate import check_settings
+from transformer.training.validate import validate_settings
 
 
 def auto_precision(accelerator: str) -> str:
@@ -39,9 +39,9 @@ def absolute_paths(plain: dict[str, Any]) -> None:
     """A run's saved settings name its files from wherever they are read."""
     data = plain["data"]
     for group, keys in (
-        (plain, ("start_from",)),
+        (plain, ("init_from",)),
         (data, ("directory", "train", "validation", "test", "cache")),
-        (data["others"], data["others"]),
+        (data["extra_tests"], data["extra_tests"]),
     ):
         for key in keys:
             if isinstance(group[key], str):
@@ -53,19 +53,19 @@ def read(plain: dict[str, Any]) -> tuple[RunSettings, dict[str, Any]]:
     # model.heads, layers and score are a word for all attentions and stacks; the parts hold the values.
     model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
     given = {key: value for key, value in plain.items() if key not in NOT_SETTINGS}
-    return from_plain(RunSettings, given, ""), model
+    return from_dict(RunSettings, given, ""), model
 
 
 def check_values(plain: dict[str, Any]) -> None:
     """Raises ValueError for what `train` would refuse whatever the corpus: of a sweep, before its first trial."""
     quiet()
     settings, model = read(plain)
-    check_settings(asdict(settings) | {"model": model, "trainer": plain["trainer"]})
-    if plain["start_from"] and not plain["resume"] and not (place := Path(plain["start_from"])).exists():
+    validate_settings(asdict(settings) | {"model": model, "trainer": plain["trainer"]})
+    if plain["init_from"] and not plain["resume"] and not (place := Path(plain["init_from"])).exists():
         preset = f"experiment={place.name} hydra.run.dir={shown(place)}"
         known = (CONFIGS / "experiment" / f"{place.name}.yaml").exists()
         raise ValueError(
-            f"start_from={place}: no such run or checkpoint; train it first{f': {preset}' if known else ''}"
+            f"init_from={place}: no such run or checkpoint; train it first{f': {preset}' if known else ''}"
         )
 
 
@@ -78,12 +78,12 @@ def train(config: DictConfig) -> dict[str, float]:
 
     def begins() -> None:
         if first_process():
-            write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)).encode())
+            atomic_write(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)).encode())
         settings_before.clear()
 
     try:
         result = run(settings, model, plain["trainer"], folder, resume, begins)
-    except DivergenceError:
+    except NonFiniteError:
         if first_process():
             raise
         sys.exit(0)  # the first says it for all

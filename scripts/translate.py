@@ -12,11 +12,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from transformer import Translator
 from transformer.cli.launch import check_output, find_checkpoint, launch
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.corpus import read_lines
-from transformer.device import MachineSettings, ServingSettings, available_threads, set_up
+from transformer.device import MachineSettings, ServingSettings, available_threads, configure_torch
 from transformer.export.formats import load as load_export
-from transformer.files import whole_file
+from transformer.files import atomic_file
 from transformer.inference.search import SearchSettings
 
 # Lines translated together: enough to fill batches, few enough that a pipe sees its output soon.
@@ -25,7 +25,7 @@ CHUNK = 256
 
 def translate(config: DictConfig) -> None:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
-    search = from_plain(SearchSettings, plain["search"], "search")
+    search = from_dict(SearchSettings, plain["search"], "search")
     if plain["long_lines"] not in ("split", "refuse"):
         raise ValueError(f"long_lines={plain['long_lines']} is not allowed; choose one of split, refuse")
     if type(plain["n_best"]) is not int or not 1 <= plain["n_best"] <= (search.beam if search.method == "beam" else 1):
@@ -37,8 +37,8 @@ def translate(config: DictConfig) -> None:
         raise ValueError(f"input={plain['input']}: no such file")
     if plain["output"] is not None:
         check_output(plain["output"], folder=False)
-    machine = from_plain(MachineSettings, plain["machine"], "machine")
-    serving = from_plain(ServingSettings, {key: plain[key] for key in ("device", "precision", "batch_tokens")}, "")
+    machine = from_dict(MachineSettings, plain["machine"], "machine")
+    serving = from_dict(ServingSettings, {key: plain[key] for key in ("device", "precision", "batch_tokens")}, "")
     checkpoint = find_checkpoint(plain["checkpoint"], Path(plain["runs"]), exports=True)
     if checkpoint.is_dir():
         if serving.precision != "float32":
@@ -46,7 +46,7 @@ def translate(config: DictConfig) -> None:
         translator = load_export(checkpoint, serving.device, machine.threads or available_threads())
     else:
         translator = Translator.load(checkpoint, serving.device, serving.precision, plain["target_language"])
-    set_up(machine, translator.device.type)
+    configure_torch(machine, translator.device.type)
     for side, own in (("source", translator.source_language), ("target", translator.target_language)):
         if plain[f"{side}_language"] not in (None, own):
             raise ValueError(f"the checkpoint's {side} language is {own}, not {plain[f'{side}_language']}")
@@ -101,7 +101,7 @@ def _output(path: str | None) -> Iterator[TextIO]:
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
         yield sys.stdout
         return
-    with whole_file(Path(path)) as file:
+    with atomic_file(Path(path)) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
         yield text
         text.flush()

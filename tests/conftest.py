@@ -15,7 +15,7 @@ install_import_hook([f"transformer.{room}" for room in ROOMS.split()], "beartype
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
-from transformer.config import from_plain  # noqa: E402
+from transformer.config import from_dict  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +37,8 @@ def model_plain(**changes: object) -> dict:  # type: ignore[type-arg]
         }
 
     plain: dict[str, object] = {
-        "source_vocabulary": 29,
-        "target_vocabulary": 29,
+        "source_vocab_size": 29,
+        "target_vocab_size": 29,
         "dim": 24,
         "positions": "sinusoidal",
         "max_length": 64,
@@ -62,4 +62,4 @@ def small_model(**changes: object) -> "torch.nn.Module":
     """A small Transformer in evaluation mode."""
     from transformer import ModelConfig, Transformer
 
-    return Transformer(from_plain(ModelConfig, model_plain(**changes), "model")).eval()
+    return Transformer(from_dict(ModelConfig, model_plain(**changes), "model")).eval()

@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import model_plain
 from transformer import ModelConfig, Transformer, Translator
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.tokenizer import TokenizerSettings, train_tokenizer
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -38,8 +38,8 @@ def test_the_tour_prints_and_draws_what_it_shows(tmp_path: Path, monkeypatch: py
     lines = (DOCS.parent / "data" / "toy" / "train.de").read_text(encoding="utf-8").splitlines()[:300]
     settings = TokenizerSettings("bpe", 200, joint=True, character_coverage=1.0, byte_fallback=False)
     tokenizer = train_tokenizer(lines, settings)
-    plain = model_plain(source_vocabulary=200, target_vocabulary=200)
-    model = Transformer(from_plain(ModelConfig, plain, "model"))
+    plain = model_plain(source_vocab_size=200, target_vocab_size=200)
+    model = Transformer(from_dict(ModelConfig, plain, "model"))
     Translator(model, (tokenizer, tokenizer), ("de", "en")).save(tmp_path / "translator.safetensors")
     monkeypatch.chdir(tmp_path)
     for code, printed, shown in play(str(tmp_path / "translator.safetensors")):

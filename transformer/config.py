@@ -13,7 +13,7 @@ T = TypeVar("T")
 COMPARISONS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
-def from_plain(kind: type[T], plain: Any, path: str) -> T:
+def from_dict(kind: type[T], plain: Any, path: str) -> T:
     """Reads a dataclass from plain dicts and scalars, strictly; `path` names the place in error messages ("": the top).
 
     An unknown or missing key, a wrong type or a value that is not allowed raises ValueError saying what is.
@@ -53,7 +53,7 @@ def _value(hint: Any, value: Any, path: str) -> Any:
                 raise ValueError(f"{path}={_shown(value)} must be {' and '.join(bounds)}")
         return value
     if dataclasses.is_dataclass(hint):
-        return from_plain(hint, value, path)  # type: ignore[arg-type]
+        return from_dict(hint, value, path)  # type: ignore[arg-type]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         # A boolean equals 0 or 1 and a list is not hashable: compare type and value.

@@ -12,11 +12,11 @@ from typing import Annotated, Literal, TypeVar
 
 import torch
 
-Products = Literal["highest", "high", "medium"]
+MatmulPrecision = Literal["highest", "high", "medium"]
 # medium keeps a kernel for every shape that it has met: it must be this many times as fast to be worth the memory.
-WORTH = 1.25
+MIN_SPEEDUP = 1.25
 # Between products Python runs one thread at a time: more workers than these would wait for each other.
-MOST_WORKERS = 8
+MAX_WORKERS = 8
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -24,10 +24,10 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 
 @dataclass(frozen=True)
 class MachineSettings:
-    """What a person may decide instead; null lets `set_up` choose."""
+    """What a person may decide instead; null lets `configure_torch` choose."""
 
     threads: Annotated[int, ">= 1"] | None
-    products: Products | None
+    matmul_precision: MatmulPrecision | None
     attention: Literal["math", "fused"] | None
 
 
@@ -40,7 +40,7 @@ class ServingSettings:
     batch_tokens: Annotated[int, ">= 1"]
 
 
-def device_named(name: str) -> torch.device:
+def parse_device(name: str) -> torch.device:
     """cpu, cuda, cuda:1 … or auto (a GPU if there is one). Raises ValueError for another, and for a GPU not there."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -51,23 +51,23 @@ def device_named(name: str) -> torch.device:
     return torch.device(name)
 
 
-def precision_named(name: str) -> torch.dtype:
+def parse_precision(name: str) -> torch.dtype:
     """Raises ValueError, naming those there are, for another one than float32, bfloat16 and float16."""
     if name not in PRECISIONS:
         raise ValueError(f"precision={name} is not allowed; choose one of {', '.join(PRECISIONS)}")
     return PRECISIONS[name]
 
 
-def set_up(settings: MachineSettings, accelerator: str) -> str:
+def configure_torch(settings: MachineSettings, accelerator: str) -> str:
     """Chooses for this process, on the CPU or (any other `accelerator`) a GPU if there is one, and says what."""
     device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
     threads = settings.threads or available_threads()
     torch.set_num_threads(threads)
     # oneDNN keeps a kernel for each of the last so many shapes, by default 1,024 of a megabyte or more each.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    products, reason = settings.products, "as set"
+    products, reason = settings.matmul_precision, "as set"
     if products is None:
-        products, reason = best_products() if device == "cpu" else ("high", "TF32")
+        products, reason = fastest_matmul_precision() if device == "cpu" else ("high", "TF32")
     torch.set_float32_matmul_precision(products)
     # On a CPU, at the lengths of sentences, the backward of torch's fused kernel takes twice as long as plain products.
     attention = settings.attention or ("math" if device == "cpu" else "fused")
@@ -88,13 +88,13 @@ def available_threads() -> int:
     return min(cores, torch.get_num_threads())
 
 
-def side_by_side(make: Callable[[Item], Made], items: list[Item]) -> list[Made]:
+def parallel_map(make: Callable[[Item], Made], items: list[Item]) -> list[Made]:
     """What `make` makes of each item, in order: several items at once, each with its share of the threads.
 
     A second thread helps a small product little; two batches next to each other use two threads nearly in full.
     """
     threads = torch.get_num_threads()
-    workers = min(threads, len(items), MOST_WORKERS)
+    workers = min(threads, len(items), MAX_WORKERS)
     if workers < 2:
         return [make(item) for item in items]
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,))
@@ -105,7 +105,7 @@ def side_by_side(make: Callable[[Item], Made], items: list[Item]) -> list[Made]:
         torch.set_num_threads(threads)  # a thread that starts later takes the number that was set last
 
 
-def best_products() -> tuple[Products, str]:
+def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
     """medium, where that is faster here and still float32; else highest.
 
     torch then multiplies by oneDNN instead of MKL: on some processors twice as fast with the same precision, on others
@@ -128,7 +128,7 @@ def best_products() -> tuple[Products, str]:
     if errors["medium"] > 1e-5:
         return "highest", "medium is not float32 here"
     faster = seconds["highest"] / seconds["medium"]
-    if faster < WORTH:
+    if faster < MIN_SPEEDUP:
         return "highest", "medium is not much faster here"
     return "medium", f"{faster:.1f} times as fast here, error {errors['medium']:.0e}"
 

@@ -29,7 +29,7 @@ HOST = socket.gethostname()
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write that is flushed to the disk and gets its name at the end: readers see the old one or the new.
 
     Raises OSError that names `path` when the disk takes no more; the old one then stays as it was.
@@ -56,8 +56,8 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             partial.unlink()
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    with whole_file(path) as file:
+def atomic_write(path: Path, content: bytes) -> None:
+    with atomic_file(path) as file:
         file.write(content)
 
 
@@ -113,13 +113,13 @@ def _make_folder(folder: Path, make: Callable[[Path], None]) -> None:
             shutil.rmtree(left, ignore_errors=True)
     if folder.exists():
         log.warning("%s is damaged: it is made again", folder)
-    with whole_folder(folder) as work:
+    with atomic_folder(folder) as work:
         make(work)
         (work / DIGESTS).write_text(json.dumps(_digests(work)))
 
 
 @contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
+def atomic_folder(folder: Path) -> Iterator[Path]:
     """A folder to fill, which is flushed and takes the place of `folder` when all went well, and is gone otherwise.
 
     Raises OSError that names `folder` when the disk takes no more.
@@ -189,7 +189,7 @@ def check_writable(folder: Path) -> None:
     probe = folder / ".probe"
     try:
         # As much as a small run leaves behind.
-        write_whole(probe, bytes(64 << 20))
+        atomic_write(probe, bytes(64 << 20))
     except OSError as error:
         reason = error.__cause__ or error
         raise OSError(f"the run's folder {folder} cannot be written: {getattr(reason, 'strerror', reason)}") from error
@@ -216,7 +216,7 @@ def download(url: str, path: Path, expected: str) -> None:
         if not path.exists():
             with (
                 urllib.request.urlopen(url, timeout=60) as answer,
-                whole_file(path) as file,
+                atomic_file(path) as file,
                 Progress(*columns, console=Console(stderr=True)) as progress,
             ):
                 task = progress.add_task(path.name, total=int(answer.headers.get("Content-Length", 0)) or None)

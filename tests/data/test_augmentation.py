@@ -9,7 +9,7 @@ from tests.data.test_corpus import settings, write
 from transformer.data.augmentation import augmented
 from transformer.data.batching import PairDataset, TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import END, PADDING, UNKNOWN, TokenizerSettings
+from transformer.data.tokenizer import EOS, PAD, UNK, TokenizerSettings
 
 
 def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(tmp_path: Path) -> N
         rows = [
             row for b in loader for row in zip(b.indices.tolist(), b.source.tolist(), b.labels.tolist(), strict=True)
         ]
-        return {i: tuple([id for id in side if id not in (PADDING, END)] for side in sides) for i, *sides in rows}  # type: ignore[misc]
+        return {i: tuple([id for id in side if id not in (PAD, EOS)] for side in sides) for i, *sides in rows}  # type: ignore[misc]
 
     first = cut(0)
     assert first == cut(0)
@@ -58,7 +58,7 @@ def test_batches_of_bpe_dropout_are_made_by_the_lengths_of_their_epoch(
                 batch = dataset[index]
                 assert max(batch.source.numel(), batch.labels.numel()) <= 512
                 padded += batch.source.numel() + batch.labels.numel()
-                real += int((batch.source != PADDING).sum() + (batch.labels != PADDING).sum())
+                real += int((batch.source != PAD).sum() + (batch.labels != PAD).sum())
         assert real / padded > 0.8  # 500 pairs only
         assert {len(share) for share in indices} == {len(dealt[0])}  # in every epoch as many as Lightning was told
         assert len(dealt[0]) % accumulated == 0
@@ -85,8 +85,8 @@ def test_bpe_dropout_leaves_alone_what_would_become_too_long_or_has_unknown_char
     data.splits["train"] = augmented(data, 0.9)
     assert all(batch.source.size(1) <= longest + 1 for batch in data.loader("train"))
     unknown = data.source_tokenizer.encode("zwei Q")
-    assert UNKNOWN in unknown
-    assert data.source_tokenizer.cut_anew(unknown, 0.9) == unknown
+    assert UNK in unknown
+    assert data.source_tokenizer.sample_segmentation(unknown, 0.9) == unknown
 
 
 def test_words_and_characters_have_no_merges_to_drop(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_p
     for batch in data.loader("train"):
         assert batch.source.shape[1] * len(batch.source) <= data.settings.batch_tokens
         for source, labels in zip(batch.source.tolist(), batch.labels.tolist(), strict=True):
-            texts = [of_target.decode([id for id in ids if id != PADDING]) for ids in (source[1:], labels)]
+            texts = [of_target.decode([id for id in ids if id != PAD]) for ids in (source[1:], labels)]
             seen.add((of_target.piece(source[0]), *texts))
     assert seen == {
         *(("<2en>", source, target) for source, target in data.texts("train")),

@@ -11,9 +11,9 @@ from tests.data.test_corpus import settings, write
 from transformer.data.batching import PairDataset, TokenBudgetSampler, make_batches
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
-from transformer.data.gpu_dataset import ResidentPairs
-from transformer.data.prepared import PreparedSplit
-from transformer.data.tokenizer import BEGIN, END, PADDING, TokenizerSettings
+from transformer.data.encoded import EncodedSplit
+from transformer.data.gpu_dataset import GPUPairDataset
+from transformer.data.tokenizer import BOS, EOS, PAD, TokenizerSettings
 from transformer.files import cached_folder
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
@@ -27,7 +27,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TranslationData:
     return TranslationData(settings(TOY, cache=str(cache), max_length=100, batch_tokens=512, **prefixes), BPE, seed=1)
 
 
-def samplers(split: PreparedSplit, world: int, epoch: int = 0) -> list[list[list[int]]]:
+def samplers(split: EncodedSplit, world: int, epoch: int = 0) -> list[list[list[int]]]:
     dealt = []
     for rank in range(world):
         sampler = TokenBudgetSampler(split, 512, seed=1, shuffle=True, rank=rank, world=world)
@@ -73,7 +73,7 @@ def test_batches_keep_to_the_budget_and_waste_little(data: TranslationData) -> N
         batch = dataset[0, np.array(indices)]
         assert max(batch.source.numel(), batch.labels.numel()) <= 512
         padded += batch.source.numel() + batch.labels.numel()
-        real += int((batch.source != PADDING).sum() + (batch.labels != PADDING).sum())
+        real += int((batch.source != PAD).sum() + (batch.labels != PAD).sum())
     # With 500 pairs only; the whole corpus wastes less.
     assert real / padded > 0.85
 
@@ -94,7 +94,7 @@ def test_a_large_corpus_wastes_under_four_per_cent_of_either_side_in_shapes_that
 
 def test_batches_gathered_on_a_device_are_those_made_on_the_cpu(data: TranslationData) -> None:
     split = data.split("train")
-    made, gathered = PairDataset(split), ResidentPairs(split, torch.device("cpu"))
+    made, gathered = PairDataset(split), GPUPairDataset(split, torch.device("cpu"))
     [batches] = samplers(split, 1)
     alone = [[number] for number in (0, len(split) - 1)]
     for numbers in [*batches, *alone]:
@@ -117,11 +117,11 @@ def test_a_batch_holds_the_texts_ids_between_begin_and_end(data: TranslationData
             tokenizer.encode(text)
             for tokenizer, text in zip((data.source_tokenizer, data.target_tokenizer), texts[index], strict=True)
         )
-        assert [id for id in batch.source[row].tolist() if id != PADDING] == [*source, END]
-        assert [id for id in batch.inputs[row].tolist() if id != PADDING] == [BEGIN, *target]
-        assert [id for id in batch.labels[row].tolist() if id != PADDING] == [*target, END]
+        assert [id for id in batch.source[row].tolist() if id != PAD] == [*source, EOS]
+        assert [id for id in batch.inputs[row].tolist() if id != PAD] == [BOS, *target]
+        assert [id for id in batch.labels[row].tolist() if id != PAD] == [*target, EOS]
     assert batch.source_real is not None
-    assert (batch.source_real == (batch.source != PADDING)).all()
+    assert (batch.source_real == (batch.source != PAD)).all()
     assert PairDataset(data.split("test"))[0, np.array([4])].source_real is None
 
 

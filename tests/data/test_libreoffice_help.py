@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.libreoffice_help import join, make, read_help, split_of
 
@@ -101,7 +101,7 @@ def settings(folder: Path, source: str = "de", target: str = "en") -> DataSettin
     plain: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(CONFIG))  # type: ignore[assignment]
     plain |= {split: str(folder / split) for split in ("train", "validation", "test")}
     own = {"source_language": source, "target_language": target, "directory": str(folder), "cache": str(folder)}
-    return from_plain(DataSettings, plain | own, "data")
+    return from_dict(DataSettings, plain | own, "data")
 
 
 def test_the_packages_are_fetched_once_and_the_folder_is_whole_or_not_there(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 
 CONFIG = Path(__file__).parents[2] / "configs" / "data" / "multi30k.yaml"
@@ -22,7 +22,7 @@ def test_another_language_is_read_from_the_directory_or_its_file_is_named(tmp_pa
         # Only English is checked, as it is published.
         (tmp_path / name).write_bytes(b"\x1f\x8b published")
         plain["sha256"][name] = hashlib.sha256(b"\x1f\x8b published").hexdigest()
-    settings = from_plain(DataSettings, plain, "data")
+    settings = from_dict(DataSettings, plain, "data")
     settings.fetch()
     with pytest.raises(FileNotFoundError, match=rf"no corpus file .*train\.{language}\.gz: put it there"):
         settings.files("train")

@@ -1,4 +1,4 @@
-"""Text → ids → text for every kind of tokeniser, and what a corpus too small is told."""
+"""Text → ids → text for every kind of tokenizer, and what a corpus too small is told."""
 
 from functools import cache
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from transformer.data.tokenizer import BEGIN, END, PADDING, UNKNOWN, Kind, Tokenizer, TokenizerSettings, train_tokenizer
+from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Kind, Tokenizer, TokenizerSettings, train_tokenizer
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 KINDS: list[Kind] = ["bpe", "unigram", "word", "char"]
@@ -24,7 +24,7 @@ def test_decoding_what_was_encoded_gives_the_text(kind: Kind) -> None:
     for text in (TOY / "validation.de").read_text().splitlines()[:200]:
         ids = tokenizer.encode(text)
         assert tokenizer.decode(ids) == text
-        assert not {PADDING, UNKNOWN, BEGIN, END} & set(ids)
+        assert not {PAD, UNK, BOS, EOS} & set(ids)
     assert len(tokenizer) == (700 if kind in ("bpe", "unigram") else len(tokenizer))
 
 
@@ -42,7 +42,7 @@ def test_words_and_marks_are_put_together_again_as_they_were(parts: list[str]) -
     text = " ".join("".join(parts).split())
     tokenizer = words()
     ids = tokenizer.encode(text)
-    assume(UNKNOWN not in ids)
+    assume(UNK not in ids)
     assert tokenizer.decode(ids) == text
 
 
@@ -55,7 +55,7 @@ def words() -> Tokenizer:
 def test_byte_fallback_leaves_nothing_unknown() -> None:
     tokenizer = trained("bpe", 700, byte_fallback=True)
     assert tokenizer.decode(tokenizer.encode("Ж 猫 🙂")) == "Ж 猫 🙂"
-    assert UNKNOWN in trained("bpe").encode("猫")
+    assert UNK in trained("bpe").encode("猫")
 
 
 @pytest.mark.parametrize("kind", KINDS)

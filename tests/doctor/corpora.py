@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 
 Pair = tuple[str, str]
@@ -36,4 +36,4 @@ def write(folder: Path, splits: dict[str, list[Pair]]) -> DataSettings:
     plain: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(FILES))  # type: ignore[assignment]
     splits_at = {split: str(folder / split) for split in ("train", "validation", "test")}
     own = {"max_length": 60, "batch_tokens": 600, "cache": str(folder / "cache")}
-    return from_plain(DataSettings, plain | splits_at | own, "data")
+    return from_dict(DataSettings, plain | splits_at | own, "data")

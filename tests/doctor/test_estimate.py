@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import model_plain
 from tests.doctor.corpora import clean, write
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.device import MachineSettings
@@ -36,8 +36,8 @@ def test_an_estimate_counts_the_steps_and_weights_of_a_run(tmp_path: Path) -> No
     tokenizer = TokenizerSettings("char", 1000, True, 1.0, False)
     data = TranslationData(settings, tokenizer, 1)
     size = len(data.source_tokenizer)
-    config = from_plain(ModelConfig, model_plain(source_vocabulary=size, target_vocabulary=size, max_length=300), "")
-    machine = from_plain(MachineSettings, {"threads": 1, "products": "highest", "attention": "math"}, "machine")
+    config = from_dict(ModelConfig, model_plain(source_vocab_size=size, target_vocab_size=size, max_length=300), "")
+    machine = from_dict(MachineSettings, {"threads": 1, "matmul_precision": "highest", "attention": "math"}, "machine")
     cost = measure(Plan(settings, tokenizer, config, machine, "cpu", "32-true", 1))
     assert cost.steps_per_epoch == len(data.loader("train")) > 1
     assert cost.parameters == sum(weight.numel() for weight in Transformer(config).parameters())

@@ -68,12 +68,12 @@ def test_a_cleaned_copy_lacks_exactly_what_was_planted_and_says_what_to_do_next(
 
 def test_what_to_do_next_keeps_what_was_typed_and_can_be_done(tmp_path: Path) -> None:
     arguments = [*corpus(tmp_path / "corpus"), *SMALL, "seed=5", f"cache={tmp_path}/cache"]
-    others = [f"data.others.news={tmp_path}/corpus/test"]
+    others = [f"data.extra_tests.news={tmp_path}/corpus/test"]
     printed = ok("doctor", *arguments, *others, "fix=clean", "experiment=pairs_2k", cwd=tmp_path)
     _, _, *command = shlex.split(printed.splitlines()[-1])
     settings = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=tmp_path))
     assert settings["data"]["train"] == "clean/train"
-    assert settings["data"]["others"] == {"news": "clean/news"}
+    assert settings["data"]["extra_tests"] == {"news": "clean/news"}
     assert (settings["seed"], settings["data"]["max_length"], settings["model"]["dim"]) == (5, 500, 32)
     assert (tmp_path / "clean" / "news.de").exists()
 

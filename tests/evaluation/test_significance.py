@@ -51,7 +51,7 @@ def test_every_number_is_that_of_sacrebleus_command_line(kind: str, tmp_path: Pa
             assert score == pytest.approx(found.score, abs=1e-6)
             if kind == "bs":
                 assert rest[1] == pytest.approx(found.interval, abs=1e-5)
-            p = found.p_bootstrap if kind == "bs" else found.p_randomisation
+            p = found.p_bootstrap if kind == "bs" else found.p_randomization
             if p is None:
                 assert "p =" not in cell
             else:
@@ -69,7 +69,7 @@ def test_randomisation_comes_close_to_trying_every_exchange() -> None:
     seen = difference((False,) * 8)
     every = [difference(exchanged) for exchanged in itertools.product((False, True), repeat=8)]
     more = sum(value > seen + 1e-9 for value in every) / len(every)
-    p = compare({"a": first, "b": other}, references, "de", resamples=40, trials=3000)["bleu"]["b"].p_randomisation
+    p = compare({"a": first, "b": other}, references, "de", resamples=40, trials=3000)["bleu"]["b"].p_randomization
     assert p == pytest.approx(more, abs=0.03)
     assert more > 0.01, "too easy a case to tell anything"
 
@@ -79,7 +79,7 @@ def test_a_clearly_worse_system_is_told_from_the_first_and_one_as_good_is_not() 
     bleu = compare(systems, REFERENCES, "de", **FEW)["bleu"]
     assert bleu["first"].p is None
     assert bleu["worse"].p < LEVEL < bleu["alike"].p
-    assert bleu["worse"].p == max(bleu["worse"].p_bootstrap, bleu["worse"].p_randomisation)
+    assert bleu["worse"].p == max(bleu["worse"].p_bootstrap, bleu["worse"].p_randomization)
 
 
 def test_systems_that_say_the_same_are_no_discovery() -> None:

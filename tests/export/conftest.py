@@ -8,9 +8,9 @@ from torch.nn import functional
 
 from tests.conftest import model_plain
 from transformer import ModelConfig, Transformer, Translator
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.batching import pad, real_positions
-from transformer.data.tokenizer import BEGIN, END, PADDING, Tokenizer, TokenizerSettings, train_tokenizer
+from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, TokenizerSettings, train_tokenizer
 
 TEXTS = [
     *("ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint"),
@@ -31,8 +31,8 @@ def build(tokenizer: Tokenizer) -> Build:
 
     def built(**changes: object) -> Translator:
         torch.manual_seed(1)
-        plain = model_plain(source_vocabulary=60, target_vocabulary=60, max_length=32, **changes)
-        model = Transformer(from_plain(ModelConfig, plain, "model")).eval()
+        plain = model_plain(source_vocab_size=60, target_vocab_size=60, max_length=32, **changes)
+        model = Transformer(from_dict(ModelConfig, plain, "model")).eval()
         with torch.no_grad():
             for weight in model.parameters():
                 if weight.dim() == 1:
@@ -46,13 +46,13 @@ def build(tokenizer: Tokenizer) -> Build:
 def taught(build: Build, tokenizer: Tokenizer) -> Translator:
     """One that has learned to repeat a sentence, but not well: it is unsure, and its sentences end by themselves."""
     translator = build()
-    ids = [torch.tensor([*tokenizer.encode(text), END]).numpy() for text in TEXTS]
+    ids = [torch.tensor([*tokenizer.encode(text), EOS]).numpy() for text in TEXTS]
     source = pad(ids)
-    inputs = torch.cat([torch.full((len(ids), 1), BEGIN), source[:, :-1]], dim=1)
+    inputs = torch.cat([torch.full((len(ids), 1), BOS), source[:, :-1]], dim=1)
     optimizer = torch.optim.Adam(translator.model.parameters(), lr=3e-3)
     for _ in range(60):
         logits = translator.model(source, inputs, real_positions(source))
-        loss = functional.cross_entropy(logits.mT, source, ignore_index=PADDING, label_smoothing=0.2)
+        loss = functional.cross_entropy(logits.mT, source, ignore_index=PAD, label_smoothing=0.2)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

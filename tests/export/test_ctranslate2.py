@@ -11,7 +11,7 @@ from tests.conftest import small_model
 from tests.export.conftest import TEXTS, Build
 from transformer import Translator
 from transformer.data.corpus import read_lines
-from transformer.data.tokenizer import BEGIN, END, TokenizerSettings, train_tokenizer
+from transformer.data.tokenizer import BOS, EOS, TokenizerSettings, train_tokenizer
 from transformer.export.formats import ExportSettings, export, load
 from transformer.inference.translator import BEAM, Translation
 
@@ -75,14 +75,14 @@ def test_the_engine_gives_every_token_the_probability_of_a_teacher_forced_pass(
 ) -> None:
     translator = build(**VARIANTS[variant])
     engine = exported(translator, tmp_path / "engine")
-    source, target = torch.randint(END + 1, 60, (2, 5, 9))
-    source[:, -1] = target[:, -1] = END
+    source, target = torch.randint(EOS + 1, 60, (2, 5, 9))
+    source[:, -1] = target[:, -1] = EOS
     piece = translator.target_tokenizer.piece
     found = engine._engine.score_batch(
         *([[piece(id) for id in row[:-1]] for row in side.tolist()] for side in (source, target))
     )
     with torch.no_grad():
-        inputs = torch.cat([torch.full((5, 1), BEGIN), target[:, :-1]], dim=1)
+        inputs = torch.cat([torch.full((5, 1), BOS), target[:, :-1]], dim=1)
         expected = translator.model(source, inputs).log_softmax(-1).gather(2, target[..., None]).squeeze(2)
     torch.testing.assert_close(torch.tensor([scored.log_probs for scored in found]), expected, atol=1e-4, rtol=1e-5)
 
@@ -130,7 +130,7 @@ def test_long_lines_empty_ones_and_batches_are_those_of_the_translator(
 def test_a_model_of_both_directions_is_asked_for_the_one_it_was_exported_for(tmp_path: Path) -> None:
     settings = TokenizerSettings("bpe", 62, joint=True, character_coverage=1.0, byte_fallback=False)
     tagged = train_tokenizer(TEXTS * 3, settings, ("de", "en"))
-    model = small_model(source_vocabulary=62, target_vocabulary=62, max_length=32)
+    model = small_model(source_vocab_size=62, target_vocab_size=62, max_length=32)
     found = {}
     for languages in (("de", "en"), ("en", "de")):
         translator = Translator(model, (tagged, tagged), languages)  # type: ignore[arg-type]

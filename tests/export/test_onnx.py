@@ -7,7 +7,7 @@ import torch
 
 from tests.export.conftest import Build
 from tests.scripts.running import script
-from transformer.data.tokenizer import BEGIN, END, PADDING
+from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.export.formats import ExportSettings, export
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the export extra is not installed")
@@ -32,10 +32,10 @@ def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(build: Bu
         onnxruntime.InferenceSession(tmp_path / "graphs" / f"{name}.onnx") for name in ("encoder", "decoder_step")
     )
     for batch, source_length, target_length in ((3, 11, 6), (1, 1, 31)):
-        source = torch.randint(END + 1, 60, (batch, source_length))
-        source[0, source_length // 2 + 1 :] = PADDING
-        real, targets = source != PADDING, torch.randint(END + 1, 60, (batch, target_length))
-        targets[:, 0] = BEGIN
+        source = torch.randint(EOS + 1, 60, (batch, source_length))
+        source[0, source_length // 2 + 1 :] = PAD
+        real, targets = source != PAD, torch.randint(EOS + 1, 60, (batch, target_length))
+        targets[:, 0] = BOS
         fixed = {"source": source.numpy(), "real": real.numpy()}
         names = [output.name for output in encoder.get_outputs()]
         fixed = {"real": real.numpy()} | dict(zip(names, encoder.run(None, fixed), strict=True))

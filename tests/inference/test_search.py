@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.inference.search import Hypothesis, SearchSettings, sample, search
 from transformer.inference.translator import BEAM
 
-BEGIN, END = 1, 2
+BOS, EOS = 1, 2
 
 
 @dataclass
@@ -47,17 +47,17 @@ def language(vocabulary: int, seed: int = 0, sharpness: float = 1.0):  # type: i
 
 def run(step, count: int, limit: int, settings: SearchSettings) -> list[list[Hypothesis]]:  # type: ignore[no-untyped-def]
     start = Walk([()] * count, list(range(count)))
-    return search(step, start, torch.full((count,), BEGIN), END, [limit] * count, list(range(count)), settings)
+    return search(step, start, torch.full((count,), BOS), EOS, [limit] * count, list(range(count)), settings)
 
 
 def everything(log_probabilities, sentence: int, vocabulary: int, limit: int, penalty: float):  # type: ignore[no-untyped-def]
     """All hypotheses of up to `limit` tokens with their scores, best first."""
     found = []
-    words = [i for i in range(vocabulary) if i != END]
+    words = [i for i in range(vocabulary) if i != EOS]
     for length in range(limit + 1):
         for ids in product(words, repeat=length):
-            total, said = 0.0, (BEGIN,)
-            for word in [*ids, END]:
+            total, said = 0.0, (BOS,)
+            for word in [*ids, EOS]:
                 total += log_probabilities(sentence, said)[word].item()
                 said = (*said, word)
             found.append((total / (length + 1) ** penalty, list(ids)))
@@ -91,7 +91,7 @@ def test_sentences_found_together_are_those_found_alone() -> None:
         step, _ = language(11, sharpness=2.0)
         together = run(step, 6, 8, settings)
         for sentence in range(6):
-            alone = search(step, Walk([()], [sentence]), torch.tensor([BEGIN]), END, [8], [sentence], settings)
+            alone = search(step, Walk([()], [sentence]), torch.tensor([BOS]), EOS, [8], [sentence], settings)
             assert alone[0] == together[sentence]
 
 
@@ -102,15 +102,15 @@ def test_lengths_keep_to_their_bounds_and_the_beam_returns_all_its_hypotheses() 
             assert all(3 <= len(hypothesis.ids) <= 6 for hypothesis in hypotheses)
             assert len(hypotheses) == (5 if method == "beam" else 1)
             assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
-            assert END not in hypotheses[0].ids
+            assert EOS not in hypotheses[0].ids
 
 
 def test_the_score_counts_the_end_symbol() -> None:
     step, log_probabilities = language(5)
     for method in ("greedy", "beam"):
         best = run(step, 1, 7, replace(BEAM, method=method, length_penalty=0.7))[0][0]
-        total, said = 0.0, (BEGIN,)
-        for word in [*best.ids, END]:
+        total, said = 0.0, (BOS,)
+        for word in [*best.ids, EOS]:
             total, said = total + log_probabilities(0, said)[word].item(), (*said, word)
         assert best.log_probability == pytest.approx(total, abs=1e-4)
         assert best.score == pytest.approx(total / (len(best.ids) + 1) ** 0.7, abs=1e-4)
@@ -160,4 +160,4 @@ def test_settings_out_of_range_are_named() -> None:
         {"top_k": -1},
     ):
         with pytest.raises(ValueError, match=rf"search\.{next(iter(change))}"):
-            from_plain(SearchSettings, asdict(BEAM) | change, "search")
+            from_dict(SearchSettings, asdict(BEAM) | change, "search")

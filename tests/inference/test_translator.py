@@ -14,7 +14,7 @@ import yaml
 
 from tests.conftest import model_plain
 from transformer import ModelConfig, Transformer, Translator
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.tokenizer import TokenizerSettings, train_tokenizer
 from transformer.inference.translator import BEAM
 
@@ -26,7 +26,7 @@ def translator() -> Translator:
     torch.manual_seed(1)
     settings = TokenizerSettings("bpe", 60, joint=True, character_coverage=1.0, byte_fallback=False)
     tokenizer = train_tokenizer(TEXTS * 3, settings)
-    config = from_plain(ModelConfig, model_plain(source_vocabulary=60, target_vocabulary=60, max_length=32), "model")
+    config = from_dict(ModelConfig, model_plain(source_vocab_size=60, target_vocab_size=60, max_length=32), "model")
     return Translator(Transformer(config).eval(), (tokenizer, tokenizer), ("de", "en"))
 
 
@@ -109,7 +109,7 @@ def test_a_line_too_long_is_named_and_split_or_refused(
 def test_a_model_of_both_directions_is_asked_for_a_language_in_every_piece_and_for_nothing_without_text() -> None:
     settings = TokenizerSettings("bpe", 62, joint=True, character_coverage=1.0, byte_fallback=False)
     tokenizer = train_tokenizer(TEXTS * 3, settings, languages=("de", "en"))
-    config = from_plain(ModelConfig, model_plain(source_vocabulary=62, target_vocabulary=62, max_length=32), "model")
+    config = from_dict(ModelConfig, model_plain(source_vocab_size=62, target_vocab_size=62, max_length=32), "model")
     translator = Translator(Transformer(config).eval(), (tokenizer, tokenizer), ("de", "en"))
     [tag] = translator.source_tokenizer.prefix
     # A sentence that alone is too long, at the beginning; one; a word of more tokens than there are places.

@@ -4,12 +4,12 @@ import pytest
 
 from tests.conftest import model_plain
 from transformer import ModelConfig
-from transformer.config import from_plain
+from transformer.config import from_dict
 
 
 def message(**changes: object) -> str:
     with pytest.raises(ValueError) as caught:  # noqa: PT011
-        from_plain(ModelConfig, model_plain(**changes), "model")
+        from_dict(ModelConfig, model_plain(**changes), "model")
     return str(caught.value)
 
 
@@ -22,11 +22,11 @@ def test_heads_need_not_divide_when_their_widths_are_given() -> None:
     free = {
         f"encoder__self_attention__{key}": value for key, value in (("heads", 5), ("head_dim", 7), ("value_dim", 2))
     }
-    assert from_plain(ModelConfig, model_plain(**free), "model").encoder.self_attention.heads == 5
+    assert from_dict(ModelConfig, model_plain(**free), "model").encoder.self_attention.heads == 5
 
 
 def test_unknown_keys_wrong_types_nulls_and_values_name_the_key_and_what_is_allowed() -> None:
-    assert message(hight=3).startswith("unknown setting model.hight: allowed: source_vocabulary")
+    assert message(hight=3).startswith("unknown setting model.hight: allowed: source_vocab_size")
     assert message(dims=3) == "unknown setting model.dims: did you mean dim?"
     assert message(dim="eight") == "model.dim=eight must be a whole number"
     assert message(dim=True) == "model.dim=True must be a whole number"
@@ -40,5 +40,5 @@ def test_unknown_keys_wrong_types_nulls_and_values_name_the_key_and_what_is_allo
 def test_sizes_and_rates_out_of_range_are_refused() -> None:
     assert message(encoder__layers=0) == "model.encoder.layers=0 must be >= 1"
     assert message(dropout=1.0) == "model.dropout=1.0 must be >= 0 and < 1"
-    assert "one vocabulary for both languages" in message(target_vocabulary=31)
+    assert "one vocabulary for both languages" in message(target_vocab_size=31)
     assert "odd head_dim 3" in message(positions="rotary", encoder__self_attention__head_dim=3)

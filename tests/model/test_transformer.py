@@ -169,7 +169,7 @@ def test_tied_embeddings_are_one_matrix(tied: str, matrices: int) -> None:
 
 
 def test_a_fresh_model_starts_as_the_paper_says() -> None:
-    model = small_model(dim=192, source_vocabulary=2000, target_vocabulary=2000)
+    model = small_model(dim=192, source_vocab_size=2000, target_vocab_size=2000)
     scaled = model.encoder.embedding.tokens.weight.detach() * math.sqrt(192)
     assert scaled.std().item() == pytest.approx(1, rel=0.02)
     query = model.encoder.layers[0].self_attention.query

@@ -37,14 +37,14 @@ CHILDREN.set_forkserver_preload([__name__])
 
 
 def small_translator(kind: Kind = "bpe", size: int = 120, byte_fallback: bool = False) -> Translator:
-    """An untrained model with a real tokeniser."""
+    """An untrained model with a real tokenizer."""
     torch.manual_seed(1)
     texts = (TOY / "validation.de").read_text().splitlines()[:100]
     tokenizer = train_tokenizer(texts, TokenizerSettings(kind, size, True, 1.0, byte_fallback))
     attention = AttentionConfig(2, None, None, 0.0, bias=True, score="scaled_dot")
     config = ModelConfig(
-        source_vocabulary=len(tokenizer),
-        target_vocabulary=len(tokenizer),
+        source_vocab_size=len(tokenizer),
+        target_vocab_size=len(tokenizer),
         dim=16,
         positions="sinusoidal",
         max_length=32,
@@ -59,7 +59,7 @@ def small_translator(kind: Kind = "bpe", size: int = 120, byte_fallback: bool = 
 
 
 def training_content(translator: Translator, megabytes: int = 0) -> dict[str, Any]:
-    """What a checkpoint of training holds, of which `megabytes` are the optimiser's."""
+    """What a checkpoint of training holds, of which `megabytes` are the optimizer's."""
     tensors = checkpoint.tensors(translator.model, translator.tokenizers)
     plain = checkpoint.describe(translator.model, translator.tokenizers, translator.languages)
     return {
@@ -193,9 +193,9 @@ def save_in_read_only_folder(path: Path) -> list[str]:
 
 def data_settings(cache: Path) -> tuple[DataSettings, TokenizerSettings]:
     names = {"train": str(TOY / "test"), "validation": str(TOY / "validation"), "test": str(TOY / "test")}
-    data = DataSettings("toy", "de", "en", None, **names, others={}, url=None, sha256={}, max_length=64,
+    data = DataSettings("toy", "de", "en", None, **names, extra_tests={}, url=None, sha256={}, max_length=64,
                         batch_tokens=500, workers=0, both_directions=False, cache=str(cache),
-                        licence=None, home=None)  # fmt: skip
+                        license=None, home=None)  # fmt: skip
     return data, TokenizerSettings("bpe", 300, True, 1.0, False)
 
 
@@ -260,7 +260,7 @@ def weights_digest(translator: Translator) -> str:
 
 
 def teach(kind: Kind, lines: list[str], byte_fallback: bool) -> int:
-    """Trains a tokeniser on lines and lets it encode and decode them; how many of them it could."""
+    """Trains a tokenizer on lines and lets it encode and decode them; how many of them it could."""
     size = (20 if kind in ("bpe", "unigram") else 500) + 256 * byte_fallback
     tokenizer = train_tokenizer(lines, TokenizerSettings(kind, size, True, 1.0, byte_fallback))
     again = Tokenizer(tokenizer.model, kind)

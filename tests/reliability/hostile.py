@@ -345,7 +345,7 @@ WRONG = {
     "tokenizer_kind": "word2",
     "source_language": 3,
     "model.dim": 10**9,
-    "model.source_vocabulary": 10**9,
+    "model.source_vocab_size": 10**9,
     "model.max_length": 10**9,
     "model.encoder.layers": 10**9,
     "model.decoder.layers": 2,

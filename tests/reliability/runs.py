@@ -13,7 +13,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from tests.conftest import model_plain
 from tests.data.test_corpus import write
 from tests.training.test_module import DIGITS, ENGLISH
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.model.transformer import Decoder
 from transformer.training.train import RunSettings, run
 
@@ -42,15 +42,15 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
             model[stack][f"{kind}_attention"] |= attention  # type: ignore[index]
     plain: dict[str, Any] = {
         "seed": 3,
-        "start_from": None,
+        "init_from": None,
         "loggers": ["csv"],
         "data": {
             "name": "cut",
-            **{"source_language": "de", "target_language": "en", "directory": None, "others": {}, "url": None},
+            **{"source_language": "de", "target_language": "en", "directory": None, "extra_tests": {}, "url": None},
             **{name: str(corpus / name) for name in ("train", "validation", "test")},
             **{
                 "sha256": {},
-                "licence": None,
+                "license": None,
                 "home": None,
                 "max_length": 40,
                 "batch_tokens": 100,
@@ -76,7 +76,7 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
         },
         "validation_search": SEARCH,
         "search": SEARCH,
-        "machine": {"threads": 1, "products": "highest", "attention": None},
+        "machine": {"threads": 1, "matmul_precision": "highest", "attention": None},
         "model": {key: value for key, value in model.items() if not key.endswith("_vocabulary")},
         "trainer": {
             **{"accelerator": "cpu", "devices": 1, "max_steps": 20, "gradient_clip_val": 1.0},
@@ -93,7 +93,7 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
 
 
 def assert_equal_runs(one: Path, other: Path) -> None:
-    """Bit for bit: weights, optimiser, schedule, callbacks, position and settings of both checkpoints, the log, the
+    """Bit for bit: weights, optimizer, schedule, callbacks, position and settings of both checkpoints, the log, the
     picture and the translations."""
     for name in ("last", "best"):
         saved, expected = (torch.load(run / "checkpoints" / f"{name}.ckpt", weights_only=True) for run in (one, other))
@@ -123,7 +123,7 @@ def assert_equal(saved: Any, expected: Any, folders: tuple[str, str], where: str
 def train(folder: Path, plain: dict[str, Any], resume: Path | None = None) -> None:
     folder.mkdir(exist_ok=True)
     rest = {key: value for key, value in plain.items() if key not in ("model", "trainer")}
-    run(from_plain(RunSettings, rest, ""), plain["model"], plain["trainer"], folder, resume, lambda: None)
+    run(from_dict(RunSettings, rest, ""), plain["model"], plain["trainer"], folder, resume, lambda: None)
 
 
 def last(folder: Path) -> Path | None:

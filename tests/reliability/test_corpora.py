@@ -186,5 +186,5 @@ def test_a_line_larger_than_any_sentence_is_refused_before_it_is_in_memory(tmp_p
         said, memory = in_child(read_corpus, path)
     except ChildDiedError as error:
         pytest.fail(str(error))
-    assert said == f"{path} line 2 has more than {corpus.LONGEST:,} bytes: no sentence has"
-    assert memory < 4 * corpus.LONGEST
+    assert said == f"{path} line 2 has more than {corpus.MAX_LINE_BYTES:,} bytes: no sentence has"
+    assert memory < 4 * corpus.MAX_LINE_BYTES

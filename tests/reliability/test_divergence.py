@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, train, trouble
-from transformer.training.callbacks.nonfinite import DivergenceError
+from transformer.training.callbacks.nonfinite import NonFiniteError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -30,7 +30,7 @@ def test_a_step_that_is_not_finite_is_named_and_what_was_good_is_saved(
 ) -> None:
     changes = {"trainer__accumulate_grad_batches": accumulated, "trainer__max_steps": 5, "loggers": []}
     plain = settings(corpus(tmp_path), **changes)
-    with pytest.raises(DivergenceError, match=said) as stopped, trouble(4, cause):
+    with pytest.raises(NonFiniteError, match=said) as stopped, trouble(4, cause):
         train(tmp_path / "run", plain)
     assert "learning rate 0.0" in str(stopped.value)
     assert "try a lower training.learning_rate" in str(stopped.value)

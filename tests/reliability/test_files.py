@@ -23,7 +23,7 @@ from tests.reliability.children import (
     weights_digest,
 )
 from transformer import Translator
-from transformer.files import HOST, cached_folder, check_writable, whole_file, write_whole
+from transformer.files import HOST, atomic_file, atomic_write, cached_folder, check_writable
 from transformer.inference import checkpoint
 
 
@@ -62,13 +62,13 @@ def test_a_run_killed_while_it_saves_keeps_its_last_checkpoint(tmp_path: Path) -
     # Some kills must have come while a file was being written, or nothing was tried.
     assert amid > tried // 4
     report("SIGKILL while saving leaves a last.ckpt that loads", tried, lost)
-    write_whole(path, b"")
+    atomic_write(path, b"")
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_leftovers_of_others_who_still_write_are_let_be(tmp_path: Path) -> None:
     path = tmp_path / "[a]*.ckpt"
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         start, nobody = f".[a]*.ckpt.{HOST}", 2**22 + 1
         elsewhere = [f".other.{HOST}.{nobody}.partial", f".[a]*.ckpt.another_machine.{nobody}.partial"]
         others = [f"{start}.{os.getppid()}.partial", f"{start}.txt.partial", *elsewhere]
@@ -78,7 +78,7 @@ def test_leftovers_of_others_who_still_write_are_let_be(tmp_path: Path) -> None:
         (tmp_path / f"{start}.{10**30}.partial").touch()
         file.write(b"first")
         assert not path.exists()
-    write_whole(path, b"second")
+    atomic_write(path, b"second")
     assert names(tmp_path) == sorted([*others, path.name])
     assert path.read_bytes() == b"second"
 
@@ -265,7 +265,7 @@ def test_all_of_a_checkpoint_of_training_is_compared_with_its_checksums(tmp_path
     torch.save(training_content(small_translator(), 1), path)
     whole = path.read_bytes()
     assert checkpoint.load_training(path)["optimizer_states"][0]["state"][0]["exp_avg"].sum() == 1 << 18
-    # Amid the optimiser's numbers, which no digest of the translator covers.
+    # Amid the optimizer's numbers, which no digest of the translator covers.
     place = whole.rindex(torch.ones(1000).numpy().tobytes()) + 777
     path.write_bytes(whole[:place] + b"\x01" + whole[place + 1 :])
     with pytest.raises(ValueError, match="Bad CRC-32"):

@@ -25,10 +25,10 @@ from tests.scripts.running import PROJECT
 from tests.training.test_module import module_for, trainer_for
 from transformer import Translator
 from transformer.cli.errors import report as report_error
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, real_positions
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import PADDING
+from transformer.data.tokenizer import PAD
 from transformer.training.module import TranslationModule
 from transformer.training.train import RunSettings
 
@@ -48,7 +48,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def settings_of(plain: dict[str, Any]) -> RunSettings:
-    return from_plain(RunSettings, {key: value for key, value in plain.items() if key not in ("model", "trainer")}, "")
+    return from_dict(RunSettings, {key: value for key, value in plain.items() if key not in ("model", "trainer")}, "")
 
 
 def data_of(plain: dict[str, Any]) -> TranslationData:
@@ -60,7 +60,7 @@ def batches(plain: dict[str, Any]) -> list[Batch]:
     """Batches of the corpus, no two with equally many tokens."""
     found: dict[int, Batch] = {}
     for batch in data_of(plain).loader("train"):
-        found.setdefault(int((batch.labels != PADDING).sum()), batch)
+        found.setdefault(int((batch.labels != PAD).sum()), batch)
     return list(found.values())
 
 
@@ -69,7 +69,7 @@ def union(batches: list[Batch]) -> Batch:
 
     def rows(name: str) -> torch.Tensor:
         sequences = [row for batch in batches for row in getattr(batch, name)]
-        return pad_sequence(sequences, batch_first=True, padding_value=PADDING)
+        return pad_sequence(sequences, batch_first=True, padding_value=PAD)
 
     source = rows("source")
     indices = torch.cat([batch.indices for batch in batches])
@@ -77,7 +77,7 @@ def union(batches: list[Batch]) -> Batch:
 
 
 def steps(rank: int, folder: Path, plain: dict[str, Any], world: int, parts: list[list[Batch]]) -> None:
-    """What one optimiser step of one of `world` processes makes of the weights, on its share of each of the `parts`."""
+    """What one optimizer step of one of `world` processes makes of the weights, on its share of each of the `parts`."""
     # Adam makes a full step of a gradient that is nothing but rounding, as that of a key's bias is.
     no_bias = {f"{place}_attention__bias": False for place in ("encoder__self", "decoder__self", "decoder__cross")}
     weights = []
@@ -206,7 +206,7 @@ def script(home: Path, run: Path, *arguments: str) -> list[str]:
     return [
         *("data=files", *corpora, "data.source_language=de", "data.target_language=en", f"cache={home / 'cache'}"),
         *("data.batch_tokens=100", "tokenizer=word", "search=greedy", "model.dim=16", "model.feed_forward.dim=24"),
-        *("model.layers=1", "model.heads=2", "machine.products=highest", "model.dropout=0"),
+        *("model.layers=1", "model.heads=2", "machine.matmul_precision=highest", "model.dropout=0"),
         *(f"model.{place}.dropout=0" for place in dropouts.split()[1:]),
         *("training.learning_rate=0.03", "training.warmup_steps=1", "training.validate_every=2", "training.samples=1"),
         *("trainer.max_steps=4", "loggers=[csv]", f"hydra.run.dir={run}", *arguments),

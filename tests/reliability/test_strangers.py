@@ -72,7 +72,7 @@ def test_tokenisers_that_were_tampered_with_crash_nothing(tmp_path: Path) -> Non
         except (ChildDiedError, RuntimeError) as error:
             lost.append(f"{number}: {error}")
         path.unlink()
-    report("tampered tokenisers are refused or harmless", tried, lost)
+    report("tampered tokenizers are refused or harmless", tried, lost)
 
 
 @pytest.mark.parametrize("name", ["t.safetensors", "t.ckpt"])

@@ -125,9 +125,9 @@ def test_any_text_can_teach_a_tokeniser_or_is_too_little_for_one(kind: Kind) -> 
                 lost.append(f"{number}: {taught}")
         except RuntimeError as error:
             if not str(error).startswith(
-                ("ValueError: tokenizer.vocabulary_size", "ValueError: no tokeniser could be trained")
+                ("ValueError: tokenizer.vocabulary_size", "ValueError: no tokenizer could be trained")
             ):
                 lost.append(f"{number}: {error}")
         except ChildDiedError as error:
             lost.append(f"{number}: {error}")
-    report(f"any text teaches a tokeniser or is refused, tokenizer={kind}", tried, lost)
+    report(f"any text teaches a tokenizer or is refused, tokenizer={kind}", tried, lost)

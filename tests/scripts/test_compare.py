@@ -26,7 +26,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as of a sweep: a run that has hardly learned anything, and one that has learned a little more."""
     home = tmp_path_factory.mktemp("home")
     few = ["trainer.max_steps=2", "training.validate_every=2", "loggers=[csv]", "hydra.run.dir=sweep/0"]
-    ok("train", *SMALL, f"cache={home}/cache", *few, "data.licence=CC-BY-4.0", cwd=home)
+    ok("train", *SMALL, f"cache={home}/cache", *few, "data.license=CC-BY-4.0", cwd=home)
     better(home, "sweep/1", share=20)
     return home
 
@@ -85,7 +85,7 @@ def test_a_clearly_better_run_is_called_better_and_the_sentences_are_shown(home:
     half, third = (results["bleu"][name] for name in names[1:])
     assert half["score"] > third["score"] > 10
     assert half["p_bootstrap"] < 0.05
-    assert third["p_randomisation"] < 0.05
+    assert third["p_randomization"] < 0.05
     assert "half is better than sweep/1: +" in printed
     assert printed.count("source ") == 4
     assert results["differences"]["half"][0]["other"] == pytest.approx(100)
@@ -115,7 +115,7 @@ def test_translations_of_another_search_are_named_as_such(home: Path, capsys: py
     folder = copied(home, "again")
     # As of a run that is older than these settings.
     settings = (folder / "config.yaml").read_text(encoding="utf-8")
-    older = re.sub(r"^  (licence|home|both_directions): .*\n", "", settings, flags=re.MULTILINE)
+    older = re.sub(r"^  (license|home|both_directions): .*\n", "", settings, flags=re.MULTILINE)
     assert settings.count("\n") - older.count("\n") == 3
     (folder / "config.yaml").write_text(older, encoding="utf-8")
     evaluate(composed("evaluate", "checkpoint=again", "search=greedy", "search.max_length=3", "device=cpu"))

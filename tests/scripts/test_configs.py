@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 import scripts.train as train
 from transformer import ModelConfig, Transformer
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.inference.search import SearchSettings
@@ -23,7 +23,7 @@ CHOICES = [
     *(f"tokenizer={path.stem}" for path in (CONFIGS / "tokenizer").iterdir()),
     *(f"search={path.stem}" for path in (CONFIGS / "search").iterdir()),
     *(f"experiment={path.stem}" for path in (CONFIGS / "experiment").iterdir()),
-    *(f"claim={path.stem}" for path in (CONFIGS / "claim").iterdir()),
+    *(f"ablation={path.stem}" for path in (CONFIGS / "ablation").iterdir()),
     *(f"model.positions={name}" for name in ("sinusoidal", "learned", "rotary", "none")),
     *(f"model.feed_forward.activation={name}" for name in ("relu", "gelu", "swiglu")),
     *(f"model.score={name}" for name in ("dot", "bilinear", "concat", "additive")),
@@ -46,13 +46,13 @@ def composed(overrides: str) -> dict[str, Any]:
 @pytest.mark.parametrize("overrides", CHOICES)
 def test_a_configuration_composes_builds_and_takes_a_step(overrides: str) -> None:
     plain = composed(overrides)
-    from_plain(DataSettings, plain["data"], "data")
-    from_plain(TokenizerSettings, plain["tokenizer"], "tokenizer")
-    from_plain(TrainingSettings, plain["training"], "training")
+    from_dict(DataSettings, plain["data"], "data")
+    from_dict(TokenizerSettings, plain["tokenizer"], "tokenizer")
+    from_dict(TrainingSettings, plain["training"], "training")
     for name in ("search", "validation_search"):
-        from_plain(SearchSettings, plain[name], name)
+        from_dict(SearchSettings, plain[name], name)
     model = {key: value for key, value in plain["model"].items() if key not in train.NOT_MODEL}
-    config = from_plain(ModelConfig, model | {"source_vocabulary": 50, "target_vocabulary": 50}, "model")
+    config = from_dict(ModelConfig, model | {"source_vocab_size": 50, "target_vocab_size": 50}, "model")
     transformer = Transformer(config)
     transformer(torch.randint(4, 50, (2, 7)), torch.randint(4, 50, (2, 5))).logsumexp(-1).mean().backward()
     torch.optim.SGD(transformer.parameters(), 0.1).step()
@@ -74,7 +74,7 @@ def test_scores_are_said_once_for_all_attentions_or_for_each() -> None:
 
 def test_the_base_preset_is_the_papers_base_model() -> None:
     model = {key: value for key, value in composed("model=base")["model"].items() if key not in train.NOT_MODEL}
-    config = from_plain(ModelConfig, model | {"source_vocabulary": 37000, "target_vocabulary": 37000}, "model")
+    config = from_dict(ModelConfig, model | {"source_vocab_size": 37000, "target_vocab_size": 37000}, "model")
     with torch.device("meta"):
         parameters = sum(weight.numel() for weight in Transformer(config).parameters())
     # Table 3 says 65 million for a shared vocabulary of 37,000.

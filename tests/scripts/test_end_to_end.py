@@ -158,7 +158,7 @@ def test_a_sweep_ends_in_one_table(home: Path) -> None:
             "search.min_length=12 is more than model.max_length=12 allows",
         ),
         (["tokenizer.joint=false"], "model.tied_embeddings=all needs one vocabulary for both languages"),
-        (["start_from=multi30k_both"], "train it first: experiment=multi30k_both hydra.run.dir=multi30k_both"),
+        (["init_from=multi30k_both"], "train it first: experiment=multi30k_both hydra.run.dir=multi30k_both"),
         (["-m", "model.heads=2,5"], "heads=5 does not divide model.dim=32"),
         (["text=two", "words"], 'quotes around a value with spaces, text="two words"'),
     ],

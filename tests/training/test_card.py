@@ -1,4 +1,4 @@
-"""The card takes the licence from the corpus' own settings, and warns where there is none to give on."""
+"""The card takes the license from the corpus' own settings, and warns where there is none to give on."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,19 +7,19 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.scripts.test_configs import composed
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.training.card import identifier, processor, terms
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "data"
 
 
-def corpus(licence: str | None) -> DataSettings:
-    return replace(from_plain(DataSettings, composed("data=toy")["data"], "data"), licence=licence)
+def corpus(license: str | None) -> DataSettings:
+    return replace(from_dict(DataSettings, composed("data=toy")["data"], "data"), license=license)
 
 
 @pytest.mark.parametrize(
-    ("licence", "written"),
+    ("license", "written"),
     [
         ("Apache-2.0", "apache-2.0"),
         ("CC-BY-4.0", "cc-by-4.0"),
@@ -27,8 +27,8 @@ def corpus(licence: str | None) -> DataSettings:
         (None, None),
     ],
 )
-def test_a_licence_is_written_as_the_hub_does_and_a_remark_is_none(licence: str | None, written: str | None) -> None:
-    assert identifier(corpus(licence)) == written
+def test_a_licence_is_written_as_the_hub_does_and_a_remark_is_none(license: str | None, written: str | None) -> None:
+    assert identifier(corpus(license)) == written
 
 
 def test_the_card_says_what_the_licence_means_for_the_weights() -> None:
@@ -41,9 +41,9 @@ def test_the_card_says_what_the_licence_means_for_the_weights() -> None:
 def test_every_corpus_of_the_project_states_its_licence_and_home(path: Path) -> None:
     stated = OmegaConf.load(path)
     unknown = path.stem == "files"
-    assert (stated.licence is None) == (stated.home is None) == unknown
+    assert (stated.license is None) == (stated.home is None) == unknown
     if path.stem == "multi30k":
-        assert identifier(corpus(stated.licence)) is None
+        assert identifier(corpus(stated.license)) is None
 
 
 def test_the_processor_has_a_name() -> None:

@@ -9,7 +9,7 @@ from torch.nn import functional
 from tests.conftest import small_model
 from transformer import Transformer
 from transformer.data.batching import Batch, real_positions
-from transformer.data.tokenizer import PADDING
+from transformer.data.tokenizer import PAD
 from transformer.training.consistency import RegularizationSettings, consistent_loss
 
 R_DROP = RegularizationSettings(0.0, 0.0, 0.0, "r_drop", 5.0, "token", 0.2)
@@ -18,7 +18,7 @@ R_DROP = RegularizationSettings(0.0, 0.0, 0.0, "r_drop", 5.0, "token", 0.2)
 @pytest.fixture
 def batch() -> Batch:
     source, labels = torch.randint(4, 29, (5, 9)), torch.randint(4, 29, (5, 7))
-    source[1:3, 6:], labels[2:, 5:] = PADDING, PADDING
+    source[1:3, 6:], labels[2:, 5:] = PAD, PAD
     return Batch(source, real_positions(source), torch.randint(4, 29, (5, 7)), labels, torch.arange(5))
 
 
@@ -31,7 +31,7 @@ def test_views_that_are_the_same_have_the_loss_and_gradient_of_one(batch: Batch,
     settings = replace(R_DROP, consistency=consistency, cut_share=0.0)
     twice, once = model(0.0), model(0.0)
     once.load_state_dict(twice.state_dict())
-    real = batch.labels != PADDING
+    real = batch.labels != PAD
     logits = once(batch.source, batch.inputs, batch.source_real)[real]
     expected = functional.cross_entropy(logits, batch.labels[real], reduction="sum", label_smoothing=0.1)
     loss = consistent_loss(twice, batch, 0.1, settings)
@@ -49,7 +49,7 @@ def test_views_that_differ_have_the_loss_of_the_papers(batch: Batch, consistency
     hook = dropping.decoder.norm.register_forward_hook(lambda _, __, output: states.append(output))
     loss = consistent_loss(dropping, batch, 0.1, settings)
     hook.remove()
-    real = batch.labels != PADDING
+    real = batch.labels != PAD
     first, second = (dropping.output(view[real]).log_softmax(dim=-1) for view in states[0].chunk(2))
     assert not torch.allclose(first, second)
     labels = batch.labels[real]

@@ -15,12 +15,12 @@ from tests.conftest import model_plain
 from tests.data.test_corpus import settings as data_settings
 from tests.data.test_corpus import write
 from transformer import ModelConfig, Transformer, Translator
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import PADDING, TokenizerSettings
+from transformer.data.tokenizer import PAD, TokenizerSettings
 from transformer.inference.translator import BEAM
 from transformer.training.callbacks.checkpoints import AtomicCheckpoints
-from transformer.training.callbacks.standalone import StandsAlone
+from transformer.training.callbacks.standalone import SelfContainedCheckpoint
 from transformer.training.callbacks.validation import FinalValidation
 from transformer.training.consistency import RegularizationSettings
 from transformer.training.module import TranslationModule
@@ -60,7 +60,7 @@ def data(tmp_path: Path) -> TranslationData:
 def module_for(data: TranslationData, settings: TrainingSettings = SETTINGS, **model: Any) -> TranslationModule:
     torch.manual_seed(5)
     size = len(data.source_tokenizer)
-    config = from_plain(ModelConfig, model_plain(source_vocabulary=size, target_vocabulary=size, **model), "model")
+    config = from_dict(ModelConfig, model_plain(source_vocab_size=size, target_vocab_size=size, **model), "model")
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
     translator = Translator(Transformer(config), tokenizers, ("de", "en"))
     texts = {split: data.texts(split) for split in ("validation", "test")}
@@ -98,13 +98,13 @@ def test_accumulated_gradients_are_those_of_the_mean_over_all_tokens(
     module, reference = module_for(data), module_for(data)
     parts = list(data.loader("train"))[:3][:batches]
     # Batches of different sizes: a mean of means would differ.
-    assert len({int((batch.labels != PADDING).sum()) for batch in parts}) == batches
+    assert len({int((batch.labels != PAD).sum()) for batch in parts}) == batches
     logits, labels = [], []
     for batch in parts:
         logits.append(reference.model(batch.source, batch.inputs, batch.source_real).flatten(0, 1))
         labels.append(batch.labels.flatten())
     functional.cross_entropy(  # torch's own mean over real tokens
-        torch.cat(logits), torch.cat(labels), ignore_index=PADDING, label_smoothing=0.1
+        torch.cat(logits), torch.cat(labels), ignore_index=PAD, label_smoothing=0.1
     ).backward()
 
     found: dict[str, torch.Tensor] = {}
@@ -133,7 +133,11 @@ def test_a_resumed_run_sees_the_batches_that_an_uninterrupted_one_sees(data: Tra
 
     def fit(settings: TrainingSettings, epochs: int, checkpoint: Path | None = None) -> Trainer:
         module = module_for(data, settings)
-        watched = {"limit_val_batches": 0, "max_steps": -1, "callbacks": [Watch(), StandsAlone(module.translator)]}
+        watched = {
+            "limit_val_batches": 0,
+            "max_steps": -1,
+            "callbacks": [Watch(), SelfContainedCheckpoint(module.translator)],
+        }
         trainer = trainer_for(tmp_path, max_epochs=epochs, **watched)
         trainer.fit(module, datamodule=data, ckpt_path=checkpoint)
         return trainer
@@ -172,7 +176,7 @@ def test_training_learns_a_small_language_and_the_checkpoint_stands_alone(
     trainer = trainer_for(
         tmp_path,
         max_steps=300,
-        callbacks=[FinalValidation(), StandsAlone(module.translator)],
+        callbacks=[FinalValidation(), SelfContainedCheckpoint(module.translator)],
         check_val_every_n_epoch=None,
         val_check_interval=1000,
     )
@@ -209,7 +213,7 @@ def test_where_answers_come_late_the_updates_are_left_out_all_the_same(data: Tra
 
     class Spoil(Callback):
         def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_index: int) -> None:
-            module.finite_steps.every = 5
+            module.nonfinite_guard.every = 5
             weights.append({name: weight.detach().clone() for name, weight in module.named_parameters()})
 
         def on_before_optimizer_step(self, trainer: Trainer, module: Any, optimizer: object) -> None:

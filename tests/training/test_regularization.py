@@ -74,7 +74,7 @@ def test_only_the_second_half_is_cut_by_the_share_and_only_within(cut: Cut) -> N
     else:
         words = gone.all(dim=-1)
         assert torch.equal(words, gone.any(dim=-1))
-        if cut == "span":  # 3 of 11 neighbouring words, wherever they begin
+        if cut == "span":  # 3 of 11 neighboring words, wherever they begin
             assert (words.sum(dim=-1) == 3).all()
             begins = words.int().argmax(dim=-1)
             ends = 10 - words.flip(-1).int().argmax(dim=-1)

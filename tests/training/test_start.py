@@ -74,12 +74,12 @@ def test_training_begins_with_the_weights_and_tokenisers_of_another_run(
     # Other words: a vocabulary of its own would be another, and a step so short changes nothing that can be seen.
     (tmp_path / "words.de").write_text("".join(f"{word}\n" for word in DIGITS))
     (tmp_path / "words.en").write_text("".join(f"{word}\n" for word in ENGLISH))
-    begun = plain | {"start_from": str(first), "data": plain["data"] | {"train": str(tmp_path / "words")}}
+    begun = plain | {"init_from": str(first), "data": plain["data"] | {"train": str(tmp_path / "words")}}
     begun["training"] = plain["training"] | {"learning_rate": 1e-12, "weight_decay": 0.0}
     begun["trainer"] = plain["trainer"] | {"max_steps": 1}
     train(tmp_path / "second", begun)
     said = " ".join(capsys.readouterr().err.split())
-    assert said.count("weights and tokenisers are those of") == 1
+    assert said.count("weights and tokenizers are those of") == 1
     with safe_open(first, "pt") as one, safe_open(tmp_path / "second" / "translator.safetensors", "pt") as other:  # type: ignore[no-untyped-call]
         assert one.keys() == other.keys()
         for name in one.keys():  # noqa: SIM118

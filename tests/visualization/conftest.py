@@ -7,7 +7,7 @@ import torch
 
 from tests.conftest import model_plain
 from transformer import ModelConfig, Transformer, Translator
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.tokenizer import Kind, TokenizerSettings, train_tokenizer
 from transformer.inference.translator import BEAM
 
@@ -22,11 +22,11 @@ def untrained(texts: list[str], kind: Kind = "bpe", **changes: object) -> Transl
     tokenizer = train_tokenizer([*texts * 3, "<script>&"], settings)
     # Numbers of layers and heads that differ, so that no swapped attentions fit by chance.
     cross = {**model_plain()["decoder"]["cross_attention"], "heads": 2}  # type: ignore[index]
-    vocabulary = dict.fromkeys(("source_vocabulary", "target_vocabulary"), len(tokenizer))
+    vocabulary = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(tokenizer))
     plain = model_plain(
         **vocabulary, **{"max_length": 80, "decoder__layers": 3, "decoder__cross_attention": cross} | changes
     )
-    return Translator(Transformer(from_plain(ModelConfig, plain, "model")).eval(), (tokenizer, tokenizer), ("de", "en"))
+    return Translator(Transformer(from_dict(ModelConfig, plain, "model")).eval(), (tokenizer, tokenizer), ("de", "en"))
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ from omegaconf import OmegaConf
 
 from tests.visualization.conftest import SEARCH, TEXTS, untrained
 from transformer import Translator
-from transformer.data.tokenizer import BEGIN, END
+from transformer.data.tokenizer import BOS, EOS
 from transformer.model.transformer import AttentionRecord
 from transformer.training.results import draw_attentions
 from transformer.visualization.attention import (
-    MOST_TOKENS,
+    MAX_TOKENS,
     Reading,
     View,
     attention_figure,
@@ -38,16 +38,16 @@ def reading(translator: Translator) -> Reading:
 
 def test_a_reading_is_one_pass_over_both_sides(translator: Translator, reading: Reading) -> None:
     source, target = (translator.source_tokenizer.encode(text) for text in (TEXTS[1], TEXTS[3]))
-    logits = translator.model(torch.tensor([[*source, END]]), torch.tensor([[BEGIN, *target]]))
+    logits = translator.model(torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target]]))
     torch.testing.assert_close(reading.probabilities, logits[0].softmax(-1))
     assert (reading.source[-1], reading.target[0]) == ("</s>", "<s>")
     assert "".join(reading.source[:-1]) == "▁" + TEXTS[1].replace(" ", "▁")
     assert "".join(reading.target[1:]) == "▁" + TEXTS[3].replace(" ", "▁")
     # With padding, the same sentence has the same weights: these are those of the batch's other path.
     record = AttentionRecord([], [], [])
-    padded = torch.tensor([[*source, END, 0, 0]])
+    padded = torch.tensor([[*source, EOS, 0, 0]])
     memory = translator.model.encode(padded, padded != 0, record)
-    translator.model.decode(torch.tensor([[BEGIN, *target]]), memory, record=record)
+    translator.model.decode(torch.tensor([[BOS, *target]]), memory, record=record)
     for name, layers in reading.record._asdict().items():
         for layer, weights in enumerate(layers):
             keys = weights.size(-1)
@@ -109,9 +109,9 @@ def test_too_little_and_too_much_text_is_refused_on_either_side(translator: Tran
             read_translation(translator, text, SEARCH)
     with pytest.raises(ValueError, match=r"^the translation has 80 tokens; between 0 and 79 can be shown$"):
         read(translator, "ja", [4] * 80)
-    roomy = untrained(TEXTS, max_length=4 * MOST_TOKENS)
-    with pytest.raises(ValueError, match=rf"between 1 and {MOST_TOKENS} can be shown"):
-        read(roomy, "ja " * (MOST_TOKENS + 1), [])
+    roomy = untrained(TEXTS, max_length=4 * MAX_TOKENS)
+    with pytest.raises(ValueError, match=rf"between 1 and {MAX_TOKENS} can be shown"):
+        read(roomy, "ja " * (MAX_TOKENS + 1), [])
     assert read(translator, "ja", []).target == ["<s>"]
 
 
@@ -145,7 +145,7 @@ def test_every_label_lies_within_the_saved_picture(pieces: int, tmp_path: Path) 
     boxes = [text.get_window_extent() for text in (*texts, *axes.get_xticklabels(), *axes.get_yticklabels())]
     assert all(whole.x0 <= box.x0 and box.x1 <= whole.x1 for box in boxes)
     assert all(whole.y0 <= box.y0 and box.y1 <= whole.y1 for box in boxes)
-    # Labels of neighbouring rows and columns keep clear of each other.
+    # Labels of neighboring rows and columns keep clear of each other.
     for labels, low, high in ((axes.get_xticklabels(), "x0", "x1"), (axes.get_yticklabels()[::-1], "y0", "y1")):
         spans = [
             (getattr(label.get_window_extent(), low), getattr(label.get_window_extent(), high)) for label in labels
@@ -166,7 +166,7 @@ def saved(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> P
 def script(saved: Path, **changes: object) -> None:
     settings = {key: value for key, value in yaml.safe_load(CONFIG.read_text()).items() if key not in ("hydra", "runs")}
     changes = {"checkpoint": str(saved), "text": TEXTS[1], "search": asdict(SEARCH), "runs": "", **changes}
-    changes["machine"] = {"threads": None, "products": "highest", "attention": None}
+    changes["machine"] = {"threads": None, "matmul_precision": "highest", "attention": None}
     explain_text(OmegaConf.create({**settings, **changes}))
 
 

@@ -203,8 +203,8 @@ def test_pointing_at_a_piece_lights_up_what_its_step_attended_to(opened: Opened,
     # The third piece after <s> was produced by row 2.
     assert opened.shares("source") == pytest.approx(mean(explained, "cross", 2), abs=1e-6)
     assert set(opened.shares("target")) == {0}
-    colours = {opened.piece("source", i).evaluate("e => getComputedStyle(e).backgroundColor") for i in (0, 1, 2)}
-    assert len(colours) > 1
+    colors = {opened.piece("source", i).evaluate("e => getComputedStyle(e).backgroundColor") for i in (0, 1, 2)}
+    assert len(colors) > 1
     opened.page.mouse.move(1, 1)
     assert opened.current() == "target1"  # back to what is held
 
@@ -295,9 +295,9 @@ def test_a_phone_shows_the_page_without_sideways_scrolling_and_a_tap_holds(
 
 CONTRAST = """() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const light = (...colours) => {
+  const light = (...colors) => {
     canvas.clearRect(0, 0, 1, 1);
-    for (const colour of colours) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
+    for (const color of colors) { canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); }
     const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map(
       part => (part /= 255) <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;

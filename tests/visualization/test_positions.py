@@ -9,10 +9,10 @@ import torch
 from matplotlib.figure import Figure
 
 from tests.conftest import model_plain, small_model
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import AttentionConfig
-from transformer.model.positions import Learned, Sinusoidal, Unmarked, sinusoidal_table
+from transformer.model.positions import Learned, NoPositions, Sinusoidal, sinusoidal_table
 from transformer.model.transformer import AttentionRecord
 from transformer.visualization.positions import (
     draw_products,
@@ -102,12 +102,12 @@ def test_the_picture_of_products_shows_which_are_symmetric() -> None:
 def test_shifting_a_sentence_changes_weights_unless_positions_are_rotary_and_the_score_a_product_or_none(
     positions: str, score: str
 ) -> None:
-    config = from_plain(AttentionConfig, {**model_plain()["encoder"]["self_attention"], "score": score}, "attention")
+    config = from_dict(AttentionConfig, {**model_plain()["encoder"]["self_attention"], "score": score}, "attention")
     attention = MultiHeadAttention(24, config, rotary=40 if positions == "rotary" else 0)
     if score == "bilinear":
         # As training leaves it: at first it is a multiple of the identity.
         torch.nn.init.normal_(attention.score_weight)
-    added = {"sinusoidal": Sinusoidal(24, 40), "learned": Learned(24, 40)}.get(positions, Unmarked())
+    added = {"sinusoidal": Sinusoidal(24, 40), "learned": Learned(24, 40)}.get(positions, NoPositions())
     embedded = torch.randn(2, 9, 24)
     changes = [largest_change(attention, added, embedded, offset) for offset in (0, 1, 10, 30)]
     assert changes[0] == 0

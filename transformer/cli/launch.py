@@ -31,10 +31,10 @@ from transformer.cli.validate import OURS, check, split, trainer_arguments
 PROJECT = Path(__file__).resolve().parents[2]
 CONFIGS = PROJECT / "configs"
 MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
-OTHERS = "data.others."  # a split's files under a name of its own
+OTHERS = "data.extra_tests."  # a split's files under a name of its own
 EXPORT = "export.json"  # in the folder of an export
 DATA = tuple(f"data.{name}" for name in ("directory", "train", "validation", "test", "cache"))
-PATHS = ("checkpoint", "start_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference", *DATA)
+PATHS = ("checkpoint", "init_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference", *DATA)
 LITERAL = ("text", "name", *PATHS)  # their values reach the script exactly as typed
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, but for Hydra's ${now:...}
 

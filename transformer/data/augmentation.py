@@ -5,15 +5,15 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from transformer.data.datamodule import TranslationData
+from transformer.data.encoded import EncodedSplit
 from transformer.data.mmap import Ids
-from transformer.data.prepared import PreparedSplit
 from transformer.data.tokenizer import Tokenizer
 
 
-def augmented(data: TranslationData, bpe_dropout: float) -> PreparedSplit:
+def augmented(data: TranslationData, bpe_dropout: float) -> EncodedSplit:
     """What training is to be served.
 
-    Raises ValueError where the tokenisers cannot do it.
+    Raises ValueError where the tokenizers cannot do it.
     """
     source, target = data.source_tokenizer, data.target_tokenizer
     if bpe_dropout and source.kind not in ("bpe", "unigram"):
@@ -21,14 +21,15 @@ def augmented(data: TranslationData, bpe_dropout: float) -> PreparedSplit:
     if data.settings.both_directions and source.model != target.model:
         raise ValueError("data.both_directions=true needs one vocabulary for both languages: tokenizer.joint=true")
     if data.settings.both_directions and not source.prefix:
-        raise ValueError("data.both_directions=true needs tags of the languages, which start_from= has learned without")
+        raise ValueError("data.both_directions=true needs tags of the languages, which init_from= has learned without")
     plain = not (bpe_dropout or data.settings.both_directions)
     return data.split("train") if plain else AugmentedSplit(data, bpe_dropout)
 
 
-class AugmentedSplit(PreparedSplit):
-    """Serves the pairs cut at random (`bpe_dropout`; see `Tokenizer.cut_anew`) and, with `data.both_directions`, once
-    more the other way round: target to source, begun with the tag that asks for the source's language.
+class AugmentedSplit(EncodedSplit):
+    """Serves the pairs cut at random (`bpe_dropout`; see `Tokenizer.sample_segmentation`) and, with
+    `data.both_directions`, once more the other way round: target to source, begun with the tag that asks for the
+    source's language.
 
     A pair's cut depends on seed, epoch and number alone. So it need not be kept: an epoch begins by cutting all pairs
     for their lengths, by which batches are made, and each batch cuts its own again.
@@ -39,8 +40,8 @@ class AugmentedSplit(PreparedSplit):
         self.tokenizers, self.bpe_dropout = (data.source_tokenizer, data.target_tokenizer), bpe_dropout
         self.longest_side, self.seed, self.both = data.settings.max_length, data.seed, data.settings.both_directions
         source = data.source_tokenizer
-        self.back = Tokenizer(source.model, source.kind, asks_for=data.settings.source_language)
-        self.pairs, self.varies = len(self.lines), bpe_dropout > 0
+        self.back = Tokenizer(source.model, source.kind, target_language_tag=data.settings.source_language)
+        self.pairs, self.resampled_each_epoch = len(self.lines), bpe_dropout > 0
         self._cut: tuple[int, NDArray[np.int64]] | None = None
         if self.both:
             self.lines = np.tile(self.lines, 2)
@@ -48,10 +49,10 @@ class AugmentedSplit(PreparedSplit):
     @property
     def longest(self) -> int:
         """Of any cut."""
-        return self.longest_side + len(self.back.prefix) if self.varies else super().longest
+        return self.longest_side + len(self.back.prefix) if self.resampled_each_epoch else super().longest
 
     def lengths(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        if self.varies:
+        if self.resampled_each_epoch:
             # Asked for twice before the first epoch: to count its batches, and to make them.
             if self._cut is None or self._cut[0] != epoch:
                 pairs = (self.pair(epoch, number) for number in range(len(self)))
@@ -65,12 +66,14 @@ class AugmentedSplit(PreparedSplit):
 
     def pair(self, epoch: int, number: int) -> tuple[Ids, Ids]:
         source, target = super().pair(epoch, number % self.pairs)
-        if self.varies:
+        if self.resampled_each_epoch:
             # SentencePiece's generator takes 32 bits.
             [seed] = np.random.SeedSequence([self.seed, epoch, number]).generate_state(1).tolist()
             sentencepiece.set_random_generator_seed(seed)
             sides = zip(self.tokenizers, (source, target), strict=True)
-            cut = [np.array(tokenizer.cut_anew(side.tolist(), self.bpe_dropout)) for tokenizer, side in sides]
+            cut = [
+                np.array(tokenizer.sample_segmentation(side.tolist(), self.bpe_dropout)) for tokenizer, side in sides
+            ]
             if max(map(len, cut)) <= self.longest_side:
                 source, target = cut
         if number < self.pairs:

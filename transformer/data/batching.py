@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import Dataset, Sampler
 
+from transformer.data.encoded import EncodedSplit
 from transformer.data.mmap import Ids
-from transformer.data.prepared import PreparedSplit
-from transformer.data.tokenizer import BEGIN, END, PADDING
+from transformer.data.tokenizer import BOS, EOS, PAD
 
 
 class Batch(NamedTuple):
@@ -29,20 +29,20 @@ class Batch(NamedTuple):
 def pad(sequences: list[Ids], room: int = 0) -> Int[Tensor, "batch longest"]:
     """Sequences side by side, filled up with padding, and `room` more places in each row."""
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
-    padded = np.full((len(sequences), lengths.max() + room), PADDING, dtype=np.int64)
+    padded = np.full((len(sequences), lengths.max() + room), PAD, dtype=np.int64)
     padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.concatenate(sequences)
     return torch.from_numpy(padded)
 
 
 def real_positions(ids: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch length"] | None:
     """True where an id is no padding; None where there is no padding, so that no mask need be applied."""
-    real = ids != PADDING
+    real = ids != PAD
     return None if bool(real.all()) else real
 
 
 def _ended(padded: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
     """The end symbol in the first free place of each row."""
-    return padded.scatter_(1, (padded != PADDING).sum(dim=1, keepdim=True), END)
+    return padded.scatter_(1, (padded != PAD).sum(dim=1, keepdim=True), EOS)
 
 
 Index = tuple[int, NDArray[np.int64]]
@@ -51,14 +51,14 @@ Index = tuple[int, NDArray[np.int64]]
 class PairDataset(Dataset[Batch]):
     """The pairs of a split; an index is an epoch and a whole batch of pair numbers: batches are built in one place."""
 
-    def __init__(self, split: PreparedSplit) -> None:
+    def __init__(self, split: EncodedSplit) -> None:
         self.split = split
 
     def __getitem__(self, index: Index) -> Batch:
         epoch, indices = index
         sources, targets = map(list, zip(*(self.split.pair(epoch, number) for number in indices.tolist()), strict=True))
         source, labels = _ended(pad(sources, room=1)), _ended(pad(targets, room=1))
-        inputs = functional.pad(pad(targets), (1, 0), value=BEGIN)
+        inputs = functional.pad(pad(targets), (1, 0), value=BOS)
         return Batch(source, real_positions(source), inputs, labels, torch.from_numpy(indices))
 
 
@@ -70,7 +70,7 @@ def make_batches(
     Pairs of equal lengths come in random order. A pair that alone exceeds the budget is a batch by itself.
     """
     widths, excess = np.maximum(source_lengths, target_lengths), source_lengths - target_lengths
-    # One side's excess over the other rises through one width and falls through the next: neighbours are alike in both.
+    # One side's excess over the other rises through one width and falls through the next: neighbors are alike in both.
     order = np.lexsort((random.random(len(widths)), np.where(widths % 2, excess, -excess), widths))
     batches, start = [], 0
     for position, longest in enumerate(widths[order].tolist()):
@@ -90,7 +90,7 @@ class TokenBudgetSampler(Sampler[Index]):
 
     def __init__(
         self,
-        split: PreparedSplit,
+        split: EncodedSplit,
         tokens: int,
         seed: int,
         shuffle: bool,
@@ -105,7 +105,7 @@ class TokenBudgetSampler(Sampler[Index]):
         self.rank, self.world, self.accumulated = rank, world, accumulated
         (self.epoch, self.skipped), self.count = start, 0
         self.count = len(self._batches(epoch=0))
-        if split.varies:  # some more, for epochs whose pairs come out longer than those of the first
+        if split.resampled_each_epoch:  # some more, for epochs whose pairs come out longer than those of the first
             share = world * accumulated
             self.count += share * min(-(-self.count // (50 * share)), (len(split) - self.count) // share)
 

@@ -12,7 +12,7 @@ from typing import Annotated
 from transformer.data.fetch import fetch
 
 Pair = tuple[str, str]
-LONGEST = 1 << 24  # bytes of a line: a small .gz can hold one larger than memory
+MAX_LINE_BYTES = 1 << 24  # bytes of a line: a small .gz can hold one larger than memory
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class DataSettings:
     train: str
     validation: str
     test: str
-    others: dict[str, str]
+    extra_tests: dict[str, str]
     url: str | None
     sha256: dict[str, str]
     max_length: Annotated[int, ">= 1"]
@@ -34,7 +34,7 @@ class DataSettings:
     workers: Annotated[int, ">= 0"]
     both_directions: bool
     cache: str
-    licence: str | None
+    license: str | None
     home: str | None
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class DataSettings:
     @property
     def splits(self) -> dict[str, str]:
         """Every split's name and the path that its files begin with."""
-        return {"train": self.train, "validation": self.validation, "test": self.test} | self.others
+        return {"train": self.train, "validation": self.validation, "test": self.test} | self.extra_tests
 
     def files(self, split: str) -> list[Path]:
         """The files of a split: one .tsv, or source and target; FileNotFoundError says what was looked for."""
@@ -134,9 +134,9 @@ def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
-            for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), 1):
-                if len(line) > LONGEST:
-                    raise ValueError(f"{path} line {number} has more than {LONGEST:,} bytes: no sentence has")
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
+                if len(line) > MAX_LINE_BYTES:
+                    raise ValueError(f"{path} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
                 yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line)") from error

@@ -1,4 +1,4 @@
-"""A corpus made ready for training: tokenisers, ids, batches."""
+"""A corpus made ready for training: tokenizers, ids, batches."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.corpus import DataSettings, Pair
-from transformer.data.prepared import PreparedSplit, write_split
+from transformer.data.encoded import EncodedSplit, write_split
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.files import cached_folder
 
@@ -22,7 +22,7 @@ FORMAT = 3
 
 
 class TranslationData(LightningDataModule):
-    """Trains (or finds) the tokenisers at once, unless given; prepares and serves splits when asked."""
+    """Trains (or finds) the tokenizers at once, unless given; prepares and serves splits when asked."""
 
     def __init__(
         self,
@@ -37,9 +37,9 @@ class TranslationData(LightningDataModule):
         settings.fetch()
         self.digests = {split: settings.digest(split) for split in settings.splits}
         source, self.target_tokenizer = tokenizers or self._tokenizers()
-        self.source_tokenizer = Tokenizer(source.model, source.kind, asks_for=settings.target_language)
+        self.source_tokenizer = Tokenizer(source.model, source.kind, target_language_tag=settings.target_language)
         # By name, as soon as they are prepared; training's may be replaced by one that is augmented.
-        self.splits: dict[str, PreparedSplit] = {}
+        self.splits: dict[str, EncodedSplit] = {}
         # What serves a split's batches, where that is not PairDataset.
         self.datasets: dict[str, Dataset[Batch]] = {}
         # Where training begins: an epoch, and how many of its batches lie behind a resumed run.
@@ -64,7 +64,7 @@ class TranslationData(LightningDataModule):
         source, target = (Tokenizer((folder / f"{name}.model").read_bytes(), settings.kind) for name in names)
         return source, target
 
-    def split(self, name: str) -> PreparedSplit:
+    def split(self, name: str) -> EncodedSplit:
         """The ids of a split, encoded now unless a run before this one did."""
         if name not in self.splits:
             settings, tokenizers = self.settings, (self.source_tokenizer, self.target_tokenizer)
@@ -79,7 +79,7 @@ class TranslationData(LightningDataModule):
 
             models = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers]
             key = _digest([FORMAT, self.digests[name], models, settings.languages, settings.max_length, keep_all])
-            split = PreparedSplit(cached_folder(self.cache / f"ids-{key}", make))
+            split = EncodedSplit(cached_folder(self.cache / f"ids-{key}", make))
             if not len(split):
                 raise ValueError(f"no pair of {settings.splits[name]} has 1 to {settings.max_length} tokens a side")
             self.splits[name] = split
@@ -112,7 +112,7 @@ class TranslationData(LightningDataModule):
         return self.loader("validation")
 
     def test_dataloader(self) -> list[DataLoader[Batch]]:
-        return [self.loader(name) for name in ("test", *self.settings.others)]
+        return [self.loader(name) for name in ("test", *self.settings.extra_tests)]
 
 
 def _digest(parts: list[object]) -> str:

@@ -8,17 +8,17 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from transformer.data.batching import Batch, Index
-from transformer.data.prepared import PreparedSplit
-from transformer.data.tokenizer import BEGIN, END, PADDING
+from transformer.data.encoded import EncodedSplit
+from transformer.data.tokenizer import BOS, EOS, PAD
 
 # Bytes of ids that a GPU is asked to hold: some 100 million tokens.
-MOST_BYTES = 1 << 29
+MAX_BYTES = 1 << 29
 
 
-class ResidentPairs(Dataset[Batch]):
+class GPUPairDataset(Dataset[Batch]):
     """The batches of `PairDataset`, gathered on `device`. Lengths and so shapes are known to the CPU: no step waits."""
 
-    def __init__(self, split: PreparedSplit, device: torch.device) -> None:
+    def __init__(self, split: EncodedSplit, device: torch.device) -> None:
         self.sides = [
             (torch.from_numpy(np.asarray(side.ids, np.int32)).to(device), torch.from_numpy(side.offsets).to(device))
             for side in (split.source, split.target)
@@ -30,9 +30,9 @@ class ResidentPairs(Dataset[Batch]):
         rows = (numbers.pin_memory() if self.device.type == "cuda" else numbers).to(self.device, non_blocking=True)
         longest = [int(lengths[index[1]].max()) + 1 for lengths in self.lengths]
         source, labels = (self._ended(*side, rows, places) for side, places in zip(self.sides, longest, strict=True))
-        inputs = functional.pad(labels.masked_fill(labels == END, PADDING)[:, :-1], (1, 0), value=BEGIN)
+        inputs = functional.pad(labels.masked_fill(labels == EOS, PAD)[:, :-1], (1, 0), value=BOS)
         padded = self.lengths[0][index[1]].min() + 1 < longest[0]
-        return Batch(source, source != PADDING if padded else None, inputs, labels, numbers)
+        return Batch(source, source != PAD if padded else None, inputs, labels, numbers)
 
     def _ended(
         self, ids: Int[Tensor, " all"], offsets: Int[Tensor, " bounds"], rows: Int[Tensor, " batch"], longest: int
@@ -41,11 +41,11 @@ class ResidentPairs(Dataset[Batch]):
         place = offsets[rows, None] + torch.arange(longest, device=self.device)
         end = offsets[rows + 1, None]
         found = ids[place.clamp(max=len(ids) - 1)].long()
-        return torch.where(place < end, found, torch.where(place == end, END, PADDING))
+        return torch.where(place < end, found, torch.where(place == end, EOS, PAD))
 
 
-def resident(train: PreparedSplit, device: torch.device) -> dict[str, Dataset[Batch]]:
+def gpu_datasets(train: EncodedSplit, device: torch.device) -> dict[str, Dataset[Batch]]:
     """What serves training where `device` is a GPU, the split small enough for it and the same in every epoch."""
     bytes_of_ids = 4 * (len(train.source.ids) + len(train.target.ids))
-    serves = device.type == "cuda" and bytes_of_ids <= MOST_BYTES and type(train) is PreparedSplit
-    return {"train": ResidentPairs(train, device)} if serves else {}
+    serves = device.type == "cuda" and bytes_of_ids <= MAX_BYTES and type(train) is EncodedSplit
+    return {"train": GPUPairDataset(train, device)} if serves else {}

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Ids = NDArray[np.integer]
 
 
-class FlatIds:
+class MemoryMappedIds:
     """The sequences kept under `name` in a folder; only those asked for come into memory."""
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -23,7 +23,7 @@ class FlatIds:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
 
-class FlatIdsWriter:
+class MemoryMappedIdsWriter:
     """Appends sequences, whose number is only known at the end; `largest` is at least the largest id."""
 
     def __init__(self, folder: Path, name: str, largest: int) -> None:

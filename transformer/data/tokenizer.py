@@ -1,4 +1,4 @@
-"""Text ↔ ids through SentencePiece; the trained tokeniser is a pair of byte strings that travel in the checkpoint."""
+"""Text ↔ ids through SentencePiece; the trained tokenizer is a pair of byte strings that travel in the checkpoint."""
 
 import io
 import re
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import sentencepiece
 
 # The special ids, here and nowhere else. They are the first of every vocabulary.
-PADDING, UNKNOWN, BEGIN, END = 0, 1, 2, 3
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 Kind = Literal["bpe", "unigram", "word", "char"]
 # Words carry no mark of their own for "no space before me", so punctuation gets one (that NFKC leaves alone).
@@ -30,23 +30,23 @@ class TokenizerSettings:
 class Tokenizer:
     """One side's text ↔ ids. Ids carry no begin or end: batches and search add them.
 
-    With `asks_for`, a target language whose tag the vocabulary has, ids begin with that tag: so a source asks a model
-    that learned both directions for one of them (Johnson et al. 2017).
+    With `target_language_tag`, a target language whose tag the vocabulary has, ids begin with that tag: so a source
+    asks a model that learned both directions for one of them (Johnson et al. 2017).
     """
 
-    def __init__(self, model: bytes, kind: Kind, asks_for: str | None = None) -> None:
+    def __init__(self, model: bytes, kind: Kind, target_language_tag: str | None = None) -> None:
         self.model = model
         self.kind = kind
         self._pieces = sentencepiece.SentencePieceProcessor()
         try:
             self._pieces.LoadFromSerializedProto(model)
         except (RuntimeError, ValueError) as error:
-            raise ValueError("the tokeniser's bytes are not a SentencePiece model") from error
+            raise ValueError("the tokenizer's bytes are not a SentencePiece model") from error
         special = (self._pieces.pad_id(), self._pieces.unk_id(), self._pieces.bos_id(), self._pieces.eos_id())
-        if special != (PADDING, UNKNOWN, BEGIN, END):
-            raise ValueError(f"the tokeniser numbers its special ids {special}, not as this program does")
-        tag = UNKNOWN if asks_for is None else self._pieces.PieceToId(language_tag(asks_for))
-        self.prefix = [] if tag == UNKNOWN else [tag]
+        if special != (PAD, UNK, BOS, EOS):
+            raise ValueError(f"the tokenizer numbers its special ids {special}, not as this program does")
+        tag = UNK if target_language_tag is None else self._pieces.PieceToId(language_tag(target_language_tag))
+        self.prefix = [] if tag == UNK else [tag]
 
     def __len__(self) -> int:
         return int(self._pieces.GetPieceSize())
@@ -57,21 +57,21 @@ class Tokenizer:
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         return [self.prefix + ids for ids in self._pieces.EncodeAsIds([_prepared(text, self.kind) for text in texts])]
 
-    def cut_anew(self, ids: list[int], dropout: float) -> list[int]:
+    def sample_segmentation(self, ids: list[int], dropout: float) -> list[int]:
         """The same text with merges left out at random (BPE-dropout, Provilkov et al. 2020), or, of unigrams, one of
         its likelier cuts (Kudo 2018); by SentencePiece's random state."""
         text = self._pieces.DecodeIds(ids[len(self.prefix) :])
         cut = self._pieces.EncodeAsIds(text, enable_sampling=True, alpha=dropout, nbest_size=-1)
         # What has no id has no text to be cut.
-        return ids if UNKNOWN in ids else self.prefix + cut
+        return ids if UNK in ids else self.prefix + cut
 
     def piece(self, id: int) -> str:
         return str(self._pieces.IdToPiece(id))
 
     def decode(self, ids: list[int]) -> str:
         """The text of ids; special ones say nothing, but an unknown shows as ⁇."""
-        text = str(self._pieces.DecodeIds([id for id in ids if id not in (PADDING, BEGIN, END)]))
-        # An unknown word that was spelt in bytes has its mark of a space among them.
+        text = str(self._pieces.DecodeIds([id for id in ids if id not in (PAD, BOS, EOS)]))
+        # An unknown word that was spelled in bytes has its mark of a space among them.
         return re.sub(f" ?{JOINER}", "", text.replace("▁", " ").strip()) if self.kind == "word" else text
 
 
@@ -97,10 +97,10 @@ def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings, languages
             byte_fallback=settings.byte_fallback,
             input_sentence_size=1_000_000,
             shuffle_input_sentence=True,
-            pad_id=PADDING,
-            unk_id=UNKNOWN,
-            bos_id=BEGIN,
-            eos_id=END,
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
             user_defined_symbols=[language_tag(language) for language in languages],
             minloglevel=2,
         )
@@ -121,4 +121,4 @@ def _advice(error: str, settings: TokenizerSettings) -> str:
     if "smaller than required_chars" in error:
         needed = re.search(r"required_chars\D*(\d+)", error)
         return f"{asked} is less than the corpus' characters need; choose {needed[1] if needed else 'more'} or more"
-    return f"no tokeniser could be trained with {asked}: {error}"
+    return f"no tokenizer could be trained with {asked}: {error}"

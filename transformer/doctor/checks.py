@@ -158,7 +158,7 @@ CHECKS = (
     Check("wrong script", wrong_script, "letters that are foreign to this side", drops=True),
     Check("length ratio", length_ratio, f"over {RATIO:g} times off the usual ratio: misaligned?", drops=True),
     Check("unprintable", unprintable, "control or replacement characters: damaged text", drops=True),
-    Check("invisible", invisible, "soft hyphens, zero-width spaces, direction marks: the tokeniser drops most"),
+    Check("invisible", invisible, "soft hyphens, zero-width spaces, direction marks: the tokenizer drops most"),
     Check("edge spaces", edge_spaces, "removed on reading"),
     Check("carriage returns", carriage_returns, "Windows line ends: removed on reading"),
     Check("decomposed", decomposed, "not in Unicode's NFC: ids are the same, scores of references are not"),

@@ -13,8 +13,8 @@ from torch import nn
 from transformer.data.batching import Batch
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import PADDING, TokenizerSettings
-from transformer.device import MachineSettings, set_up
+from transformer.data.tokenizer import PAD, TokenizerSettings
+from transformer.device import MachineSettings, configure_torch
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.throughput import peak_memory
 from transformer.training.linear_loss import cross_entropy_loss
@@ -22,7 +22,7 @@ from transformer.training.linear_loss import cross_entropy_loss
 # Experiments by the number of training pairs: each for fewer than so many, the last for any number.
 PRESETS = {"pairs_2k": 4_500, "pairs_10k": 22_000, "pairs_50k": 100_000, "pairs_200k": None}
 # Steps that allocate memory and choose kernels; batches to choose from; and how long steps are timed.
-WARM_UP, BATCHES, SECONDS, FEWEST = 2, 100, 5.0, 5
+WARM_UP, BATCHES, SECONDS, MIN_COUNT = 2, 100, 5.0, 5
 
 
 def preset_for(pairs: int) -> str:
@@ -44,7 +44,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Throughput:
     """Seconds a step and an epoch (validation not counted), and the most memory held: the GPU's where there is one,
     else the process's."""
 
@@ -57,15 +57,15 @@ class Cost:
     machine: str
 
 
-def estimate(plan: Plan) -> Cost:
+def estimate(plan: Plan) -> Throughput:
     """Measured in a new process, whose memory is a run's and not the examination's."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(measure, plan).result()
 
 
-def measure(plan: Plan) -> Cost:
-    """Times training steps for some seconds: batches built, forward, backward, clipping, the optimiser."""
-    machine = set_up(plan.machine, plan.accelerator)
+def measure(plan: Plan) -> Throughput:
+    """Times training steps for some seconds: batches built, forward, backward, clipping, the optimizer."""
+    machine = configure_torch(plan.machine, plan.accelerator)
     device = torch.device("cuda" if plan.accelerator != "cpu" and torch.cuda.is_available() else "cpu")
     torch.manual_seed(plan.seed)
     loader = TranslationData(plan.data, plan.tokenizer, plan.seed).loader("train")
@@ -82,7 +82,7 @@ def measure(plan: Plan) -> Cost:
         batch = loader.dataset[index]
         source, inputs, labels = (part.to(device) for part in (batch.source, batch.inputs, batch.labels))
         source_real = None if batch.source_real is None else batch.source_real.to(device)
-        real = labels != PADDING
+        real = labels != PAD
         with torch.autocast(device.type, half) if half else nullcontext():
             states = model.states(inputs, model.encode(source, source_real))
             loss = cross_entropy_loss(states, model.output.weight, labels, real, 0.1) / real.sum()
@@ -96,12 +96,12 @@ def measure(plan: Plan) -> Cost:
     for index in [largest, *indices[:WARM_UP]]:
         step(index)
     seconds: list[float] = []
-    while len(seconds) < FEWEST or (sum(seconds) < SECONDS and len(seconds) < BATCHES):
+    while len(seconds) < MIN_COUNT or (sum(seconds) < SECONDS and len(seconds) < BATCHES):
         seconds.append(step(indices[len(seconds) % len(indices)]))
     mean = sum(seconds) / len(seconds)
     peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else peak_memory()
     parameters = sum(weight.numel() for weight in model.parameters())
-    return Cost(mean, len(loader), mean * len(loader), peak, parameters, len(seconds), machine)
+    return Throughput(mean, len(loader), mean * len(loader), peak, parameters, len(seconds), machine)
 
 
 def _size(batch: Batch) -> int:

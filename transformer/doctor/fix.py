@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transformer.doctor.examination import Dropped
 from transformer.doctor.text import Line
-from transformer.files import whole_folder
+from transformer.files import atomic_folder
 
 
 class CleanCopy:
@@ -46,5 +46,5 @@ def check_new(folder: Path) -> None:
 def clean_copy(folder: Path, languages: tuple[str, str], splits: list[str]) -> Iterator[CleanCopy]:
     """`folder` to be written, which appears at the end, whole, or not at all."""
     check_new(folder)
-    with whole_folder(folder) as work, ExitStack() as stack:
+    with atomic_folder(folder) as work, ExitStack() as stack:
         yield CleanCopy(work, languages, splits, stack)

@@ -10,7 +10,7 @@ from transformer.doctor.text import Line, words
 NEAR = 0.8
 RUN = 5
 # A sentence of fewer runs is found in others by chance.
-FEWEST = 3
+MIN_COUNT = 3
 
 
 class Leak(NamedTuple):
@@ -40,7 +40,7 @@ class HeldOut:
             self._exact.setdefault(source, (split, line.number))
             self._same_words.setdefault(tuple(found), (split, line.number))
             runs = _runs(found)
-            if len(runs) < FEWEST:
+            if len(runs) < MIN_COUNT:
                 continue
             for run in runs:
                 self._runs[run].append(len(self._sentences))

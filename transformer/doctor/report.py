@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import UNKNOWN
+from transformer.data.tokenizer import UNK
 from transformer.doctor.checks import CHECKS
-from transformer.doctor.estimate import Cost
+from transformer.doctor.estimate import Throughput
 from transformer.doctor.examination import Examination
 
 Plain = dict[str, Any]
@@ -38,18 +38,18 @@ def plain_findings(examination: Examination) -> list[Plain]:
 
 
 def unknown_shares(data: TranslationData) -> dict[str, dict[str, float]]:
-    """The share of tokens that the tokeniser does not know, by split and language."""
+    """The share of tokens that the tokenizer does not know, by split and language."""
     shares = {}
     for split in data.settings.splits:
         sides = data.split(split).source, data.split(split).target
         shares[split] = {
-            language: float((side.ids == UNKNOWN).mean())
+            language: float((side.ids == UNK).mean())
             for language, side in zip(data.settings.languages, sides, strict=True)
         }
     return shares
 
 
-def plain_cost(cost: Cost, steps: int) -> Plain:
+def plain_cost(cost: Throughput, steps: int) -> Plain:
     """An estimate with what a run of so many steps makes of it (−1: the number of epochs decides)."""
     run = {"steps": steps, "seconds": steps * cost.seconds_per_step, "epochs": steps / cost.steps_per_epoch}
     return asdict(cost) | ({"run": run} if steps > 0 else {})
@@ -99,7 +99,7 @@ def _show_training(report: Plain, console: Console) -> None:
         if share
     ]
     pieces = f"{tokenizer['kind']}, {tokenizer['size']:,} pieces"
-    console.print(f"\nunknown to the tokeniser ({pieces}): {', '.join(unknown) or 'nothing'}")
+    console.print(f"\nunknown to the tokenizer ({pieces}): {', '.join(unknown) or 'nothing'}")
     console.print(report["advice"])
     console.print(
         f"an epoch: {cost['seconds_per_epoch']:,.0f} s ({cost['steps_per_epoch']:,} steps of "

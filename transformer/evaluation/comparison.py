@@ -15,14 +15,14 @@ def show_comparison(tested: dict[str, dict[str, Tested]], comet: dict[str, float
     """Prints scores (chrF and TER with * where they too differ from the first system's) and a verdict by BLEU."""
     console = _console()
     table = Table("run", box=box.SIMPLE)
-    for heading in ("BLEU", "chrF", "TER", *(["COMET"] if comet else []), "p (bootstrap)", "p (randomisation)"):
+    for heading in ("BLEU", "chrF", "TER", *(["COMET"] if comet else []), "p (bootstrap)", "p (randomization)"):
         table.add_column(heading, justify="right")
     first, *others = tested["bleu"]
     for name in (first, *others):
         bleu = tested["bleu"][name]
         scores = [_score(tested[metric][name]) for metric in ("bleu", "chrf", "ter")]
         neural = [f"{comet[name]:.4f}"] if comet else []
-        table.add_row(name, *scores, *neural, _p(bleu.p_bootstrap), _p(bleu.p_randomisation))
+        table.add_row(name, *scores, *neural, _p(bleu.p_bootstrap), _p(bleu.p_randomization))
     console.print(table)
     for name in others:
         console.print(verdict(first, name, tested["bleu"]))

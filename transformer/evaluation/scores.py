@@ -25,7 +25,7 @@ class Scores:
 
 @cache
 def bleu_for(language: str) -> BLEU:
-    """sacrebleu's BLEU with the tokeniser of the target language: 13a, or zh, ja-mecab, ko-mecab.
+    """sacrebleu's BLEU with the tokenizer of the target language: 13a, or zh, ja-mecab, ko-mecab.
 
     Raises ValueError that says what to install for Japanese and Korean.
     """

@@ -11,7 +11,7 @@ from sacrebleu.significance import PairedTest, Result
 
 from transformer.evaluation.scores import bleu_for
 
-# A metric, and what is done: paired bootstrap resampling or approximate randomisation.
+# A metric, and what is done: paired bootstrap resampling or approximate randomization.
 Test = tuple[str, Literal["bs", "ar"]]
 METRICS = ("bleu", "chrf", "ter")
 TESTS: tuple[Test, ...] = tuple((metric, kind) for metric in METRICS for kind in ("bs", "ar"))  # type: ignore[misc]
@@ -30,12 +30,12 @@ class Tested:
     score: float
     interval: float
     p_bootstrap: float | None
-    p_randomisation: float | None
+    p_randomization: float | None
 
     @property
     def p(self) -> float | None:
         """The larger of the two: where the tests disagree, the doubt counts."""
-        known = [p for p in (self.p_bootstrap, self.p_randomisation) if p is not None]
+        known = [p for p in (self.p_bootstrap, self.p_randomization) if p is not None]
         return max(known, default=None)
 
 
@@ -80,7 +80,7 @@ def compare(
     }
 
 
-def _tested(bootstrap: list[Result], randomisation: list[Result], place: int) -> Tested:
+def _tested(bootstrap: list[Result], randomization: list[Result], place: int) -> Tested:
     score = bootstrap[place].score
     interval = float(bootstrap[place].ci or 0)
     if place == 0:
@@ -89,7 +89,7 @@ def _tested(bootstrap: list[Result], randomisation: list[Result], place: int) ->
         # sacrebleu counts the samples that differ by more than the systems do. Of systems that say the same none does,
         # and its p-value would be the smallest there is.
         return Tested(score, interval, 1.0, 1.0)
-    return Tested(score, interval, bootstrap[place].p_value, randomisation[place].p_value)
+    return Tested(score, interval, bootstrap[place].p_value, randomization[place].p_value)
 
 
 def largest_differences(

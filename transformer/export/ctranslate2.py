@@ -12,7 +12,7 @@ from ctranslate2.converters.utils import fuse_linear
 from ctranslate2.specs import common_spec, transformer_spec
 from torch import Tensor, nn
 
-from transformer.data.tokenizer import BEGIN, END, UNKNOWN, Tokenizer
+from transformer.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import AttentionConfig, ModelConfig
 from transformer.model.layers import AddNorm, DecoderLayer, EncoderLayer
@@ -66,7 +66,7 @@ def export(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], precisio
     source, target = ([side.piece(id) for id in range(len(side))] for side in tokenizers)
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
-    names = {"unk_token": UNKNOWN, "bos_token": BEGIN, "decoder_start_token": BEGIN, "eos_token": END}
+    names = {"unk_token": UNK, "bos_token": BOS, "decoder_start_token": BOS, "eos_token": EOS}
     for name, id in names.items():
         setattr(spec.config, name, target[id])
     spec.config.add_source_eos = True
@@ -153,5 +153,5 @@ def _norm(spec: common_spec.LayerNormSpec, norm: nn.Module) -> None:
 
 
 def _copy(weight: Any) -> Tensor:
-    """What the converter may change: it quantises in place."""
+    """What the converter may change: it quantizes in place."""
     return weight.detach().cpu().clone()

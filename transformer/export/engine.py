@@ -12,7 +12,7 @@ from pathlib import Path
 import ctranslate2
 import torch
 
-from transformer.data.tokenizer import END
+from transformer.data.tokenizer import EOS
 from transformer.export import folder as folders
 from transformer.inference.search import Hypothesis, SearchSettings
 from transformer.inference.translator import Translation, Translator
@@ -48,7 +48,7 @@ class CTranslate2Translator(Translator):
         super().__init__(model, tokenizers, (manifest.translator.source_language, manifest.translator.target_language))
         target = tokenizers[1]
         self._ids = {target.piece(id): id for id in range(len(target))}
-        self._end = target.piece(END)
+        self._end = target.piece(EOS)
         kind, index = _device(device)
         try:
             self._engine = ctranslate2.Translator(str(folder), kind, device_index=index, intra_threads=threads)

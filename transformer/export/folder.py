@@ -1,4 +1,4 @@
-"""The folder of an export: the other program's files, our tokenisers, and a manifest with a digest of each.
+"""The folder of an export: the other program's files, our tokenizers, and a manifest with a digest of each.
 
 It stands alone, and nothing in it is unpickled. The engine's own file is read by the engine's own code, which is not
 written for files from strangers: its digest shows damage, not intent.
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer
-from transformer.files import sha256, whole_folder
+from transformer.files import atomic_folder, sha256
 from transformer.inference import checkpoint
 from transformer.inference.translator import Translator
 
@@ -39,7 +39,7 @@ def write(
     no more.
     """
     check_replaceable(folder)
-    with whole_folder(folder) as work:
+    with atomic_folder(folder) as work:
         make(work)
         for name, tokenizer in zip(TOKENIZERS, translator.tokenizers, strict=True):
             (work / name).write_bytes(tokenizer.model)
@@ -63,7 +63,7 @@ def check_replaceable(folder: Path) -> None:
 
 
 def read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
-    """Reads the manifest and the tokenisers, and compares every file with its digest.
+    """Reads the manifest and the tokenizers, and compares every file with its digest.
 
     Raises ValueError, naming the folder and what is wrong with it.
     """
@@ -76,7 +76,7 @@ def read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
 
 def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
     with (folder / MANIFEST).open("rb") as file:
-        manifest = from_plain(Manifest, json.loads(file.read(checkpoint.MOST_PLAIN)), "")
+        manifest = from_dict(Manifest, json.loads(file.read(checkpoint.MAX_PLAIN_BYTES)), "")
     if manifest.translator.format != checkpoint.FORMAT:
         raise ValueError(f"its format is {manifest.translator.format!r}, not {checkpoint.FORMAT!r}")
     # What a file manager left there, hidden, does no harm; any other file an engine might read.
@@ -89,6 +89,6 @@ def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
     kind = manifest.translator.tokenizer_kind
     source, target = (Tokenizer((folder / name).read_bytes(), kind) for name in TOKENIZERS)
     config = manifest.translator.model
-    if (len(source), len(target)) != (config.source_vocabulary, config.target_vocabulary):
-        raise ValueError("its tokenisers and its model have vocabularies of different sizes")
+    if (len(source), len(target)) != (config.source_vocab_size, config.target_vocab_size):
+        raise ValueError("its tokenizers and its model have vocabularies of different sizes")
     return manifest, (source, target)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from transformer.data.tokenizer import BEGIN, END
+from transformer.data.tokenizer import BOS, EOS
 from transformer.model.attention import KeyValues
 from transformer.model.layers import LayerCache
 from transformer.model.transformer import Cache, Transformer
@@ -96,7 +96,7 @@ def export(model: Transformer, folder: Path) -> None:
     batch = Dim("batch")
     by_source, by_past = Dim("source", max=config.max_length), Dim("past", max=config.max_length - 1)
     # Examples of inputs: of different lengths, so that none is taken for another.
-    source, real = torch.full((2, 7), END), torch.ones(2, 7, dtype=torch.bool)
+    source, real = torch.full((2, 7), EOS), torch.ones(2, 7, dtype=torch.bool)
     shapes: dict[str, Any] = {"source": {0: batch, 1: by_source}, "real": {0: batch, 1: by_source}}
     graph: nn.Module = EncoderGraph(model).eval()
     with torch.no_grad():
@@ -109,7 +109,7 @@ def export(model: Transformer, folder: Path) -> None:
         shapes["tensors"] = (*[{0: batch, 2: by_source}] * len(parts), *[{0: batch, 2: by_past}] * len(parts))
         outputs = ["logits", *(f"new_{part}" for part in parts)]
         graph = StepGraph(model).eval()
-        _write(graph, (torch.full((2,), BEGIN), real, *tensors), shapes, names, outputs, folder / "decoder_step.onnx")
+        _write(graph, (torch.full((2,), BOS), real, *tensors), shapes, names, outputs, folder / "decoder_step.onnx")
 
 
 def _write(

@@ -2,7 +2,7 @@
 
 Nothing is unpickled but by `torch.load(weights_only=True)`; the settings inside are plain data, read strictly; sizes
 are checked against the file before anything is built, so that memory is bounded by the file's size and constants here;
-a digest in the file covers settings, tokenisers and weights, checksums of a .ckpt all the rest.
+a digest in the file covers settings, tokenizers and weights, checksums of a .ckpt all the rest.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from transformer.config import flat, from_plain
+from transformer.config import flat, from_dict
 from transformer.data.tokenizer import Kind, Tokenizer
-from transformer.files import write_whole
+from transformer.files import atomic_write
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
 
@@ -32,9 +32,9 @@ T = TypeVar("T")
 FORMAT = "encoder-decoder translator 1"
 # What a file may hold besides tensors: bytes (a description has some thousand of them), steps of a pickle, and how many
 # tensors. A model of 12 layers needs a tenth of it. So no refusal takes more than 64 MiB and 16 × the file's size.
-MOST_PLAIN, MOST_DESCRIPTION, MOST_STEPS, MOST_TENSORS = 4 << 20, 100_000, 400_000, 10_000
+MAX_PLAIN_BYTES, MAX_DESCRIPTION, MAX_PICKLE_STEPS, MAX_TENSORS = 4 << 20, 100_000, 400_000, 10_000
 # Tables of positions are not in a file but computed from two numbers: they may take this much and 4 × the weights.
-MOST_TABLES = 256 << 20
+MAX_TABLE_BYTES = 256 << 20
 # The records of a .ckpt that are read, and all that the pickle among them may name: torch's own list of names has
 # bytearray on it, which takes any size.
 RECORD = re.compile(r"[^/]+/(data\.pkl|data/\d+|version|byteorder)")
@@ -84,9 +84,7 @@ class Saved:
         changed = [key for key in now if now[key] != before[key] and not key.endswith(".dropout")]
         if different := [f"{key}={now[key]} (there {before[key]})" for key in changed]:
             remedy = "set these as its config.yaml has them"
-            raise ValueError(
-                f"start_from= holds another model than the one asked for: {', '.join(different)}: {remedy}"
-            )
+            raise ValueError(f"init_from= holds another model than the one asked for: {', '.join(different)}: {remedy}")
         return replace(self, config=config).build()
 
     def build(self) -> Transformer:
@@ -103,7 +101,7 @@ def describe(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], langua
 
 
 def tensors(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, Tensor]:
-    """All that is not description: each weight once, however many places share it, and the tokenisers' bytes."""
+    """All that is not description: each weight once, however many places share it, and the tokenizers' bytes."""
     weights = {name: weight.detach().cpu().contiguous() for name, weight in model.named_parameters()}
     for side, tokenizer in zip(("source", "target"), tokenizers, strict=True):
         weights[f"tokenizer.{side}"] = torch.frombuffer(bytearray(tokenizer.model), dtype=torch.uint8)
@@ -123,7 +121,7 @@ def save(path: Path, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer]
     """Writes a .safetensors file, whole or not at all."""
     description, content = describe(model, tokenizers, languages), tensors(model, tokenizers)
     about = {"translator": json.dumps(description), "sha256": digest(description, content)}
-    write_whole(path, safetensors.torch.save(content, about))
+    atomic_write(path, safetensors.torch.save(content, about))
 
 
 def load(path: Path) -> Saved:
@@ -190,10 +188,10 @@ def _load(path: Path) -> Saved:
     description, content = _check(path, *found)
     sides = [content.pop(f"tokenizer.{side}", torch.empty(0)) for side in ("source", "target")]
     if any(side.dtype != torch.uint8 for side in sides):
-        raise ValueError("it holds no tokenisers")
+        raise ValueError("it holds no tokenizers")
     source, target = (Tokenizer(side.numpy().tobytes(), description.tokenizer_kind) for side in sides)
-    if (len(source), len(target)) != (description.model.source_vocabulary, description.model.target_vocabulary):
-        raise ValueError("its tokenisers and its model have vocabularies of different sizes")
+    if (len(source), len(target)) != (description.model.source_vocab_size, description.model.target_vocab_size):
+        raise ValueError("its tokenizers and its model have vocabularies of different sizes")
     _check_shapes(description.model, content)
     languages = (description.source_language, description.target_language)
     return Saved(description.model, (source, target), languages, content)
@@ -209,11 +207,11 @@ def _check(
         if not isinstance(tensor, Tensor) or tensor.layout != torch.strided or not tensor.is_contiguous():
             raise ValueError(f"its tensor {name} is not a plain one")
     # Many tensors can be one and the same in the file, but not in memory.
-    if len(content) > MOST_TENSORS or sum(tensor.nbytes for tensor in content.values()) > path.stat().st_size:
+    if len(content) > MAX_TENSORS or sum(tensor.nbytes for tensor in content.values()) > path.stat().st_size:
         raise ValueError("it declares more tensors than it holds")
     if digest(plain, content) != expected:
         raise ValueError("its content does not match the digest in it: it was altered or damaged")
-    description = from_plain(Description, plain, "translator")
+    description = from_dict(Description, plain, "translator")
     if description.format != FORMAT:
         raise ValueError(f"its format is {description.format!r}, not {FORMAT!r}")
     return description, content
@@ -234,13 +232,13 @@ def _check_plain(plain: Any) -> None:
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor], str]:
     with path.open("rb") as raw:
-        if (header := int.from_bytes(raw.read(8), "little")) > MOST_PLAIN:
+        if (header := int.from_bytes(raw.read(8), "little")) > MAX_PLAIN_BYTES:
             raise ValueError(f"truncated or no safetensors file (a header of {header:,} bytes)")
     try:
         with safetensors.safe_open(path, framework="pt") as file:  # type: ignore[no-untyped-call]
             about = file.metadata() or {}
             content = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if len(said := about.get("translator", "null")) > MOST_DESCRIPTION:
+        if len(said := about.get("translator", "null")) > MAX_DESCRIPTION:
             raise ValueError("its description is too large")
         plain = json.loads(said)
     except (safetensors.SafetensorError, json.JSONDecodeError, RecursionError) as error:
@@ -284,10 +282,10 @@ def _checked_archive(path: Path) -> io.BytesIO:
 
 def _check_pickle(content: bytes) -> None:
     """Refuses a pickle that is large, or names anything that a checkpoint of ours does not."""
-    if len(content) > MOST_PLAIN:
+    if len(content) > MAX_PLAIN_BYTES:
         raise ValueError(f"it holds {len(content):,} bytes besides its tensors")
     for step, (opcode, argument, _) in enumerate(pickletools.genops(content)):
-        if step > MOST_STEPS:
+        if step > MAX_PICKLE_STEPS:
             raise ValueError("it holds too much besides its tensors")
         # Only by GLOBAL does torch take names.
         if opcode.name == "GLOBAL" and argument not in NAMED:
@@ -319,5 +317,5 @@ def _check_shapes(config: ModelConfig, content: dict[str, Tensor]) -> None:
         if not content[name].isfinite().all():
             raise ValueError(f"its tensor {name} holds values that are no numbers")
     tables = sum(table.nbytes for table in model.buffers())
-    if tables > MOST_TABLES + 4 * sum(weight.nbytes for weight in content.values()):
+    if tables > MAX_TABLE_BYTES + 4 * sum(weight.nbytes for weight in content.values()):
         raise ValueError(f"its positions would take {tables:,} bytes: its model.max_length is too large")

@@ -1,7 +1,7 @@
 """Finding a good target, one token at a time, given only a function that scores the next token.
 
 Nothing here knows of Transformers: `step(ids, state)` takes the newest id of every row (hypothesis) and returns
-log-probabilities and the next state; the rows of a sentence are neighbours, and every sentence has equally many.
+log-probabilities and the next state; the rows of a sentence are neighbors, and every sentence has equally many.
 `state.select(origins, sentences)` keeps `sentences` where some have left, and in each lets its hypotheses go on from
 the places `origins` among those before.
 """
@@ -17,7 +17,7 @@ from torch import Tensor
 from transformer.inference.top_k import best_continuations
 
 # A sentence that is finished leaves its batch when so large a share of the batch is: leaving costs a copy of the rest.
-LEAVING = 0.25
+COMPACT_WHEN_FINISHED = 0.25
 
 
 @runtime_checkable
@@ -138,15 +138,15 @@ def follow(
         finished = [bool(found[sentence]) for sentence in numbers]
         if all(finished):
             break
-        if (alive := _staying(finished, device)) is not None:
+        if (alive := _unfinished(finished, device)) is not None:
             sentences, ids, totals = sentences[alive], ids[alive], totals[alive]
             state = state.select(None, alive)
     return found
 
 
-def _staying(finished: list[bool], device: torch.device) -> Tensor | None:
+def _unfinished(finished: list[bool], device: torch.device) -> Tensor | None:
     """The places of the sentences that go on, where it pays to let the others leave."""
-    if sum(finished) < LEAVING * len(finished):
+    if sum(finished) < COMPACT_WHEN_FINISHED * len(finished):
         return None
     return torch.tensor([place for place, done in enumerate(finished) if not done], device=device)
 
@@ -194,7 +194,7 @@ def beam_search(
         best, origins, ids, ends = (values.gather(1, order) for values in (best, origins, ids, ends))
         # With fewer candidates than places (a tiny vocabulary) an ended one may be left over: it can never win.
         totals = best.masked_fill(ends, -torch.inf)
-        if (alive := _staying(finished, device)) is not None:
+        if (alive := _unfinished(finished, device)) is not None:
             sentences, tokens, totals, origins, ids = (x[alive] for x in (sentences, tokens, totals, origins, ids))
             finished = [False] * len(alive)
         tokens = torch.cat([tokens.take_along_dim(origins[..., None], dim=1), ids[..., None]], dim=2)

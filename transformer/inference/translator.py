@@ -1,4 +1,4 @@
-"""A trained model with its tokenisers: text in, translations out; one file, safe to take from a stranger."""
+"""A trained model with its tokenizers: text in, translations out; one file, safe to take from a stranger."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from transformer.data.batching import pad, real_positions
-from transformer.data.tokenizer import BEGIN, END, Tokenizer
-from transformer.device import device_named, precision_named, side_by_side
+from transformer.data.tokenizer import BOS, EOS, Tokenizer
+from transformer.device import parallel_map, parse_device, parse_precision
 from transformer.inference import checkpoint
 from transformer.inference.search import Hypothesis, SearchSettings, search
-from transformer.model.eval_mode import evaluating
+from transformer.model.eval_mode import eval_mode
 from transformer.model.transformer import Cache, Transformer
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Translator:
         self.model, self.languages = model, languages
         self.source_language, self.target_language = languages
         source, self.target_tokenizer = tokenizers
-        self.source_tokenizer = Tokenizer(source.model, source.kind, asks_for=self.target_language)
+        self.source_tokenizer = Tokenizer(source.model, source.kind, target_language_tag=self.target_language)
         self.tokenizers = self.source_tokenizer, self.target_tokenizer
 
     @classmethod
@@ -57,7 +57,7 @@ class Translator:
         `target_language` chooses the direction of a model that learned both. Raises FileNotFoundError, or ValueError
         for a file that is truncated, altered, foreign or carries code, and for a device that is not there.
         """
-        place, kind = device_named(device), precision_named(precision)
+        place, kind = parse_device(device), parse_precision(precision)
         saved = checkpoint.load(Path(path)).towards(target_language)
         return cls(saved.build().to(place, kind).eval(), saved.tokenizers, saved.languages)
 
@@ -111,8 +111,8 @@ class Translator:
             return self._search([parts[i] for i in batch], [lines[owners[i]] for i in batch], search)
 
         batches = list(_by_length(parts, batch_tokens, torch.get_num_threads() if self.device.type == "cpu" else 1))
-        with evaluating(self.model):
-            found = dict(zip(chain(*batches), chain(*side_by_side(translated, batches)), strict=True))
+        with eval_mode(self.model):
+            found = dict(zip(chain(*batches), chain(*parallel_map(translated, batches)), strict=True))
         results: list[list[list[Translation]]] = [[] for _ in texts]
         for part, owner in enumerate(owners):
             results[owner].append(found[part])
@@ -127,7 +127,7 @@ class Translator:
         """Translates one batch of ids; `lines` are the sentences' own numbers, for sampling."""
         if settings.min_length >= (most := self.model.config.max_length):
             raise ValueError(f"search.min_length={settings.min_length} is more than the model's {most} positions allow")
-        source = pad([torch.tensor([*ids, END]).numpy() for ids in sources]).to(self.device)
+        source = pad([torch.tensor([*ids, EOS]).numpy() for ids in sources]).to(self.device)
 
         def step(ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
             logits, cache = self.model.step(ids, cache)
@@ -137,13 +137,13 @@ class Translator:
                 raise ValueError("the model's scores are no numbers: its weights are too large, or broken")
             return scores, cache
 
-        first = torch.full((len(sources),), BEGIN, device=self.device)
+        first = torch.full((len(sources),), BOS, device=self.device)
         # With the begin symbol a target takes one place more than it has tokens.
         limits = [min(most - 1, n) for n in settings.limits([len(ids) for ids in sources])]
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
         with torch.autocast(self.device.type, enabled=False):
             cache = self.model.decoder.start(self.model.encode(source, real_positions(source)))
-            found = search(step, cache, first, END, limits, lines, settings)
+            found = search(step, cache, first, EOS, limits, lines, settings)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
@@ -163,7 +163,7 @@ class Translator:
         return [[*tag, *ids[start : start + most]] for ids in found for start in range(0, len(ids), most)]
 
     def _packed(self, parts: list[str], limit: int) -> list[str]:
-        """Joins neighbouring parts as long as they, encoded one by one, have at most `limit` tokens."""
+        """Joins neighboring parts as long as they, encoded one by one, have at most `limit` tokens."""
         runs, total = [[""]], 0
         for part, ids in zip(parts, self.source_tokenizer.encode_all(parts), strict=True):
             if total + len(ids) > limit:

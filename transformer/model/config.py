@@ -49,13 +49,13 @@ class DecoderConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Everything that fixes the shape of a Transformer; `source_vocabulary` and `target_vocabulary` count ids.
+    """Everything that fixes the shape of a Transformer; `source_vocab_size` and `target_vocab_size` count ids.
 
     Raises ValueError, naming the key and both numbers, for a combination that cannot be built.
     """
 
-    source_vocabulary: Size
-    target_vocabulary: Size
+    source_vocab_size: Size
+    target_vocab_size: Size
     dim: Size
     positions: Positions
     max_length: Annotated[int, ">= 2", "<= 65536"]
@@ -85,10 +85,10 @@ class ModelConfig:
                 raise ValueError(f"model.positions=rotary turns pairs: {name} has the odd head_dim {head_dim}")
         if self.positions == "sinusoidal" and self.dim % 2:
             raise ValueError(f"model.positions=sinusoidal needs an even model.dim, not {self.dim}")
-        if self.tied_embeddings == "all" and self.source_vocabulary != self.target_vocabulary:
+        if self.tied_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
                 "model.tied_embeddings=all needs one vocabulary for both languages (tokenizer.joint=true); "
-                f"here they have {self.source_vocabulary} and {self.target_vocabulary} ids"
+                f"here they have {self.source_vocab_size} and {self.target_vocab_size} ids"
             )
 
     @property

@@ -7,7 +7,7 @@ from torch import nn
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def eval_mode(model: nn.Module) -> Iterator[None]:
     """The model without dropout; afterwards, whatever happens, as it was."""
     training = model.training
     model.eval()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 def sinusoidal_table(length: int, dim: int) -> Float[Tensor, "length dim"]:
     """PE(pos, 2i) = sin(pos / 10000^(2i/dim)), PE(pos, 2i+1) = cos(the same) (Vaswani et al. 2017, section 3.5)."""
     angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies(dim))
-    # Interleaved: sine and cosine of one frequency are neighbours.
+    # Interleaved: sine and cosine of one frequency are neighbors.
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
 
 
@@ -42,7 +42,7 @@ class Learned(nn.Module):
         return states + self.table[offset : offset + states.size(1)]
 
 
-class Unmarked(nn.Module):
+class NoPositions(nn.Module):
     """Adds nothing: no positions at all, or rotary ones, which act inside the attention."""
 
     def forward(self, states: Float[Tensor, "batch length dim"], offset: int = 0) -> Float[Tensor, "batch length dim"]:

@@ -13,7 +13,7 @@ from transformer.model.attention import SourceVisible, Visible, causal_visible
 from transformer.model.config import ModelConfig
 from transformer.model.dropout import Dropout
 from transformer.model.layers import DecoderLayer, EncoderLayer, LayerCache
-from transformer.model.positions import Learned, Sinusoidal, Unmarked
+from transformer.model.positions import Learned, NoPositions, Sinusoidal
 
 
 class Memory(NamedTuple):
@@ -26,7 +26,7 @@ class Memory(NamedTuple):
 class Cache(NamedTuple):
     """Where decoding stands: per layer the keys and values of source and target, and how many positions were decoded.
 
-    The hypotheses of a sentence (neighbouring rows) share its keys and values, those of the target too. What was
+    The hypotheses of a sentence (neighboring rows) share its keys and values, those of the target too. What was
     written never moves: `said` marks which of the sentence's target keys are each hypothesis' own past.
     """
 
@@ -83,7 +83,7 @@ class Embedding(nn.Module):
         elif config.positions == "learned":
             self.positions = Learned(config.dim, config.max_length)
         else:
-            self.positions = Unmarked()
+            self.positions = NoPositions()
         self.dropout = Dropout(config.dropout)
 
     def forward(self, ids: Int[Tensor, "batch length"], offset: int = 0) -> Float[Tensor, "batch length dim"]:
@@ -95,9 +95,9 @@ class Embedding(nn.Module):
 class Encoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.embedding = Embedding(config.source_vocabulary, config)
+        self.embedding = Embedding(config.source_vocab_size, config)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder.layers))
-        # Pre-norm leaves the sum of all layers unnormalised.
+        # Pre-norm leaves the sum of all layers unnormalized.
         self.norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
 
     def forward(
@@ -112,7 +112,7 @@ class Encoder(nn.Module):
 class Decoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.embedding = Embedding(config.target_vocabulary, config)
+        self.embedding = Embedding(config.target_vocab_size, config)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder.layers))
         self.norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
 
@@ -149,8 +149,8 @@ class Transformer(nn.Module):
         self.config = config
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
-        self.output = nn.Linear(config.dim, config.target_vocabulary, bias=False)
-        self._initialise()
+        self.output = nn.Linear(config.dim, config.target_vocab_size, bias=False)
+        self._initialize()
         if config.decoder.cross_attention is None:
             # Nothing of the source reaches the loss: no process waits for gradients of the encoder.
             self.encoder.requires_grad_(False)
@@ -159,7 +159,7 @@ class Transformer(nn.Module):
         if config.tied_embeddings == "all":
             self.encoder.embedding.tokens.weight = self.decoder.embedding.tokens.weight
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         """Xavier's uniform for every projection; embeddings such that, scaled by √dim, they have variance 1."""
         for module in self.modules():
             if isinstance(module, nn.Linear):

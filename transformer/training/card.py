@@ -11,7 +11,7 @@ import torch
 from transformer.config import flat
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
-from transformer.files import write_whole
+from transformer.files import atomic_write
 from transformer.inference import Translator
 
 # What others may know of a run.
@@ -30,7 +30,7 @@ metrics: [bleu, chrf, ter]
 # {source} → {target}, trained on {corpus}
 
 An encoder-decoder Transformer of {parameters:,} parameters that translates from `{source}` to `{target}`{back}.
-One file, `translator.safetensors`, holds its weights, tokenisers and settings.
+One file, `translator.safetensors`, holds its weights, tokenizers and settings.
 
 ## How to load
 
@@ -56,13 +56,13 @@ Loading runs no code from the file.
 
 ## Corpus
 
-{corpus}: {licence}
+{corpus}: {license}
 
 {splits}
 
 The digest (sha256) is of the split's files.
 
-## Licence
+## License
 
 {terms}
 
@@ -85,7 +85,7 @@ translates a sentence at a time, without what stands before; more than {longest:
 """
 
 BEGUN = (
-    " Training began with the weights of another model (`start_from=`): **what holds for these holds for this one "
+    " Training began with the weights of another model (`init_from=`): **what holds for these holds for this one "
     "too**, and it has seen their corpus before this one."
 )
 DIRECTIONS = "Of {0} → {1}, the direction that was validated and tested; the other was only trained. "
@@ -98,16 +98,16 @@ def write_card(
     results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
     corpus, tested = data.settings, {name: results[name] for name in data.settings.splits if name in results}
     told = {name: settings[name] for name in TOLD}
-    if begun := settings["start_from"] is not None:
+    if begun := settings["init_from"] is not None:
         del told["tokenizer"]  # those of the model that training began with
     told["data"] = {name: value for name, value in settings["data"].items() if name in TOLD_OF_DATA}
     free = identifier(corpus) is not None
-    licence = None if begun else identifier(corpus)
+    license = None if begun else identifier(corpus)
     # A sentence of the corpus is shown only where others may see it.
     example = min((source for source, _ in data.texts("test")), key=len) if free else "…"
     card = CARD.format(
         languages=json.dumps(list(corpus.languages)),
-        identifier=licence or "other\nlicense_name: see-below\nlicense_link: README.md",
+        identifier=license or "other\nlicense_name: see-below\nlicense_link: README.md",
         source=corpus.source_language,
         target=corpus.target_language,
         corpus=corpus.name,
@@ -125,7 +125,7 @@ def write_card(
         directions=DIRECTIONS.format(corpus.source_language, corpus.target_language) if corpus.both_directions else "",
         seed=settings["seed"],
         signatures="\n".join(f"- {metric}: `{text}`" for metric, text in tested["test"]["signatures"].items()),
-        licence=f"licence {corpus.licence or 'not stated'}, origin {corpus.home or 'not stated'}.",
+        license=f"license {corpus.license or 'not stated'}, origin {corpus.home or 'not stated'}.",
         splits=_table(
             ("split", "pairs used", "digest"),
             *((name, f"{len(data.split(name).source):,}", f"`{data.digests[name]}`") for name in corpus.splits),
@@ -141,28 +141,28 @@ def write_card(
         pairs=len(data.split("train").source),
         longest=translator.model.config.max_length - 1,
     )
-    write_whole(folder / "README.md", card.encode())
+    atomic_write(folder / "README.md", card.encode())
 
 
 def identifier(corpus: DataSettings) -> str | None:
-    """The licence as the Hugging Face hub writes it, if it is one: `apache-2.0`, `cc-by-4.0`; None for a remark."""
-    licence = corpus.licence or ""
-    return licence.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", licence) else None
+    """The license as the Hugging Face hub writes it, if it is one: `apache-2.0`, `cc-by-4.0`; None for a remark."""
+    license = corpus.license or ""
+    return license.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", license) else None
 
 
 def terms(corpus: DataSettings) -> str:
-    """What the licence of the corpus means for those who publish the weights."""
-    if corpus.licence is None:
+    """What the license of the corpus means for those who publish the weights."""
+    if corpus.license is None:
         return (
-            "The licence of the corpus is not stated. **State it here before you publish the weights**, and what holds "
-            "for them; `data.licence=…` and `data.home=…` of a training write it into this card."
+            "The license of the corpus is not stated. **State it here before you publish the weights**, and what holds "
+            "for them; `data.license=…` and `data.home=…` of a training write it into this card."
         )
     if identifier(corpus) is None:
         return (
-            f"The corpus has no open licence ({corpus.licence}). **The weights may not be freely redistributable**: "
+            f"The corpus has no open license ({corpus.license}). **The weights may not be freely redistributable**: "
             "settle that with those who hold the rights in the corpus before you publish them."
         )
-    return f"The corpus stands under {corpus.licence}; so do these weights, unless who publishes them says otherwise."
+    return f"The corpus stands under {corpus.license}; so do these weights, unless who publishes them says otherwise."
 
 
 def processor(machine: str) -> str:

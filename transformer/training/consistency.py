@@ -1,4 +1,4 @@
-"""Settings of all regularisers but dropout, and the loss of two views of each sentence that should agree."""
+"""Settings of all regularizers but dropout, and the loss of two views of each sentence that should agree."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer.data.batching import Batch
-from transformer.data.tokenizer import PADDING
+from transformer.data.tokenizer import PAD
 from transformer.model import Transformer
 from transformer.model.config import Rate
 from transformer.training.cross_entropy import smoothed_cross_entropy
@@ -63,4 +63,4 @@ def consistent_loss(
         return (wrong.view(2, -1).sum(dim=0) + weight * apart) / 2, (right.view_as(drawn) + weight * drawn) / 2
 
     views = states.view(2, -1, *states.shape[1:])
-    return projected_loss(views, model.output.weight, batch.labels, batch.labels != PADDING, loss)
+    return projected_loss(views, model.output.weight, batch.labels, batch.labels != PAD, loss)

@@ -9,7 +9,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, Wand
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
-from transformer.files import write_whole
+from transformer.files import atomic_write
 
 LoggerName = Literal["csv", "tensorboard", "wandb"]
 
@@ -37,7 +37,7 @@ class CSVFile(ExperimentWriter):
     def __init__(self, path: Path, rows: int) -> None:
         there = path.read_bytes().splitlines(keepends=True) if rows and path.exists() else []
         if there:
-            write_whole(path, b"".join(there[: 1 + rows]))
+            atomic_write(path, b"".join(there[: 1 + rows]))
         else:
             path.unlink(missing_ok=True)
         super().__init__(str(path.parent))

@@ -10,12 +10,12 @@ from torchmetrics import MeanMetric
 
 from transformer.data.batching import Batch
 from transformer.data.corpus import Pair
-from transformer.data.tokenizer import PADDING
+from transformer.data.tokenizer import PAD
 from transformer.evaluation import CorpusBLEU, Hypotheses, Scores
 from transformer.inference import Translator
 from transformer.inference.checkpoint import describe
 from transformer.inference.search import SearchSettings
-from transformer.training.callbacks.nonfinite import FiniteSteps
+from transformer.training.callbacks.nonfinite import NonFiniteGuard
 from transformer.training.consistency import consistent_loss, regularize
 from transformer.training.linear_loss import cross_entropy_loss
 from transformer.training.optim import TrainingSettings, compile_passes, may_be_fused, optimization
@@ -47,13 +47,13 @@ class TranslationModule(LightningModule):
         # Loss and target tokens since the last update, summed: what stops and what divides; and the tokens in all.
         self.step_sums: Tensor | None = None
         self.tokens_seen: Tensor | int = 0
-        self.finite_steps = FiniteSteps()
+        self.nonfinite_guard = NonFiniteGuard()
         description = describe(translator.model, translator.tokenizers, translator.languages)
         self.save_hyperparameters({"translator": description, "training": asdict(settings)}, logger=False)
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The sum of the label-smoothed cross-entropy over real target tokens (in nats), and their number."""
-        real, regularization = batch.labels != PADDING, self.settings.regularization
+        real, regularization = batch.labels != PAD, self.settings.regularization
         smoothing = self.settings.label_smoothing if self.training else 0.0
         if self.training and regularization.consistency != "none":
             return consistent_loss(self.model, batch, smoothing, regularization), real.sum()
@@ -63,7 +63,7 @@ class TranslationModule(LightningModule):
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """Returns the loss's *sum*: `on_before_optimizer_step` divides its gradient by all tokens of the step."""
         total, tokens = self.loss(batch)
-        self.finite_steps.add(batch_index, batch, total)
+        self.nonfinite_guard.add(batch_index, batch, total)
         sums = torch.stack([total.detach().float(), tokens.float()])
         self.step_sums = sums if self.step_sums is None else self.step_sums + sums
         self.log("train/loss", total.detach() / tokens, prog_bar=True)
@@ -86,10 +86,10 @@ class TranslationModule(LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """As Lightning's, which refuses a fused optimiser under bf16 too, where no scaler stands in the way; and stops
+        """As Lightning's, which refuses a fused optimizer under bf16 too, where no scaler stands in the way; and stops
         before an update that is not finite."""
         norm = torch.nn.utils.get_total_norm([weight.grad for weight in self.parameters() if weight.grad is not None])
-        self.finite_steps.check(self.trainer, optimizer, self.step_loss, norm)
+        self.nonfinite_guard.check(self.trainer, optimizer, self.step_loss, norm)
         if gradient_clip_val and gradient_clip_algorithm == "value":
             torch.nn.utils.clip_grad_value_(self.parameters(), gradient_clip_val)
         elif gradient_clip_val:
@@ -128,4 +128,4 @@ class TranslationModule(LightningModule):
         self.log_dict({f"{split}/bleu": scores.bleu for split, scores in self.test_scores.items()})
 
     def on_validation_start(self) -> None:
-        self.finite_steps.ask(self.trainer)
+        self.nonfinite_guard.ask(self.trainer)

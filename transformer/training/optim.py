@@ -1,4 +1,4 @@
-"""How the weights are found: the settings of training, the optimiser and its schedule."""
+"""How the weights are found: the settings of training, the optimizer and its schedule."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -73,14 +73,14 @@ def learning_rate_factor(settings: TrainingSettings, total_steps: int | float) -
 
 
 def may_be_fused(precision: str) -> bool:
-    """A fused optimiser would unscale the gradients of fp16 only after they were clipped."""
+    """A fused optimizer would unscale the gradients of fp16 only after they were clipped."""
     return precision != "16-mixed"
 
 
 def optimization(
     weights: Iterable[torch.nn.Parameter], settings: TrainingSettings, total_steps: int | float, fused: bool
 ) -> tuple[torch.optim.Optimizer, LambdaLR]:
-    """The optimiser of `weights` and its schedule over `total_steps` (infinite where nothing but time or patience ends
+    """The optimizer of `weights` and its schedule over `total_steps` (infinite where nothing but time or patience ends
     a run)."""
     if settings.schedule == "cosine" and total_steps == float("inf"):
         raise ValueError("training.schedule=cosine ends at the last step: set trainer.max_steps or max_epochs")

@@ -47,7 +47,7 @@ def drop_layers(model: Transformer, share: float) -> None:
 @contextmanager
 def cut_second_half(model: Transformer, cut: Cut, share: float) -> Iterator[None]:
     """Within it, the second half of a batch's sentences lose a share of their embedded words (token), of the
-    embedding's dimensions (feature), or of neighbouring words (span), at random (Cutoff, Shen et al. 2020)."""
+    embedding's dimensions (feature), or of neighboring words (span), at random (Cutoff, Shen et al. 2020)."""
 
     def hook(embedding: nn.Module, arguments: tuple[Any, ...], states: Tensor) -> Tensor:
         half = len(states) // 2

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from transformer.evaluation import Scores
-from transformer.files import write_whole
+from transformer.files import atomic_write
 from transformer.inference import Translator
 from transformer.visualization.attention import NAMES, View, draw_reading, read
 
@@ -25,7 +25,7 @@ def write_results(
 ) -> None:
     """Writes `hypotheses.<split>.txt` and `test.json`; `corpus` are the digests of the files a split was read from."""
     for split, hypotheses in outputs.items():
-        write_whole(folder / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
+        atomic_write(folder / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
     results = {split: found.plain() for split, found in scores.items()} | {
         "versions": versions(),
         "corpus": corpus,
@@ -33,7 +33,7 @@ def write_results(
         "seconds": round(seconds, 1),
         "cost": cost,
     }
-    write_whole(folder / "test.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
+    atomic_write(folder / "test.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
 
 
 def versions() -> dict[str, str]:

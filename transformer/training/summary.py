@@ -5,11 +5,11 @@ from rich.console import Console
 from rich.table import Table
 
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import UNKNOWN
+from transformer.data.tokenizer import UNK
 from transformer.inference import Translator
 
 
-def show_run(data: TranslationData, translator: Translator, machine: str, start_from: str | None) -> None:
+def show_run(data: TranslationData, translator: Translator, machine: str, init_from: str | None) -> None:
     """The table of corpus and model, where its weights come from, and how the `machine` is used, on stderr."""
     console = Console(stderr=True, highlight=False)
     settings = data.settings
@@ -28,7 +28,7 @@ def show_run(data: TranslationData, translator: Translator, machine: str, start_
             "\n".join(settings.languages),
             "\n".join(f"{len(side.ids):,}" for side in ids),
             "\n".join(f"{side.lengths.max(initial=0):,}" for side in ids),
-            "\n".join(f"{(side.ids == UNKNOWN).mean():.2%}" for side in ids),
+            "\n".join(f"{(side.ids == UNK).mean():.2%}" for side in ids),
             f"{len(split.too_long):,}",
             f"{len(split.empty):,}",
         )
@@ -52,6 +52,6 @@ def show_run(data: TranslationData, translator: Translator, machine: str, start_
         f"{config.encoder.layers} + {config.decoder.layers} layers, dim {config.dim}, {config.positions} positions",
         f"{total:,} parameters: " + ", ".join(f"{name} {count:,}" for name, count in parts.items()),
         machine,
-        *([f"weights and tokenisers are those of {start_from}, whatever tokenizer= says"] if start_from else []),
+        *([f"weights and tokenizers are those of {init_from}, whatever tokenizer= says"] if init_from else []),
         sep="\n",
     )

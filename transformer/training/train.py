@@ -9,26 +9,26 @@ from typing import Annotated, Any
 from lightning import Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback, LearningRateMonitor, ModelCheckpoint
 
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.augmentation import augmented
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
-from transformer.data.gpu_dataset import resident
+from transformer.data.gpu_dataset import gpu_datasets
 from transformer.data.tokenizer import TokenizerSettings
-from transformer.device import MachineSettings, set_up
+from transformer.device import MachineSettings, configure_torch
 from transformer.evaluation import Scores
 from transformer.inference import Translator, checkpoint
 from transformer.inference.search import SearchSettings
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.averaging import WeightAverage
 from transformer.training.callbacks.checkpoints import AtomicCheckpoints, BestCheckpoint, Checkpoints
-from transformer.training.callbacks.nonfinite import BatchInMemory
+from transformer.training.callbacks.nonfinite import OutOfMemoryAdvice
 from transformer.training.callbacks.progress import Curves, Reporter
 from transformer.training.callbacks.progress_state import SeededSteps
-from transformer.training.callbacks.resume import History, arithmetic, as_before, check_resumption, read_run
-from transformer.training.callbacks.signals import Interruption
-from transformer.training.callbacks.standalone import StandsAlone
-from transformer.training.callbacks.throughput import Cost
+from transformer.training.callbacks.resume import History, check_resumption, numerics, read_run, restore_numerics
+from transformer.training.callbacks.signals import SignalHandler
+from transformer.training.callbacks.standalone import SelfContainedCheckpoint
+from transformer.training.callbacks.throughput import Throughput
 from transformer.training.callbacks.validation import FinalValidation, Patience
 from transformer.training.card import write_card
 from transformer.training.loggers import LoggerName, build_logger, first_process, quiet
@@ -36,15 +36,15 @@ from transformer.training.module import TranslationModule
 from transformer.training.optim import TrainingSettings
 from transformer.training.results import draw_attentions, write_results
 from transformer.training.summary import show_run
-from transformer.training.validate import check_beginning, check_lengths
+from transformer.training.validate import validate_lengths, validate_run
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The typed settings of a run: all but the model's, whose vocabularies the tokenisers decide, and the Trainer's."""
+    """The typed settings of a run: all but the model's, whose vocabularies the tokenizers decide, and the Trainer's."""
 
     seed: Annotated[int, ">= 0", "<= 4294967295"]
-    start_from: str | None
+    init_from: str | None
     loggers: list[LoggerName]
     data: DataSettings
     tokenizer: TokenizerSettings
@@ -78,40 +78,48 @@ def run(
     """
     started = time.monotonic()
     quiet()
-    check_beginning(folder, asdict(settings) | {"model": model, "trainer": trainer})
+    validate_run(folder, asdict(settings) | {"model": model, "trainer": trainer})
     seed_everything(settings.seed, verbose=False)
-    begun = checkpoint.load(resume or Path(settings.start_from)) if settings.start_from else None
+    begun = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
     data = TranslationData(settings.data, settings.tokenizer, settings.seed, begun.tokenizers if begun else None)
     data.splits["train"] = augmented(data, settings.training.regularization.bpe_dropout)
     saved = read_run(resume)
-    machine = set_up(as_before(settings.machine, saved), trainer.get("accelerator", "auto"))
-    chosen = asdict(settings) | {"model": model, "trainer": trainer, "digests": data.digests, "machine": arithmetic()}
+    machine = configure_torch(restore_numerics(settings.machine, saved), trainer.get("accelerator", "auto"))
+    chosen = asdict(settings) | {"model": model, "trainer": trainer, "digests": data.digests, "machine": numerics()}
     history = check_resumption(saved, chosen, speaks=first_process())
-    vocabularies = {"source_vocabulary": len(data.source_tokenizer), "target_vocabulary": len(data.target_tokenizer)}
-    config = from_plain(ModelConfig, model | vocabularies, "model")
-    check_lengths(data, config)
+    vocabularies = {"source_vocab_size": len(data.source_tokenizer), "target_vocab_size": len(data.target_tokenizer)}
+    config = from_dict(ModelConfig, model | vocabularies, "model")
+    validate_lengths(data, config)
     network = begun.continued(config) if begun else Transformer(config)
     translator = Translator(network, (data.source_tokenizer, data.target_tokenizer), settings.data.languages)
     texts = {name: data.texts(name) for name in settings.data.splits if name != "train"}
     module = TranslationModule(translator, settings.training, texts, settings.validation_search, settings.search)
-    cost = Cost()
-    validation, interruption, memory = FinalValidation(), Interruption(), BatchInMemory(settings.data.batch_tokens)
+    cost = Throughput()
+    validation, signals, memory = FinalValidation(), SignalHandler(), OutOfMemoryAdvice(settings.data.batch_tokens)
     every = settings.training.checkpoint_every_steps, settings.training.checkpoint_every_minutes
-    saving = Checkpoints(folder, chosen, validation, interruption, *every)
+    saving = Checkpoints(folder, chosen, validation, signals, *every)
     averaging = settings.training.averaging
     average = [] if averaging.kind == "none" else [WeightAverage(translator.model, averaging)]
     shown = [texts["validation"][i] for i in _spread(len(texts["validation"]), settings.training.samples)]
     # The samples are translated before an average leaves its place again: by the weights that were validated.
     reporting = [Reporter(translator, shown, settings.validation_search), *average]
     # First what saves between two steps, before any other does its part of the next, and what that relies on.
-    safety = [validation, saving, SeededSteps(settings.seed), *reporting, StandsAlone(translator), memory, cost]
+    safety = [
+        validation,
+        saving,
+        SeededSteps(settings.seed),
+        *reporting,
+        SelfContainedCheckpoint(translator),
+        memory,
+        cost,
+    ]
     lightning = _trainer(settings, trainer, folder, history, safety)
-    data.datasets = resident(data.split("train"), lightning.strategy.root_device)
+    data.datasets = gpu_datasets(data.split("train"), lightning.strategy.root_device)
     if lightning.is_global_zero:
-        show_run(data, translator, machine, settings.start_from)
+        show_run(data, translator, machine, settings.init_from)
     best = folder / "checkpoints" / "best.ckpt"
     begins()
-    with interruption, memory.named():
+    with signals, memory.named():
         lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         measured = cost.measured(lightning)
         # Without any validation (trainer.limit_val_batches=0) the last weights are the best there are.

@@ -9,7 +9,7 @@ from lightning import Trainer
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from transformer.config import from_plain
+from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
 from transformer.files import check_writable
 from transformer.model import ModelConfig
@@ -18,20 +18,20 @@ from transformer.model import ModelConfig
 NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches")
 
 
-def check_beginning(folder: Path, settings: dict[str, Any]) -> None:
+def validate_run(folder: Path, settings: dict[str, Any]) -> None:
     """Raises OSError for a folder that cannot be written, and ValueError for settings that are wrong whatever the
     corpus."""
-    check_settings(settings)
+    validate_settings(settings)
     check_writable(folder)
 
 
-def check_settings(settings: dict[str, Any]) -> None:
+def validate_settings(settings: dict[str, Any]) -> None:
     """All settings of a run, as plain data, against each other; their types and bounds are known to be right."""
-    # Vocabularies of some size stand in for those that the tokenisers will have.
-    vocabularies = {"source_vocabulary": 100, "target_vocabulary": 100}
-    config = from_plain(ModelConfig, settings["model"] | vocabularies, "model")
+    # Vocabularies of some size stand in for those that the tokenizers will have.
+    vocabularies = {"source_vocab_size": 100, "target_vocab_size": 100}
+    config = from_dict(ModelConfig, settings["model"] | vocabularies, "model")
     # Two vocabularies may be of one size all the same.
-    if config.tied_embeddings == "all" and not settings["tokenizer"]["joint"] and not settings["start_from"]:
+    if config.tied_embeddings == "all" and not settings["tokenizer"]["joint"] and not settings["init_from"]:
         raise ValueError(
             "model.tied_embeddings=all needs one vocabulary for both languages: tokenizer.joint=true, or else "
             "model.tied_embeddings=target or none"
@@ -41,10 +41,10 @@ def check_settings(settings: dict[str, Any]) -> None:
             raise ValueError(f"{name}.min_length={shortest} is more than model.max_length={config.max_length} allows")
     if "wandb" in settings["loggers"] and not importlib.util.find_spec("wandb"):
         raise ValueError("loggers= names wandb, which is not installed: pip install -e '.[wandb]'")
-    check_trainer(settings["trainer"])
+    validate_trainer(settings["trainer"])
 
 
-def check_trainer(arguments: dict[str, Any]) -> None:
+def validate_trainer(arguments: dict[str, Any]) -> None:
     """Raises ValueError for what Lightning's Trainer does not take, by making one."""
     for name in NOT_ZERO:
         if arguments.get(name) == 0:
@@ -64,7 +64,7 @@ def check_trainer(arguments: dict[str, Any]) -> None:
         raise ValueError(f"{' '.join(named) or 'trainer'}: {message}") from error
 
 
-def check_lengths(data: TranslationData, config: ModelConfig) -> None:
+def validate_lengths(data: TranslationData, config: ModelConfig) -> None:
     """Raises ValueError when a sentence that is kept is longer than the model's positions."""
     for name in data.settings.splits:
         longest = data.split(name).longest + 1

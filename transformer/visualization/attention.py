@@ -9,17 +9,17 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from transformer.data.tokenizer import BEGIN, END, Tokenizer
+from transformer.data.tokenizer import BOS, EOS, Tokenizer
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import Translation, Translator
 from transformer.model import Transformer
-from transformer.model.eval_mode import evaluating
+from transformer.model.eval_mode import eval_mode
 from transformer.model.transformer import AttentionRecord
 from transformer.visualization.picture import save
 
 # There are layers × heads × tokens² weights; beyond this a page opens on no phone and a picture on no screen.
-MOST_TOKENS = 200
-LONGEST_LABEL = 24
+MAX_TOKENS = 200
+MAX_LABEL = 24
 CELL = 0.3  # inches
 Attention = Literal["cross", "encoder", "decoder"]
 # Who looks, and at what.
@@ -82,10 +82,10 @@ def read(translator: Translator, text: str, target: list[int]) -> Reading:
     source = _checked(translator.source_tokenizer.encode(text), "text", model)
     _checked(target, "translation", model, least=0)
     device, record = model.output.weight.device, AttentionRecord([], [], [])
-    with evaluating(model):
-        memory = model.encode(torch.tensor([[*source, END]], device=device), record=record)
-        logits = model.decode(torch.tensor([[BEGIN, *target]], device=device), memory, record=record)
-    sides = ((translator.source_tokenizer, [*source, END]), (translator.target_tokenizer, [BEGIN, *target]))
+    with eval_mode(model):
+        memory = model.encode(torch.tensor([[*source, EOS]], device=device), record=record)
+        logits = model.decode(torch.tensor([[BOS, *target]], device=device), memory, record=record)
+    sides = ((translator.source_tokenizer, [*source, EOS]), (translator.target_tokenizer, [BOS, *target]))
     source_pieces, target_pieces = ([tokenizer.piece(id) for id in ids] for tokenizer, ids in sides)
     return Reading(record, source_pieces, target_pieces, logits[0].float().softmax(dim=-1))
 
@@ -157,11 +157,11 @@ def attention_figure(
 def _label(piece: str) -> str:
     # A word's first piece has the mark of the space before it; on its own that mark is all there is to see.
     text = piece.removeprefix("▁") or piece
-    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
+    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
 
 
 def _checked(ids: list[int], name: str, model: Transformer, least: int = 1) -> list[int]:
-    most = min(model.config.max_length - 1, MOST_TOKENS)
+    most = min(model.config.max_length - 1, MAX_TOKENS)
     if not least <= len(ids) <= most:
         raise ValueError(f"the {name} has {len(ids):,} tokens; between {least} and {most} can be shown")
     return ids

@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.data.tokenizer import END, Tokenizer
+from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import BEAM, Translator
 from transformer.visualization.attention import read_translation
@@ -26,7 +26,7 @@ def explain(translator: Translator, text: str, search: SearchSettings = BEAM) ->
     text without tokens or with too many.
     """
     reading, ids, hypotheses = read_translation(translator, text, search)
-    end = translator.target_tokenizer.piece(END)
+    end = translator.target_tokenizer.piece(EOS)
     return {
         "text": text,
         "translation": hypotheses[0].text,
@@ -38,7 +38,7 @@ def explain(translator: Translator, text: str, search: SearchSettings = BEAM) ->
             "decoder": [_thousandths(weights, causal=True) for weights in reading.record.decoder],
             "cross": [_thousandths(weights) for weights in reading.record.cross],
         },
-        "steps": _steps(reading.probabilities, [*ids, END], translator.target_tokenizer),
+        "steps": _steps(reading.probabilities, [*ids, EOS], translator.target_tokenizer),
         "hypotheses": [
             {
                 "text": hypothesis.text,

@@ -13,7 +13,7 @@ REMEDY = (
     "install a font that has them (Debian: apt-get install fonts-noto-cjk for Chinese, Japanese and Korean, "
     "fonts-noto-core for other scripts)"
 )
-MOST_NAMED = 10
+MAX_NAMED = 10
 # What is said once need not be said for every picture of a run.
 _reported: set[str] = set()
 
@@ -43,8 +43,8 @@ def families(text: str) -> list[str]:
         missing -= best.characters
     if unknown := missing - _reported:
         named = [f"{mark} (U+{ord(mark):04X})" for mark in sorted(unknown)]
-        more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-        log.warning("no installed font can draw %s%s: %s", " ".join(named[:MOST_NAMED]), more, REMEDY)
+        more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
+        log.warning("no installed font can draw %s%s: %s", " ".join(named[:MAX_NAMED]), more, REMEDY)
         _reported.update(unknown)
     return [*rcParams["font.family"], *chosen]
 
@@ -62,7 +62,7 @@ def _installed() -> list[Font]:
 
 @cache
 def _read(path: str) -> Font | None:
-    """A font file's name and characters; None for one that matplotlib cannot draw with, such as coloured bitmaps."""
+    """A font file's name and characters; None for one that matplotlib cannot draw with, such as colored bitmaps."""
     try:
         font = FT2Font(path)
         if not font.scalable:

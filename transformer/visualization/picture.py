@@ -7,14 +7,14 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 
-from transformer.files import whole_file
+from transformer.files import atomic_file
 from transformer.visualization.fonts import families
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def blank(width: float, height: float) -> Figure:
-    """A figure of that many inches whose panels keep clear of their neighbours' labels."""
+    """A figure of that many inches whose panels keep clear of their neighbors' labels."""
     return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=0.05))
 
 
@@ -27,7 +27,7 @@ def save(figure: Figure, output: Path) -> None:
     chosen = families("".join(text.get_text() for text in texts))
     for text in texts:
         text.set_fontfamily(chosen)
-    with warnings.catch_warnings(), whole_file(output) as file:
+    with warnings.catch_warnings(), atomic_file(output) as file:
         # `families` has said so already, in one line.
         warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
         figure.savefig(file, format=output.suffix[1:].lower(), dpi=110, bbox_inches="tight")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import AttentionConfig
-from transformer.model.positions import Rotary, Sinusoidal, Unmarked, frequencies, sinusoidal_table
+from transformer.model.positions import NoPositions, Rotary, Sinusoidal, frequencies, sinusoidal_table
 from transformer.visualization.picture import blank, save
 
 SEED = 1
@@ -133,8 +133,9 @@ def largest_change(
 ) -> float:
     """How far any weight moves when the whole sentence is shifted from position 0 to `offset`.
 
-    `positions` is what a model adds to its embeddings; rotary ones are in the attention, and add nothing (`Unmarked`).
-    With rotary ones none moves as long as the score is a product of query and key; the additive one is not.
+    `positions` is what a model adds to its embeddings; rotary ones are in the attention, and add nothing
+    (`NoPositions`). With rotary ones none moves as long as the score is a product of query and key; the additive one is
+    not.
     """
     start, shifted = (weights_at(attention, positions, embedded, at) for at in (0, offset))
     return (shifted - start).abs().max().item()
@@ -154,7 +155,7 @@ def shift_figure(dim: int, offset: int) -> Figure:
     rows = {name: [weights_at(*pair, embedded, at)[0, 0] for at in (0, offset)] for name, pair in encodings.items()}
     most = max(weights.max().item() for row in rows.values() for weights in row)
     most_change = max(largest_change(*pair, embedded, offset) for pair in encodings.values())
-    # Compressed: panels of squares, with no gaps where others have a colour bar.
+    # Compressed: panels of squares, with no gaps where others have a color bar.
     figure = Figure(figsize=(10, 6.4), layout="compressed")
     panels = figure.subplots(2, 3, sharex=True, sharey=True)
     for (left, middle, right), (name, (start, shifted)) in zip(panels, rows.items(), strict=True):
@@ -182,4 +183,4 @@ def shift_example(
         added, turned = MultiHeadAttention(dim, config), MultiHeadAttention(dim, config, rotary=most)
         turned.load_state_dict(added.state_dict())
         embedded = torch.randn(1, TOKENS, dim)
-    return {"sinusoidal": (added, Sinusoidal(dim, most)), "rotary": (turned, Unmarked())}, embedded
+    return {"sinusoidal": (added, Sinusoidal(dim, most)), "rotary": (turned, NoPositions())}, embedded

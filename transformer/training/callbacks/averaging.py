@@ -32,7 +32,7 @@ class WeightAverage(Callback):
         return [weight.data for weight in self.model.parameters()]
 
     def _swap(self) -> None:
-        """Exchanges the weights' storages; the optimiser, which knows the parameters, sees nothing of it."""
+        """Exchanges the weights' storages; the optimizer, which knows the parameters, sees nothing of it."""
         for number, weight in enumerate(self.model.parameters()):
             weight.data, self.average[number] = self.average[number], weight.data
         self.in_use = not self.in_use

@@ -11,12 +11,12 @@ from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
-from transformer.config import from_plain
-from transformer.files import whole_file
+from transformer.config import from_dict
+from transformer.files import atomic_file
 from transformer.inference.checkpoint import load_training
-from transformer.training.callbacks.nonfinite import DivergenceError
-from transformer.training.callbacks.progress_state import Position
-from transformer.training.callbacks.signals import Interrupted, Interruption
+from transformer.training.callbacks.nonfinite import NonFiniteError
+from transformer.training.callbacks.progress_state import TrainProgress
+from transformer.training.callbacks.signals import Interrupted, SignalHandler
 from transformer.training.callbacks.validation import FinalValidation
 
 
@@ -24,7 +24,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
     """Writes a checkpoint under a temporary name, flushes and renames it; reads it whole, checked, running no code."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
-        with whole_file(Path(path)) as file:
+        with atomic_file(Path(path)) as file:
             torch.save(checkpoint, file)
 
     def load_checkpoint(
@@ -58,8 +58,8 @@ class Checkpoints(Callback):
     """Saves `last.ckpt` between two steps: every so many of them, every so many minutes, when a signal asks for the end
     (then also within a validation), and when training diverges. ModelCheckpoint saves after validations.
 
-    Every checkpoint, also ModelCheckpoint's, holds the Position, the settings and how far `metrics.csv` was. Must be
-    first of the callbacks, but for FinalValidation: what the others do at the start of a step is then still to come.
+    Every checkpoint, also ModelCheckpoint's, holds the TrainProgress, the settings and how far `metrics.csv` was. Must
+    be first of the callbacks, but for FinalValidation: what the others do at the start of a step is then still to come.
     """
 
     def __init__(
@@ -67,18 +67,18 @@ class Checkpoints(Callback):
         folder: Path,
         settings: dict[str, Any],
         validation: FinalValidation,
-        interruption: Interruption,
+        signals: SignalHandler,
         every_steps: int | None,
         every_minutes: float | None,
     ) -> None:
         self.last, self.metrics = folder / "checkpoints" / "last.ckpt", folder / "metrics.csv"
-        self.settings, self.validation, self.interruption = settings, validation, interruption
+        self.settings, self.validation, self.signals = settings, validation, signals
         self.every_steps, self.every_minutes = every_steps, every_minutes
-        self.saved: Position | None = None
+        self.saved: TrainProgress | None = None
         self.saved_time = time.monotonic()
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        self.interruption.install(trainer, waits=True)
+        self.signals.install(trainer, waits=True)
         self.saved_time = time.monotonic()
 
     def on_train_batch_start(self, trainer: Trainer, module: LightningModule, batch: Any, batch_index: int) -> None:
@@ -99,22 +99,22 @@ class Checkpoints(Callback):
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         self._stop_or_agree(trainer)
-        self.interruption.install(trainer)
+        self.signals.install(trainer)
 
     def on_test_start(self, trainer: Trainer, module: LightningModule) -> None:
-        self.interruption.install(trainer)
+        self.signals.install(trainer)
 
     def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
-        self.interruption.waits = False
+        self.signals.waits = False
         if trainer.validating and trainer.state.fn == "fit":
             # Lightning would end the loop of validation only, and leave the workers of training's loader behind.
             trainer.training = True
-        if isinstance(exception, DivergenceError):
+        if isinstance(exception, NonFiniteError):
             self._save(trainer)
 
     def _stop_or_agree(self, trainer: Trainer, due: bool = False) -> bool:
         """Ends the run, saved, if any process was asked to; else says whether a checkpoint is due for any."""
-        received = self.interruption.received or 0
+        received = self.signals.received or 0
         if trainer.sanity_checking:
             return due
         if trainer.world_size > 1:
@@ -129,11 +129,11 @@ class Checkpoints(Callback):
         return due
 
     def _save(self, trainer: Trainer) -> None:
-        if Position.of(trainer, self.validation.validating) != self.saved:
+        if TrainProgress.of(trainer, self.validation.validating) != self.saved:
             trainer.save_checkpoint(self.last)
 
     def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        position = Position.of(trainer, self.validation.validating)
+        position = TrainProgress.of(trainer, self.validation.validating)
         checkpoint["epoch"], checkpoint["loops"]["fit_loop"] = position.epoch, position.progress()
         for logger in trainer.loggers:
             logger.save()
@@ -150,9 +150,9 @@ class Checkpoints(Callback):
         if trainer.state.fn != "fit":
             return
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
-        position = from_plain(Position, checkpoint["run"]["position"], "position")
+        position = from_dict(TrainProgress, checkpoint["run"]["position"], "position")
         if checkpoint["run"]["dealing"] != self._dealing(trainer):
-            position = position.dealt_anew(len(data.train_dataloader()), trainer.accumulate_grad_batches)
+            position = position.reshard(len(data.train_dataloader()), trainer.accumulate_grad_batches)
             checkpoint["loops"]["fit_loop"] = position.progress()
             if trainer.is_global_zero:
                 said = "pairs may come twice or not at all, dropout is another"

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformer.data.batching import Batch
 
 
-class DivergenceError(ValueError):
+class NonFiniteError(ValueError):
     """A step that would have spoiled the weights, and was left out."""
 
 
@@ -29,11 +29,11 @@ class Step:
     finite: Tensor
 
 
-class FiniteSteps:
-    """Raises DivergenceError before an update whose loss or gradient is not finite, in all processes alike.
+class NonFiniteGuard:
+    """Raises NonFiniteError before an update whose loss or gradient is not finite, in all processes alike.
 
     Answers are asked for after `every` steps, and before a validation. A GPU would have to be waited for at each step;
-    meanwhile its fused optimiser leaves out all updates from a bad one on, without telling the CPU.
+    meanwhile its fused optimizer leaves out all updates from a bad one on, without telling the CPU.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class FiniteSteps:
         answers = torch.stack([step.finite for step in steps]).tolist() if steps else []
         for step, finite in zip(steps, answers, strict=True):
             if not finite:
-                raise DivergenceError(_describe(step, trainer))
+                raise NonFiniteError(_describe(step, trainer))
 
 
 def _describe(step: Step, trainer: Trainer) -> str:
@@ -91,7 +91,7 @@ def _describe(step: Step, trainer: Trainer) -> str:
     )
 
 
-class BatchInMemory(Callback):
+class OutOfMemoryAdvice(Callback):
     """Knows which batch is at work, to name it when memory runs out."""
 
     def __init__(self, batch_tokens: int) -> None:

@@ -9,7 +9,7 @@ from lightning import Callback, Trainer
 
 
 @dataclass(frozen=True)
-class Position:
+class TrainProgress:
     """Batches are counted by process: `batch` of the `batches` of this epoch and `total` in all lie behind.
 
     `validating` means that a validation has begun here: going on, the run begins it again.
@@ -23,7 +23,7 @@ class Position:
     validating: bool
 
     @classmethod
-    def of(cls, trainer: Trainer, validating: bool) -> "Position":
+    def of(cls, trainer: Trainer, validating: bool) -> "TrainProgress":
         """The position of a trainer; amid accumulated batches, that before them, as gradients are not saved."""
         loop: Any = trainer.fit_loop
         batches = trainer.num_training_batches
@@ -39,7 +39,7 @@ class Position:
                 epoch -= 1
         return cls(epoch, batch, int(batches), total, trainer.global_step, validating)
 
-    def dealt_anew(self, batches: int, accumulated: int) -> "Position":
+    def reshard(self, batches: int, accumulated: int) -> "TrainProgress":
         """As near as can be where the batches are others: the same share of an epoch of so many `batches`."""
         batch = self.batch * batches // self.batches // accumulated * accumulated
         return replace(self, batch=batch, batches=batches, total=self.steps * accumulated)

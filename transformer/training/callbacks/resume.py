@@ -13,12 +13,12 @@ from transformer.inference.checkpoint import load_training
 
 # Another value of these makes another run. Corpora are compared by their bytes, not by where they lie.
 FIXED = (
-    *("seed", "start_from", "model", "tokenizer", "training.optimizer", "training.averaging.kind"),
+    *("seed", "init_from", "model", "tokenizer", "training.optimizer", "training.averaging.kind"),
     *("data.source_language", "data.target_language", "data.max_length", "data.both_directions"),
 )
 FIXED_CORPORA = ("digests.train", "digests.validation")
 # Where things lie, which the digests of the corpora make irrelevant.
-PLACES = ("data.name", "data.directory", "data.train", "data.validation", "data.test", "data.others", "data.cache")
+PLACES = ("data.name", "data.directory", "data.train", "data.validation", "data.test", "data.extra_tests", "data.cache")
 
 
 @dataclass
@@ -29,12 +29,12 @@ class History:
     steps: int = 0
 
 
-def arithmetic() -> dict[str, Any]:
+def numerics() -> dict[str, Any]:
     """What of the machine decides the last bits of a sum: another one is allowed, but no longer exact."""
     return {
         "torch": torch.__version__.split("+")[0],
         "threads": torch.get_num_threads(),
-        "products": torch.get_float32_matmul_precision(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
     }
 
 
@@ -49,11 +49,11 @@ def read_run(path: Path | None) -> dict[str, Any] | None:
         raise ValueError(f"{path} does not say where its run stood: no run can go on from it") from error
 
 
-def as_before(machine: MachineSettings, saved: dict[str, Any] | None) -> MachineSettings:
+def restore_numerics(machine: MachineSettings, saved: dict[str, Any] | None) -> MachineSettings:
     """What the machine was found to do best when the run began, unless told otherwise now: timings differ."""
-    if saved is None or machine.products is not None:
+    if saved is None or machine.matmul_precision is not None:
         return machine
-    return replace(machine, products=saved["settings"]["machine"]["products"])
+    return replace(machine, matmul_precision=saved["settings"]["machine"]["matmul_precision"])
 
 
 def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], speaks: bool) -> History:

@@ -20,7 +20,7 @@ class Interrupted(BaseException):
         self.number = number
 
 
-class Interruption:
+class SignalHandler:
     """Within it signals raise Interrupted; while training, the first one waits for `received` to be asked."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Interruption:
         self.trainer: Trainer | None = None
         self.waits = False
 
-    def __enter__(self) -> "Interruption":
+    def __enter__(self) -> "SignalHandler":
         self.earlier = {number: signal.getsignal(number) for number in SIGNALS}
         self.install()
         return self

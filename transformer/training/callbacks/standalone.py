@@ -10,8 +10,8 @@ from transformer.inference.checkpoint import describe, digest, tensors
 from transformer.training.optim import may_be_fused
 
 
-class StandsAlone(Callback):
-    """Puts tokenisers and a digest into every checkpoint, as plain tensors and text. Going on from one, the optimiser's
+class SelfContainedCheckpoint(Callback):
+    """Puts tokenizers and a digest into every checkpoint, as plain tensors and text. Going on from one, the optimizer's
     settings of now stand above the saved ones."""
 
     def __init__(self, translator: Translator) -> None:
@@ -26,11 +26,11 @@ class StandsAlone(Callback):
         checkpoint["sha256"] = digest(describe(self.model, self.tokenizers, self.languages), everything)
 
     def on_load_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Raises ValueError for a checkpoint of other tokenisers."""
+        """Raises ValueError for a checkpoint of other tokenizers."""
         ours = tensors(self.model, self.tokenizers)
         if any(not torch.equal(saved, ours[name]) for name, saved in checkpoint["tokenizers"].items()):
             raise ValueError(
-                "the checkpoint was trained with other tokenisers: the corpus or its settings have changed"
+                "the checkpoint was trained with other tokenizers: the corpus or its settings have changed"
             )
         settings: Any = module.settings
         groups = [group for state in checkpoint["optimizer_states"] for group in state["param_groups"]]

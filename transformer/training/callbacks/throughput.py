@@ -12,7 +12,7 @@ from lightning import Callback, Trainer
 from torch import Tensor
 
 
-class Cost(Callback):
+class Throughput(Callback):
     """Measures a run: the median time of a step, with loading and logging but without validation and checkpoints after
     it, how many target tokens a second that makes, and the peak of memory."""
 

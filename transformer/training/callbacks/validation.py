@@ -5,7 +5,7 @@ from typing import Any
 from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
-from transformer.training.callbacks.progress_state import Position
+from transformer.training.callbacks.progress_state import TrainProgress
 
 
 class FinalValidation(Callback):
@@ -34,10 +34,10 @@ class FinalValidation(Callback):
         self.validating, self.validated_step = False, trainer.global_step
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
-        # An epoch that the last step breaks off has not ended, and is logged as it will be after an interruption here.
+        # An epoch that the last step breaks off has not ended, and is logged as it will be after an signals here.
         loop: Any = trainer.fit_loop
         epochs = loop.epoch_progress.current
-        epochs.processed = epochs.completed = Position.of(trainer, self.validating).epoch
+        epochs.processed = epochs.completed = TrainProgress.of(trainer, self.validating).epoch
         loop.epoch_loop._batches_that_stepped = trainer.global_step
         if self.validated_step != trainer.global_step:
             # As Lightning's own loop does in the middle of an epoch.

@@ -1,4 +1,4 @@
-"""A split as ids in flat files on disk, memory-mapped: made once a corpus and tokeniser, whatever its size."""
+"""A split as ids in flat files on disk, memory-mapped: made once a corpus and tokenizer, whatever its size."""
 
 from collections.abc import Iterable
 from itertools import count, islice
@@ -8,21 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.data.corpus import Pair
-from transformer.data.mmap import FlatIds, FlatIdsWriter, Ids
+from transformer.data.mmap import Ids, MemoryMappedIds, MemoryMappedIdsWriter
 from transformer.data.tokenizer import Tokenizer
 
 # Pairs encoded at a time: enough to keep SentencePiece's threads busy, little enough to fit anywhere.
 CHUNK = 10_000
 
 
-class PreparedSplit:
+class EncodedSplit:
     """The ids of a split; pair i stands in line `lines[i]` of the corpus; `too_long` and `empty` are lines, too."""
 
-    varies = False  # whether pairs and their lengths are others in every epoch
+    resampled_each_epoch = False  # whether pairs and their lengths are others in every epoch
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.source, self.target = FlatIds(folder, "source"), FlatIds(folder, "target")
+        self.source, self.target = MemoryMappedIds(folder, "source"), MemoryMappedIds(folder, "target")
         self.lines: NDArray[np.int64] = np.load(folder / "lines.npy")
         self.too_long: NDArray[np.int64] = np.load(folder / "too_long.npy")
         self.empty: NDArray[np.int64] = np.load(folder / "empty.npy")
@@ -49,7 +49,7 @@ def write_split(
     """Encodes pairs into `folder`. Over-long and empty ones are noted and left out, or, with `keep_all` (a split to be
     scored), cut to `max_length`."""
     writers = [
-        FlatIdsWriter(folder, side, len(tokenizer))
+        MemoryMappedIdsWriter(folder, side, len(tokenizer))
         for side, tokenizer in zip(("source", "target"), tokenizers, strict=True)
     ]
     lines: dict[str, list[int]] = {"lines": [], "too_long": [], "empty": []}
