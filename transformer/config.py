@@ -4,12 +4,13 @@ import dataclasses
 import operator
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
-# Bounds stand beside a type, as in Annotated[float, ">= 0", "< 1"].
+# Bounds stand beside a type, as in Annotated[float, ">= 0", "< 1"]; so does a registry whose names are the choices, as in
+# Annotated[str, SCORES].
 COMPARISONS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
@@ -33,11 +34,11 @@ def from_dict(kind: type[T], plain: Any, path: str) -> T:
     return kind(**{name: _value(hints[name], plain[name], _under(path, name)) for name in names})
 
 
-def flat(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Every setting of nested groups with its full name, as `group.key`."""
     for key, value in settings.items():
         if isinstance(value, dict):
-            yield from flat(value, f"{above}{key}.")
+            yield from flatten(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", value
 
@@ -46,6 +47,8 @@ def _value(hint: Any, value: Any, path: str) -> Any:
     """`value` as the type `hint`, or a ValueError that says what is allowed."""
     if typing.get_origin(hint) is typing.Annotated:
         kind, *bounds = typing.get_args(hint)
+        if isinstance(bounds[0], Mapping):
+            return _choice(tuple(bounds[0]), value, path)
         value = _value(kind, value, path)
         for bound in bounds:
             sign, limit = bound.split()
@@ -56,10 +59,7 @@ def _value(hint: Any, value: Any, path: str) -> Any:
         return from_dict(hint, value, path)  # type: ignore[arg-type]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
-        # A boolean equals 0 or 1 and a list is not hashable: compare type and value.
-        if any(type(value) is type(allowed) and value == allowed for allowed in arguments):
-            return value
-        raise ValueError(f"{path}={_shown(value)} is not allowed; choose one of {', '.join(map(str, arguments))}")
+        return _choice(arguments, value, path)
     if origin in (types.UnionType, typing.Union):
         if value is None:
             return None
@@ -75,6 +75,13 @@ def _value(hint: Any, value: Any, path: str) -> Any:
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     wanted = names.get(hint) or ("a list" if origin is list else "a group of settings")
     raise ValueError(f"{path}={_shown(value)} must be {wanted}")
+
+
+def _choice(allowed: tuple[Any, ...], value: Any, path: str) -> Any:
+    # A boolean equals 0 or 1 and a list is not hashable: compare type and value.
+    if any(type(value) is type(one) and value == one for one in allowed):
+        return value
+    raise ValueError(f"{path}={_shown(value)} is not allowed; choose one of {', '.join(map(str, allowed))}")
 
 
 def _shown(value: Any) -> str:

@@ -22,7 +22,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from transformer.config import flat, from_dict
+from transformer.config import flatten, from_dict
 from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import atomic_write
 from transformer.model.config import ModelConfig
@@ -80,7 +80,7 @@ class Saved:
 
         Raises ValueError that names what differs.
         """
-        before, now = (dict(flat(asdict(one), "model.")) for one in (self.config, config))
+        before, now = (dict(flatten(asdict(one), "model.")) for one in (self.config, config))
         changed = [key for key in now if now[key] != before[key] and not key.endswith(".dropout")]
         if different := [f"{key}={now[key]} (there {before[key]})" for key in changed]:
             remedy = "set these as its config.yaml has them"

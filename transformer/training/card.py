@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from transformer.config import flat
+from transformer.config import flatten
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.files import atomic_write
@@ -181,7 +181,7 @@ def _lines(folder: Path, split: str) -> int:
 
 def _typed(settings: dict[str, Any]) -> list[tuple[str, str]]:
     """Null, true and false as they are typed; no folder of this machine."""
-    told = [(key, value) for key, value in flat(settings) if "/" not in str(value)]
+    told = [(key, value) for key, value in flatten(settings) if "/" not in str(value)]
     return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in told]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from transformer.config import flat
+from transformer.config import flatten
 from transformer.device import MachineSettings
 from transformer.inference.checkpoint import load_training
 
@@ -77,7 +77,7 @@ def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
     Raises ValueError, naming all of them, if some must not.
     """
-    before, after = dict(flat(saved)), dict(flat(now))
+    before, after = dict(flatten(saved)), dict(flatten(now))
     different = [key for key in before if key in after and before[key] != after[key]]
     said = {key: f"{key}={_shown(after[key])} (was {_shown(before[key])})" for key in different}
     fixed = [said[key] for key in different if _within(key, FIXED)]

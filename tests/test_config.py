@@ -1,0 +1,32 @@
+"""Typed settings are read strictly from plain data, and an error names the key and what is allowed."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+
+from transformer.config import flatten, from_dict
+
+SHAPES = {"round": object, "square": object}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    shape: Annotated[str, SHAPES]
+    width: Annotated[float, "> 0"]
+
+
+def test_the_names_of_a_registry_are_the_choices() -> None:
+    assert from_dict(Drawing, {"shape": "round", "width": 2}, "drawing") == Drawing("round", 2.0)
+    with pytest.raises(ValueError, match=r"drawing\.shape=oval is not allowed; choose one of round, square"):
+        from_dict(Drawing, {"shape": "oval", "width": 2}, "drawing")
+
+
+@pytest.mark.parametrize("shape", [None, 1, ["round"]])
+def test_a_choice_of_another_type_is_refused(shape: object) -> None:
+    with pytest.raises(ValueError, match=r"drawing\.shape=.* is not allowed"):
+        from_dict(Drawing, {"shape": shape, "width": 2}, "drawing")
+
+
+def test_flattened_settings_have_their_full_names() -> None:
+    assert dict(flatten({"a": {"b": 1, "c": {"d": 2}}, "e": 3})) == {"a.b": 1, "a.c.d": 2, "e": 3}
