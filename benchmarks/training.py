@@ -67,7 +67,7 @@ class TorchTransformer(nn.Module):
         return self.dropout(self.embedding(ids) * self.scale + self.positions[: ids.size(1)])
 
     def forward(self, batch: Batch) -> Tensor:
-        hidden = None if batch.source_real is None else ~batch.source_real
+        hidden = None if batch.source_visible is None else ~batch.source_visible
         states = self.body(
             self.embed(batch.source),
             self.embed(batch.inputs),

@@ -120,9 +120,9 @@ def test_a_batch_holds_the_texts_ids_between_begin_and_end(data: TranslationData
         assert [id for id in batch.source[row].tolist() if id != PAD] == [*source, EOS]
         assert [id for id in batch.inputs[row].tolist() if id != PAD] == [BOS, *target]
         assert [id for id in batch.labels[row].tolist() if id != PAD] == [*target, EOS]
-    assert batch.source_real is not None
-    assert (batch.source_real == (batch.source != PAD)).all()
-    assert PairDataset(data.split("test"))[0, np.array([4])].source_real is None
+    assert batch.source_visible is not None
+    assert (batch.source_visible == (batch.source != PAD)).all()
+    assert PairDataset(data.split("test"))[0, np.array([4])].source_visible is None
 
 
 def test_long_and_empty_pairs_are_left_out_of_training_counted_and_named(tmp_path: Path) -> None:

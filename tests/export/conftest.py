@@ -9,7 +9,7 @@ from torch.nn import functional
 from tests.conftest import model_plain
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
-from transformer.data.batching import pad, real_positions
+from transformer.data.batching import pad, visible_tokens
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, TokenizerSettings, train_tokenizer
 
 TEXTS = [
@@ -51,7 +51,7 @@ def taught(build: Build, tokenizer: Tokenizer) -> Translator:
     inputs = torch.cat([torch.full((len(ids), 1), BOS), source[:, :-1]], dim=1)
     optimizer = torch.optim.Adam(translator.model.parameters(), lr=3e-3)
     for _ in range(60):
-        logits = translator.model(source, inputs, real_positions(source))
+        logits = translator.model(source, inputs, visible_tokens(source))
         loss = functional.cross_entropy(logits.mT, source, ignore_index=PAD, label_smoothing=0.2)
         optimizer.zero_grad()
         loss.backward()

@@ -34,18 +34,18 @@ def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(build: Bu
     for batch, source_length, target_length in ((3, 11, 6), (1, 1, 31)):
         source = torch.randint(EOS + 1, 60, (batch, source_length))
         source[0, source_length // 2 + 1 :] = PAD
-        real, targets = source != PAD, torch.randint(EOS + 1, 60, (batch, target_length))
+        source_visible, targets = source != PAD, torch.randint(EOS + 1, 60, (batch, target_length))
         targets[:, 0] = BOS
-        fixed = {"source": source.numpy(), "real": real.numpy()}
+        fixed = {"source": source.numpy(), "source_visible": source_visible.numpy()}
         names = [output.name for output in encoder.get_outputs()]
-        fixed = {"real": real.numpy()} | dict(zip(names, encoder.run(None, fixed), strict=True))
+        fixed = {"source_visible": source_visible.numpy()} | dict(zip(names, encoder.run(None, fixed), strict=True))
         cache = {
             f"{part}_{layer}": torch.zeros(batch, 3, 0, width).numpy()
             for layer in range(2)
             for part, width in (("keys", 8), ("values", 5))
         }
         with torch.no_grad():
-            expected = translator.model(source, targets, real)
+            expected = translator.model(source, targets, source_visible)
         for position in range(target_length):
             logits, *new = step.run(None, {"ids": targets[:, position].numpy()} | fixed | cache)
             cache = dict(zip(cache, new, strict=True))

@@ -53,12 +53,14 @@ def test_logits_equal_those_of_torch_nn_transformer_with_the_same_weights(norm: 
         decoder.norm.load_state_dict(ours.decoder.norm.state_dict())
     encoder.eval(), decoder.eval()
     source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
-    real = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
+    source_visible = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
     embed = lambda ids: ours.encoder.embedding.tokens(ids) * math.sqrt(24)  # noqa: E731
-    memory = encoder(embed(source), src_key_padding_mask=~real)
+    memory = encoder(embed(source), src_key_padding_mask=~source_visible)
     causal = nn.Transformer.generate_square_subsequent_mask(5)
-    states = decoder(embed(inputs), memory, tgt_mask=causal, memory_key_padding_mask=~real)
-    torch.testing.assert_close(ours(source, inputs, real), states @ ours.output.weight.T, atol=1e-4, rtol=1e-4)
+    states = decoder(embed(inputs), memory, tgt_mask=causal, memory_key_padding_mask=~source_visible)
+    torch.testing.assert_close(
+        ours(source, inputs, source_visible), states @ ours.output.weight.T, atol=1e-4, rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize(("positions", "norm", "activation"), GRID)
@@ -67,8 +69,8 @@ def test_decoding_step_by_step_gives_the_logits_of_one_teacher_forced_pass(
 ) -> None:
     model = small_model(positions=positions, norm=norm, feed_forward__activation=activation)
     source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
-    real = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
-    memory = model.encode(source, real)
+    source_visible = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
+    memory = model.encode(source, source_visible)
     at_once, cache = model.decode(inputs, memory), model.decoder.start(memory)
     for position in range(5):
         logits, cache = model.step(inputs[:, position], cache)
@@ -100,8 +102,8 @@ ATTENTIONS = ["encoder__self_attention", "decoder__self_attention", "decoder__cr
 def test_every_score_keeps_the_mask_the_cache_and_the_beam_in_every_attention(score: str, attention: str) -> None:
     model = small_model(positions="rotary", **{f"{attention}__score": score})
     source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
-    real = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
-    memory = model.encode(source, real)
+    source_visible = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
+    memory = model.encode(source, source_visible)
     at_once = model.decode(inputs, memory)
     torch.testing.assert_close(model(source[1:, :4], inputs[1:])[0], at_once[1], atol=1e-5, rtol=1e-5)
     later = inputs.clone()
@@ -121,9 +123,9 @@ def test_looking_at_the_weights_of_every_attention_changes_no_logit(score: str) 
         AttentionRecord([], [], []),
     )
     source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
-    real = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
-    shown = model.decode(inputs, model.encode(source, real, record), record=record)
-    torch.testing.assert_close(model(source, inputs, real), shown, atol=1e-5, rtol=1e-5)
+    source_visible = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
+    shown = model.decode(inputs, model.encode(source, source_visible, record), record=record)
+    torch.testing.assert_close(model(source, inputs, source_visible), shown, atol=1e-5, rtol=1e-5)
     for weights in (*record.encoder, *record.cross):
         assert (weights[1, :, :, 4:] == 0).all()
     for weights in record.decoder:

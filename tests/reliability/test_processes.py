@@ -26,7 +26,7 @@ from tests.training.test_module import module_for, trainer_for
 from transformer import Translator
 from transformer.cli.errors import report as report_error
 from transformer.config import from_dict
-from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, real_positions
+from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, visible_tokens
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
 from transformer.training.module import TranslationModule
@@ -73,7 +73,7 @@ def union(batches: list[Batch]) -> Batch:
 
     source = rows("source")
     indices = torch.cat([batch.indices for batch in batches])
-    return Batch(source, real_positions(source), rows("inputs"), rows("labels"), indices)
+    return Batch(source, visible_tokens(source), rows("inputs"), rows("labels"), indices)
 
 
 def steps(rank: int, folder: Path, plain: dict[str, Any], world: int, parts: list[list[Batch]]) -> None:

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from tests.conftest import small_model
 from transformer import Transformer
-from transformer.data.batching import Batch, real_positions
+from transformer.data.batching import Batch, visible_tokens
 from transformer.data.tokenizer import PAD
 from transformer.training.consistency import RegularizationSettings, consistent_loss
 
@@ -19,7 +19,7 @@ R_DROP = RegularizationSettings(0.0, 0.0, 0.0, "r_drop", 5.0, "token", 0.2)
 def batch() -> Batch:
     source, labels = torch.randint(4, 29, (5, 9)), torch.randint(4, 29, (5, 7))
     source[1:3, 6:], labels[2:, 5:] = PAD, PAD
-    return Batch(source, real_positions(source), torch.randint(4, 29, (5, 7)), labels, torch.arange(5))
+    return Batch(source, visible_tokens(source), torch.randint(4, 29, (5, 7)), labels, torch.arange(5))
 
 
 def model(dropout: float) -> Transformer:
@@ -32,7 +32,7 @@ def test_views_that_are_the_same_have_the_loss_and_gradient_of_one(batch: Batch,
     twice, once = model(0.0), model(0.0)
     once.load_state_dict(twice.state_dict())
     real = batch.labels != PAD
-    logits = once(batch.source, batch.inputs, batch.source_real)[real]
+    logits = once(batch.source, batch.inputs, batch.source_visible)[real]
     expected = functional.cross_entropy(logits, batch.labels[real], reduction="sum", label_smoothing=0.1)
     loss = consistent_loss(twice, batch, 0.1, settings)
     torch.testing.assert_close(loss, expected)

@@ -101,7 +101,7 @@ def test_accumulated_gradients_are_those_of_the_mean_over_all_tokens(
     assert len({int((batch.labels != PAD).sum()) for batch in parts}) == batches
     logits, labels = [], []
     for batch in parts:
-        logits.append(reference.model(batch.source, batch.inputs, batch.source_real).flatten(0, 1))
+        logits.append(reference.model(batch.source, batch.inputs, batch.source_visible).flatten(0, 1))
         labels.append(batch.labels.flatten())
     functional.cross_entropy(  # torch's own mean over real tokens
         torch.cat(logits), torch.cat(labels), ignore_index=PAD, label_smoothing=0.1

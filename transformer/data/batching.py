@@ -20,7 +20,7 @@ class Batch(NamedTuple):
     """Padded ids. `inputs` are what the decoder sees, `labels` what it should say next, one position later."""
 
     source: Int[Tensor, "batch source"]
-    source_real: Bool[Tensor, "batch source"] | None
+    source_visible: Bool[Tensor, "batch source"] | None
     inputs: Int[Tensor, "batch target"]
     labels: Int[Tensor, "batch target"]
     indices: Int[Tensor, " batch"]
@@ -34,10 +34,10 @@ def pad(sequences: list[Ids], room: int = 0) -> Int[Tensor, "batch longest"]:
     return torch.from_numpy(padded)
 
 
-def real_positions(ids: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch length"] | None:
-    """True where an id is no padding; None where there is no padding, so that no mask need be applied."""
-    real = ids != PAD
-    return None if bool(real.all()) else real
+def visible_tokens(ids: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch length"] | None:
+    """True where an id is not padding; None if nothing is, so that no mask is applied."""
+    visible = ids != PAD
+    return None if bool(visible.all()) else visible
 
 
 def _ended(padded: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
@@ -59,7 +59,7 @@ class PairDataset(Dataset[Batch]):
         sources, targets = map(list, zip(*(self.split.pair(epoch, number) for number in indices.tolist()), strict=True))
         source, labels = _ended(pad(sources, room=1)), _ended(pad(targets, room=1))
         inputs = functional.pad(pad(targets), (1, 0), value=BOS)
-        return Batch(source, real_positions(source), inputs, labels, torch.from_numpy(indices))
+        return Batch(source, visible_tokens(source), inputs, labels, torch.from_numpy(indices))
 
 
 def make_batches(

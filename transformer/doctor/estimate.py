@@ -81,10 +81,10 @@ def measure(plan: Plan) -> Throughput:
         started = time.perf_counter()
         batch = loader.dataset[index]
         source, inputs, labels = (part.to(device) for part in (batch.source, batch.inputs, batch.labels))
-        source_real = None if batch.source_real is None else batch.source_real.to(device)
+        source_visible = None if batch.source_visible is None else batch.source_visible.to(device)
         real = labels != PAD
         with torch.autocast(device.type, half) if half else nullcontext():
-            states = model.states(inputs, model.encode(source, source_real))
+            states = model.states(inputs, model.encode(source, source_visible))
             loss = cross_entropy_loss(states, model.output.weight, labels, real, 0.1) / real.sum()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

@@ -3,9 +3,9 @@
 The search is the caller's. `encoder.onnx` runs once a batch, `decoder_step.onnx` once a token; what a step has to
 remember goes in and out of it:
 
-    encoder.onnx        source (batch × source), real (batch × source, False at padding)
+    encoder.onnx        source (batch × source), source_visible (batch × source, False at padding)
                         → source_keys_i, source_values_i of every decoder layer i (batch × heads × source × width)
-    decoder_step.onnx   ids (batch: the newest token of each), real, source_keys_i, source_values_i,
+    decoder_step.onnx   ids (batch: the newest token of each), source_visible, source_keys_i, source_values_i,
                         keys_i, values_i (batch × heads × past × width; past is 0 at the begin symbol)
                         → logits (batch × vocabulary), new_keys_i, new_values_i (with one more past)
 
@@ -44,8 +44,8 @@ class EncoderGraph(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, source: Tensor, real: Tensor) -> tuple[Tensor, ...]:
-        cache = self.model.decoder.start(self.model.encode(source, real))
+    def forward(self, source: Tensor, source_visible: Tensor) -> tuple[Tensor, ...]:
+        cache = self.model.decoder.start(self.model.encode(source, source_visible))
         return tuple(tensor for layer in cache.layers for tensor in layer.source or ())
 
 
@@ -56,15 +56,15 @@ class StepGraph(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, ids: Tensor, real: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, ids: Tensor, source_visible: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         half = len(tensors) // 2
         layers = tuple(
             LayerCache(Past(*tensors[half + place : half + place + 2]), KeyValues(*tensors[place : place + 2]))
             for place in range(0, half, 2)
         )
         past = tensors[half].size(2)
-        said = real.new_ones(ids.size(0), 1, 1, past)
-        logits, cache = self.model.step(ids, Cache(layers, real[:, None, None], past, said))
+        said = source_visible.new_ones(ids.size(0), 1, 1, past)
+        logits, cache = self.model.step(ids, Cache(layers, source_visible[:, None, None], past, said))
         return logits, *(tensor for layer in cache.layers for tensor in layer.target)
 
 
@@ -96,20 +96,27 @@ def export(model: Transformer, folder: Path) -> None:
     batch = Dim("batch")
     by_source, by_past = Dim("source", max=config.max_length), Dim("past", max=config.max_length - 1)
     # Examples of inputs: of different lengths, so that none is taken for another.
-    source, real = torch.full((2, 7), EOS), torch.ones(2, 7, dtype=torch.bool)
-    shapes: dict[str, Any] = {"source": {0: batch, 1: by_source}, "real": {0: batch, 1: by_source}}
+    source, source_visible = torch.full((2, 7), EOS), torch.ones(2, 7, dtype=torch.bool)
+    shapes: dict[str, Any] = {"source": {0: batch, 1: by_source}, "source_visible": {0: batch, 1: by_source}}
     graph: nn.Module = EncoderGraph(model).eval()
     with torch.no_grad():
-        _write(graph, (source, real), shapes, list(shapes), of_source, folder / "encoder.onnx")
-        tensors = [tensor.clone() for tensor in graph(source, real)]
+        _write(graph, (source, source_visible), shapes, list(shapes), of_source, folder / "encoder.onnx")
+        tensors = [tensor.clone() for tensor in graph(source, source_visible)]
         for layer in model.decoder.layers:
             tensors += layer.self_attention.keys_values(torch.zeros(2, 5, config.dim))  # type: ignore[operator, union-attr]
-        shapes = {"ids": {0: batch}, "real": shapes["real"]}
+        shapes = {"ids": {0: batch}, "source_visible": shapes["source_visible"]}
         names = [*shapes, *of_source, *parts]
         shapes["tensors"] = (*[{0: batch, 2: by_source}] * len(parts), *[{0: batch, 2: by_past}] * len(parts))
         outputs = ["logits", *(f"new_{part}" for part in parts)]
         graph = StepGraph(model).eval()
-        _write(graph, (torch.full((2,), BOS), real, *tensors), shapes, names, outputs, folder / "decoder_step.onnx")
+        _write(
+            graph,
+            (torch.full((2,), BOS), source_visible, *tensors),
+            shapes,
+            names,
+            outputs,
+            folder / "decoder_step.onnx",
+        )
 
 
 def _write(

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from transformer.data.batching import pad, real_positions
+from transformer.data.batching import pad, visible_tokens
 from transformer.data.tokenizer import BOS, EOS, Tokenizer
 from transformer.device import parallel_map, parse_device, parse_precision
 from transformer.inference import checkpoint
@@ -142,7 +142,7 @@ class Translator:
         limits = [min(most - 1, n) for n in settings.limits([len(ids) for ids in sources])]
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
         with torch.autocast(self.device.type, enabled=False):
-            cache = self.model.decoder.start(self.model.encode(source, real_positions(source)))
+            cache = self.model.decoder.start(self.model.encode(source, visible_tokens(source)))
             found = search(step, cache, first, EOS, limits, lines, settings)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 

@@ -50,10 +50,10 @@ def consistent_loss(
     learning rates and what the log shows mean the same as with one view.
     """
     source, inputs = (torch.cat([part, part]) for part in (batch.source, batch.inputs))
-    source_real = None if batch.source_real is None else torch.cat([batch.source_real, batch.source_real])
+    source_visible = None if batch.source_visible is None else torch.cat([batch.source_visible, batch.source_visible])
     cutoff = settings.consistency == "cutoff"
     with cut_second_half(model, settings.cut, settings.cut_share) if cutoff else nullcontext():
-        states = model.states(inputs, model.encode(source, source_real))
+        states = model.states(inputs, model.encode(source, source_visible))
 
     def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         first, second = logits

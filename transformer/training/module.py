@@ -57,7 +57,7 @@ class TranslationModule(LightningModule):
         smoothing = self.settings.label_smoothing if self.training else 0.0
         if self.training and regularization.consistency != "none":
             return consistent_loss(self.model, batch, smoothing, regularization), real.sum()
-        states = self.model.states(batch.inputs, self.model.encode(batch.source, batch.source_real))
+        states = self.model.states(batch.inputs, self.model.encode(batch.source, batch.source_visible))
         return cross_entropy_loss(states, self.model.output.weight, batch.labels, real, smoothing), real.sum()
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
