@@ -1,6 +1,22 @@
 """A trainable encoder-decoder Transformer for translation, to understand, to train and to use."""
 
-from transformer.inference import Translator
-from transformer.model import ModelConfig, Transformer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformer.inference import Translator
+    from transformer.model import ModelConfig, Transformer
 
 __all__ = ["ModelConfig", "Transformer", "Translator"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for: importing torch takes seconds that `--help` does not need."""
+    if name == "Translator":
+        from transformer.inference import Translator
+
+        return Translator
+    if name in ("ModelConfig", "Transformer"):
+        from transformer import model
+
+        return getattr(model, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
