@@ -85,7 +85,7 @@ def run(
     data.splits["train"] = augmented(data, settings.training.regularization.bpe_dropout)
     saved = read_run(resume)
     machine = configure_torch(restore_numerics(settings.machine, saved), trainer.get("accelerator", "auto"))
-    chosen = asdict(settings) | {"model": model, "trainer": trainer, "digests": data.digests, "machine": numerics()}
+    chosen = asdict(settings) | {"model": model, "trainer": trainer, "digests": data.digests, "numerics": numerics()}
     history = check_resumption(saved, chosen, speaks=first_process())
     vocabularies = {"source_vocab_size": len(data.source_tokenizer), "target_vocab_size": len(data.target_tokenizer)}
     config = from_dict(ModelConfig, model | vocabularies, "model")

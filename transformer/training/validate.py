@@ -1,7 +1,10 @@
 """What a run is refused for before it does any work, beside what `settings` sees in a single value."""
 
 import importlib.util
+import inspect
+import re
 import typing
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +19,15 @@ from transformer.model import ModelConfig
 
 # What would leave weights as they began, or nothing to score.
 NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches")
+RESERVED_TRAINER_ARGS = {
+    "callbacks": "built by train.py: see the settings of training",
+    "logger": "built by train.py: choose with loggers=[csv,tensorboard]",
+    "plugins": "built by train.py",
+    "default_root_dir": "the run's folder: choose it with hydra.run.dir=PATH",
+    "overfit_batches": "not possible with batches of our own: use trainer.limit_train_batches",
+    "use_distributed_sampler": "always false: our own batch sampler deals the batches out to the processes",
+}
+TRAINER_PAGE = "https://lightning.ai/docs/pytorch/stable/common/trainer.html"
 
 
 def validate_run(folder: Path, settings: dict[str, Any]) -> None:
@@ -45,7 +57,22 @@ def validate_settings(settings: dict[str, Any]) -> None:
 
 
 def validate_trainer(arguments: dict[str, Any]) -> None:
-    """Raises ValueError for what Lightning's Trainer does not take, by making one."""
+    """Raises ValueError for what Lightning's Trainer does not take, by making one, and for what cannot work here."""
+    known = [name for name in inspect.signature(Trainer).parameters if name not in RESERVED_TRAINER_ARGS]
+    for name in arguments:
+        if name in RESERVED_TRAINER_ARGS:
+            raise ValueError(f"trainer.{name} is {RESERVED_TRAINER_ARGS[name]}")
+        if name not in known:
+            near = [f"trainer.{other}" for other in get_close_matches(name, known)]
+            remedy = f"did you mean {' or '.join(near)}? " if near else ""
+            raise ValueError(f"trainer.{name}: no such setting; {remedy}{TRAINER_PAGE} shows all")
+    strategy = str(arguments.get("strategy", "auto"))
+    if re.search("fsdp|deepspeed|model_parallel", strategy):
+        # Clipping, digests and checkpoints of ours need whole weights.
+        raise ValueError(f"trainer.strategy={strategy} would cut the weights into parts: use trainer=ddp")
+    if re.search("spawn|fork|notebook", strategy):
+        # They would take what a run has learned and translated with them.
+        raise ValueError(f"trainer.strategy={strategy} ends its processes with the training: use trainer=ddp")
     for name in NOT_ZERO:
         if arguments.get(name) == 0:
             raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test; 1 makes it short")

@@ -18,7 +18,10 @@ FIXED = (
 )
 FIXED_CORPORA = ("digests.train", "digests.validation")
 # Where things lie, which the digests of the corpora make irrelevant.
-PLACES = ("data.name", "data.directory", "data.train", "data.validation", "data.test", "data.extra_tests", "data.cache")
+PLACES = (
+    *("data.name", "data.directory", "data.train", "data.validation", "data.test", "data.extra_tests", "data.cache"),
+    *("data.url", "data.sha256"),
+)
 
 
 @dataclass
@@ -53,7 +56,7 @@ def restore_numerics(machine: MachineSettings, saved: dict[str, Any] | None) -> 
     """What the machine was found to do best when the run began, unless told otherwise now: timings differ."""
     if saved is None or machine.matmul_precision is not None:
         return machine
-    return replace(machine, matmul_precision=saved["settings"]["machine"]["matmul_precision"])
+    return replace(machine, matmul_precision=saved["settings"]["numerics"]["matmul_precision"])
 
 
 def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], speaks: bool) -> History:
