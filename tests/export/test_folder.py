@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.export.conftest import TEXTS
+from tests.export.models import TEXTS
 from transformer import Translator
 from transformer.export.folder import MANIFEST, read, write
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.export.conftest import TEXTS, Build
+from tests.export.models import TEXTS, Build
 from transformer import Translator
 from transformer.cli.launch import EXPORT
 from transformer.export.folder import MANIFEST

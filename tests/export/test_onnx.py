@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.export.conftest import Build
+from tests.export.models import Build
 from tests.scripts.running import script
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.export.formats import ExportSettings, export

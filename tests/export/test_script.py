@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.export.conftest import TEXTS, build, taught, tokenizer  # noqa: F401  (fixtures)
+from tests.export.models import TEXTS
 from tests.scripts.running import ok, refused
 from transformer import Translator
 
 pytest.importorskip("ctranslate2", reason="the export extra is not installed")
 
 
-def test_translate_takes_an_export_and_keeps_every_line(taught: Translator, tmp_path: Path) -> None:  # noqa: F811
+def test_translate_takes_an_export_and_keeps_every_line(taught: Translator, tmp_path: Path) -> None:
     taught.save(tmp_path / "t.safetensors")
     printed = ok("export", "checkpoint=t.safetensors", "output=engine", cwd=tmp_path)
     assert printed.strip() == str(tmp_path / "engine")

@@ -1,0 +1,50 @@
+"""Small translators whose every weight matters: an export that loses one computes something else."""
+
+from collections.abc import Callable
+
+import torch
+from torch.nn import functional
+
+from tests.conftest import model_plain
+from transformer import ModelConfig, Transformer, Translator
+from transformer.config import from_dict
+from transformer.data.batching import pad, visible_tokens
+from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, TokenizerSettings, train_tokenizer
+
+TEXTS = [
+    *("ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint"),
+    *("nein!", "der Park", "die Sonne scheint", "der Hund geht in ein Haus.", "wir gehen, ja", "schnell, schnell"),
+]
+VOCAB_SIZE = 60
+Build = Callable[..., Translator]
+
+
+def small_tokenizer() -> Tokenizer:
+    settings = TokenizerSettings("bpe", VOCAB_SIZE, joint=True, character_coverage=1.0, byte_fallback=False)
+    return train_tokenizer(TEXTS * 3, settings)
+
+
+def random_translator(tokenizer: Tokenizer, **changes: object) -> Translator:
+    """A translator whose weights are all random; `a__b=x` sets model.a.b."""
+    torch.manual_seed(1)
+    sizes = {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE, "max_length": 32}
+    model = Transformer(from_dict(ModelConfig, model_plain(**sizes, **changes), "model")).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 1:
+                weight += 0.3 * torch.randn_like(weight)  # else biases are zero and norms one
+    return Translator(model, (tokenizer, tokenizer), ("de", "en"))
+
+
+def teach_to_repeat(translator: Translator, steps: int) -> None:
+    """Teaches a model to repeat its source, but not well: it is unsure, and its sentences end at an end symbol."""
+    ids = [torch.tensor([*translator.source_tokenizer.encode(text), EOS]).numpy() for text in TEXTS]
+    source = pad(ids)
+    inputs = torch.cat([torch.full((len(ids), 1), BOS), source[:, :-1]], dim=1)
+    optimizer = torch.optim.Adam(translator.model.parameters(), lr=3e-3)
+    for _ in range(steps):
+        logits = translator.model(source, inputs, visible_tokens(source))
+        loss = functional.cross_entropy(logits.mT, source, ignore_index=PAD, label_smoothing=0.2)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
