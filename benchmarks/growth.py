@@ -23,10 +23,10 @@ from benchmarks.common import SIZES, Row, alone, config, corpus, vocabulary
 from transformer import Transformer
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import TokenizerSettings
+from transformer.data.tokenizer import PAD, TokenizerSettings
 from transformer.device import MachineSettings, configure_torch
 from transformer.training.callbacks.throughput import peak_memory
-from transformer.training.linear_loss import cross_entropy_loss
+from transformer.training.loss import linear_cross_entropy
 
 STEPS = 5
 # What a series changes, and what stays: batch tokens, sentence length, vocabulary.
@@ -50,7 +50,7 @@ def step(tokens: int, length: int, size: int, threads: int) -> Row:
     for _ in range(STEPS + 1):
         started = time.perf_counter()
         states = model.states(ids, model.encode(ids))
-        loss = cross_entropy_loss(states, model.output.weight, ids, torch.ones_like(ids, dtype=torch.bool), 0.1)
+        loss = linear_cross_entropy(states, model.output.weight, ids, 0.1, ignore_index=PAD)
         optimizer.zero_grad()
         (loss / ids.numel()).backward()
         optimizer.step()

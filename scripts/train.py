@@ -17,8 +17,9 @@ from transformer.files import atomic_write
 from transformer.inference.search import SearchSettings
 from transformer.training.callbacks.nonfinite import NonFiniteError
 from transformer.training.callbacks.signals import Interrupted
+from transformer.training.config import RunSettings
 from transformer.training.loggers import first_process, quiet
-from transformer.training.train import Result, RunSettings, run
+from transformer.training.train import Result, run
 from transformer.training.validate import validate_settings
 
 

@@ -9,8 +9,16 @@ from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
-# Bounds stand beside a type, as in Annotated[float, ">= 0", "< 1"]; so does a registry whose names are the choices, as in
-# Annotated[str, SCORES].
+
+
+class Registry(dict[str, T]):
+    """The choices of a setting by name. Hashable, so that it can stand within a type: list[Annotated[str, METRICS]]."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+# Bounds stand beside a type, as in Annotated[float, ">= 0", "< 1"]; so does a registry, whose names are the choices, as
+# in Annotated[str, SCORES].
 COMPARISONS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
@@ -23,15 +31,19 @@ def from_dict(kind: type[T], plain: Any, path: str) -> T:
         raise ValueError(f"{path} must be a group of settings, not {plain!r}")
     hints = typing.get_type_hints(kind, include_extras=True)
     names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    _check_names(plain, names, path)
+    for name in names:
+        if name not in plain:
+            raise ValueError(f"the setting {_under(path, name)} is missing")
+    return kind(**{name: _value(hints[name], plain[name], _under(path, name)) for name in names})
+
+
+def _check_names(plain: dict[Any, Any], names: list[str], path: str) -> None:
     for key in plain:
         if key not in names:
             near = get_close_matches(str(key), names, n=1)
             hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
             raise ValueError(f"unknown setting {_under(path, key)}: {hint}")
-    for name in names:
-        if name not in plain:
-            raise ValueError(f"the setting {_under(path, name)} is missing")
-    return kind(**{name: _value(hints[name], plain[name], _under(path, name)) for name in names})
 
 
 def flatten(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -67,6 +79,8 @@ def _value(hint: Any, value: Any, path: str) -> Any:
     if origin is list and isinstance(value, list | tuple):
         return [_value(arguments[0], item, path) for item in value]
     if origin is dict and isinstance(value, dict):
+        if typing.get_origin(arguments[0]) is typing.Annotated:  # names from a registry
+            _check_names(value, list(typing.get_args(arguments[0])[1]), path)
         return {key: _value(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
     if hint is float and type(value) is int:
         return float(value)

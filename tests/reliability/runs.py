@@ -15,7 +15,8 @@ from tests.data.test_corpus import write
 from tests.training.test_module import DIGITS, ENGLISH
 from transformer.config import from_dict
 from transformer.model.transformer import Decoder
-from transformer.training.train import RunSettings, run
+from transformer.training.config import RunSettings
+from transformer.training.train import run
 
 SEARCH = {
     **{"method": "greedy", "beam": 1, "length_penalty": 1.0, "min_length": 0, "max_length": 12, "length_ratio": 1.0},
@@ -68,10 +69,7 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
             **{"schedule": "cosine", "warmup_steps": 4, "label_smoothing": 0.1, "validate_every": 6, "patience": 50},
             "compile": None,
             **{"checkpoint_every_steps": None, "checkpoint_every_minutes": None, "samples": 1},
-            "regularization": {
-                **{"word_dropout": 0.0, "layer_drop": 0.0, "bpe_dropout": 0.0},
-                **{"consistency": "none", "consistency_weight": 1.0, "cut": "token", "cut_share": 0.2},
-            },
+            **{"r_drop": 0.0, "bpe_dropout": 0.0, "regularization": {"word_dropout": 0.0, "layer_drop": 0.0}},
             "averaging": {"kind": "none", "decay": 0.9, "count": 3},
         },
         "validation_search": SEARCH,

@@ -29,8 +29,8 @@ from transformer.config import from_dict
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, visible_tokens
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
+from transformer.training.config import RunSettings
 from transformer.training.module import TranslationModule
-from transformer.training.train import RunSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SEVERAL = {"trainer__devices": 2, "trainer__strategy": "ddp", "loggers": [], "training__samples": 0}

@@ -35,11 +35,12 @@ KINDS: dict[str, dict[str, Any]] = {
     },
     "by_epochs_with_workers": {"trainer__max_steps": -1, "trainer__max_epochs": 2, "data__workers": 2},
     "regularized_and_averaged": {
-        **{f"training__regularization__{kind}_dropout": 0.1 for kind in ("word", "bpe")},
-        **{"training__regularization__layer_drop": 0.2, "training__regularization__consistency": "cutoff"},
+        **{"training__regularization__word_dropout": 0.1, "training__regularization__layer_drop": 0.2},
+        **{"training__bpe_dropout": 0.1, "training__r_drop": 1.0},
         **{"training__averaging__kind": "exponential", "data__workers": 1},
         **{"tokenizer__kind": "bpe", "tokenizer__vocabulary_size": 60},
     },
+    "muon": {"training__optimizer": "muon"},
     "the_mean_of_validations": {"training__averaging__kind": "last", "training__averaging__count": 2},
     "out_of_patience": {"training__patience": 1, "training__validate_every": 3},
 }

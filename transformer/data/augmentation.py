@@ -17,7 +17,7 @@ def augmented(data: TranslationData, bpe_dropout: float) -> EncodedSplit:
     """
     source, target = data.source_tokenizer, data.target_tokenizer
     if bpe_dropout and source.kind not in ("bpe", "unigram"):
-        raise ValueError(f"training.regularization.bpe_dropout needs tokenizer=bpe or unigram, not {source.kind}")
+        raise ValueError(f"training.bpe_dropout needs tokenizer=bpe or unigram, not {source.kind}")
     if data.settings.both_directions and source.model != target.model:
         raise ValueError("data.both_directions=true needs one vocabulary for both languages: tokenizer.joint=true")
     if data.settings.both_directions and not source.prefix:

@@ -17,7 +17,7 @@ from transformer.data.tokenizer import PAD, TokenizerSettings
 from transformer.device import MachineSettings, configure_torch
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.throughput import peak_memory
-from transformer.training.linear_loss import cross_entropy_loss
+from transformer.training.loss import linear_cross_entropy
 
 # Experiments by the number of training pairs: each for fewer than so many, the last for any number.
 PRESETS = {"pairs_2k": 4_500, "pairs_10k": 22_000, "pairs_50k": 100_000, "pairs_200k": None}
@@ -82,10 +82,11 @@ def measure(plan: Plan) -> Throughput:
         batch = loader.dataset[index]
         source, inputs, labels = (part.to(device) for part in (batch.source, batch.inputs, batch.labels))
         source_visible = None if batch.source_visible is None else batch.source_visible.to(device)
-        real = labels != PAD
         with torch.autocast(device.type, half) if half else nullcontext():
             states = model.states(inputs, model.encode(source, source_visible))
-            loss = cross_entropy_loss(states, model.output.weight, labels, real, 0.1) / real.sum()
+            loss = (
+                linear_cross_entropy(states, model.output.weight, labels, 0.1, ignore_index=PAD) / (labels != PAD).sum()
+            )
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from lightning import LightningModule
 from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import MeanMetric
 
 from transformer.data.batching import Batch
@@ -15,10 +16,12 @@ from transformer.evaluation import CorpusBLEU, Hypotheses, Scores
 from transformer.inference import Translator
 from transformer.inference.checkpoint import describe
 from transformer.inference.search import SearchSettings
+from transformer.model import Transformer
 from transformer.training.callbacks.nonfinite import NonFiniteGuard
-from transformer.training.consistency import consistent_loss, regularize
-from transformer.training.linear_loss import cross_entropy_loss
-from transformer.training.optim import TrainingSettings, compile_passes, may_be_fused, optimization
+from transformer.training.config import TrainingSettings
+from transformer.training.loss import linear_cross_entropy, r_drop_loss
+from transformer.training.optim import OPTIMIZERS, can_be_fused, learning_rate_factor
+from transformer.training.regularization import regularize
 
 
 class TranslationModule(LightningModule):
@@ -37,7 +40,8 @@ class TranslationModule(LightningModule):
         self.translator, self.model = translator, translator.model
         self.settings, self.texts = settings, texts
         regularize(self.model, settings.regularization)
-        compile_passes(self.model, settings.compile)
+        if settings.compile:
+            compile_for_training(self.model, settings.compile)
         self.validation_search, self.test_search = validation_search, test_search
         self.validation_bleu = CorpusBLEU(translator.target_language)
         self.validation_loss = MeanMetric()
@@ -52,13 +56,19 @@ class TranslationModule(LightningModule):
         self.save_hyperparameters({"translator": description, "training": asdict(settings)}, logger=False)
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The sum of the label-smoothed cross-entropy over real target tokens (in nats), and their number."""
-        real, regularization = batch.labels != PAD, self.settings.regularization
+        """The loss summed over the batch's target tokens (in nats), and their number; while training with label
+        smoothing and R-Drop, in validation the plain cross-entropy."""
         smoothing = self.settings.label_smoothing if self.training else 0.0
-        if self.training and regularization.consistency != "none":
-            return consistent_loss(self.model, batch, smoothing, regularization), real.sum()
-        states = self.model.states(batch.inputs, self.model.encode(batch.source, batch.source_visible))
-        return cross_entropy_loss(states, self.model.output.weight, batch.labels, real, smoothing), real.sum()
+        r_drop = self.settings.r_drop if self.training else 0.0
+        output, labels, tokens = self.model.output.weight, batch.labels, (batch.labels != PAD).sum()
+        if r_drop:
+            batch = twice(batch)
+        memory = self.model.encode(batch.source, batch.source_visible)
+        states = self.model.states(batch.inputs, memory)
+        if r_drop:
+            states = states.view(2, *labels.shape, -1)
+            return r_drop_loss(states, output, labels, smoothing, r_drop, ignore_index=PAD), tokens
+        return linear_cross_entropy(states, output, labels, smoothing, ignore_index=PAD), tokens
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """Returns the loss's *sum*: `on_before_optimizer_step` divides its gradient by all tokens of the step."""
@@ -95,10 +105,15 @@ class TranslationModule(LightningModule):
         elif gradient_clip_val:
             torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
 
+    def build_optimizer(self) -> torch.optim.Optimizer:
+        settings, fused = self.settings, can_be_fused(str(self.trainer.precision))
+        build = OPTIMIZERS[settings.optimizer]
+        return build(self.model, settings.learning_rate, settings.betas, settings.weight_decay, fused)
+
     def configure_optimizers(self) -> Any:
-        steps, fused = self.trainer.estimated_stepping_batches, may_be_fused(str(self.trainer.precision))
-        optimizer, schedule = optimization(self.parameters(), self.settings, steps, fused)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        optimizer, total_steps = self.build_optimizer(), self.trainer.estimated_stepping_batches
+        factor = learning_rate_factor(self.settings.schedule, self.settings.warmup_steps, total_steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
         total, tokens = self.loss(batch)
@@ -129,3 +144,14 @@ class TranslationModule(LightningModule):
 
     def on_validation_start(self) -> None:
         self.nonfinite_guard.ask(self.trainer)
+
+
+def twice(batch: Batch) -> Batch:
+    """The sentences of a batch, then the same once more."""
+    return Batch._make(part if part is None else torch.cat([part, part]) for part in batch)
+
+
+def compile_for_training(model: Transformer, backend: str) -> None:
+    """Compiles the forward pass over whole sentences; the single steps of a search are not compiled."""
+    for name in ("encode", "states"):
+        setattr(model, name, torch.compile(getattr(model, name), backend=backend, dynamic=True))

@@ -1,96 +1,133 @@
-"""How the weights are found: the settings of training, the optimizer and its schedule."""
+"""Optimizers and learning-rate schedules, each a function with its name in a registry.
+
+To add one: a function here, its name in OPTIMIZERS or SCHEDULES, and the name beside the others in configs/training.
+"""
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import LambdaLR
 
-from transformer.training.consistency import RegularizationSettings
+from transformer.config import Registry
+from transformer.model import Transformer
 
-
-@dataclass(frozen=True)
-class AveragingSettings:
-    """`decay` is of the exponential average, `count` how many validations' weights the plain mean takes."""
-
-    kind: Literal["none", "exponential", "last"]
-    decay: Annotated[float, "> 0", "< 1"]
-    count: Annotated[int, ">= 1"]
+Groups = list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class TrainingSettings:
-    """How weights are found; `validate_every` counts steps, `patience` validations without a better BLEU; `compile` is
-    a backend of torch.compile."""
-
-    optimizer: Literal["adam", "adamw"]
-    learning_rate: Annotated[float, "> 0"]
-    betas: list[Annotated[float, ">= 0", "< 1"]]
-    weight_decay: Annotated[float, ">= 0"]
-    schedule: Literal["inverse_square_root", "cosine"]
-    warmup_steps: Annotated[int, ">= 0"]
-    label_smoothing: Annotated[float, ">= 0", "< 1"]
-    regularization: RegularizationSettings
-    averaging: AveragingSettings
-    validate_every: Annotated[int, ">= 1"]
-    patience: Annotated[int, ">= 1"]
-    checkpoint_every_steps: Annotated[int, ">= 1"] | None
-    checkpoint_every_minutes: Annotated[float, "> 0"] | None
-    samples: Annotated[int, ">= 0"]
-    compile: Literal["inductor", "aot_eager"] | None
-
-    def __post_init__(self) -> None:
-        if len(self.betas) != 2:
-            raise ValueError(f"training.betas={self.betas} must be two numbers")
+def decay_groups(parameters: Iterable[nn.Parameter]) -> Groups:
+    """Parameter groups: matrices, and vectors without weight decay (biases and norms do not overfit by growing)."""
+    parameters = list(parameters)
+    return [
+        {"params": [weight for weight in parameters if weight.dim() > 1]},
+        {"params": [weight for weight in parameters if weight.dim() <= 1], "weight_decay": 0.0},
+    ]
 
 
-def compile_passes(model: nn.Module, backend: str | None) -> None:
-    """Compiles a Transformer's passes over whole sentences, if told to; the single steps of a search are not."""
-    if backend:
-        for name in ("encode", "states"):
-            setattr(model, name, torch.compile(getattr(model, name), backend=backend, dynamic=True))
+def adamw(
+    model: Transformer, learning_rate: float, betas: Sequence[float], weight_decay: float, fused: bool
+) -> torch.optim.Optimizer:
+    """Loshchilov & Hutter 2019."""
+    groups = decay_groups(model.parameters())
+    return torch.optim.AdamW(groups, learning_rate, (betas[0], betas[1]), weight_decay=weight_decay, fused=fused)
 
 
-def learning_rate_factor(settings: TrainingSettings, total_steps: int | float) -> Callable[[int], float]:
-    """The share of the peak rate at each step: linear warm-up, then 1/√step (Vaswani et al. 2017, eq. 3) or half a
-    cosine down to nothing at `total_steps` (Loshchilov & Hutter 2017)."""
-    warmup = max(1, settings.warmup_steps)
+def adam(
+    model: Transformer, learning_rate: float, betas: Sequence[float], weight_decay: float, fused: bool
+) -> torch.optim.Optimizer:
+    """Kingma & Ba 2015: weight decay is part of the gradient here."""
+    groups = decay_groups(model.parameters())
+    return torch.optim.Adam(groups, learning_rate, (betas[0], betas[1]), weight_decay=weight_decay, fused=fused)
+
+
+def muon(
+    model: Transformer, learning_rate: float, betas: Sequence[float], weight_decay: float, fused: bool
+) -> torch.optim.Optimizer:
+    """Muon (Jordan et al. 2024) for the hidden matrices, AdamW for embeddings, output projection and vectors.
+
+    Raises ValueError where torch has no Muon.
+    """
+    require_muon()
+    return MuonAdamW(model, learning_rate, (betas[0], betas[1]), weight_decay, fused)
+
+
+def require_muon() -> None:
+    """Raises ValueError where torch has no Muon."""
+    if not hasattr(torch.optim, "Muon"):
+        raise ValueError(
+            f"training.optimizer=muon needs torch 2.9 or later, this is {torch.__version__}: upgrade torch, or choose "
+            "training.optimizer=adamw"
+        )
+
+
+class MuonAdamW(torch.optim.Optimizer):
+    """Muon for the matrices of the layers and AdamW for everything else, as one optimizer with one schedule and state.
+
+    Muon's update is scaled to the size of AdamW's (0.2 √max(rows, columns); Liu et al. 2025, section 2.2), so that one
+    learning rate and weight decay serve both.
+    """
+
+    def __init__(
+        self, model: Transformer, learning_rate: float, betas: tuple[float, float], weight_decay: float, fused: bool
+    ) -> None:
+        layers = [*model.encoder.layers.modules(), *model.decoder.layers.modules()]
+        hidden = [layer.weight for layer in layers if isinstance(layer, nn.Linear)]
+        ids = {id(weight) for weight in hidden}
+        rest = decay_groups(weight for weight in model.parameters() if id(weight) not in ids)
+        self.muon = torch.optim.Muon(hidden, learning_rate, weight_decay, adjust_lr_fn="match_rms_adamw")
+        self.adamw = torch.optim.AdamW(rest, learning_rate, betas, weight_decay=weight_decay, fused=fused)
+        super().__init__([*self.muon.param_groups, *self.adamw.param_groups], {})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
+        # Both work on the groups and the state of this optimizer, which load_state_dict replaces.
+        self.muon.param_groups, self.adamw.param_groups = self.param_groups[:1], self.param_groups[1:]
+        self.muon.state = self.adamw.state = self.state
+        self.muon.step()  # type: ignore[no-untyped-call]
+        self.adamw.step()
+        return loss
+
+
+OPTIMIZERS = Registry({"adamw": adamw, "adam": adam, "muon": muon})
+
+
+def can_be_fused(precision: str) -> bool:
+    """Whether a fused optimizer may be used: with fp16 it would unscale the gradients after they were clipped."""
+    return precision != "16-mixed"
+
+
+def cosine(warmup_steps: int, total_steps: int | float) -> Callable[[int], float]:
+    """Half a cosine from 1 after warm-up to 0 at the last step (Loshchilov & Hutter 2017)."""
+    if math.isinf(total_steps):
+        raise ValueError("training.schedule=cosine ends at the last step: set trainer.max_steps or max_epochs")
 
     def factor(step: int) -> float:
-        # The scheduler counts from 0; a first step at rate 0 would be wasted.
-        step += 1
-        if step < warmup:
-            return step / warmup
-        if settings.schedule == "inverse_square_root":
-            return math.sqrt(warmup / step)
-        done = min(1.0, (step - warmup) / max(1, total_steps - warmup))
-        return 0.5 * (1 + math.cos(math.pi * done))
+        progress = min(1.0, (step - warmup_steps) / max(1, total_steps - warmup_steps))
+        return 0.5 * (1 + math.cos(math.pi * progress))
 
     return factor
 
 
-def may_be_fused(precision: str) -> bool:
-    """A fused optimizer would unscale the gradients of fp16 only after they were clipped."""
-    return precision != "16-mixed"
+def inverse_square_root(warmup_steps: int, total_steps: int | float) -> Callable[[int], float]:
+    """√(warm-up / step) (Vaswani et al. 2017, eq. 3, which is dim^-0.5 · step^-0.5 after warm-up)."""
+    return lambda step: math.sqrt(warmup_steps / step)
 
 
-def optimization(
-    weights: Iterable[torch.nn.Parameter], settings: TrainingSettings, total_steps: int | float, fused: bool
-) -> tuple[torch.optim.Optimizer, LambdaLR]:
-    """The optimizer of `weights` and its schedule over `total_steps` (infinite where nothing but time or patience ends
-    a run)."""
-    if settings.schedule == "cosine" and total_steps == float("inf"):
-        raise ValueError("training.schedule=cosine ends at the last step: set trainer.max_steps or max_epochs")
-    every = list(weights)
-    # Biases, norms and the like are not decayed: they do not overfit by growing.
-    groups: list[dict[str, Any]] = [
-        {"params": [weight for weight in every if weight.dim() > 1]},
-        {"params": [weight for weight in every if weight.dim() <= 1], "weight_decay": 0.0},
-    ]
-    kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-    betas = (settings.betas[0], settings.betas[1])
-    optimizer = kind(groups, settings.learning_rate, betas, weight_decay=settings.weight_decay, fused=fused)
-    return optimizer, LambdaLR(optimizer, learning_rate_factor(settings, total_steps))
+# Name → function of warm-up and all steps (infinite where only time or patience ends a run) that returns the share of
+# the peak learning rate at each step after warm-up.
+SCHEDULES = Registry({"cosine": cosine, "inverse_square_root": inverse_square_root})
+
+
+def learning_rate_factor(schedule: str, warmup_steps: int, total_steps: int | float) -> Callable[[int], float]:
+    """The share of the peak learning rate at each step, for torch's LambdaLR: linear warm-up, then the schedule."""
+    warmup_steps = max(1, warmup_steps)
+    after_warmup = SCHEDULES[schedule](warmup_steps, total_steps)
+
+    def factor(step: int) -> float:
+        step += 1  # LambdaLR counts from 0; a first step at rate 0 would be wasted
+        return step / warmup_steps if step < warmup_steps else after_warmup(step)
+
+    return factor

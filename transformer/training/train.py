@@ -4,21 +4,18 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from lightning import Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback, LearningRateMonitor, ModelCheckpoint
 
 from transformer.config import from_dict
 from transformer.data.augmentation import augmented
-from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
-from transformer.data.tokenizer import TokenizerSettings
-from transformer.device import MachineSettings, configure_torch
+from transformer.device import configure_torch
 from transformer.evaluation import Scores
 from transformer.inference import Translator, checkpoint
-from transformer.inference.search import SearchSettings
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.averaging import WeightAverage
 from transformer.training.callbacks.checkpoints import AtomicCheckpoints, BestCheckpoint, Checkpoints
@@ -31,27 +28,12 @@ from transformer.training.callbacks.standalone import SelfContainedCheckpoint
 from transformer.training.callbacks.throughput import Throughput
 from transformer.training.callbacks.validation import FinalValidation, Patience
 from transformer.training.card import write_card
-from transformer.training.loggers import LoggerName, build_logger, first_process, quiet
+from transformer.training.config import RunSettings
+from transformer.training.loggers import build_logger, first_process, quiet
 from transformer.training.module import TranslationModule
-from transformer.training.optim import TrainingSettings
 from transformer.training.results import draw_attentions, write_results
 from transformer.training.summary import show_run
 from transformer.training.validate import validate_lengths, validate_run
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """The typed settings of a run: all but the model's, whose vocabularies the tokenizers decide, and the Trainer's."""
-
-    seed: Annotated[int, ">= 0", "<= 4294967295"]
-    init_from: str | None
-    loggers: list[LoggerName]
-    data: DataSettings
-    tokenizer: TokenizerSettings
-    training: TrainingSettings
-    validation_search: SearchSettings
-    search: SearchSettings
-    machine: MachineSettings
 
 
 @dataclass
@@ -82,7 +64,7 @@ def run(
     seed_everything(settings.seed, verbose=False)
     begun = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
     data = TranslationData(settings.data, settings.tokenizer, settings.seed, begun.tokenizers if begun else None)
-    data.splits["train"] = augmented(data, settings.training.regularization.bpe_dropout)
+    data.splits["train"] = augmented(data, settings.training.bpe_dropout)
     saved = read_run(resume)
     machine = configure_torch(restore_numerics(settings.machine, saved), trainer.get("accelerator", "auto"))
     chosen = asdict(settings) | {"model": model, "trainer": trainer, "digests": data.digests, "numerics": numerics()}

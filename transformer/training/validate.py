@@ -16,6 +16,7 @@ from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
 from transformer.files import check_writable
 from transformer.model import ModelConfig
+from transformer.training.optim import require_muon
 
 # What would leave weights as they began, or nothing to score.
 NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches")
@@ -51,6 +52,8 @@ def validate_settings(settings: dict[str, Any]) -> None:
     for name in ("search", "validation_search"):
         if (shortest := settings[name]["min_length"]) >= config.max_length:
             raise ValueError(f"{name}.min_length={shortest} is more than model.max_length={config.max_length} allows")
+    if settings["training"]["optimizer"] == "muon":
+        require_muon()
     if "wandb" in settings["loggers"] and not importlib.util.find_spec("wandb"):
         raise ValueError("loggers= names wandb, which is not installed: pip install -e '.[wandb]'")
     validate_trainer(settings["trainer"])

@@ -10,7 +10,7 @@ from lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
 from transformer.evaluation import score
-from transformer.training.optim import AveragingSettings
+from transformer.training.config import AveragingSettings
 
 
 class WeightAverage(Callback):

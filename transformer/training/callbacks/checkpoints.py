@@ -162,7 +162,7 @@ class Checkpoints(Callback):
     def _dealing(self, trainer: Trainer) -> list[int | float]:
         """What decides which batches a process gets, beside seed and corpus."""
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
-        dropout = self.settings["training"]["regularization"]["bpe_dropout"]
+        dropout = self.settings["training"]["bpe_dropout"]
         dealing = [trainer.world_size, trainer.accumulate_grad_batches, data.settings.batch_tokens]
         # Without dropout as older versions have saved it.
         return [*dealing, dropout] if dropout else dealing

@@ -7,7 +7,6 @@ from lightning import Callback, LightningModule, Trainer
 
 from transformer.inference import Translator
 from transformer.inference.checkpoint import describe, digest, tensors
-from transformer.training.optim import may_be_fused
 
 
 class SelfContainedCheckpoint(Callback):
@@ -32,13 +31,11 @@ class SelfContainedCheckpoint(Callback):
             raise ValueError(
                 "the checkpoint was trained with other tokenizers: the corpus or its settings have changed"
             )
-        settings: Any = module.settings
-        groups = [group for state in checkpoint["optimizer_states"] for group in state["param_groups"]]
-        fused = may_be_fused(str(trainer.precision))
-        for number, group in enumerate(groups):
-            decay = settings.weight_decay if number == 0 else 0.0
-            group["lr"] *= settings.learning_rate / group["initial_lr"]
-            group |= {"initial_lr": settings.learning_rate, "weight_decay": decay, "betas": tuple(settings.betas)}
-            group["fused"] = fused  # another precision than the one saved may allow it, or not
+        saved = [group for state in checkpoint["optimizer_states"] for group in state["param_groups"]]
+        settings: Any = module
+        for group, now in zip(saved, settings.build_optimizer().param_groups, strict=True):
+            rate = group["lr"] * (now["lr"] / group["initial_lr"])
+            group |= {key: value for key, value in now.items() if key != "params"}
+            group |= {"lr": rate, "initial_lr": now["lr"]}
         for schedule in checkpoint["lr_schedulers"]:
-            schedule["base_lrs"] = [settings.learning_rate] * len(schedule["base_lrs"])
+            schedule["base_lrs"] = [group["initial_lr"] for group in saved]

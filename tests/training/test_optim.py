@@ -1,0 +1,99 @@
+"""Schedules against their formulas; Muon with AdamW against the two applied by hand."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.conftest import small_model
+from transformer import Transformer
+from transformer.training.optim import OPTIMIZERS, learning_rate_factor
+
+
+def test_a_schedule_follows_its_formula_after_a_linear_warm_up() -> None:
+    cosine = learning_rate_factor("cosine", 4, 104)
+    assert [cosine(step) for step in range(4)] == pytest.approx([0.25, 0.5, 0.75, 1.0])
+    assert cosine(53) == pytest.approx(0.5)
+    assert cosine(103) == pytest.approx(0.0)
+    root = learning_rate_factor("inverse_square_root", 400, math.inf)
+    for step in (1, 100, 400, 1600):  # equation (3) up to its constant
+        paper = min(step**-0.5, step * 400**-1.5)
+        assert root(step - 1) == pytest.approx(paper * math.sqrt(400))
+
+
+def test_no_warm_up_or_more_of_it_than_steps_divides_nothing_by_zero() -> None:
+    assert learning_rate_factor("cosine", 0, 1)(0) == pytest.approx(1.0)
+    assert learning_rate_factor("cosine", 4, 1)(0) == pytest.approx(0.25)
+
+
+def test_a_cosine_without_a_last_step_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"schedule=cosine ends at the last step: set trainer\.max_steps"):
+        learning_rate_factor("cosine", 4, math.inf)
+
+
+needs_muon = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch has no Muon")
+
+
+def model_and_loss() -> tuple[Transformer, Callable[[], Tensor]]:
+    torch.manual_seed(3)
+    model, source, inputs = (
+        small_model(positions="learned"),
+        torch.randint(4, 29, (6, 11)),
+        torch.randint(4, 29, (6, 7)),
+    )
+    return model, lambda: model(source, inputs).square().mean()  # type: ignore[return-value]
+
+
+@needs_muon
+def test_muon_updates_the_matrices_of_layers_and_adamw_the_rest() -> None:
+    (ours, loss), (theirs, their_loss) = model_and_loss(), model_and_loss()
+    optimizer = OPTIMIZERS["muon"](ours, 1e-2, [0.9, 0.98], 0.1, False)
+    hidden, decayed, plain = [], [], []
+    for name, weight in theirs.named_parameters():
+        groups = (plain, hidden if ".layers." in name else decayed)
+        groups[weight.dim() > 1].append(weight)
+    assert len(decayed) == 3, "tied embeddings and two tables of positions"
+    muon = torch.optim.Muon(hidden, 1e-2, 0.1, adjust_lr_fn="match_rms_adamw")
+    adamw = torch.optim.AdamW(
+        [{"params": decayed}, {"params": plain, "weight_decay": 0.0}], 1e-2, (0.9, 0.98), weight_decay=0.1
+    )
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+        muon.zero_grad()
+        adamw.zero_grad()
+        their_loss().backward()
+        muon.step()
+        adamw.step()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(mine, other)
+
+
+@needs_muon
+def test_muon_goes_on_exactly_from_a_saved_state() -> None:
+    (one, loss), (other, other_loss) = model_and_loss(), model_and_loss()
+
+    def steps(optimizer: torch.optim.Optimizer, value: Callable[[], Tensor], count: int) -> None:
+        for _ in range(count):
+            optimizer.zero_grad()
+            value().backward()
+            optimizer.step()
+
+    uninterrupted, interrupted = (OPTIMIZERS["muon"](model, 1e-2, [0.9, 0.98], 0.1, True) for model in (one, other))
+    steps(uninterrupted, loss, 4)
+    steps(interrupted, other_loss, 2)
+    resumed = OPTIMIZERS["muon"](other, 1e-2, [0.9, 0.98], 0.1, True)
+    resumed.load_state_dict(interrupted.state_dict())
+    steps(resumed, other_loss, 2)
+    for weight, same in zip(one.parameters(), other.parameters(), strict=True):
+        assert torch.equal(weight, same)
+
+
+def test_muon_is_refused_in_one_line_where_torch_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.optim, "Muon", raising=False)
+    with pytest.raises(ValueError, match=r"optimizer=muon needs torch 2\.9 or later, this is 2.*choose") as error:
+        OPTIMIZERS["muon"](model_and_loss()[0], 1e-2, [0.9, 0.98], 0.1, True)
+    assert "\n" not in str(error.value)

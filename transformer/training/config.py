@@ -1,0 +1,64 @@
+"""All settings of a run but the model's and the Trainer's, as plain typed data; configs/training explains each."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from transformer.data.corpus import DataSettings
+from transformer.data.tokenizer import TokenizerSettings
+from transformer.device import MachineSettings
+from transformer.inference.search import SearchSettings
+from transformer.model.config import Rate
+from transformer.training.loggers import LoggerName
+from transformer.training.optim import OPTIMIZERS, SCHEDULES
+from transformer.training.regularization import REGULARIZERS
+
+
+@dataclass(frozen=True)
+class AveragingSettings:
+    """`decay` belongs to the exponential average; `count` is how many validations' weights the plain mean takes."""
+
+    kind: Literal["none", "exponential", "last"]
+    decay: Annotated[float, "> 0", "< 1"]
+    count: Annotated[int, ">= 1"]
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How the weights are trained. `validate_every` counts steps, `patience` validations without a better BLEU."""
+
+    optimizer: Annotated[str, OPTIMIZERS]
+    learning_rate: Annotated[float, "> 0"]
+    betas: list[Annotated[float, ">= 0", "< 1"]]
+    weight_decay: Annotated[float, ">= 0"]
+    schedule: Annotated[str, SCHEDULES]
+    warmup_steps: Annotated[int, ">= 0"]
+    label_smoothing: Annotated[float, ">= 0", "< 1"]
+    r_drop: Annotated[float, ">= 0"]
+    bpe_dropout: Rate
+    regularization: dict[Annotated[str, REGULARIZERS], Rate]
+    averaging: AveragingSettings
+    validate_every: Annotated[int, ">= 1"]
+    patience: Annotated[int, ">= 1"]
+    checkpoint_every_steps: Annotated[int, ">= 1"] | None
+    checkpoint_every_minutes: Annotated[float, "> 0"] | None
+    samples: Annotated[int, ">= 0"]
+    compile: Literal["inductor", "aot_eager"] | None
+
+    def __post_init__(self) -> None:
+        if len(self.betas) != 2:
+            raise ValueError(f"training.betas={self.betas} must be two numbers")
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """A whole run, but for the model (the tokenizers decide its vocabularies) and Lightning's Trainer."""
+
+    seed: Annotated[int, ">= 0", "<= 4294967295"]
+    init_from: str | None
+    loggers: list[LoggerName]
+    data: DataSettings
+    tokenizer: TokenizerSettings
+    training: TrainingSettings
+    validation_search: SearchSettings
+    search: SearchSettings
+    machine: MachineSettings

@@ -1,0 +1,159 @@
+"""The loss of a batch, from the decoder's states: label-smoothed cross-entropy, and R-Drop where it is asked for.
+
+The logits (positions × vocabulary) would be the largest tensor of training by far. So they are made for some positions
+at a time, and their gradient with them: `linear_cross_entropy` and `r_drop_loss` never hold all of them.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+# Positions that are projected to logits together, on a CPU and elsewhere.
+CPU_POSITIONS, GPU_POSITIONS = 512, 16384
+# Rows of logits that a CPU works on together: as float32 they stay in its cache.
+CPU_ROWS = 64
+
+# Takes logits (views × positions × vocabulary) and labels (positions), returns the loss at each position and its
+# gradient with respect to the logits.
+LogitsLoss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def _in_pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Some rows of every tensor at a time on a CPU, all at once elsewhere."""
+    rows = CPU_ROWS if tensors[0].device.type == "cpu" else max(1, len(tensors[0]))
+    return zip(*(torch.split(tensor, rows) for tensor in tensors), strict=True)
+
+
+def cross_entropy(
+    logits: Float[Tensor, "positions vocabulary"], labels: Int[Tensor, " positions"], label_smoothing: float
+) -> tuple[Float[Tensor, " positions"], Float[Tensor, "positions vocabulary"]]:
+    """H(q, p) = −Σ q log p in nats, with p = softmax(logits) and q = (1 − ε) one-hot(label) + ε / V (Szegedy et al.
+    2016, section 7; Vaswani et al. 2017, section 5.4); and its gradient p − q.
+
+    The value is that of torch.nn.functional.cross_entropy(reduction="none"), computed in float32 for logits of any
+    type. Loss and gradient need the same exponentials, so both are computed here.
+    """
+    losses, gradient = torch.empty(len(logits), device=logits.device), torch.empty_like(logits)
+    for rows, label, loss, rows_gradient in _in_pieces(logits, labels[:, None], losses, gradient):
+        rows = rows.to(torch.float32, copy=True)  # overwritten in place below
+        label_logit, mean, top = rows.gather(1, label), rows.mean(dim=-1), rows.amax(dim=-1, keepdim=True)
+        exponentials = rows.sub_(top).exp_()
+        sums = exponentials.sum(dim=-1, keepdim=True)
+        # −Σ q log p = log Σ exp − (1 − ε) logit of the label − ε mean of the logits
+        loss.copy_((top + sums.log() - (1 - label_smoothing) * label_logit).squeeze(1) - label_smoothing * mean)
+        probabilities = exponentials.div_(sums)
+        p_minus_q = probabilities.sub_(label_smoothing / logits.size(-1))
+        p_minus_q.scatter_add_(1, label, torch.full_like(label_logit, label_smoothing - 1))
+        rows_gradient.copy_(p_minus_q)
+    return losses, gradient
+
+
+def symmetric_kl(
+    first: Float[Tensor, "positions vocabulary"], second: Float[Tensor, "positions vocabulary"]
+) -> tuple[Float[Tensor, " positions"], Float[Tensor, "2 positions vocabulary"]]:
+    """(KL(p‖q) + KL(q‖p)) / 2 in nats, with p and q the softmax of the two logits (Liang et al. 2021, eq. 2); and its
+    gradient with respect to both."""
+    losses, gradient = torch.empty(len(first), device=first.device), first.new_empty(2, *first.shape)
+    for rows, other_rows, loss, rows_gradient, other_gradient in _in_pieces(first, second, losses, *gradient):
+        log_p, log_q = rows.float().log_softmax(dim=-1), other_rows.float().log_softmax(dim=-1)
+        p, q = log_p.exp(), log_q.exp()
+        p_terms, q_terms = p * (log_p - log_q), q * (log_q - log_p)
+        kl_pq, kl_qp = p_terms.sum(dim=-1, keepdim=True), q_terms.sum(dim=-1, keepdim=True)
+        loss.copy_((kl_pq + kl_qp).squeeze(1) / 2)
+        # Through the softmax, KL(p‖q) gives p ∘ (log p/q − KL(p‖q)) to the first logits, and KL(q‖p) gives p − q.
+        rows_gradient.copy_(p_terms.sub_(p * kl_pq).add_(p - q).mul_(0.5))
+        other_gradient.copy_(q_terms.sub_(q * kl_qp).sub_(p - q).mul_(0.5))
+    return losses, gradient
+
+
+class _ProjectedLoss(torch.autograd.Function):
+    """Projects some positions, takes their loss and gradient, and lets go of their logits before the next ones.
+
+    The gradients of states and weight are complete after forward; backward only scales them.
+    """
+
+    @staticmethod
+    def forward(
+        context: Any, states: Tensor, weight: Tensor, labels: Tensor, ignore_index: int, loss: LogitsLoss
+    ) -> Tensor:
+        device = states.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
+        projection, size = weight.to(dtype), CPU_POSITIONS if device == "cpu" else GPU_POSITIONS
+        counted = labels != ignore_index
+        total = torch.zeros((), device=states.device)
+        states_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight)
+        for start in range(0, states.size(1), size):
+            rows = slice(start, start + size)
+            piece, mask = states[:, rows].to(dtype), counted[rows, None].to(dtype)
+            # Flattened to a matrix product: one of three dimensions is slower.
+            logits = (piece.flatten(0, 1) @ projection.T).view(*piece.shape[:2], -1)
+            losses, gradient = loss(logits, labels[rows])
+            total += (losses * counted[rows]).sum()
+            gradient = gradient.flatten(0, 1)
+            # Masked where dim is small, not in the gradient of the logits.
+            states_gradient[:, rows] = (gradient @ projection).view_as(piece) * mask
+            weight_gradient += gradient.T @ (piece * mask).flatten(0, 1)
+        context.save_for_backward(states_gradient, weight_gradient)
+        return total
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        states_gradient, weight_gradient = context.saved_tensors
+        return states_gradient * gradients[0], weight_gradient * gradients[0], None, None, None
+
+
+def projected_loss(
+    states: Float[Tensor, "views batch target dim"],
+    weight: Float[Tensor, "vocabulary dim"],
+    labels: Int[Tensor, "batch target"],
+    ignore_index: int,
+    loss: LogitsLoss,
+) -> Float[Tensor, ""]:
+    """The `loss` of the logits states · weightᵀ, summed over the positions whose label is not `ignore_index`."""
+    total: Tensor = _ProjectedLoss.apply(states.flatten(1, 2), weight, labels.flatten(), ignore_index, loss)  # type: ignore[no-untyped-call]
+    return total
+
+
+def linear_cross_entropy(
+    states: Float[Tensor, "batch target dim"],
+    weight: Float[Tensor, "vocabulary dim"],
+    labels: Int[Tensor, "batch target"],
+    label_smoothing: float,
+    ignore_index: int,
+) -> Float[Tensor, ""]:
+    """The cross-entropy of the logits states · weightᵀ, summed over the positions whose label is not `ignore_index`."""
+
+    def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        losses, gradient = cross_entropy(logits[0], labels, label_smoothing)
+        return losses, gradient[None]
+
+    return projected_loss(states[None], weight, labels, ignore_index, loss)
+
+
+def r_drop_loss(
+    states: Float[Tensor, "2 batch target dim"],
+    weight: Float[Tensor, "vocabulary dim"],
+    labels: Int[Tensor, "batch target"],
+    label_smoothing: float,
+    alpha: float,
+    ignore_index: int,
+) -> Float[Tensor, ""]:
+    """(CE(p) + CE(q) + α (KL(p‖q) + KL(q‖p)) / 2) / 2, summed over the positions whose label is not `ignore_index`:
+    p and q are predictions of one batch under two draws of dropout, and are pulled together (R-Drop, Liang et al. 2021,
+    eq. 4).
+
+    Half of the paper's loss, so that learning rates and the logged loss mean the same as without R-Drop.
+    """
+
+    def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        divergence, divergence_gradient = symmetric_kl(*logits)
+        losses, gradient = cross_entropy(logits.flatten(0, 1), labels.repeat(2), label_smoothing)
+        return (
+            (losses.view(2, -1).sum(dim=0) + alpha * divergence) / 2,
+            (gradient.view_as(divergence_gradient) + alpha * divergence_gradient) / 2,
+        )
+
+    return projected_loss(states, weight, labels, ignore_index, loss)
