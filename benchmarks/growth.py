@@ -49,7 +49,7 @@ def step(tokens: int, length: int, size: int, threads: int) -> Row:
     before, seconds = peak_memory(), []
     for _ in range(STEPS + 1):
         started = time.perf_counter()
-        states = model.states(ids, model.encode(ids))
+        states = model.decode_hidden(ids, model.encode(ids))
         loss = linear_cross_entropy(states, model.output.weight, ids, 0.1, ignore_index=PAD)
         optimizer.zero_grad()
         (loss / ids.numel()).backward()
@@ -70,7 +70,7 @@ def decode(length: int, threads: int) -> Row:
     source = torch.randint(4, 8000, (8, length))
     before, started = peak_memory(), time.perf_counter()
     with torch.inference_mode():
-        cache = model.decoder.start(model.encode(source))
+        cache = model.decoder.init_cache(model.encode(source))
 
         def next_scores(ids, state):  # type: ignore[no-untyped-def]
             logits, state = model.step(ids, state)

@@ -7,6 +7,7 @@ import torch
 
 from transformer.model.attention import MultiHeadAttention, attention, attention_weights, causal_visible
 from transformer.model.config import AttentionConfig
+from transformer.model.scores import SCORES, Additive, Bilinear, Concat, ConstantQuery, ScaledDotProduct
 
 
 def config(**changes: object) -> AttentionConfig:
@@ -37,7 +38,7 @@ def test_parallel_heads_equal_heads_computed_one_after_another(widths: dict[str,
     attention = MultiHeadAttention(24, config(bias=bias, **widths))
     states, memory = torch.randn(2, 5, 24), torch.randn(2, 7, 24)
     expected = one_head_after_another(attention, states, memory)
-    torch.testing.assert_close(attention(states, attention.keys_values(memory)), expected)
+    torch.testing.assert_close(attention(states, attention.project_kv(memory)), expected)
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -50,8 +51,8 @@ def test_the_weights_that_pictures_show_are_those_the_fast_path_uses(
     visible = torch.rand(2, 1, 1, 7) > 0.3
     visible[..., 0] = True
     record: list[torch.Tensor] = []
-    shown = attention(states, attention.keys_values(memory), visible, record=record)
-    torch.testing.assert_close(attention(states, attention.keys_values(memory), visible), shown)
+    shown = attention(states, attention.project_kv(memory), visible, record=record)
+    torch.testing.assert_close(attention(states, attention.project_kv(memory), visible), shown)
     torch.testing.assert_close(record[0].sum(-1), torch.ones(2, 3, 5))
     assert (record[0].masked_select(~visible.expand(2, 3, 5, 7)) == 0).all()
 
@@ -95,30 +96,26 @@ def test_masking_before_the_softmax_equals_renormalising_after_it() -> None:
 
 def compared(attention: MultiHeadAttention, q: torch.Tensor, k: torch.Tensor, head: int) -> torch.Tensor:
     """The score of one query and one key by its formula."""
-    if attention.score == "bilinear":
-        return q @ attention.score_weight[head] @ k
-    if attention.score == "concat":
+    if isinstance(attention.score, Bilinear):
+        return q @ attention.score.weight[head] @ k
+    if isinstance(attention.score, Concat):
         # Any weights for the query's half give the same attention.
-        return torch.cat([torch.randn(len(q)), attention.score_weight[head]]) @ torch.cat([q, k])
-    if attention.score == "additive":
-        return attention.score_weight[head] @ torch.tanh(q + k)
-    return q @ k * (len(k) ** -0.5 if attention.score == "scaled_dot" else 1.0)
-
-
-SCORES = ["dot", "scaled_dot", "bilinear", "concat", "additive"]
+        w = attention.query.weight.view(attention.heads, -1)[head]
+        return torch.cat([torch.randn(len(q)), w]) @ torch.cat([q, k])
+    if isinstance(attention.score, Additive):
+        return attention.score.weight[head] @ torch.tanh(q + k)
+    return q @ k * (len(k) ** -0.5 if isinstance(attention.score, ScaledDotProduct) else 1.0)
 
 
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("widths", [{}, {"head_dim": 5, "value_dim": 7}])
 def test_each_score_equals_its_formula_pair_by_pair(score: str, widths: dict[str, int]) -> None:
     attention = MultiHeadAttention(24, config(score=score, **widths))
-    if score != "concat":
-        torch.nn.init.normal_(attention.query.weight)
-    if hasattr(attention, "score_weight"):
-        torch.nn.init.normal_(attention.score_weight)
+    for weight in (attention.query.weight, *attention.score.parameters()):
+        torch.nn.init.normal_(weight)
     states, memory = torch.randn(1, 4, 24), torch.randn(1, 6, 24)
     visible = torch.tensor([True, True, False, True, True, False])[None, None, None]
-    cache, outputs = attention.keys_values(memory), []
+    cache, outputs = attention.project_kv(memory), []
     for i in range(4):
         heads = []
         for head in range(3):
@@ -141,24 +138,24 @@ def test_each_score_equals_its_formula_pair_by_pair(score: str, widths: dict[str
 def test_bilinear_with_the_identity_is_the_dot_product() -> None:
     bilinear, dot = MultiHeadAttention(24, config(score="bilinear")), MultiHeadAttention(24, config(score="dot"))
     dot.load_state_dict(bilinear.state_dict(), strict=False)
-    bilinear.score_weight.data = torch.eye(8).repeat(3, 1, 1)
+    bilinear.score.weight.data = torch.eye(8).repeat(3, 1, 1)
     states = torch.randn(2, 5, 24)
-    torch.testing.assert_close(bilinear(states, bilinear.keys_values(states)), dot(states, dot.keys_values(states)))
+    torch.testing.assert_close(bilinear(states, bilinear.project_kv(states)), dot(states, dot.project_kv(states)))
 
 
 def test_concat_gives_every_query_the_same_weights() -> None:
     attention, record = MultiHeadAttention(24, config(score="concat")), []
     states = torch.randn(2, 5, 24)
-    attention(states, attention.keys_values(states), record=record)
+    attention(states, attention.project_kv(states), record=record)
     torch.testing.assert_close(record[0], record[0][:, :, :1].expand_as(record[0]))
-    assert not hasattr(attention, "query")
+    assert isinstance(attention.query, ConstantQuery)
 
 
 def test_hypotheses_that_share_a_sentence_share_its_keys_and_values() -> None:
     attention = MultiHeadAttention(24, config())
     memory, states = torch.randn(2, 7, 24), torch.randn(6, 1, 24)
-    shared = attention(states, attention.keys_values(memory))
-    repeated = attention(states, attention.keys_values(memory.repeat_interleave(3, dim=0)))
+    shared = attention(states, attention.project_kv(memory))
+    repeated = attention(states, attention.project_kv(memory.repeat_interleave(3, dim=0)))
     torch.testing.assert_close(shared, repeated)
 
 
@@ -166,8 +163,8 @@ def test_hypotheses_that_share_a_sentence_share_its_keys_and_values() -> None:
 def test_dropout_acts_on_the_weights_of_every_score_and_is_right_on_average(score: str) -> None:
     attention = MultiHeadAttention(24, config(score=score, dropout=0.4))
     states = torch.randn(1, 5, 24)
-    draws = attention(states.expand(4000, -1, -1), attention.keys_values(states.expand(4000, -1, -1)))
-    expected = attention.eval()(states, attention.keys_values(states))
+    draws = attention(states.expand(4000, -1, -1), attention.project_kv(states.expand(4000, -1, -1)))
+    expected = attention.eval()(states, attention.project_kv(states))
     assert draws.std(dim=0).min() > 0.01
     # The mean of 4,000 draws strays by at most some standard errors.
     assert ((draws.mean(dim=0) - expected[0]).abs() < 5 * draws.std(dim=0) / 4000**0.5).all()

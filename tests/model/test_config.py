@@ -32,7 +32,7 @@ def test_unknown_keys_wrong_types_nulls_and_values_name_the_key_and_what_is_allo
     assert message(dim=True) == "model.dim=True must be a whole number"
     assert message(dropout=None) == "model.dropout=null must be a number"
     assert message(norm="middle") == "model.norm=middle is not allowed; choose one of pre, post"
-    assert "sinusoidal, learned, rotary, none" in message(positions="absolute")
+    assert "sinusoidal, learned, rotary, alibi, none" in message(positions="absolute")
     assert "scaled_dot" in message(decoder__cross_attention__score="cosine")
     assert message(encoder=3) == "model.encoder must be a group of settings, not 3"
 

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from tests.conftest import small_model
-from transformer.model.positions import Rotary, Sinusoidal, frequencies, sinusoidal_table
+from transformer.model.attention import MultiHeadAttention, causal_visible
+from transformer.model.config import AttentionConfig
+from transformer.model.positions import ALiBi, Rotary, Sinusoidal, frequencies, sinusoidal_table
 
 
 def test_the_sinusoidal_table_has_the_published_entries() -> None:
@@ -72,7 +74,7 @@ def test_offsets_continue_a_sentence() -> None:
     torch.testing.assert_close(positions(states[:, :2], offset=7), whole[:, 7:])
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "none"])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "alibi", "none"])
 def test_a_sentence_longer_than_the_positions_is_told_the_limit(positions: str) -> None:
     model = small_model(positions=positions, max_length=8)
     model.encode(torch.randint(4, 29, (1, 8)))
@@ -86,3 +88,55 @@ def test_without_positions_permuting_the_source_permutes_the_states_and_nothing_
     states = unordered.encode(source).states
     torch.testing.assert_close(unordered.encode(source[:, order]).states, states[:, order])
     assert not torch.allclose(ordered.encode(source[:, order]).states, ordered.encode(source).states[:, order])
+
+
+def test_alibi_lowers_each_score_by_its_slope_times_the_distance() -> None:
+    attention = MultiHeadAttention(24, AttentionConfig(4, None, None, 0.0, True, "scaled_dot"))
+    states, record = torch.randn(1, 5, 24), []
+    memory = attention.project_kv(states)
+    positions = torch.arange(5)
+    bias = ALiBi(4)((positions[:, None] - positions)[None, None])
+    attention(states, memory, bias=bias, record=record)
+    queries = attention.project_queries(states)
+    for head in range(4):
+        slope = 2 ** (-8 * (head + 1) / 4)
+        for i in range(5):
+            scores = [queries[0, head, i] @ memory.keys[0, head, j] / 6**0.5 - slope * abs(i - j) for j in range(5)]
+            torch.testing.assert_close(record[0][0, head, i], torch.stack(scores).softmax(-1))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_bias_is_the_same_in_the_written_out_and_the_fused_attention(
+    fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cuda, "flash_sdp_enabled", lambda: fused)
+    attention = MultiHeadAttention(24, AttentionConfig(4, None, None, 0.0, True, "scaled_dot"))
+    states, visible, bias = torch.randn(2, 5, 24), causal_visible(5, 5, torch.device("cpu")), torch.randn(1, 4, 5, 5)
+    shown = attention(states, attention.project_kv(states), visible, bias=bias, record=[])
+    torch.testing.assert_close(attention(states, attention.project_kv(states), visible, bias=bias), shown)
+
+
+def test_alibi_counts_a_hypothesis_own_past_and_no_key_of_another() -> None:
+    model = small_model(positions="alibi")
+    source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (6, 5))
+    memory = model.encode(source)
+    cache = model.decoder.init_cache(memory)
+    # The first token is the same for the three hypotheses of a sentence; then the beam is reordered at every step.
+    paths = inputs[::3, :1]
+    _, cache = model.step(paths[:, 0], cache)
+    paths = paths.repeat_interleave(3, dim=0)
+    origins = torch.zeros(2, 3, dtype=torch.long)
+    for position in range(1, 5):
+        cache = cache.select(origins)
+        logits, cache = model.step(inputs[:, position], cache)
+        rows = (origins + torch.tensor([[0], [3]])).flatten()
+        paths = torch.cat([paths[rows], inputs[:, position : position + 1]], dim=1)
+        alone = model.decode(paths, model.encode(source.repeat_interleave(3, dim=0)))[:, -1]
+        torch.testing.assert_close(logits, alone, atol=1e-5, rtol=1e-5)
+        origins = torch.randint(0, 3, (2, 3))
+
+
+def test_a_model_with_alibi_takes_longer_sentences_than_its_training_had() -> None:
+    model = small_model(positions="alibi", max_length=64)
+    assert not [name for name, _ in model.named_parameters() if "position" in name]
+    assert model(torch.randint(4, 29, (1, 64)), torch.randint(4, 29, (1, 64))).isfinite().all()

@@ -10,12 +10,11 @@ from torch import nn
 from tests.conftest import small_model
 from transformer import Transformer
 from transformer.model.attention import MultiHeadAttention
-from transformer.model.positions import sinusoidal_table
+from transformer.model.positions import POSITIONS, sinusoidal_table
+from transformer.model.scores import SCORES
 from transformer.model.transformer import AttentionRecord
 
-POSITIONS = ["sinusoidal", "learned", "rotary", "none"]
 GRID = list(product(POSITIONS, ["pre", "post"], ["relu", "swiglu"]))
-SCORES = ["dot", "scaled_dot", "bilinear", "concat", "additive"]
 
 
 def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
@@ -71,7 +70,7 @@ def test_decoding_step_by_step_gives_the_logits_of_one_teacher_forced_pass(
     source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
     source_visible = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
     memory = model.encode(source, source_visible)
-    at_once, cache = model.decode(inputs, memory), model.decoder.start(memory)
+    at_once, cache = model.decode(inputs, memory), model.decoder.init_cache(memory)
     for position in range(5):
         logits, cache = model.step(inputs[:, position], cache)
         torch.testing.assert_close(logits, at_once[:, position], atol=1e-5, rtol=1e-5)
@@ -110,7 +109,7 @@ def test_every_score_keeps_the_mask_the_cache_and_the_beam_in_every_attention(sc
     later[:, 3:] = 4
     torch.testing.assert_close(model.decode(later, memory)[:, :3], at_once[:, :3])
     # Two hypotheses a sentence that share its memory.
-    cache, twice = model.decoder.start(memory), inputs.repeat_interleave(2, dim=0)
+    cache, twice = model.decoder.init_cache(memory), inputs.repeat_interleave(2, dim=0)
     for position in range(5):
         logits, cache = model.step(twice[:, position], cache)
         torch.testing.assert_close(logits[1::2], at_once[:, position], atol=1e-5, rtol=1e-5)
@@ -137,7 +136,7 @@ def test_without_cross_attention_the_decoder_never_sees_the_source() -> None:
     source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
     logits = model(source, inputs)
     assert torch.equal(model(source.flip(0), inputs), logits)
-    cache = model.decoder.start(model.encode(source))
+    cache = model.decoder.init_cache(model.encode(source))
     for position in range(5):
         step, cache = model.step(inputs[:, position], cache)
         torch.testing.assert_close(step, logits[:, position], atol=1e-5, rtol=1e-5)

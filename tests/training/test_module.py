@@ -85,7 +85,7 @@ def trainer_for(folder: Path, **arguments: Any) -> Trainer:
 def test_only_the_passes_over_whole_sentences_are_compiled_and_only_if_told_to(data: TranslationData) -> None:
     # That they give the same: tests/scripts/test_compiled.py, as the checks of shapes here cannot be compiled.
     plain, compiled = module_for(data).model, module_for(data, replace(SETTINGS, compile="aot_eager")).model
-    for name, is_compiled in (("encode", True), ("states", True), ("step", False)):
+    for name, is_compiled in (("encode", True), ("decode_hidden", True), ("step", False)):
         assert not hasattr(getattr(plain, name), "_torchdynamo_orig_callable")
         assert hasattr(getattr(compiled, name), "_torchdynamo_orig_callable") == is_compiled
     assert compiled.state_dict().keys() == plain.state_dict().keys()

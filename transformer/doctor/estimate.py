@@ -83,7 +83,7 @@ def measure(plan: Plan) -> Throughput:
         source, inputs, labels = (part.to(device) for part in (batch.source, batch.inputs, batch.labels))
         source_visible = None if batch.source_visible is None else batch.source_visible.to(device)
         with torch.autocast(device.type, half) if half else nullcontext():
-            states = model.states(inputs, model.encode(source, source_visible))
+            states = model.decode_hidden(inputs, model.encode(source, source_visible))
             loss = (
                 linear_cross_entropy(states, model.output.weight, labels, 0.1, ignore_index=PAD) / (labels != PAD).sum()
             )

@@ -13,11 +13,15 @@ from ctranslate2.specs import common_spec, transformer_spec
 from torch import Tensor, nn
 
 from transformer.data.tokenizer import BOS, EOS, UNK, Tokenizer
+from transformer.export.supported import check_supported
 from transformer.model.attention import MultiHeadAttention
-from transformer.model.config import AttentionConfig, ModelConfig
+from transformer.model.config import ModelConfig
 from transformer.model.layers import AddNorm, DecoderLayer, EncoderLayer
+from transformer.model.scores import Bilinear
 from transformer.model.transformer import Decoder, Encoder, Transformer
 
+POSITIONS = ("sinusoidal", "learned", "rotary", "none")
+SCORES = ("dot", "scaled_dot", "bilinear")  # the products of (changed) query and key
 ACTIVATIONS = {
     "relu": common_spec.Activation.RELU,
     "gelu": common_spec.Activation.GELU,
@@ -29,26 +33,21 @@ def check(config: ModelConfig) -> None:
     """Raises ValueError, naming the setting, for a model that CTranslate2 cannot express."""
     cross = config.decoder.cross_attention
     if cross is None:
-        raise _refused("model.decoder.cross_attention=null", "a decoder there reads the source")
+        raise _refused("model.decoder.cross_attention=null", "its decoder reads the source")
     heads = config.decoder.self_attention.heads
     if cross.heads != heads:
         raise _refused(
             f"model.decoder.cross_attention.heads={cross.heads} beside {heads} of its self_attention",
-            "a decoder there has one number of heads",
+            "its decoder has one number of heads",
         )
-    attentions: dict[str, AttentionConfig] = {
-        "encoder.self_attention": config.encoder.self_attention,
-        "decoder.self_attention": config.decoder.self_attention,
-        "decoder.cross_attention": cross,
-    }
-    for name, attention in attentions.items():
-        key, value = (width or config.dim // attention.heads for width in (attention.head_dim, attention.value_dim))
-        if key != value:
+    check_supported(config, "CTranslate2", POSITIONS, SCORES, ACTIVATIONS)
+    for name, attention in config.attentions().items():
+        head_dim, value_dim = attention.head_dims(config.dim)
+        if head_dim != value_dim:
             raise _refused(
-                f"model.{name} with head_dim {key} and value_dim {value}", "keys and values there have one width"
+                f"model.{name} with head_dim {head_dim} and value_dim {value_dim}",
+                "its keys and values have the same width",
             )
-        if attention.score in ("additive", "concat"):
-            raise _refused(f"model.{name}.score={attention.score}", "a score there is a product of query and key")
 
 
 def _refused(setting: str, reason: str) -> ValueError:
@@ -127,9 +126,9 @@ def _attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm, fuse
     parts = [common_spec.LinearSpec() for _ in range(3)]
     for part, linear in zip(parts, (attention.query, attention.key, attention.value), strict=True):
         _linear(part, linear)
-    if attention.score == "bilinear":
+    if isinstance(attention.score, Bilinear):
         # (x Qᵀ) W = x (Wᵀ Q)ᵀ, each head with its own W.
-        turned = attention.score_weight.mT
+        turned = attention.score.weight.mT
         parts[0].weight = (turned @ parts[0].weight.view(attention.heads, attention.head_dim, -1)).flatten(0, 1)
         if parts[0].has_bias():
             parts[0].bias = (turned @ parts[0].bias.view(attention.heads, attention.head_dim, 1)).flatten()
@@ -138,11 +137,11 @@ def _attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm, fuse
     fuse_linear(spec.linear[3 - fused], parts[-fused:])
     _linear(spec.linear[-1], attention.output)
     _norm(spec.layer_norm, add_norm.norm)
-    spec.queries_scale = attention.scale
+    spec.queries_scale = attention.score.scale
     spec.head_dim = np.int32(attention.head_dim)
 
 
-def _linear(spec: common_spec.LinearSpec, linear: nn.Linear) -> None:
+def _linear(spec: common_spec.LinearSpec, linear: nn.Module) -> None:
     spec.weight = _copy(linear.weight)
     if linear.bias is not None:
         spec.bias = _copy(linear.bias)

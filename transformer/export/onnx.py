@@ -24,33 +24,43 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from transformer.data.tokenizer import BOS, EOS
-from transformer.model.attention import KeyValues
+from transformer.export.supported import check_supported
+from transformer.model.attention import KeyValues, KVCache
 from transformer.model.layers import LayerCache
 from transformer.model.transformer import Cache, Transformer
 
+POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
+# additive is missing: it is computed in as many blocks as the lengths need, and a graph has a fixed number of them.
+SCORES = ("dot", "scaled_dot", "bilinear", "concat")
+ACTIVATIONS = ("relu", "gelu", "swiglu")
 
-class Past(KeyValues):
-    """Keys and values that grow by a copy: a graph has no room to write into."""
 
-    def appended(self, new: KeyValues, seen: int) -> tuple[KeyValues, KeyValues]:
-        grown = KeyValues(torch.cat([self.keys, new.keys], dim=2), torch.cat([self.values, new.values], dim=2))
-        return grown, grown
+class ConcatenatedKVCache(KVCache):
+    """A cache that grows by a copy: a graph has no buffer to write into."""
+
+    @property
+    def key_values(self) -> KeyValues:
+        return self.buffer
+
+    def update(self, new: KeyValues) -> KVCache:
+        keys, values = (torch.cat(pair, dim=2) for pair in zip(self.buffer, new, strict=True))
+        return ConcatenatedKVCache(KeyValues(keys, values), keys.size(2))
 
 
 class EncoderGraph(nn.Module):
-    """From source ids to what every decoder layer looks at, projected once."""
+    """From source ids to the keys and values that every decoder layer looks at, projected once."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, source: Tensor, source_visible: Tensor) -> tuple[Tensor, ...]:
-        cache = self.model.decoder.start(self.model.encode(source, source_visible))
+        cache = self.model.decoder.init_cache(self.model.encode(source, source_visible))
         return tuple(tensor for layer in cache.layers for tensor in layer.source or ())
 
 
 class StepGraph(nn.Module):
-    """One more token of every row; `tensors` are what the encoder's graph gives, then keys and values of the past."""
+    """One more token of every row; `tensors` are what the encoder's graph gives, then past keys and values."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -58,14 +68,14 @@ class StepGraph(nn.Module):
 
     def forward(self, ids: Tensor, source_visible: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         half = len(tensors) // 2
-        layers = tuple(
-            LayerCache(Past(*tensors[half + place : half + place + 2]), KeyValues(*tensors[place : place + 2]))
-            for place in range(0, half, 2)
-        )
         past = tensors[half].size(2)
-        said = source_visible.new_ones(ids.size(0), 1, 1, past)
-        logits, cache = self.model.step(ids, Cache(layers, source_visible[:, None, None], past, said))
-        return logits, *(tensor for layer in cache.layers for tensor in layer.target)
+        layers = []
+        for first in range(0, half, 2):
+            target = ConcatenatedKVCache(KeyValues(*tensors[half + first : half + first + 2]), past)
+            layers.append(LayerCache(target, KeyValues(*tensors[first : first + 2])))
+        ancestry = source_visible.new_ones(ids.size(0), 1, 1, past)
+        logits, cache = self.model.step(ids, Cache(tuple(layers), source_visible[:, None, None], past, ancestry))
+        return logits, *(tensor for layer in cache.layers for tensor in layer.target.buffer)
 
 
 def export(model: Transformer, folder: Path) -> None:
@@ -75,18 +85,8 @@ def export(model: Transformer, folder: Path) -> None:
     """
     config = model.config
     if config.decoder.cross_attention is None:
-        raise ValueError("model.decoder.cross_attention=null cannot be exported to ONNX: its decoder asks no encoder")
-    attentions = {
-        "encoder.self_attention": config.encoder.self_attention,
-        "decoder.self_attention": config.decoder.self_attention,
-        "decoder.cross_attention": config.decoder.cross_attention,
-    }
-    for name, attention in attentions.items():
-        if attention.score == "additive":
-            raise ValueError(
-                f"model.{name}.score=additive cannot be exported to ONNX: it is computed in as many blocks as the "
-                "lengths ask for, and a graph has a fixed number"
-            )
+        raise ValueError("model.decoder.cross_attention=null cannot be exported to ONNX: it has no encoder to export")
+    check_supported(config, "ONNX", POSITIONS, SCORES, ACTIVATIONS)
     # The exporter speaks of every library that it does not need, and of each step.
     for name in ("torch.onnx", "onnxscript", "onnx_ir"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -103,7 +103,7 @@ def export(model: Transformer, folder: Path) -> None:
         _write(graph, (source, source_visible), shapes, list(shapes), of_source, folder / "encoder.onnx")
         tensors = [tensor.clone() for tensor in graph(source, source_visible)]
         for layer in model.decoder.layers:
-            tensors += layer.self_attention.keys_values(torch.zeros(2, 5, config.dim))  # type: ignore[operator, union-attr]
+            tensors += layer.self_attention.project_kv(torch.zeros(2, 5, config.dim))  # type: ignore[operator, union-attr]
         shapes = {"ids": {0: batch}, "source_visible": shapes["source_visible"]}
         names = [*shapes, *of_source, *parts]
         shapes["tensors"] = (*[{0: batch, 2: by_source}] * len(parts), *[{0: batch, 2: by_past}] * len(parts))

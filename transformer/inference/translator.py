@@ -142,7 +142,7 @@ class Translator:
         limits = [min(most - 1, n) for n in settings.limits([len(ids) for ids in sources])]
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
         with torch.autocast(self.device.type, enabled=False):
-            cache = self.model.decoder.start(self.model.encode(source, visible_tokens(source)))
+            cache = self.model.decoder.init_cache(self.model.encode(source, visible_tokens(source)))
             found = search(step, cache, first, EOS, limits, lines, settings)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 

@@ -1,18 +1,22 @@
 """The two kinds of layer, as in figure 1 of Vaswani et al. 2017: attention and feed-forward, each in an Add & Norm."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transformer.model.attention import KeyValues, MultiHeadAttention, SourceVisible, Visible
-from transformer.model.config import FeedForwardConfig, ModelConfig
+from transformer.model.attention import Bias, KeyValues, KVCache, MultiHeadAttention, SourceVisible, Visible
+from transformer.model.config import AttentionConfig, FeedForwardConfig, ModelConfig
 from transformer.model.dropout import Dropout
+from transformer.model.positions import QUERY_KEY_POSITIONS
+
+States = Float[Tensor, "batch length dim"]
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = act(x W_1) W_2, the same at every position (section 3.3); swiglu gates it (Shazeer 2020, eq. 6)."""
+    """FFN(x) = act(x W_1) W_2, the same at every position (section 3.3); swiglu gates it (Shazeer 2020, equation 6)."""
 
     def __init__(self, dim: int, config: FeedForwardConfig) -> None:
         super().__init__()
@@ -22,7 +26,7 @@ class FeedForward(nn.Module):
         self.outer = nn.Linear(config.dim, dim)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, states: Float[Tensor, "batch length dim"]) -> Float[Tensor, "batch length dim"]:
+    def forward(self, states: States) -> States:
         inner = self.inner(states)
         if self.gate is not None:
             inner = functional.silu(self.gate(states)) * inner
@@ -34,7 +38,7 @@ class FeedForward(nn.Module):
 
 
 class AddNorm(nn.Module):
-    """The residual connection and the norm around a sublayer.
+    """The residual connection and the norm around a sublayer ("Add & Norm" in figure 1).
 
     post (the paper): norm(x + dropout(sublayer(x))); pre (trains more steadily): x + dropout(sublayer(norm(x))).
     """
@@ -45,44 +49,47 @@ class AddNorm(nn.Module):
         self.norm: nn.Module = nn.LayerNorm(config.dim)
         self.dropout = Dropout(config.dropout)
 
-    def before(self, states: Float[Tensor, "batch length dim"]) -> Float[Tensor, "batch length dim"]:
-        """What the sublayer sees."""
-        return self.norm(states) if self.pre else states
+    def forward(self, states: States, sublayer: Callable[[Tensor], Tensor]) -> States:
+        if self.pre:
+            return states + self.dropout(sublayer(self.norm(states)))
+        return self.norm(states + self.dropout(sublayer(states)))
 
-    def after(
-        self, states: Float[Tensor, "batch length dim"], update: Float[Tensor, "batch length dim"]
-    ) -> Float[Tensor, "batch length dim"]:
-        """Adds what the sublayer made of it."""
-        states = states + self.dropout(update)
-        return states if self.pre else self.norm(states)
+
+def build_self_attention(config: ModelConfig, attention: AttentionConfig) -> MultiHeadAttention:
+    """Self-attention, with the rotation of queries and keys if the model's positions are of that kind."""
+    head_dim, _ = attention.head_dims(config.dim)
+    rotation = QUERY_KEY_POSITIONS.get(config.positions)
+    return MultiHeadAttention(config.dim, attention, rotation(head_dim, config.max_length) if rotation else None)
 
 
 class EncoderLayer(nn.Module):
+    """Self-attention, then the feed-forward network."""
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        attention = config.encoder.self_attention
-        self.self_attention = MultiHeadAttention(config.dim, attention, rotary=config.rotary)
+        self.self_attention = build_self_attention(config, config.encoder.self_attention)
         self.feed_forward = FeedForward(config.dim, config.feed_forward)
         self.add_norm_self = AddNorm(config)
         self.add_norm_feed = AddNorm(config)
 
     def forward(
         self,
-        states: Float[Tensor, "batch length dim"],
+        states: States,
         visible: SourceVisible | None,
+        bias: Bias | None = None,
         record: list[Tensor] | None = None,
-    ) -> Float[Tensor, "batch length dim"]:
-        x = self.add_norm_self.before(states)
-        x = self.self_attention(x, self.self_attention.keys_values(x), visible, record=record)
-        states = self.add_norm_self.after(states, x)
-        x = self.feed_forward(self.add_norm_feed.before(states))
-        return self.add_norm_feed.after(states, x)
+    ) -> States:
+        def self_attention(x: States) -> States:
+            return self.self_attention(x, self.self_attention.project_kv(x), visible, bias=bias, record=record)
+
+        states = self.add_norm_self(states, self_attention)
+        return self.add_norm_feed(states, self.feed_forward)
 
 
 class LayerCache(NamedTuple):
-    """What a decoder layer need not compute again: keys and values of the target (with room for more) and source."""
+    """What a decoder layer need not compute again: keys and values of the target so far, and of the source."""
 
-    target: KeyValues
+    target: KVCache
     source: KeyValues | None
 
     def select(self, sentences: Tensor) -> "LayerCache":
@@ -90,10 +97,12 @@ class LayerCache(NamedTuple):
 
 
 class DecoderLayer(nn.Module):
+    """Masked self-attention, then cross-attention to the encoded source, then the feed-forward network."""
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        attention, cross = config.decoder.self_attention, config.decoder.cross_attention
-        self.self_attention = MultiHeadAttention(config.dim, attention, rotary=config.rotary)
+        cross = config.decoder.cross_attention
+        self.self_attention = build_self_attention(config, config.decoder.self_attention)
         self.cross_attention = MultiHeadAttention(config.dim, cross) if cross else None
         self.feed_forward = FeedForward(config.dim, config.feed_forward)
         self.add_norm_self = AddNorm(config)
@@ -104,10 +113,10 @@ class DecoderLayer(nn.Module):
                 self.add_norm_cross.norm = nn.Identity()
         self.add_norm_feed = AddNorm(config)
 
-    def start(self, memory: Float[Tensor, "batch source dim"]) -> LayerCache:
+    def init_cache(self, memory: Float[Tensor, "batch source dim"]) -> LayerCache:
         """Projects the keys and values of the encoded source, once for all steps."""
-        source = self.cross_attention.keys_values(memory) if self.cross_attention is not None else None
-        return LayerCache(self.self_attention.nothing(len(memory)), source)
+        source = self.cross_attention.project_kv(memory) if self.cross_attention is not None else None
+        return LayerCache(self.self_attention.empty_cache(len(memory)), source)
 
     def forward(
         self,
@@ -116,20 +125,20 @@ class DecoderLayer(nn.Module):
         visible: Visible | None,
         source_visible: SourceVisible | None,
         offset: int = 0,
-        seen: int = 0,
+        bias: Bias | None = None,
         record: tuple[list[Tensor], list[Tensor]] | None = None,
     ) -> tuple[Float[Tensor, "rows length dim"], LayerCache]:
-        """`states` stand at the positions from `offset` on, behind the `seen` keys of `cache`; `record` keeps the
-        weights of (self, cross) attention."""
-        of_self, of_cross = record or (None, None)
-        x = self.add_norm_self.before(states)
-        new = self.self_attention.keys_values(x, offset, sentences=len(cache.target.keys))
-        target, room = cache.target.appended(new, seen)
-        x = self.self_attention(x, target, visible, offset, of_self)
-        states = self.add_norm_self.after(states, x)
-        if self.cross_attention is not None and cache.source is not None:
-            x = self.add_norm_cross.before(states)
-            x = self.cross_attention(x, cache.source, source_visible, record=of_cross)
-            states = self.add_norm_cross.after(states, x)
-        x = self.feed_forward(self.add_norm_feed.before(states))
-        return self.add_norm_feed.after(states, x), LayerCache(room, cache.source)
+        """`states` stand at the positions from `offset` on, behind those in `cache`; `record` collects the weights of
+        (self, cross) attention."""
+        self_record, cross_record = record or (None, None)
+        target, source, cross = cache.target, cache.source, self.cross_attention
+
+        def masked_self_attention(x: States) -> States:
+            nonlocal target
+            target = target.update(self.self_attention.project_kv(x, offset, sentences=len(target.buffer.keys)))
+            return self.self_attention(x, target.key_values, visible, offset, bias, self_record)
+
+        states = self.add_norm_self(states, masked_self_attention)
+        if cross is not None and source is not None:
+            states = self.add_norm_cross(states, lambda x: cross(x, source, source_visible, record=cross_record))
+        return self.add_norm_feed(states, self.feed_forward), LayerCache(target, source)

@@ -1,14 +1,19 @@
-"""How a Transformer, which by itself sees a bag of tokens, learns where each one stands."""
+"""How a Transformer, which without it sees a bag of tokens, learns the order of its tokens.
+
+A position encoding acts in one of three places: it is added to the embeddings (sinusoidal, learned), it rotates queries
+and keys (rotary), or it is added to the scores (alibi). A new one is a class here and a name in the registry of its
+place, at the end of this file.
+"""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 
 def sinusoidal_table(length: int, dim: int) -> Float[Tensor, "length dim"]:
     """PE(pos, 2i) = sin(pos / 10000^(2i/dim)), PE(pos, 2i+1) = cos(the same) (Vaswani et al. 2017, section 3.5)."""
     angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies(dim))
-    # Interleaved: sine and cosine of one frequency are neighbors.
+    # Interleaved: the sine and cosine of one frequency are neighbors.
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
 
 
@@ -32,7 +37,7 @@ class Sinusoidal(nn.Module):
 
 
 class Learned(nn.Module):
-    """Adds one trained vector a position (as BERT does)."""
+    """Adds one trained vector per position, as BERT does."""
 
     def __init__(self, dim: int, max_length: int) -> None:
         super().__init__()
@@ -43,16 +48,19 @@ class Learned(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """Adds nothing: no positions at all, or rotary ones, which act inside the attention."""
+    """Adds nothing to the embeddings."""
+
+    def __init__(self, dim: int, max_length: int) -> None:
+        super().__init__()
 
     def forward(self, states: Float[Tensor, "batch length dim"], offset: int = 0) -> Float[Tensor, "batch length dim"]:
         return states
 
 
 class Rotary(nn.Module):
-    """Turns each pair of a query's or key's entries by an angle that grows with the position (Su et al. 2021).
+    """Rotates each pair of a query's or key's entries by an angle that grows with the position (Su et al. 2021).
 
-    The product of a turned query and a turned key depends on how far apart they stand *and* on which comes first.
+    The product of a rotated query and a rotated key depends on how far apart they are and on which comes first.
     """
 
     cosine: Tensor
@@ -71,3 +79,35 @@ class Rotary(nn.Module):
         cosine, sine = self.cosine[offset:end].to(vectors.dtype), self.sine[offset:end].to(vectors.dtype)
         even, odd = vectors[..., 0::2], vectors[..., 1::2]
         return torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).flatten(-2)
+
+
+class ALiBi(nn.Module):
+    """Lowers the score of a key in proportion to its distance from the query: attention with linear biases (Press et
+    al. 2022). Head h of n does so with the slope 2^(-8h/n), h = 1 … n.
+
+    The paper has a decoder in mind. In the encoder, where keys stand on both sides of a query, a distance counts the
+    same before and after it: the order of two neighbors is then seen by the decoder's self-attention alone.
+    """
+
+    slopes: Tensor
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)
+        self.register_buffer("slopes", slopes[:, None, None], persistent=False)
+
+    def forward(
+        self, distances: Int[Tensor, "sentences 1 queries keys"]
+    ) -> Float[Tensor, "sentences heads queries keys"]:
+        """The bias of every score; `distances` are the positions of the queries minus those of the keys."""
+        return -self.slopes * distances.abs()
+
+
+# Added to the embeddings: built with (dim, max_length), called with (states, offset of the first position).
+EMBEDDING_POSITIONS: dict[str, type[nn.Module]] = {"sinusoidal": Sinusoidal, "learned": Learned}
+# Applied to the queries and keys of self-attention: built with (head_dim, max_length), called with (vectors, offset).
+QUERY_KEY_POSITIONS: dict[str, type[nn.Module]] = {"rotary": Rotary}
+# Added to the scores of self-attention: built with (heads), called with the distances between queries and keys.
+SCORE_POSITIONS: dict[str, type[nn.Module]] = {"alibi": ALiBi}
+
+POSITIONS = EMBEDDING_POSITIONS | QUERY_KEY_POSITIONS | SCORE_POSITIONS | {"none": NoPositions}

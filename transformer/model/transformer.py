@@ -13,54 +13,68 @@ from transformer.model.attention import SourceVisible, Visible, causal_visible
 from transformer.model.config import ModelConfig
 from transformer.model.dropout import Dropout
 from transformer.model.layers import DecoderLayer, EncoderLayer, LayerCache
-from transformer.model.positions import Learned, NoPositions, Sinusoidal
+from transformer.model.positions import EMBEDDING_POSITIONS, SCORE_POSITIONS, NoPositions
 
 
 class Memory(NamedTuple):
-    """The encoded source and which of its positions are real (None: all of them)."""
+    """The encoded source, and the mask by which attention sees its tokens and no padding (None: it sees all)."""
 
     states: Float[Tensor, "batch source dim"]
     visible: SourceVisible | None
 
 
 class Cache(NamedTuple):
-    """Where decoding stands: per layer the keys and values of source and target, and how many positions were decoded.
+    """How far decoding is: the keys and values of each layer, and how many positions have been decoded.
 
-    The hypotheses of a sentence (neighboring rows) share its keys and values, those of the target too. What was
-    written never moves: `said` marks which of the sentence's target keys are each hypothesis' own past.
+    The hypotheses of a sentence (neighboring rows) share its keys and values, those of the target too: every step
+    appends one key per hypothesis, and none ever moves. `ancestry` is True where a key is a hypothesis' own past, so
+    a reordered beam costs a reordered mask instead of copied keys and values.
     """
 
     layers: tuple[LayerCache, ...]
     source_visible: SourceVisible | None
     length: int
-    said: Bool[Tensor, "sentences 1 hypotheses keys"]
+    ancestry: Bool[Tensor, "sentences 1 hypotheses keys"]
 
     def select(
         self, origins: Int[Tensor, "sentences hypotheses"] | None, sentences: Int[Tensor, " sentences"] | None = None
     ) -> Cache:
-        """Keeps `sentences` where some have left; `origins` are the places of the hypotheses that go on in each."""
-        layers, visible, length, said = self
+        """Keeps `sentences` (None: all); `origins` says which hypothesis each one of a sentence continues."""
+        layers, source_visible, length, ancestry = self
         if sentences is not None:
             layers = tuple(layer.select(sentences) for layer in layers)
-            visible, said = visible if visible is None else visible[sentences], said[sentences]
+            source_visible = None if source_visible is None else source_visible[sentences]
+            ancestry = ancestry[sentences]
         if origins is not None:
-            said = said.take_along_dim(origins[:, None, :, None], dim=2)
-        return Cache(layers, visible, length, said)
+            ancestry = ancestry.take_along_dim(origins[:, None, :, None], dim=2)
+        return Cache(layers, source_visible, length, ancestry)
 
-    def extended(self, rows: int, length: int) -> tuple[Visible | None, Bool[Tensor, "sentences 1 hypotheses keys"]]:
-        """What the next `length` positions of each row may look at, and what `said` is after them."""
-        sentences, _, _, keys = self.said.shape
+    def next_mask(self, rows: int, length: int) -> tuple[Visible | None, Bool[Tensor, "sentences 1 hypotheses keys"]]:
+        """What the next `length` positions of each row may look at, and the ancestry after them."""
+        sentences, _, _, keys = self.ancestry.shape
         if rows == sentences:
-            # All that was said is the past of the one hypothesis; a single new token may look at all of it: no mask.
-            visible = causal_visible(length, keys + length, self.said.device) if length > 1 else None
-            return visible, self.said.new_ones(sentences, 1, 1, keys + length)
-        own = torch.eye(rows // sentences, dtype=torch.bool, device=self.said.device).expand(sentences, 1, -1, -1)
-        said = torch.cat([self.said.expand(-1, -1, own.size(2), -1), own], dim=3)
-        return said, said
+            # One hypothesis, whose past is every key; a single new token may look at all of it: no mask.
+            visible = causal_visible(length, keys + length, self.ancestry.device) if length > 1 else None
+            return visible, self.ancestry.new_ones(sentences, 1, 1, keys + length)
+        newest = torch.eye(rows // sentences, dtype=torch.bool, device=self.ancestry.device)
+        newest = newest.expand(sentences, 1, -1, -1)
+        ancestry = torch.cat([self.ancestry.expand(-1, -1, newest.size(2), -1), newest], dim=3)
+        return ancestry, ancestry
+
+
+def next_distances(
+    ancestry: Bool[Tensor, "sentences 1 hypotheses keys"], offset: int, length: int
+) -> Int[Tensor, "sentences_ 1 queries keys"]:
+    """How many positions each visible key stands before each of the `length` queries from position `offset` on."""
+    queries = torch.arange(offset, offset + length, device=ancestry.device)
+    if length > 1:
+        return (queries[:, None] - torch.arange(ancestry.size(3), device=ancestry.device))[None, None]
+    # The past of a hypothesis has one key per position, in their order.
+    return queries - (ancestry.cumsum(dim=3) - 1)
 
 
 class AttentionRecord(NamedTuple):
-    """The weights of all layers, batch × heads × queries × keys each: what pictures show."""
+    """The attention weights of all layers, each batch × heads × queries × keys, for pictures."""
 
     encoder: list[Tensor]
     decoder: list[Tensor]
@@ -73,17 +87,11 @@ class Embedding(nn.Module):
     Raises ValueError, naming the limit, for a sentence longer than `max_length`.
     """
 
-    def __init__(self, vocabulary: int, config: ModelConfig) -> None:
+    def __init__(self, vocab_size: int, config: ModelConfig) -> None:
         super().__init__()
         self.scale, self.max_length = math.sqrt(config.dim), config.max_length
-        self.tokens = nn.Embedding(vocabulary, config.dim)
-        self.positions: nn.Module
-        if config.positions == "sinusoidal":
-            self.positions = Sinusoidal(config.dim, config.max_length)
-        elif config.positions == "learned":
-            self.positions = Learned(config.dim, config.max_length)
-        else:
-            self.positions = NoPositions()
+        self.tokens = nn.Embedding(vocab_size, config.dim)
+        self.positions = EMBEDDING_POSITIONS.get(config.positions, NoPositions)(config.dim, config.max_length)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, ids: Int[Tensor, "batch length"], offset: int = 0) -> Float[Tensor, "batch length dim"]:
@@ -92,34 +100,53 @@ class Embedding(nn.Module):
         return self.dropout(self.positions(self.tokens(ids) * self.scale, offset))
 
 
+def build_position_bias(config: ModelConfig, heads: int) -> nn.Module | None:
+    """What adds positions to the scores of self-attention, one for all layers; None with other positions."""
+    bias = SCORE_POSITIONS.get(config.positions)
+    return bias(heads) if bias else None
+
+
 class Encoder(nn.Module):
+    """Embedding and the stack of encoder layers (figure 1, left)."""
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.embedding = Embedding(config.source_vocab_size, config)
+        self.position_bias = build_position_bias(config, config.encoder.self_attention.heads)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder.layers))
         # Pre-norm leaves the sum of all layers unnormalized.
         self.norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
 
     def forward(
-        self, ids: Int[Tensor, "batch source"], visible: SourceVisible | None, record: list[Tensor] | None = None
+        self,
+        ids: Int[Tensor, "batch source"],
+        visible: SourceVisible | None,
+        record: list[Tensor] | None = None,
     ) -> Float[Tensor, "batch source dim"]:
-        states = self.embedding(ids)
+        states, bias = self.embedding(ids), None
+        if self.position_bias is not None:
+            positions = torch.arange(ids.size(1), device=ids.device)
+            bias = self.position_bias((positions[:, None] - positions)[None, None])
         for layer in self.layers:
-            states = layer(states, visible, record)
+            states = layer(states, visible, bias, record)
         return self.norm(states)
 
 
 class Decoder(nn.Module):
+    """Embedding and the stack of decoder layers (figure 1, right)."""
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.embedding = Embedding(config.target_vocab_size, config)
+        self.position_bias = build_position_bias(config, config.decoder.self_attention.heads)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder.layers))
         self.norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
 
-    def start(self, memory: Memory) -> Cache:
-        """Projects the source's keys and values for every layer, once a sentence."""
-        said = torch.ones(len(memory.states), 1, 1, 0, dtype=torch.bool, device=memory.states.device)
-        return Cache(tuple(layer.start(memory.states) for layer in self.layers), memory.visible, 0, said)  # type: ignore[operator]
+    def init_cache(self, memory: Memory) -> Cache:
+        """The cache before the first target token; projects the source's keys and values, once per sentence."""
+        layers = tuple(layer.init_cache(memory.states) for layer in self.layers)  # type: ignore[operator]
+        ancestry = torch.ones(len(memory.states), 1, 1, 0, dtype=torch.bool, device=memory.states.device)
+        return Cache(layers, memory.visible, 0, ancestry)
 
     def forward(
         self,
@@ -127,18 +154,21 @@ class Decoder(nn.Module):
         cache: Cache,
         record: tuple[list[Tensor], list[Tensor]] | None = None,
     ) -> tuple[Float[Tensor, "rows length dim"], Cache]:
-        """Takes `ids` as the continuation of what `cache` holds; a whole target at once is the case of an empty one.
+        """Takes `ids` as the continuation of what `cache` holds: a whole target at once, where it is empty.
 
-        With several hypotheses a sentence, one id a row. The cache given is not to be used again.
+        With several hypotheses per sentence, one id per row. Returns the states of `ids` and the cache that includes
+        them; the cache given is not to be used again.
         """
-        offset, seen = cache.length, cache.said.size(3)
-        states = self.embedding(ids, offset)
-        visible, said = cache.extended(*ids.shape)
+        offset, length = cache.length, ids.size(1)
+        states, bias = self.embedding(ids, offset), None
+        visible, ancestry = cache.next_mask(*ids.shape)
+        if self.position_bias is not None:
+            bias = self.position_bias(next_distances(ancestry, offset, length))
         layers = []
         for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
-            states, layer_cache = layer(states, layer_cache, visible, cache.source_visible, offset, seen, record)
+            states, layer_cache = layer(states, layer_cache, visible, cache.source_visible, offset, bias, record)
             layers.append(layer_cache)
-        return self.norm(states), Cache(tuple(layers), cache.source_visible, offset + ids.size(1), said)
+        return self.norm(states), Cache(tuple(layers), cache.source_visible, offset + length, ancestry)
 
 
 class Transformer(nn.Module):
@@ -172,29 +202,36 @@ class Transformer(nn.Module):
     def encode(
         self,
         source: Int[Tensor, "batch source"],
-        real: Bool[Tensor, "batch source"] | None = None,
+        source_visible: Bool[Tensor, "batch source"] | None = None,
         record: AttentionRecord | None = None,
     ) -> Memory:
-        """Encodes padded source ids; `real` is False at padding, None where there is none."""
-        visible = None if real is None else real[:, None, None, :]
+        """Encodes padded source ids, each ended by EOS; `source_visible` is False at padding (None: no padding)."""
+        visible = None if source_visible is None else source_visible[:, None, None, :]
         return Memory(self.encoder(source, visible, record.encoder if record else None), visible)
 
     def decode(
         self, inputs: Int[Tensor, "batch target"], memory: Memory, record: AttentionRecord | None = None
     ) -> Float[Tensor, "batch target vocabulary"]:
-        """Logits of the id after each input, all at once (teacher forcing)."""
-        return self.output(self.states(inputs, memory, record))
+        """Logits (before the softmax) of the id after each input, all positions at once (teacher forcing).
 
-    def states(
+        `inputs` begin with BOS; position i sees the inputs up to i and the whole memory. Padding at the end of a target
+        needs no mask: no real token comes after it.
+        """
+        return self.output(self.decode_hidden(inputs, memory, record))
+
+    def decode_hidden(
         self, inputs: Int[Tensor, "batch target"], memory: Memory, record: AttentionRecord | None = None
     ) -> Float[Tensor, "batch target dim"]:
-        """What `output` makes logits of. Padding at the end of a target needs no mask: nothing real comes after it."""
-        of_decoder = (record.decoder, record.cross) if record else None
-        states, _ = self.decoder(inputs, self.decoder.start(memory), of_decoder)
+        """The states of which `output` makes the logits: the loss projects them piece by piece to save memory."""
+        decoder_record = (record.decoder, record.cross) if record else None
+        states, _ = self.decoder(inputs, self.decoder.init_cache(memory), decoder_record)
         return states
 
     def step(self, ids: Int[Tensor, " rows"], cache: Cache) -> tuple[Float[Tensor, "rows vocabulary"], Cache]:
-        """Logits of the id after the newest one of each row, and the cache that now knows it."""
+        """Logits of the id after the newest one of each row, and the cache that includes it.
+
+        The first `ids` are BOS and the first cache is `decoder.init_cache(memory)`.
+        """
         states, cache = self.decoder(ids[:, None], cache)
         return self.output(states[:, -1]), cache
 
@@ -202,6 +239,7 @@ class Transformer(nn.Module):
         self,
         source: Int[Tensor, "batch source"],
         inputs: Int[Tensor, "batch target"],
-        real: Bool[Tensor, "batch source"] | None = None,
+        source_visible: Bool[Tensor, "batch source"] | None = None,
     ) -> Float[Tensor, "batch target vocabulary"]:
-        return self.decode(inputs, self.encode(source, real))
+        """Logits (before the softmax) of the target id after each input; see `encode` and `decode`."""
+        return self.decode(inputs, self.encode(source, source_visible))

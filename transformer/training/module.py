@@ -64,7 +64,7 @@ class TranslationModule(LightningModule):
         if r_drop:
             batch = twice(batch)
         memory = self.model.encode(batch.source, batch.source_visible)
-        states = self.model.states(batch.inputs, memory)
+        states = self.model.decode_hidden(batch.inputs, memory)
         if r_drop:
             states = states.view(2, *labels.shape, -1)
             return r_drop_loss(states, output, labels, smoothing, r_drop, ignore_index=PAD), tokens
@@ -153,5 +153,5 @@ def twice(batch: Batch) -> Batch:
 
 def compile_for_training(model: Transformer, backend: str) -> None:
     """Compiles the forward pass over whole sentences; the single steps of a search are not compiled."""
-    for name in ("encode", "states"):
+    for name in ("encode", "decode_hidden"):
         setattr(model, name, torch.compile(getattr(model, name), backend=backend, dynamic=True))

@@ -124,7 +124,7 @@ def weights_at(
     """Self-attention over embeddings plus positions, when the sentence starts at `offset`."""
     states = positions(embedded, offset)
     record: list[Tensor] = []
-    attention(states, attention.keys_values(states, offset), offset=offset, record=record)
+    attention(states, attention.project_kv(states, offset), offset=offset, record=record)
     return record[0]
 
 
@@ -180,7 +180,7 @@ def shift_example(
     most = offset + TOKENS
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
-        added, turned = MultiHeadAttention(dim, config), MultiHeadAttention(dim, config, rotary=most)
+        added, turned = MultiHeadAttention(dim, config), MultiHeadAttention(dim, config, Rotary(dim, most))
         turned.load_state_dict(added.state_dict())
         embedded = torch.randn(1, TOKENS, dim)
-    return {"sinusoidal": (added, Sinusoidal(dim, most)), "rotary": (turned, NoPositions())}, embedded
+    return {"sinusoidal": (added, Sinusoidal(dim, most)), "rotary": (turned, NoPositions(dim, most))}, embedded
