@@ -1,15 +1,10 @@
-"""Processes to be killed, starved and fed with bombs.
-
-They are forked from one that has imported this file already, which takes seconds (more with the checks of shapes that
-`tests.conftest` installs: it is not imported here).
-"""
+"""What processes do that are to be killed, starved and fed with bombs."""
 
 import ctypes
 import hashlib
-import multiprocessing
 import os
-import resource
 import socket
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +16,7 @@ from typing import Any
 import torch
 from lightning.pytorch.utilities import rank_zero_only
 
+from tests.processes import CHILDREN, peak_memory
 from transformer import ModelConfig, Transformer, Translator
 from transformer.data.corpus import DataSettings, read_pairs
 from transformer.data.datamodule import TranslationData
@@ -32,8 +28,6 @@ from transformer.model.config import AttentionConfig, DecoderConfig, EncoderConf
 from transformer.training.callbacks.checkpoints import AtomicCheckpoints
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
-CHILDREN = multiprocessing.get_context("forkserver")
-CHILDREN.set_forkserver_preload([__name__])
 
 
 def small_translator(kind: Kind = "bpe", size: int = 120, byte_fallback: bool = False) -> Translator:
@@ -77,7 +71,7 @@ class ChildDiedError(Exception):
     """A child that was killed, or crashed, before it could answer."""
 
 
-def in_child(function: Callable[..., Any], *arguments: Any, seconds: float = 120) -> Any:
+def in_child(function: Callable[..., Any], *arguments: Any, seconds: float = 600) -> Any:
     """What `function` returns in a process of its own; raises ChildDiedError, or what it raises as RuntimeError."""
     receiving, sending = CHILDREN.Pipe(duplex=False)
     child = CHILDREN.Process(target=_answer, args=(sending, function, arguments))
@@ -108,7 +102,7 @@ def _answer(sending: Connection, function: Callable[..., Any], arguments: tuple[
     sending.send(answer)
 
 
-def in_processes(count: int, function: Callable[..., Any], *arguments: Any, seconds: float = 120) -> list[int | None]:
+def in_processes(count: int, function: Callable[..., Any], *arguments: Any, seconds: float = 600) -> list[int | None]:
     """How processes end that train together, each in `function(rank, *arguments)`: as SLURM starts them, unwatched.
 
     After so many seconds those that are left are killed.
@@ -144,10 +138,13 @@ def save_for_ever(path: Path, first: int, megabytes: int, sending: Connection) -
         sending.send(step)
 
 
-def save_with_limit(path: Path, limit: int) -> str:
+def save_with_limit(path: Path, limit: int | None) -> str:
     """Saves a checkpoint where no file may be larger than `limit` bytes; returns what it was told."""
+    import resource
+
     content = training_content(small_translator(), 1)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    if limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     try:
         AtomicCheckpoints().save_checkpoint(content | {"global_step": 2}, path)
     except OSError as error:
@@ -157,6 +154,8 @@ def save_with_limit(path: Path, limit: int) -> str:
 
 def save_on_full_disk(folder: Path, free: int) -> tuple[str, int, list[str]] | None:
     """The same on a disk of 4 MiB with `free` bytes left, and what is there then; None where we must not mount."""
+    if sys.platform != "linux":
+        return None
     library = ctypes.CDLL(None, use_errno=True)
     new_mounts, new_users, private = 0x20000, 0x10000000, 0x44000
     if library.unshare(new_mounts) and library.unshare(new_mounts | new_users):
@@ -168,7 +167,7 @@ def save_on_full_disk(folder: Path, free: int) -> tuple[str, int, list[str]] | N
     AtomicCheckpoints().save_checkpoint(content, path)
     disk = os.statvfs(folder)
     (folder / "other").write_bytes(bytes(disk.f_bavail * disk.f_bsize - free))
-    said = save_with_limit(path, resource.RLIM_INFINITY)
+    said = save_with_limit(path, None)
     return said, checkpoint.load_training(path)["global_step"], sorted(file.name for file in folder.iterdir())
 
 
@@ -223,7 +222,7 @@ SHORT = replace(BEAM, method="greedy", max_length=2)
 
 def load(path: Path, use: bool = False) -> tuple[str, str, int]:
     """Loads a translator: a digest of it or what was said against it, and how many bytes of memory that took."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     try:
         translator = Translator.load(path)
         outcome = "loaded", weights_digest(translator)
@@ -232,16 +231,16 @@ def load(path: Path, use: bool = False) -> tuple[str, str, int]:
             translator.target_tokenizer.decode(list(range(len(translator.target_tokenizer))))
     except (ValueError, FileNotFoundError) as error:
         outcome = "refused", str(error)
-    return *outcome, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+    return *outcome, peak_memory() - before
 
 
 def translate(translator: Translator, texts: list[str]) -> tuple[list[str], int, int]:
     """The translations, how many characters were encoded for them, and how many bytes of memory that took."""
     source = CountingTokenizer(translator.source_tokenizer.model, translator.source_tokenizer.kind)
     counting = Translator(translator.model, (source, translator.target_tokenizer), translator.languages)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     found = counting.translate(texts, SHORT)
-    return found, source.characters, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+    return found, source.characters, peak_memory() - before
 
 
 class CountingTokenizer(Tokenizer):
@@ -269,9 +268,9 @@ def teach(kind: Kind, lines: list[str], byte_fallback: bool) -> int:
 
 def read_corpus(path: Path) -> tuple[str, int]:
     """What is said against a corpus, and how many bytes of memory it took to find out."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     try:
         said = f"{sum(1 for _ in read_pairs([path], 'de', 'en'))} pairs"
     except ValueError as error:
         said = str(error)
-    return said, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+    return said, peak_memory() - before

@@ -156,7 +156,7 @@ def trouble(batch: int, cause: Callable[[torch.Tensor], torch.Tensor | None]) ->
 
 
 def term(_: torch.Tensor) -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)  # on Windows, os.kill would end the process
 
 
 def crash(_: torch.Tensor) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.processes import CHILDREN, posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import (
-    CHILDREN,
     in_child,
     make_new_folders,
     prepare,
@@ -31,6 +31,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@posix_only
 def test_a_run_killed_while_it_saves_keeps_its_last_checkpoint(tmp_path: Path) -> None:
     path, lost, amid = tmp_path / "last.ckpt", [], 0
     chance, tried, step = random.Random(1), trials(12, 100), 0
@@ -83,6 +84,7 @@ def test_leftovers_of_others_who_still_write_are_let_be(tmp_path: Path) -> None:
     assert path.read_bytes() == b"second"
 
 
+@posix_only
 def test_a_full_disk_is_told_in_one_line_and_loses_nothing(tmp_path: Path) -> None:
     path, lost, told = tmp_path / "last.ckpt", [], 0
     torch.save(training_content(small_translator()) | {"global_step": 1}, path)
@@ -108,6 +110,7 @@ def test_a_full_disk_is_told_in_one_line_and_loses_nothing(tmp_path: Path) -> No
     report("a full disk is told in one line and loses nothing", tried, lost)
 
 
+@posix_only
 def test_a_folder_turned_read_only_is_told_in_one_line_and_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "checkpoints" / "last.ckpt"
     path.parent.mkdir()

@@ -6,8 +6,6 @@ import random
 import re
 import shlex
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, term, train, trouble
-from tests.scripts.running import PROJECT, SMALL
+from tests.scripts.running import SMALL, script, start
 from transformer.training.callbacks.signals import SIGNALS, Interrupted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -57,12 +56,13 @@ def signalled(folder: Path, plain: dict[str, Any], after: float, number: int) ->
     return False
 
 
+@posix_only
 def test_signals_at_random_moments_leave_the_result_as_it_is(tmp_path: Path) -> None:
     plain = settings(corpus(tmp_path), training__validate_every=8)
     started = time.monotonic()
     train(tmp_path / "whole", plain)
     duration = time.monotonic() - started
-    wanted, seed = trials(20, 200), random.randrange(1 << 32)
+    wanted, seed = trials(9, 200), random.randrange(1 << 32)
     moments, stops, runs, lost = random.Random(seed), 0, 0, []
     while stops < wanted:
         # Stopped again and again until it is done, or the last signal was sent.
@@ -77,26 +77,22 @@ def test_signals_at_random_moments_leave_the_result_as_it_is(tmp_path: Path) -> 
     report("signals at random moments", stops, lost)
 
 
+@posix_only
 def test_the_script_says_how_to_go_on_and_that_does(tmp_path: Path) -> None:
-    command = [sys.executable, str(PROJECT / "scripts" / "train.py"), *SMALL, "cache=cache", "hydra.run.dir=run"]
     chosen = ["trainer.max_steps=100000", "training.validate_every=2", "loggers=[]", "training.samples=0"]
-    with subprocess.Popen([*command, *chosen], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as training:
-        assert training.stderr is not None
-        for line in training.stderr:
-            if line.startswith("step 4 of"):
-                training.send_signal(signal.SIGUSR1)
-                break
-        said = training.stderr.read().splitlines()
-    assert training.returncode == 128 + signal.SIGUSR1
-    found = re.fullmatch(
-        r"stopped and saved at step (\d+), by SIGUSR1; go on with: (python scripts/train.py resume=run)", said[-1]
+    quick = ["trainer.limit_val_batches=1", "trainer.limit_test_batches=1", "search=greedy"]
+    training = start("train", *SMALL, *chosen, *quick, "cache=cache", "hydra.run.dir=run", cwd=tmp_path)
+    training.wait_for("step 4 of")
+    training.send_signal(signal.SIGUSR1)
+    stopped = training.wait()
+    assert stopped.returncode == 128 + signal.SIGUSR1
+    last_line = stopped.stderr.splitlines()[-1]
+    match = re.fullmatch(
+        r"stopped and saved at step (\d+), by SIGUSR1; go on with: python scripts/train.py (resume=run)", last_line
     )
-    assert found, said
-    steps = int(found[1]) + 1
-    command = [sys.executable, str(PROJECT / "scripts" / "train.py"), *shlex.split(found[2])[2:]]
-    done = subprocess.run(
-        [*command, f"trainer.max_steps={steps}"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"changed: trainer.max_steps={steps} (was 100000)" in done.stderr
+    assert match, last_line
+    steps = int(match[1]) + 1
+    resumed = script("train", *shlex.split(match[2]), f"trainer.max_steps={steps}", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"changed: trainer.max_steps={steps} (was 100000)" in resumed.stderr
     assert position(tmp_path / "run")["steps"] == steps

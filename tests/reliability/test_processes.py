@@ -6,7 +6,6 @@ import os
 import random
 import re
 import socket
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -18,10 +17,11 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
 from tests.data.test_corpus import write
+from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import in_processes
 from tests.reliability.runs import CAUSES, corpus, settings, train, trouble
-from tests.scripts.running import PROJECT
+from tests.scripts.running import PROJECT, Run, ok
 from tests.training.test_module import module_for, trainer_for
 from transformer import Translator
 from transformer.cli.errors import report as report_error
@@ -32,7 +32,7 @@ from transformer.data.tokenizer import PAD
 from transformer.training.config import RunSettings
 from transformer.training.module import TranslationModule
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), posix_only]
 SEVERAL = {"trainer__devices": 2, "trainer__strategy": "ddp", "loggers": [], "training__samples": 0}
 
 
@@ -183,7 +183,7 @@ def test_when_one_process_fails_the_others_end_and_say_why(home: Path, tmp_path:
         folder, batch = tmp_path / f"{number}", chance.randint(1, 8)
         folder.mkdir()
         plain = settings(home, **SEVERAL | {"trainer__devices": world})
-        ends = in_processes(world, failing, folder, plain, guilty, cause, batch, seconds=60)
+        ends = in_processes(world, failing, folder, plain, guilty, cause, batch)
         said = [(folder / f"said.{rank}").read_text().splitlines() for rank in range(world)]
         errors = [[line for line in lines if "error" in line or "Traceback" in line] for lines in said]
         where = [f"[rank {rank}] " if rank else "" for rank in range(world)]
@@ -199,7 +199,7 @@ def test_when_one_process_fails_the_others_end_and_say_why(home: Path, tmp_path:
     report("a failing process ends the others", len(chosen), lost)
 
 
-def script(home: Path, run: Path, *arguments: str) -> list[str]:
+def script_arguments(home: Path, run: Path, *arguments: str) -> list[str]:
     """Arguments of scripts/train.py for 4 steps on the corpus of `runs`, without anything random in a step."""
     dropouts = "model feed_forward encoder.self_attention decoder.self_attention decoder.cross_attention"
     corpora = [f"data.{name}={home / name}" for name in ("train", "validation", "test")]
@@ -216,14 +216,8 @@ def script(home: Path, run: Path, *arguments: str) -> list[str]:
 DDP = ["trainer=ddp", "trainer.accelerator=cpu"]
 TRAIN = str(PROJECT / "scripts" / "train.py")
 FAILING = str(Path(__file__).with_name("failing.py"))
-
-
-def started(command: list[str], place: Path, name: str, **environment: str) -> "subprocess.Popen[bytes]":
-    """Runs a command whose stdout and stderr go to files, as if to a terminal."""
-    paths = f"{PROJECT}{os.pathsep}{PROJECT / 'scripts'}"
-    env = os.environ | {"PYTHONPATH": paths, "TTY_COMPATIBLE": "1", "OMP_NUM_THREADS": "1"} | environment
-    with (place / f"{name}.out").open("wb") as out, (place / f"{name}.err").open("wb") as err:
-        return subprocess.Popen([sys.executable, *command], cwd=place, env=env, stdout=out, stderr=err)
+# What the processes that these start find our modules by; and their bars are drawn.
+TERMINAL = {"PYTHONPATH": f"{PROJECT}{os.pathsep}{PROJECT / 'scripts'}", "TTY_COMPATIBLE": "1", "OMP_NUM_THREADS": "1"}
 
 
 def free_port() -> int:
@@ -232,28 +226,30 @@ def free_port() -> int:
         return free.getsockname()[1]
 
 
-def node(kind: str, number: int, port: int, arguments: list[str], place: Path) -> "subprocess.Popen[bytes]":
+def node(launcher: str, number: int, port: int, arguments: list[str], folder: Path) -> Run:
     """One of two nodes on this machine, each with one process: by torchrun, or as srun would start it."""
-    if kind == "torchrun":
-        addresses = [f"--node-rank={number}", "--master-addr=127.0.0.1", f"--master-port={port}"]
-        nodes = ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", *addresses]
-        return started([*nodes, TRAIN, *arguments], place, str(number))
+    addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    if launcher == "torchrun":
+        nodes = ["--nnodes=2", "--nproc-per-node=1", f"--node-rank={number}"]
+        nodes += ["--master-addr=127.0.0.1", f"--master-port={port}"]
+        # Its processes are forks, too: they need not import torch.
+        forks = ["--run-path", "--start-method=fork"]
+        return Run("-m", "torch.distributed.run", *nodes, *forks, TRAIN, *arguments, cwd=folder, environment=TERMINAL)
     job = {"SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "train", "SLURM_NNODES": "2", "SLURM_NTASKS": "2"}
     task = {
         "SLURM_NTASKS_PER_NODE": "1",
-        "SLURM_PROCID": str(number),
+        "SLURM_PROCID": f"{number}",
         "SLURM_LOCALID": "0",
-        "SLURM_NODEID": str(number),
+        "SLURM_NODEID": f"{number}",
     }
-    addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    return started([TRAIN, *arguments], place, str(number), **job, **task, **addresses)
+    return Run(TRAIN, *arguments, cwd=folder, environment=TERMINAL | job | task | addresses)
 
 
 @pytest.fixture(scope="module")
 def alone(home: Path) -> Path:
     """A run of one process that takes two batches a step."""
-    arguments = script(home, home / "alone", "trainer=cpu", "trainer.accumulate_grad_batches=2")
-    assert started([TRAIN, *arguments], home, "alone").wait(120) == 0, (home / "alone.err").read_text()
+    arguments = script_arguments(home, home / "alone", "trainer=cpu", "trainer.accumulate_grad_batches=2")
+    ok("train", *arguments, cwd=home)
     return home / "alone"
 
 
@@ -264,26 +260,26 @@ def results(run: Path) -> tuple[list[float], float]:
     return losses, json.loads((run / "test.json").read_text())["test"]["chrf"]
 
 
-@pytest.mark.parametrize("kind", trials(["torchrun"], ["torchrun", "slurm"]))
+@pytest.mark.parametrize("launcher", trials(["torchrun"], ["torchrun", "slurm"]))
 def test_two_nodes_make_one_run_that_equals_the_run_of_one_process(
-    home: Path, alone: Path, tmp_path: Path, kind: str
+    home: Path, alone: Path, tmp_path: Path, launcher: str
 ) -> None:
-    arguments = script(home, tmp_path / "run", *DDP, "trainer.devices=1", "trainer.num_nodes=2")
+    arguments = script_arguments(home, tmp_path / "run", *DDP, "trainer.devices=1", "trainer.num_nodes=2")
     port = free_port()
-    nodes = [node(kind, number, port, arguments, tmp_path) for number in (0, 1)]
-    said = {path.name: path.read_text() for path in tmp_path.glob("*.*") if [started.wait(180) for started in nodes]}
-    assert [started.returncode for started in nodes] == [0, 0], said
+    nodes = [node(launcher, number, port, arguments, tmp_path) for number in (0, 1)]
+    first, second = (started.wait() for started in nodes)
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     # One speaks for both, with a bar of its own; all of it lies in one folder.
-    assert (said["1.out"], said["1.err"]) == ("", "")
-    assert said["0.out"].count("test: BLEU") == said["0.out"].count("Next:") == 1
-    assert len(re.findall("step [24] of 4 ", said["0.err"])) == 2
-    assert "training \x1b" in said["0.err"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.err", "0.out", "1.err", "1.out", "run"]
+    assert (second.stdout, second.stderr) == ("", "")
+    assert first.stdout.count("test: BLEU") == first.stdout.count("Next:") == 1
+    assert len(re.findall("step [24] of 4 ", first.stderr)) == 2
+    assert "training \x1b" in first.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == sorted(path.name for path in alone.iterdir())
     (losses, chrf), (expected, expected_chrf) = results(tmp_path / "run"), results(alone)
     assert losses == pytest.approx(expected, rel=1e-5)
     assert chrf == expected_chrf > 1
-    report(f"two nodes make one run: {kind}", 1, [])
+    report(f"two nodes make one run: {launcher}", 1, [])
 
 
 @pytest.mark.parametrize(
@@ -303,12 +299,12 @@ def test_two_nodes_make_one_run_that_equals_the_run_of_one_process(
 def test_a_failing_process_ends_the_script(
     home: Path, tmp_path: Path, launcher: str, guilty: int, cause: str, said: str
 ) -> None:
-    arguments = [FAILING, *script(home, tmp_path / "run", *DDP, "trainer.devices=2")]
+    command = [FAILING, *script_arguments(home, tmp_path / "run", *DDP, "trainer.devices=2")]
     if launcher == "torchrun":
-        arguments = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *arguments]
-    process = started(arguments, tmp_path, "all", FAILING=f"{guilty} 2 {cause}")
-    assert process.wait(180) != 0
-    errors = [line for line in (tmp_path / "all.err").read_text().splitlines() if "error: " in line]
+        command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *command]
+    done = Run(*command, cwd=tmp_path, environment=TERMINAL | {"FAILING": f"{guilty} 2 {cause}"}).wait()
+    assert done.returncode != 0
+    errors = [line for line in done.stderr.splitlines() if "error: " in line]
     [mine, *others] = sorted(errors, key=lambda line: said not in line)
     assert said in mine
     # Lightning may end the others before they have spoken.

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import in_processes
 from tests.reliability.runs import (
@@ -72,7 +73,8 @@ def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: st
     for trial in range(trials(1, 8)):
         folder, chance = tmp_path / f"{trial}", random.Random(trial)
         # A validation has 3 batches: the run gets on, and stops in validations too.
-        places = in_pieces(folder, plain, iter(lambda chance=chance: chance.randint(3, 8), 0))  # type: ignore[misc]
+        few, many = trials((7, 13), (3, 8))
+        places = in_pieces(folder, plain, iter(lambda chance=chance: chance.randint(few, many), 0))  # type: ignore[misc]
         assert any(0 < place["batch"] < place["batches"] for place in places)
         stops += len(places)
         try:
@@ -198,6 +200,7 @@ def process(rank: int, folder: Path, plain: dict[str, Any], batch: int) -> None:
         os._exit(143)
 
 
+@posix_only
 def test_two_processes_stop_together_and_go_on_exactly(
     home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

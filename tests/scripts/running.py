@@ -2,13 +2,15 @@
 run is a process of its own, forked from one that has imported them."""
 
 import atexit
-import multiprocessing
 import os
 import runpy
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+
+from tests.processes import CHILDREN
 
 PROJECT = Path(__file__).parents[2]
 TOY = PROJECT / "data" / "toy"
@@ -29,38 +31,72 @@ SMALL = [
     "validation_search.length_ratio=1",
     "validation_search.length_extra=5",
 ]
-SECONDS = 300
+SECONDS = 600
 READ, WRITE = os.O_RDONLY, os.O_WRONLY | os.O_CREAT
-forks = multiprocessing.get_context("forkserver")
-forks.set_forkserver_preload(["hydra", "transformer.training.train", "transformer.visualization.explain"])
 
 
-def script(name: str, *arguments: str, cwd: Path, given: str | bytes = b"") -> "subprocess.CompletedProcess[str]":
-    command = [str(PROJECT / "scripts" / f"{name}.py"), *arguments]
-    with tempfile.TemporaryDirectory() as place:
-        streams = [Path(place) / stream for stream in ("in", "out", "err")]
-        streams[0].write_bytes(given.encode() if isinstance(given, str) else given)
-        process = forks.Process(target=_run, args=(command, cwd, streams))
-        process.start()
-        process.join(SECONDS)
-        if process.exitcode is None:
-            process.kill()
-            raise TimeoutError(f"{command} took more than {SECONDS} seconds")
-        out, err = (stream.read_text() for stream in streams[1:])
-    return subprocess.CompletedProcess(command, process.exitcode, out, err)
+class Run:
+    """A command that runs in a process of its own: the path of a script, or -m and a module, and its arguments."""
+
+    def __init__(
+        self, *command: str, cwd: Path, given: str | bytes = b"", environment: dict[str, str] | None = None
+    ) -> None:
+        self.command = command
+        self._folder = tempfile.TemporaryDirectory()
+        given_file, self.out, self.err = streams = [Path(self._folder.name) / name for name in ("in", "out", "err")]
+        given_file.write_bytes(given.encode() if isinstance(given, str) else given)
+        self.process = CHILDREN.Process(target=_run, args=(command, cwd, streams, environment or {}))
+        self.process.start()
+
+    def wait_for(self, text: str) -> None:
+        """Waits until a line of stderr begins with a text."""
+        end = time.monotonic() + SECONDS
+        while not (self.err.exists() and f"\n{text}" in f"\n{self.err.read_text(encoding='utf-8')}"):
+            if not self.process.is_alive() or time.monotonic() > end:
+                raise AssertionError(f"{self.command} did not say {text}: {self.wait().stderr}")
+            time.sleep(0.02)
+
+    def send_signal(self, number: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def wait(self) -> "subprocess.CompletedProcess[str]":
+        with self._folder:
+            self.process.join(SECONDS)
+            if self.process.exitcode is None:
+                self.process.kill()
+                raise TimeoutError(f"{self.command} took more than {SECONDS} seconds")
+            out, err = (stream.read_text(encoding="utf-8") for stream in (self.out, self.err))
+        return subprocess.CompletedProcess(self.command, self.process.exitcode, out, err)
 
 
-def _run(command: list[str], cwd: Path, streams: list[Path]) -> None:
-    """Becomes the script: its folder, arguments, input and output."""
+def _run(command: tuple[str, ...], cwd: Path, streams: list[Path], environment: dict[str, str]) -> None:
+    """Becomes the command: its folder, arguments, environment, input and output."""
     os.chdir(cwd)
+    os.environ.update(environment)
     for number, (stream, flags) in enumerate(zip(streams, (READ, WRITE, WRITE), strict=True)):
         os.dup2(os.open(stream, flags), number)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
-    sys.argv, sys.path[:0] = command, [str(PROJECT / "scripts")]
+    sys.path[:0] = [str(PROJECT / "scripts")]
     try:
-        runpy.run_path(command[0], run_name="__main__")
+        if command[0] == "-m":
+            sys.argv = list(command[1:])
+            runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = list(command)
+            runpy.run_path(command[0], run_name="__main__")
     finally:
         atexit._run_exitfuncs()
+
+
+def start(name: str, *arguments: str, cwd: Path) -> Run:
+    """Starts one of our scripts."""
+    return Run(str(PROJECT / "scripts" / f"{name}.py"), *arguments, cwd=cwd)
+
+
+def script(name: str, *arguments: str, cwd: Path, given: str | bytes = b"") -> "subprocess.CompletedProcess[str]":
+    """Runs one of our scripts to its end."""
+    return Run(str(PROJECT / "scripts" / f"{name}.py"), *arguments, cwd=cwd, given=given).wait()
 
 
 def ok(name: str, *arguments: str, cwd: Path, given: str | bytes = b"") -> str:
