@@ -16,7 +16,8 @@ from transformer.cli.launch import check_output, find_checkpoint, launch
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings, read_pairs
 from transformer.device import MachineSettings, ServingSettings, configure_torch
-from transformer.evaluation import score
+from transformer.evaluation import METRICS, score
+from transformer.evaluation.metrics import MetricSettings
 from transformer.files import atomic_write, sha256
 from transformer.inference.search import SearchSettings
 
@@ -31,6 +32,7 @@ def evaluate(config: DictConfig) -> dict[str, float]:
     started = time.monotonic()
     checkpoint = find_checkpoint(plain["checkpoint"], Path(plain["runs"]))
     search = from_dict(SearchSettings, plain["search"], "search")
+    metrics = from_dict(MetricSettings, {"metrics": plain["metrics"]}, "").metrics
     machine = from_dict(MachineSettings, plain["machine"], "machine")
     serving = from_dict(ServingSettings, {key: plain[key] for key in ("device", "precision", "batch_tokens")}, "")
     asked_for = plain["target_language"] or (plain.get("data") or {}).get("target_language")
@@ -48,11 +50,11 @@ def evaluate(config: DictConfig) -> dict[str, float]:
         chunk = sources[start : start + CHUNK]
         found = translator.n_best(chunk, search, serving.batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
         hypotheses += [translations[0].text for translations in found]
-    scores = score(hypotheses, references, translator.target_language)
+    scores = score(hypotheses, references, translator.target_language, metrics)
     atomic_write(output / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
     digest = sha256(checkpoint)
     results = {
-        split: scores.plain(),
+        split: scores.to_dict(),
         "sentences": len(sources),
         "checkpoint": str(checkpoint),
         "sha256": digest,
@@ -64,9 +66,9 @@ def evaluate(config: DictConfig) -> dict[str, float]:
     searches = earlier.pop("searches", {}) | {split: plain["search"]}
     results = earlier | results | {"searches": searches}
     atomic_write(output / "evaluation.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
-    for name, value in (("bleu", scores.bleu), ("chrf", scores.chrf), ("ter", scores.ter)):
-        print(f"{split} {name.upper()} {value:.2f}   {scores.signatures[name]}")
-    return {"bleu": scores.bleu, "chrf": scores.chrf, "ter": scores.ter}
+    for name, value in scores.values.items():
+        print(f"{split} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
+    return dict(scores.values)
 
 
 def saved_corpus(run: Path) -> dict[str, Any]:

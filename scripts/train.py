@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from transformer.cli.launch import CONFIGS, launch, put_back, settings_before
 from transformer.cli.sweeps import outcome_of, run_trial
 from transformer.config import from_dict
+from transformer.evaluation import METRICS
 from transformer.files import atomic_write
 from transformer.inference.search import SearchSettings
 from transformer.training.callbacks.nonfinite import NonFiniteError
@@ -99,7 +100,8 @@ def train(config: DictConfig) -> dict[str, float]:
         put_back()  # what was saved, of a run that has not begun again
     if first_process():
         show(result, folder, settings.search)
-    return {f"{split}/bleu": scores.bleu for split, scores in result.scores.items()} | result.cost
+    scores = {f"{split}/{name}": v for split, scores in result.scores.items() for name, v in scores.values.items()}
+    return scores | result.cost
 
 
 def train_elsewhere(config: DictConfig) -> Any:
@@ -122,8 +124,9 @@ def show(result: Result, folder: Path, search: SearchSettings) -> None:
     own = [f"search.{key}={value}" for key, value in asdict(search).items() if value != usual[key]]
     where = " ".join([shown(folder), *own])
     for split, scores in result.scores.items():
-        print(f"{split}: BLEU {scores.bleu:.1f}   chrF {scores.chrf:.1f}   TER {scores.ter:.1f}")
-    print(f"BLEU's signature: {result.scores['test'].signatures['bleu']}")
+        print(f"{split}: {'   '.join(f'{METRICS[name].label} {v:.1f}' for name, v in scores.values.items())}")
+    name, signature = next(iter(result.scores["test"].signatures.items()))
+    print(f"{METRICS[name].label}'s signature: {signature}")
     for source, reference, translation in result.samples:
         print(f"\n{source}\n→ {translation}\n= {reference}")
     print(f"\nNext:\n  python scripts/evaluate.py checkpoint={where}")

@@ -44,6 +44,7 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "seed": 3,
         "init_from": None,
+        "metrics": ["bleu", "chrf", "ter"],
         "loggers": ["csv"],
         "data": {
             "name": "cut",

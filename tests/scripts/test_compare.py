@@ -15,7 +15,7 @@ from evaluate import evaluate
 from tests.scripts.running import PROJECT, SMALL, ok, refused
 from transformer import Translator
 from transformer.cli.launch import CONFIGS, prepare
-from transformer.evaluation import score
+from transformer.evaluation import METRICS, score
 
 FAST = ["resamples=100", "trials=100"]
 TEST = (PROJECT / "data" / "toy" / "test.en").read_text(encoding="utf-8").splitlines()
@@ -70,7 +70,7 @@ def rescore(folder: Path, references: list[str], **changes: Any) -> None:
     """Makes test.json fit what lies in the folder."""
     results = json.loads((folder / "test.json").read_text())
     hypotheses = (folder / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines()
-    results["test"] = score(hypotheses, references, "en").plain()
+    results["test"] = score(hypotheses, references, "en", METRICS).to_dict()
     (folder / "test.json").write_text(json.dumps(results | changes))
 
 

@@ -65,7 +65,7 @@ def module_for(data: TranslationData, settings: TrainingSettings = SETTINGS, **m
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
     translator = Translator(Transformer(config), tokenizers, ("de", "en"))
     texts = {split: data.texts(split) for split in ("validation", "test")}
-    return TranslationModule(translator, settings, texts, replace(BEAM, method="greedy"), BEAM)
+    return TranslationModule(translator, settings, texts, replace(BEAM, method="greedy"), BEAM, ["bleu"])
 
 
 def trainer_for(folder: Path, **arguments: Any) -> Trainer:

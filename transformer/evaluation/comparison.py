@@ -8,30 +8,34 @@ from rich.table import Table
 from rich.text import Text
 
 from transformer.data.corpus import Pair
-from transformer.evaluation.significance import LEVEL, Difference, Tested
+from transformer.evaluation.metrics import METRICS
+from transformer.evaluation.significance import LEVEL, Difference, TestedScore
 
 
-def show_comparison(tested: dict[str, dict[str, Tested]], comet: dict[str, float], notes: list[str]) -> None:
-    """Prints scores (chrF and TER with * where they too differ from the first system's) and a verdict by BLEU."""
+def show_comparison(tested: dict[str, dict[str, TestedScore]], comet: dict[str, float], notes: list[str]) -> None:
+    """Prints all scores (with * where they too differ from the first system's) and a verdict by the first metric."""
     console = _console()
     table = Table("run", box=box.SIMPLE)
-    for heading in ("BLEU", "chrF", "TER", *(["COMET"] if comet else []), "p (bootstrap)", "p (randomization)"):
+    main, *_ = tested
+    labels = [METRICS[metric].label for metric in tested]
+    for heading in (*labels, *(["COMET"] if comet else []), "p (bootstrap)", "p (randomization)"):
         table.add_column(heading, justify="right")
-    first, *others = tested["bleu"]
+    first, *others = tested[main]
     for name in (first, *others):
-        bleu = tested["bleu"][name]
-        scores = [_score(tested[metric][name]) for metric in ("bleu", "chrf", "ter")]
+        scores = [_score(systems[name]) for systems in tested.values()]
         neural = [f"{comet[name]:.4f}"] if comet else []
-        table.add_row(name, *scores, *neural, _p(bleu.p_bootstrap), _p(bleu.p_randomization))
+        chance = tested[main][name]
+        table.add_row(name, *scores, *neural, _p(chance.p_bootstrap), _p(chance.p_randomization))
     console.print(table)
     for name in others:
-        console.print(verdict(first, name, tested["bleu"]))
+        console.print(verdict(first, name, main, tested[main]))
     console.print()
     for note in notes:
         console.print(Text(note, style="dim"))
     legend = [
-        f"±: half of the 95 % interval; *: differs from {first}, both p being below {LEVEL:g}; those shown are of BLEU",
-        "it is these models that differ: whether their settings do, only several seeds can tell",
+        f"±: half of the 95 % interval; *: differs from {first}, both p being below {LEVEL:g}; the p shown are of "
+        f"{labels[0]}",
+        "it is these models that differ: only several seeds can tell whether their settings do",
     ]
     if len(others) > 1:
         legend.append(f"{len(others)} comparisons: one in {1 / LEVEL:.0f} of equals comes out as different by chance")
@@ -39,16 +43,17 @@ def show_comparison(tested: dict[str, dict[str, Tested]], comet: dict[str, float
         console.print(Text(line, style="dim"))
 
 
-def verdict(first: str, other: str, bleu: dict[str, Tested]) -> str:
+def verdict(first: str, other: str, metric: str, tested: dict[str, TestedScore]) -> str:
     """Says in a sentence whether the other system is better or worse than the first."""
-    gain, p = bleu[other].score - bleu[first].score, bleu[other].p
+    gain, p, label = tested[other].score - tested[first].score, tested[other].p, METRICS[metric].label
     assert p is not None
     if gain == 0:
-        return f"{other} and {first} have the same BLEU"
-    sure = f"p {_p(p)}" if p < 0.001 else f"p = {_p(p)}"
+        return f"{other} and {first} have the same {label}"
+    certainty = f"p {_p(p)}" if p < 0.001 else f"p = {_p(p)}"
     if p >= LEVEL:
-        return f"{other} and {first}: no difference can be told: {gain:+.1f} BLEU, {sure}"
-    return f"{other} is {'better' if gain > 0 else 'worse'} than {first}: {gain:+.1f} BLEU, {sure}"
+        return f"{other} and {first}: no difference can be told: {gain:+.1f} {label}, {certainty}"
+    better = (gain > 0) == METRICS[metric].higher_is_better
+    return f"{other} is {'better' if better else 'worse'} than {first}: {gain:+.1f} {label}, {certainty}"
 
 
 def show_differences(
@@ -59,15 +64,15 @@ def show_differences(
     if differences:
         console.print(Text(f"\nWhere {first} and {other} differ most (BLEU of the sentence)", style="bold"))
     width = max(len("reference"), len(first), len(other))
-    for found in differences:
-        source, reference = pairs[found.sentence]
+    for difference in differences:
+        source, reference = pairs[difference.sentence]
         lines = {
             "source": source,
             "reference": reference,
-            first: f"{systems[first][found.sentence]}  ({found.first:.0f})",
-            other: f"{systems[other][found.sentence]}  ({found.other:.0f})",
+            first: f"{systems[first][difference.sentence]}  ({difference.first:.0f})",
+            other: f"{systems[other][difference.sentence]}  ({difference.other:.0f})",
         }
-        console.print(f"\nline {found.sentence + 1}", style="dim")
+        console.print(f"\nline {difference.sentence + 1}", style="dim")
         for name, text in lines.items():
             console.print(Text(f"  {name:<{width}}  {text}"))
 
@@ -77,9 +82,9 @@ def _console() -> Console:
     return Console(width=width, markup=False, emoji=False, highlight=False)
 
 
-def _score(tested: Tested) -> str:
-    sure = tested.p is not None and tested.p < LEVEL
-    return f"{tested.score:.1f} ± {tested.interval:.1f}{'*' if sure else ' '}"
+def _score(tested: TestedScore) -> str:
+    differs = tested.p is not None and tested.p < LEVEL
+    return f"{tested.score:.1f} ± {tested.interval:.1f}{'*' if differs else ' '}"
 
 
 def _p(p: float | None) -> str:

@@ -1,39 +1,42 @@
 """Translations of whole splits, put together from batches in any order and from all processes."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from transformer.evaluation.scores import Scores, score
+from transformer.evaluation.metrics import Scores, score
 
 
 class Hypotheses:
     """By split and sentence number; a sentence that came twice counts once."""
 
     def __init__(self) -> None:
-        self.found: dict[str, dict[int, str]] = {}
+        self.by_split: dict[str, dict[int, str]] = {}
 
     def add(self, split: str, numbers: list[int], texts: list[str]) -> None:
-        self.found.setdefault(split, {}).update(zip(numbers, texts, strict=True))
+        self.by_split.setdefault(split, {}).update(zip(numbers, texts, strict=True))
 
     def gather(self) -> None:
         """Gives every process the translations of all."""
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
             return
         shares: list[Any] = [None] * torch.distributed.get_world_size()
-        torch.distributed.all_gather_object(shares, self.found)
+        torch.distributed.all_gather_object(shares, self.by_split)
         for share in shares:
-            for split, found in share.items():
-                self.found.setdefault(split, {}).update(found)
+            for split, texts in share.items():
+                self.by_split.setdefault(split, {}).update(texts)
 
     def numbers(self, split: str) -> list[int]:
         """All of a split's, unless trainer.limit_test_batches asked for fewer."""
-        return sorted(self.found[split])
+        return sorted(self.by_split[split])
 
     def texts(self, split: str) -> list[str]:
-        return [self.found[split][number] for number in self.numbers(split)]
+        return [self.by_split[split][number] for number in self.numbers(split)]
 
-    def scores(self, pairs: dict[str, list[tuple[str, str]]], language: str) -> dict[str, Scores]:
+    def scores(
+        self, pairs: dict[str, list[tuple[str, str]]], language: str, metrics: Iterable[str]
+    ) -> dict[str, Scores]:
         """Of every split against the targets of its `pairs`."""
-        references = {split: [pairs[split][number][1] for number in self.numbers(split)] for split in self.found}
-        return {split: score(self.texts(split), references[split], language) for split in self.found}
+        references = {split: [pairs[split][number][1] for number in self.numbers(split)] for split in self.by_split}
+        return {split: score(self.texts(split), references[split], language, metrics) for split in self.by_split}

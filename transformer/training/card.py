@@ -11,6 +11,7 @@ import torch
 from transformer.config import flatten
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
+from transformer.evaluation import METRICS
 from transformer.files import atomic_write
 from transformer.inference import Translator
 
@@ -24,7 +25,7 @@ language: {languages}
 license: {identifier}
 pipeline_tag: translation
 tags: [translation, transformer, encoder-decoder]
-metrics: [bleu, chrf, ter]
+metrics: [{metrics}]
 ---
 
 # {source} → {target}, trained on {corpus}
@@ -97,6 +98,7 @@ def write_card(
     """Writes `README.md` from the run's settings, how it used the `machine`, and what stands in its `test.json`."""
     results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
     corpus, tested = data.settings, {name: results[name] for name in data.settings.splits if name in results}
+    metrics = settings["metrics"]
     told = {name: settings[name] for name in TOLD}
     if begun := settings["init_from"] is not None:
         del told["tokenizer"]  # those of the model that training began with
@@ -107,6 +109,7 @@ def write_card(
     example = min((source for source, _ in data.texts("test")), key=len) if free else "…"
     card = CARD.format(
         languages=json.dumps(list(corpus.languages)),
+        metrics=", ".join(metrics),
         identifier=license or "other\nlicense_name: see-below\nlicense_link: README.md",
         source=corpus.source_language,
         target=corpus.target_language,
@@ -116,10 +119,10 @@ def write_card(
         revision=(results["revision"] or "unknown").replace("+", " with changes that are not committed"),
         example=json.dumps(example, ensure_ascii=False),
         scores=_table(
-            ("split", "sentences", "BLEU", "chrF", "TER"),
+            ("split", "sentences", *(METRICS[metric].label for metric in metrics)),
             *(
-                (name, f"{_lines(folder, name):,}", *(f"{found[metric]:.1f}" for metric in ("bleu", "chrf", "ter")))
-                for name, found in tested.items()
+                (split, f"{_lines(folder, split):,}", *(f"{scores[metric]:.1f}" for metric in metrics))
+                for split, scores in tested.items()
             ),
         ),
         directions=DIRECTIONS.format(corpus.source_language, corpus.target_language) if corpus.both_directions else "",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.device import MachineSettings
+from transformer.evaluation.metrics import MetricSettings
 from transformer.inference.search import SearchSettings
 from transformer.model.config import Rate
 from transformer.training.loggers import LoggerName
@@ -50,7 +51,7 @@ class TrainingSettings:
 
 
 @dataclass(frozen=True)
-class RunSettings:
+class RunSettings(MetricSettings):
     """A whole run, but for the model (the tokenizers decide its vocabularies) and Lightning's Trainer."""
 
     seed: Annotated[int, ">= 0", "<= 4294967295"]

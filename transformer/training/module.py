@@ -25,8 +25,8 @@ from transformer.training.regularization import regularize
 
 
 class TranslationModule(LightningModule):
-    """Trains a Translator's model. `texts` are the pairs of every split that is scored, `searches` how validation and
-    test translate."""
+    """Trains a Translator's model. `texts` are the pairs of every split that is scored, the searches how validation and
+    test translate, `metrics` (names in METRICS) what the test is scored by."""
 
     def __init__(
         self,
@@ -35,10 +35,11 @@ class TranslationModule(LightningModule):
         texts: dict[str, list[Pair]],
         validation_search: SearchSettings,
         test_search: SearchSettings,
+        metrics: list[str],
     ) -> None:
         super().__init__()
         self.translator, self.model = translator, translator.model
-        self.settings, self.texts = settings, texts
+        self.settings, self.texts, self.metrics = settings, texts, metrics
         regularize(self.model, settings.regularization)
         if settings.compile:
             compile_for_training(self.model, settings.compile)
@@ -139,8 +140,9 @@ class TranslationModule(LightningModule):
     def on_test_epoch_end(self) -> None:
         """Every process knows every score."""
         self.test_hypotheses.gather()
-        self.test_scores = self.test_hypotheses.scores(self.texts, self.translator.target_language)
-        self.log_dict({f"{split}/bleu": scores.bleu for split, scores in self.test_scores.items()})
+        self.test_scores = self.test_hypotheses.scores(self.texts, self.translator.target_language, self.metrics)
+        for split, scores in self.test_scores.items():
+            self.log_dict({f"{split}/{name}": value for name, value in scores.values.items()})
 
     def on_validation_start(self) -> None:
         self.nonfinite_guard.ask(self.trainer)

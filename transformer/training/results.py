@@ -26,7 +26,7 @@ def write_results(
     """Writes `hypotheses.<split>.txt` and `test.json`; `corpus` are the digests of the files a split was read from."""
     for split, hypotheses in outputs.items():
         atomic_write(folder / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
-    results = {split: found.plain() for split, found in scores.items()} | {
+    results = {split: of_split.to_dict() for split, of_split in scores.items()} | {
         "versions": versions(),
         "corpus": corpus,
         "revision": revision(),

@@ -75,7 +75,8 @@ def run(
     network = begun.continued(config) if begun else Transformer(config)
     translator = Translator(network, (data.source_tokenizer, data.target_tokenizer), settings.data.languages)
     texts = {name: data.texts(name) for name in settings.data.splits if name != "train"}
-    module = TranslationModule(translator, settings.training, texts, settings.validation_search, settings.search)
+    searches = settings.validation_search, settings.search
+    module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics)
     cost = Throughput()
     validation, signals, memory = FinalValidation(), SignalHandler(), OutOfMemoryAdvice(settings.data.batch_tokens)
     every = settings.training.checkpoint_every_steps, settings.training.checkpoint_every_minutes
@@ -108,7 +109,7 @@ def run(
         path = best if best.exists() and not any(one.is_beaten(lightning, module) for one in average) else None
         lightning.test(module, datamodule=data, ckpt_path=path, weights_only=True, verbose=False)
     hypotheses = module.test_hypotheses
-    outputs, tested = {split: hypotheses.texts(split) for split in hypotheses.found}, hypotheses.numbers("test")
+    outputs, tested = {split: hypotheses.texts(split) for split in hypotheses.by_split}, hypotheses.numbers("test")
     samples = [(*texts["test"][tested[i]], outputs["test"][i]) for i in _spread(len(tested), 3)]
     if lightning.is_global_zero:
         translator.save(folder / "translator.safetensors")

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from transformer.evaluation import METRICS
 from transformer.visualization.picture import blank, save
 
 # A score and half the width of its 95 % interval.
 Interval = tuple[float, float]
-BETTER = {"bleu": "BLEU, higher is better", "chrf": "chrF, higher is better", "ter": "TER, lower is better"}
 
 
 def draw_comparison(found: dict[str, dict[str, Interval]], output: Path) -> None:
@@ -18,7 +18,8 @@ def draw_comparison(found: dict[str, dict[str, Interval]], output: Path) -> None
         scores, halves = zip(*runs.values(), strict=True)
         axes.axvline(scores[0], color="0.6", linestyle="--", linewidth=1)
         axes.errorbar(scores, range(len(names)), xerr=halves, fmt="o", color="tab:blue", capsize=4)
-        axes.set_xlabel(BETTER[metric])
+        better = "higher" if METRICS[metric].higher_is_better else "lower"
+        axes.set_xlabel(f"{METRICS[metric].label}, {better} is better")
         axes.grid(axis="x", alpha=0.3)
         axes.margins(y=0.5 / len(names))
     panels[0].set_yticks(range(len(names)), names)

@@ -100,7 +100,7 @@ class WeightAverage(Callback):
             return False
         sources, references = zip(*module.texts["validation"], strict=True)
         hypotheses = module.translator.translate(list(sources), module.validation_search)
-        found = score(hypotheses, list(references), module.translator.target_language).bleu
+        found = score(hypotheses, list(references), module.translator.target_language, ["bleu"])["bleu"]
         if trainer.is_global_zero:
             print(f"validation BLEU: {best:.2f} averaged, {found:.2f} with the last step's weights", file=sys.stderr)
         return found > float(best)

@@ -1,0 +1,77 @@
+"""Scores are sacrebleu's, in whatever parts the text comes."""
+
+import random
+
+import pytest
+import sacrebleu
+from sacrebleu.metrics import CHRF
+
+from transformer.config import from_dict
+from transformer.evaluation import METRICS, CorpusBLEU, Scores, score
+from transformer.evaluation.metrics import Metric, MetricSettings
+
+random.seed(3)
+WORDS = ["das", "Haus", "ist", "klein", ".", "Hund", ",", "läuft", "schnell", "3,5"]
+REFERENCES = [" ".join(random.choices(WORDS, k=random.randint(3, 12))) for _ in range(60)]
+HYPOTHESES = [
+    " ".join(random.choice(WORDS) if random.random() < 0.2 else word for word in reference.split())
+    for reference in REFERENCES
+]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7, 60])
+def test_bleu_of_any_split_into_shards_is_sacrebleus_on_the_whole(parts: int) -> None:
+    metrics = [CorpusBLEU("de") for _ in range(parts)]
+    for i, (hypothesis, reference) in enumerate(zip(HYPOTHESES, REFERENCES, strict=True)):
+        metrics[i % parts].update([hypothesis], [reference])
+    whole = CorpusBLEU("de")
+    for metric in metrics:  # as processes do: the states are summed
+        whole.statistics += metric.statistics
+        whole._update_count += 1
+    assert whole.compute().item() == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+
+
+def test_scores_are_sacrebleus_own_with_signatures() -> None:
+    scores = score(HYPOTHESES, REFERENCES, "de", METRICS)
+    assert scores["bleu"] == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    assert scores["chrf"] == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    assert scores["ter"] == sacrebleu.corpus_ter(HYPOTHESES, [REFERENCES]).score
+    assert "tok:13a" in scores.signatures["bleu"]
+    assert "case:mixed" in scores.signatures["bleu"]
+
+
+def test_the_bleu_tokeniser_follows_the_target_language() -> None:
+    assert "tok:zh" in score(["我 喜欢 猫"], ["我 喜欢 狗"], "zh", ["bleu"]).signatures["bleu"]
+    with pytest.raises(ValueError, match=r"pip install 'sacrebleu\[ja\]'"):
+        score(["猫"], ["犬"], "ja", ["bleu"])
+
+
+def test_what_cannot_be_scored_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 translations cannot be scored against 1 references"):
+        score(["a", "b"], ["a"], "en", METRICS)
+    with pytest.raises(ValueError, match="0 references"):
+        score([], [], "en", METRICS)
+
+
+def test_a_metric_is_added_by_its_line_in_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METRICS, "chrf++", Metric("chrF++", lambda language: CHRF(word_order=2)))
+    chosen = from_dict(MetricSettings, {"metrics": ["chrf++", "bleu"]}, "").metrics
+    scores = score(HYPOTHESES, REFERENCES, "de", chosen)
+    assert list(scores.values) == ["chrf++", "bleu"]
+    assert scores["chrf++"] == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES], word_order=2).score
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"), [([], "choose some of bleu, chrf, ter"), (["blue"], "=blue is not allowed; choose one of")]
+)
+def test_no_metric_and_an_unknown_one_are_refused(metrics: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_dict(MetricSettings, {"metrics": metrics}, "")
+
+
+def test_scores_are_read_as_they_were_written_and_nothing_else_is() -> None:
+    scores = score(HYPOTHESES, REFERENCES, "de", METRICS)
+    assert Scores.from_dict(scores.to_dict(), "test") == scores
+    for changes in ({"bleu": "31"}, {"signatures": {}}, {"signatures": None}, {"other": 1.0}):
+        with pytest.raises(ValueError, match=r"test|scores"):
+            Scores.from_dict(scores.to_dict() | changes, "test")

@@ -1,0 +1,125 @@
+"""The numbers that a user reads: BLEU, chrF and TER, all of them sacrebleu's own, with signatures.
+
+To add one: its line in METRICS here, and its name in `metrics:` of configs/train.yaml and configs/evaluate.yaml.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any
+
+import sacrebleu.metrics
+import torch
+from sacrebleu.metrics import BLEU, CHRF, TER
+from torch import Tensor
+from torchmetrics import Metric as DistributedMetric
+
+from transformer.config import Registry, from_dict
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`label` is how people write it; `build` makes sacrebleu's metric for texts of a target language."""
+
+    label: str
+    build: Callable[[str], sacrebleu.metrics.base.Metric]
+    higher_is_better: bool = True
+
+
+@cache
+def bleu(language: str) -> BLEU:
+    """BLEU with the tokenizer of the target language: 13a, or zh, ja-mecab, ko-mecab.
+
+    Raises ValueError that says what to install for Japanese and Korean.
+    """
+    tokenizer = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}.get(language.split("-")[0].split("_")[0], "13a")
+    try:
+        return BLEU(tokenize=tokenizer)
+    except (ImportError, RuntimeError) as error:
+        extra = language[:2]
+        raise ValueError(f"BLEU of {language} text needs a word segmenter: pip install 'sacrebleu[{extra}]'") from error
+
+
+# BLEU and chrF go from 0 to 100, TER counts edits per 100 words.
+METRICS = Registry(
+    {
+        "bleu": Metric("BLEU", bleu),
+        "chrf": Metric("chrF", lambda language: CHRF()),
+        "ter": Metric("TER", lambda language: TER(), higher_is_better=False),
+    }
+)
+
+
+@dataclass(frozen=True)
+class MetricSettings:
+    """Which metrics; the first is the one that tells which of two systems is better."""
+
+    metrics: list[Annotated[str, METRICS]]
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ValueError(f"metrics= names none: choose some of {', '.join(METRICS)}")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The value of each metric and sacrebleu's signature: how it was computed."""
+
+    values: dict[Annotated[str, METRICS], float]
+    signatures: dict[Annotated[str, METRICS], str]
+
+    def __post_init__(self) -> None:
+        if not self.values or self.values.keys() != self.signatures.keys():
+            raise ValueError(f"scores of {', '.join(self.values)} with signatures of {', '.join(self.signatures)}")
+
+    def __getitem__(self, metric: str) -> float:
+        return self.values[metric]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As files have it: {"bleu": 31.2, …, "signatures": {"bleu": "nrefs:1|…", …}}."""
+        return {**self.values, "signatures": self.signatures}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any], path: str) -> "Scores":
+        """Reads what `to_dict` wrote, strictly. Raises ValueError."""
+        values = {key: value for key, value in plain.items() if key != "signatures"}
+        return from_dict(cls, {"values": values, "signatures": plain.get("signatures")}, path)
+
+
+def score(hypotheses: list[str], references: list[str], language: str, metrics: Iterable[str]) -> Scores:
+    """Scores one hypothesis a sentence against one reference a sentence; `metrics` are names in METRICS.
+
+    Raises ValueError where their numbers differ or there are none.
+    """
+    if len(hypotheses) != len(references) or not references:
+        raise ValueError(f"{len(hypotheses)} translations cannot be scored against {len(references)} references")
+    built = {name: METRICS[name].build(language) for name in metrics}
+    values = {name: metric.corpus_score(hypotheses, [references]).score for name, metric in built.items()}
+    return Scores(values, {name: str(metric.get_signature()) for name, metric in built.items()})
+
+
+class CorpusBLEU(DistributedMetric):
+    """BLEU of a corpus that comes in parts, on one process or several.
+
+    Its state is sacrebleu's sufficient statistics (matched and possible n-grams for n = 1…4, and both lengths), which
+    are summed: the value is sacrebleu's on the whole text however it was split.
+    """
+
+    higher_is_better = True
+    full_state_update = False
+    statistics: Tensor
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self.bleu = bleu(language)
+        # Two lengths, then matched and possible n-grams.
+        counts = torch.zeros(2 + 2 * self.bleu.max_ngram_order, dtype=torch.int64)
+        self.add_state("statistics", counts, dist_reduce_fx="sum")
+
+    def update(self, hypotheses: list[str], references: list[str]) -> None:
+        parts = self.bleu._extract_corpus_statistics(hypotheses, [references])
+        self.statistics += torch.tensor(parts, device=self.statistics.device).sum(dim=0)
+
+    def compute(self) -> Tensor:
+        value = self.bleu._compute_score_from_stats(self.statistics.tolist()).score
+        return torch.tensor(value, dtype=torch.float64)

@@ -1,0 +1,108 @@
+"""What a finished run has left of a split (test.json, hypotheses.<split>.txt), read and checked for a comparison."""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformer.data.corpus import DataSettings, Pair
+from transformer.evaluation.metrics import METRICS, Scores, score
+
+RESULTS = "test.json"
+# Scores of one text may differ in their last bits from one machine to another.
+TOLERANCE = 1e-6
+
+
+@dataclass
+class RunResults:
+    """The translations of a split, the pairs they are of and how they were scored; `note` tells of a later search."""
+
+    folder: Path
+    language: str
+    pairs: list[Pair]
+    hypotheses: list[str]
+    signatures: dict[str, str]
+    note: str | None
+
+
+def read_results(folder: Path, split: str, corpus: DataSettings) -> RunResults:
+    """Reads what the run in `folder` has left of a split of its `corpus`.
+
+    Raises ValueError or OSError where its files do not fit each other.
+    """
+    results = _read_json(folder / RESULTS)
+    tested = [name for name, scores in results.items() if isinstance(scores, dict) and "signatures" in scores]
+    if split not in tested:
+        raise ValueError(f"{folder} was not tested on split={split}; it has {', '.join(tested)}")
+    scores = Scores.from_dict(results[split], f"{folder / RESULTS}: {split}")
+    if corpus.digest(split) != results.get("corpus", {}).get(split):
+        files = " and ".join(map(str, corpus.files(split)))
+        raise ValueError(f"{files} changed since {folder} was tested: its scores are of other references")
+    pairs = list(corpus.pairs(split))
+    file = folder / f"hypotheses.{split}.txt"
+    hypotheses = file.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+    if len(hypotheses) != len(pairs):
+        raise ValueError(f"{file} has {len(hypotheses):,} lines, its references have {len(pairs):,}")
+    rescored = score(hypotheses, [reference for _, reference in pairs], corpus.target_language, scores.values)
+    note = None if _close(rescored, scores) else _evaluated_again(folder, split, rescored)
+    return RunResults(folder, corpus.target_language, pairs, hypotheses, scores.signatures, note)
+
+
+def _evaluated_again(folder: Path, split: str, scores: Scores) -> str:
+    """The search of evaluate.py, if that has replaced the run's own translations by those with these `scores`.
+
+    Raises ValueError if it has not: then nobody knows who made them.
+    """
+    evaluation = folder / "evaluation.json"
+    results = _read_json(evaluation) if evaluation.exists() else {}
+    if split not in results or not _close(scores, Scores.from_dict(results[split], f"{evaluation}: {split}")):
+        name, value = next(iter(scores.values.items()))
+        raise ValueError(
+            f"{folder / f'hypotheses.{split}.txt'} was altered: it gives {METRICS[name].label} {value:.2f}, which "
+            f"{RESULTS} does not know; evaluate.py writes it anew"
+        )
+    search = ", ".join(f"{key}={value}" for key, value in results.get("searches", {}).get(split, {}).items())
+    return f"translated anew by evaluate.py ({search})"
+
+
+def _close(scores: Scores, others: Scores) -> bool:
+    """Whether the metrics that both have agree; there must be one."""
+    shared = scores.values.keys() & others.values.keys()
+    return bool(shared) and all(math.isclose(scores[name], others[name], abs_tol=TOLERANCE) for name in shared)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} cannot be read: it holds no results")
+    return content
+
+
+def check_comparable(first: RunResults, other: RunResults) -> None:
+    """Raises ValueError for other references, and for scores that were computed otherwise."""
+    for line, ((_, one), (_, two)) in enumerate(zip(first.pairs, other.pairs, strict=False), 1):
+        if one != two:
+            raise ValueError(f"{first.folder} and {other.folder} have other references (line {line}: {one!r}, {two!r})")
+    if len(first.pairs) != len(other.pairs):
+        raise ValueError(
+            f"{first.folder} and {other.folder} have other references ({len(first.pairs):,} and {len(other.pairs):,})"
+        )
+    for metric, signature in first.signatures.items():
+        if other.signatures.get(metric, signature) != signature:
+            raise ValueError(
+                f"{first.folder} and {other.folder} were scored otherwise: {metric} {signature}, "
+                f"{other.signatures[metric]}"
+            )
+
+
+def shared_metrics(runs: list[RunResults]) -> list[str]:
+    """The metrics by which all runs were scored, in the first one's order. Raises ValueError where there is none."""
+    shared = [metric for metric in runs[0].signatures if all(metric in run.signatures for run in runs)]
+    if not shared:
+        each = "; ".join(f"{run.folder}: {', '.join(run.signatures)}" for run in runs)
+        raise ValueError(f"no metric is common to all runs ({each}): evaluate them with one setting of metrics")
+    return shared
