@@ -50,6 +50,13 @@ def test_a_batch_gives_what_its_sentences_give_alone(translator: Translator, met
     assert [[h.text for h in found] for found in tiny_batches] == [[h.text for h in found] for found in together]
 
 
+@pytest.mark.parametrize("method", ["greedy", "beam", "sampling"])
+def test_encoded_sources_are_translated_as_their_texts_are(translator: Translator, method: str) -> None:
+    search, lines = replace(BEAM, method=method), range(11, 11 + len(TEXTS))
+    ids = translator.source_tokenizer.encode_all(TEXTS)
+    assert translator.n_best_ids(ids, search, lines=lines) == translator.n_best(TEXTS, search, lines=lines)
+
+
 @pytest.mark.parametrize("method", ["greedy", "beam"])
 def test_batches_side_by_side_give_what_one_after_another_gives(translator: Translator, method: str) -> None:
     search, before = replace(BEAM, method=method), torch.get_num_threads()
@@ -106,7 +113,7 @@ def test_a_line_too_long_is_named_and_split_or_refused(
         translator.translate(["ja"], replace(BEAM, min_length=32))
 
 
-def test_a_model_of_both_directions_is_asked_for_a_language_in_every_piece_and_for_nothing_without_text() -> None:
+def test_both_directions_tag_every_piece_and_search_nothing_without_text() -> None:
     settings = TokenizerSettings("bpe", 62, joint=True, character_coverage=1.0, byte_fallback=False)
     tokenizer = train_tokenizer(TEXTS * 3, settings, languages=("de", "en"))
     config = from_dict(ModelConfig, model_plain(source_vocab_size=62, target_vocab_size=62, max_length=32), "model")
@@ -151,7 +158,7 @@ def test_files_that_are_missing_cut_altered_or_foreign_are_refused_in_one_line(
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         refusal(path)
     safetensors.torch.save_file({"x": torch.zeros(3)}, path)
-    assert "says nothing of a translator" in refusal(path)
+    assert "does not describe a translator" in refusal(path)
     path.write_text("no checkpoint at all")
     refusal(path)
 

@@ -77,7 +77,7 @@ def test_decoding_step_by_step_gives_the_logits_of_one_teacher_forced_pass(
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_a_later_target_token_changes_no_earlier_logits_and_every_source_token_changes_them(positions: str) -> None:
+def test_later_target_tokens_change_no_logits_and_every_source_token_does(positions: str) -> None:
     model = small_model(positions=positions)
     source, inputs = torch.randint(4, 29, (1, 7)), torch.randint(4, 29, (1, 5))
     logits = model(source, inputs)

@@ -86,6 +86,6 @@ def test_training_begins_with_the_weights_and_tokenisers_of_another_run(
             torch.testing.assert_close(other.get_tensor(name), one.get_tensor(name), atol=1e-9, rtol=0)
     begun["model"] = plain["model"] | {"norm": "post"}
     with pytest.raises(
-        ValueError, match=r"another model than the one asked for: model\.norm=post \(there pre\): set these"
+        ValueError, match=r"another model than the settings ask for: model\.norm=post \(saved: pre\): set these"
     ):
         train(tmp_path / "third", begun)

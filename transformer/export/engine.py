@@ -67,7 +67,7 @@ class CTranslate2Translator(Translator):
         if settings.min_length:
             raise ValueError(f"search.min_length={settings.min_length} is not for an export: leave it at 0")
         most = self.model.config.max_length
-        limits = [min(most - 1, limit) for limit in settings.limits([len(ids) for ids in sources])]
+        limits = [min(most - 1, limit) for limit in settings.max_lengths([len(ids) for ids in sources])]
         pieces = [[self.source_tokenizer.piece(id) for id in ids] for ids in sources]
         found = self._decode(pieces, max(limits), settings)
         # The engine has one limit for all. A search that was over before its own would not have seen that one.

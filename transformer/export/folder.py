@@ -15,6 +15,7 @@ from transformer.data.tokenizer import Tokenizer
 from transformer.files import atomic_folder, sha256
 from transformer.inference import checkpoint
 from transformer.inference.translator import Translator
+from transformer.inference.untrusted import MAX_PLAIN_BYTES
 
 MANIFEST = "export.json"
 # SentencePiece's own format: programs in other languages read it too.
@@ -76,7 +77,7 @@ def read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
 
 def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
     with (folder / MANIFEST).open("rb") as file:
-        manifest = from_dict(Manifest, json.loads(file.read(checkpoint.MAX_PLAIN_BYTES)), "")
+        manifest = from_dict(Manifest, json.loads(file.read(MAX_PLAIN_BYTES)), "")
     if manifest.translator.format != checkpoint.FORMAT:
         raise ValueError(f"its format is {manifest.translator.format!r}, not {checkpoint.FORMAT!r}")
     # What a file manager left there, hidden, does no harm; any other file an engine might read.

@@ -1,9 +1,9 @@
 """Finding a good target, one token at a time, given only a function that scores the next token.
 
 Nothing here knows of Transformers: `step(ids, state)` takes the newest id of every row (hypothesis) and returns
-log-probabilities and the next state; the rows of a sentence are neighbors, and every sentence has equally many.
-`state.select(origins, sentences)` keeps `sentences` where some have left, and in each lets its hypotheses go on from
-the places `origins` among those before.
+log-probabilities and the next state. The rows of a sentence are neighbors, and every sentence has equally many.
+`state.select(origins, sentences)` keeps some sentences where others are finished, and says which hypothesis of its
+sentence each row continues.
 """
 
 from collections.abc import Callable
@@ -14,15 +14,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformer.inference.top_k import best_continuations
-
-# A sentence that is finished leaves its batch when so large a share of the batch is: leaving costs a copy of the rest.
+# Finished sentences leave their batch when they are so large a share of it: leaving costs a copy of the rest.
 COMPACT_WHEN_FINISHED = 0.25
 
 
 @runtime_checkable
 class State(Protocol):
-    """What a decoder remembers between steps."""
+    """What a decoder keeps between steps: its cache."""
 
     def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> Any: ...
 
@@ -34,7 +32,7 @@ Ids = Int[Tensor, " sentences"]
 @dataclass(frozen=True)
 class SearchSettings:
     """How to search. A hypothesis has at least `min_length` tokens and at most the smaller of `max_length` and
-    `length_ratio` × source + `length_extra`, the end symbol not counted; `temperature`, `top_k`, `top_p` and `seed` are
+    `length_ratio` × source + `length_extra`, EOS not counted; `temperature`, `top_k`, `top_p` and `seed` are
     for sampling."""
 
     method: Literal["greedy", "beam", "sampling"] = "beam"
@@ -53,14 +51,14 @@ class SearchSettings:
         if self.min_length > self.max_length:
             raise ValueError(f"search.min_length={self.min_length} is above search.max_length={self.max_length}")
 
-    def limits(self, source_lengths: list[int]) -> list[int]:
-        """The most tokens each sentence's hypotheses may have."""
+    def max_lengths(self, source_lengths: list[int]) -> list[int]:
+        """The largest number of tokens that the hypotheses of each sentence may have."""
         bounds = [round(self.length_ratio * length) + self.length_extra for length in source_lengths]
         return [max(1, self.min_length, min(self.max_length, bound)) for bound in bounds]
 
 
 class Hypothesis(NamedTuple):
-    """Target ids without begin and end; `score` = `log_probability` / length^length_penalty, the end symbol counted."""
+    """Target ids without BOS and EOS; `score` = `log_probability` / length^length_penalty, with EOS counted."""
 
     ids: list[int]
     score: float
@@ -68,25 +66,31 @@ class Hypothesis(NamedTuple):
 
 
 def search(
-    step: Step, state: State, first: Ids, end: int, limits: list[int], indices: list[int], settings: SearchSettings
+    step: Step,
+    state: State,
+    bos_ids: Ids,
+    eos: int,
+    max_lengths: list[int],
+    indices: list[int],
+    settings: SearchSettings,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, best first: `beam` of them from beam search, one from the other methods.
 
-    `first` holds each sentence's begin symbol, `limits` bound the lengths; `indices` tell the sentences apart, so that
-    a sampled one depends on the seed and its own index, not on its batch.
+    `bos_ids` holds the first id of each sentence. `indices` tell the sentences apart, so that a sampled translation
+    depends on the seed and its own index, not on its batch.
     """
     if settings.method == "beam":
-        return beam_search(step, state, first, end, limits, settings)
+        return beam_search(step, state, bos_ids, eos, max_lengths, settings)
     if settings.method == "greedy":
-        return follow(step, state, first, end, limits, settings, lambda scores, *_: scores.argmax(dim=-1))
-    # Numbers between 0 and 1 that belong to one sentence.
+        return generate(step, state, bos_ids, eos, max_lengths, settings, lambda scores, *_: scores.argmax(dim=-1))
+    # Uniform random numbers for every position of each sentence.
     generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + i) % 2**63) for i in indices]
-    draws = torch.stack([torch.rand(max(limits) + 1, generator=own) for own in generators]).to(first.device)
+    draws = torch.stack([torch.rand(max(max_lengths) + 1, generator=own) for own in generators]).to(bos_ids.device)
 
     def draw(scores: Tensor, sentences: Tensor, position: int) -> Tensor:
         return sample(scores, draws[sentences, position], settings)
 
-    return follow(step, state, first, end, limits, settings, draw)
+    return generate(step, state, bos_ids, eos, max_lengths, settings, draw)
 
 
 def sample(
@@ -107,96 +111,120 @@ def sample(
     return ids.gather(1, chosen[:, None]).squeeze(1)
 
 
-def follow(
+def generate(
     step: Step,
     state: State,
-    first: Ids,
-    end: int,
-    limits: list[int],
+    bos_ids: Ids,
+    eos: int,
+    max_lengths: list[int],
     settings: SearchSettings,
     choose: Callable[[Tensor, Tensor, int], Tensor],
 ) -> list[list[Hypothesis]]:
-    """One hypothesis a sentence: `choose(scores, sentences, position)` picks each next id."""
-    ids, count, device = first, len(first), first.device
-    found: list[list[Hypothesis]] = [[] for _ in limits]
-    bounds, sentences = torch.tensor(limits, device=device), torch.arange(count, device=device)
+    """One hypothesis per sentence: `choose(scores, sentences, position)` picks each next id."""
+    ids, count, device = bos_ids, len(bos_ids), bos_ids.device
+    hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
+    limits, sentences = torch.tensor(max_lengths, device=device), torch.arange(count, device=device)
     totals = torch.zeros(count, device=device)
-    tokens = torch.full((count, max(limits) + 1), end, device=device)
-    for position in range(max(limits) + 1):
+    tokens = torch.full((count, max(max_lengths) + 1), eos, device=device)
+    for position in range(max(max_lengths) + 1):
         scores, state = step(ids, state)
         if position < settings.min_length:
-            scores[:, end] = -torch.inf
+            scores[:, eos] = -torch.inf
         # At its limit a hypothesis must end.
-        ids = choose(scores, sentences, position).masked_fill(bounds[sentences] == position, end)
+        ids = choose(scores, sentences, position).masked_fill(limits[sentences] == position, eos)
         totals = totals + scores.gather(1, ids[:, None]).squeeze(1)
         tokens[sentences, position] = ids
         numbers = sentences.tolist()
-        for row in (ids == end).nonzero().flatten().tolist():
-            if not found[numbers[row]]:
+        for row in (ids == eos).nonzero().flatten().tolist():
+            if not hypotheses[numbers[row]]:
                 total, path = totals[row].item(), tokens[numbers[row], :position].tolist()
-                found[numbers[row]].append(Hypothesis(path, total / (position + 1) ** settings.length_penalty, total))
-        finished = [bool(found[sentence]) for sentence in numbers]
+                score = total / (position + 1) ** settings.length_penalty
+                hypotheses[numbers[row]].append(Hypothesis(path, score, total))
+        finished = [bool(hypotheses[sentence]) for sentence in numbers]
         if all(finished):
             break
-        if (alive := _unfinished(finished, device)) is not None:
-            sentences, ids, totals = sentences[alive], ids[alive], totals[alive]
-            state = state.select(None, alive)
-    return found
+        if (remaining := unfinished(finished, device)) is not None:
+            sentences, ids, totals = sentences[remaining], ids[remaining], totals[remaining]
+            state = state.select(None, remaining)
+    return hypotheses
 
 
-def _unfinished(finished: list[bool], device: torch.device) -> Tensor | None:
-    """The places of the sentences that go on, where it pays to let the others leave."""
+def unfinished(finished: list[bool], device: torch.device) -> Tensor | None:
+    """The places of the sentences that go on; None while too few are finished to be worth removing."""
     if sum(finished) < COMPACT_WHEN_FINISHED * len(finished):
         return None
     return torch.tensor([place for place, done in enumerate(finished) if not done], device=device)
 
 
-def beam_search(
-    step: Step, state: State, first: Ids, end: int, limits: list[int], settings: SearchSettings
-) -> list[list[Hypothesis]]:
-    """The `beam` best hypotheses a sentence, best first.
+def best_continuations(
+    scores: Float[Tensor, "sentences rows vocabulary"], totals: Float[Tensor, "sentences rows"], k: int
+) -> tuple[Float[Tensor, "sentences k"], Int[Tensor, "sentences k"], Int[Tensor, "sentences k"]]:
+    """The `k` largest of totals + scores in each sentence, largest first: their sums, rows and ids.
 
-    At every step the `beam` best continuations of a sentence are looked at. One that ends is a hypothesis and its
-    place goes to the next best that does not; a sentence is finished when it has `beam` hypotheses (as CTranslate2
-    does with patience 1), so an early end does not win by being first under a length penalty. At its limit every
-    hypothesis ends.
+    torch.topk on a CPU sorts its way through all of them. Here the maxima of blocks are found first: the k largest
+    entries stand in the k blocks with the largest maxima.
     """
-    beam, device = settings.beam, first.device
-    found: list[list[Hypothesis]] = [[] for _ in limits]
-    bounds, sentences = torch.tensor(limits, device=device), torch.arange(len(first), device=device)
-    ids, totals = first[:, None], torch.zeros(len(first), 1, device=device)
-    tokens, finished = torch.empty(len(first), 1, 0, dtype=torch.long, device=device), [False] * len(first)
-    for position in range(max(limits) + 1):
+    sentences, rows, vocabulary = scores.shape
+    block = next((size for size in range(64, 129) if vocabulary % size == 0), 1)
+    blocks = rows * vocabulary // block
+    if scores.device.type != "cpu" or block == 1 or blocks <= k:
+        sums, places = (totals[..., None] + scores).flatten(1).topk(k)
+        return sums, places // vocabulary, places % vocabulary
+    maxima = scores.view(sentences, rows, -1, block).amax(dim=3) + totals[..., None]
+    chosen = maxima.flatten(1).topk(k).indices
+    first = torch.arange(0, sentences * blocks, blocks)[:, None]
+    candidates = scores.view(-1, block).index_select(0, (first + chosen).flatten()).view(sentences, k, block)
+    of_rows = totals.gather(1, chosen * block // vocabulary)
+    sums, at = (candidates + of_rows[..., None]).flatten(1).topk(k)
+    places = chosen.gather(1, at // block) * block + at % block
+    return sums, places // vocabulary, places % vocabulary
+
+
+def beam_search(
+    step: Step, state: State, bos_ids: Ids, eos: int, max_lengths: list[int], settings: SearchSettings
+) -> list[list[Hypothesis]]:
+    """The `beam` best hypotheses of each sentence, best first.
+
+    Every step looks at the `beam` best continuations of a sentence. One that ends becomes a hypothesis, and its place
+    in the beam goes to the next best that does not end. A sentence is finished when it has `beam` hypotheses (as in
+    CTranslate2 with patience 1), so that under a length penalty an early end does not win by being first. At its
+    maximum length every hypothesis ends.
+    """
+    beam, device = settings.beam, bos_ids.device
+    hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
+    limits, sentences = torch.tensor(max_lengths, device=device), torch.arange(len(bos_ids), device=device)
+    ids, totals = bos_ids[:, None], torch.zeros(len(bos_ids), 1, device=device)
+    tokens, finished = torch.empty(len(bos_ids), 1, 0, dtype=torch.long, device=device), [False] * len(bos_ids)
+    for position in range(max(max_lengths) + 1):
         scores, state = step(ids.flatten(), state)
-        width, vocabulary = ids.size(1), scores.size(1)  # one row a sentence at first, then `beam`
+        width, vocabulary = ids.size(1), scores.size(1)  # one row per sentence at first, then `beam`
         if position < settings.min_length:
-            scores[:, end] = -torch.inf
-        scores, at_limit = scores.view(-1, width, vocabulary), bounds[sentences] == position
+            scores[:, eos] = -torch.inf
+        scores, at_limit = scores.view(-1, width, vocabulary), limits[sentences] == position
         if at_limit.any():
-            goes_on = torch.arange(vocabulary, device=device) != end
+            goes_on = torch.arange(vocabulary, device=device) != eos
             scores = scores.masked_fill(at_limit[:, None, None] & goes_on, -torch.inf)
         # Each row has one way to end, so 2 × beam candidates hold at least beam that go on.
         best, origins, ids = best_continuations(scores, totals, min(2 * beam, width * vocabulary))
-        ends = ids == end
+        ends = ids == eos
         numbers = sentences.tolist()
         for row, place in (ends & best.isfinite())[:, :beam].nonzero().tolist():
-            hypotheses = found[numbers[row]]
             if not finished[row]:
-                total = best[row, place].item()
-                path = tokens[row, origins[row, place]].tolist()
-                hypotheses.append(Hypothesis(path, total / (position + 1) ** settings.length_penalty, total))
+                total, path = best[row, place].item(), tokens[row, origins[row, place]].tolist()
+                score = total / (position + 1) ** settings.length_penalty
+                hypotheses[numbers[row]].append(Hypothesis(path, score, total))
         for row, limit in enumerate(at_limit.tolist()):
-            finished[row] = finished[row] or limit or len(found[numbers[row]]) >= beam
+            finished[row] = finished[row] or limit or len(hypotheses[numbers[row]]) >= beam
         if all(finished):
             break
-        # The best continuing candidates take the places of the beam.
+        # The best candidates that go on take the places of the beam.
         order = ends.long().argsort(dim=1, stable=True)[:, :beam]
         best, origins, ids, ends = (values.gather(1, order) for values in (best, origins, ids, ends))
         # With fewer candidates than places (a tiny vocabulary) an ended one may be left over: it can never win.
         totals = best.masked_fill(ends, -torch.inf)
-        if (alive := _unfinished(finished, device)) is not None:
-            sentences, tokens, totals, origins, ids = (x[alive] for x in (sentences, tokens, totals, origins, ids))
-            finished = [False] * len(alive)
+        if (remaining := unfinished(finished, device)) is not None:
+            sentences, tokens, totals, origins, ids = (x[remaining] for x in (sentences, tokens, totals, origins, ids))
+            finished = [False] * len(remaining)
         tokens = torch.cat([tokens.take_along_dim(origins[..., None], dim=1), ids[..., None]], dim=2)
-        state = state.select(origins, alive)
-    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:beam] for hypotheses in found]
+        state = state.select(origins, remaining)
+    return [sorted(found, key=lambda hypothesis: -hypothesis.score)[:beam] for found in hypotheses]

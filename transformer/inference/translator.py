@@ -1,4 +1,4 @@
-"""A trained model with its tokenizers: text in, translations out; one file, safe to take from a stranger."""
+"""A trained model with its tokenizers: text in, translations out."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ class Translation:
     pieces: list[str]
 
 
+EMPTY = Translation("", 0.0, 0.0, [])
+
+
 class Translator:
     """Translates from `source_language` to `target_language`, on the device and in the precision of its model."""
 
@@ -58,7 +61,7 @@ class Translator:
         for a file that is truncated, altered, foreign or carries code, and for a device that is not there.
         """
         place, kind = parse_device(device), parse_precision(precision)
-        saved = checkpoint.load(Path(path)).towards(target_language)
+        saved = checkpoint.load(Path(path)).with_target(target_language)
         return cls(saved.build().to(place, kind).eval(), saved.tokenizers, saved.languages)
 
     def save(self, path: str | Path) -> None:
@@ -83,40 +86,65 @@ class Translator:
         long_lines: LongLines = "split",
         lines: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
-        """All hypotheses of each text, best first, with scores. Of a text translated in pieces only the best.
+        """All hypotheses of each text, best first, with scores; of a text translated in pieces only the best.
 
-        `lines` are the texts' numbers, 1, 2, … unless given: the log and errors name them, and what is sampled for a
-        text depends on its own.
+        `lines` are the texts' numbers, 1, 2, … unless given: warnings and errors name them, and the random draws of
+        sampling depend on them.
         """
-        limit = self.model.config.max_length - 1  # the end symbol takes a place too
-        parts: list[list[int]] = []
-        owners: list[int] = []
         lines = range(1, len(texts) + 1) if lines is None else lines
+        pieces = self._encode(texts, lines, long_lines)
+        numbered = [(ids, line) for line, parts in zip(lines, pieces, strict=True) for ids in parts]
+        sources, owners = [ids for ids, _ in numbered], [line for _, line in numbered]
+        translations = iter(self.n_best_ids(sources, search, batch_tokens, owners))
+        return [_joined([next(translations) for _ in parts]) for parts in pieces]
+
+    def n_best_ids(
+        self,
+        sources: list[list[int]],
+        search: SearchSettings = BEAM,
+        batch_tokens: int = 2048,
+        lines: Sequence[int] | None = None,
+    ) -> list[list[Translation]]:
+        """The same for sources that are encoded already: ids without EOS, one fewer than the model's positions at most.
+
+        A source without tokens has one translation, which is empty.
+        """
+        lines = range(1, len(sources) + 1) if lines is None else lines
+        # The tag that names the target language is no token of the text.
+        places = [place for place, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
+        lengths = [len(sources[place]) for place in places]
+        threads = torch.get_num_threads() if self.device.type == "cpu" else 1
+        batches = [[places[i] for i in batch] for batch in _by_length(lengths, batch_tokens, min_batches=threads)]
+
+        def translate_batch(batch: list[int]) -> list[list[Translation]]:
+            return self._search([sources[place] for place in batch], [lines[place] for place in batch], search)
+
+        translations = [[EMPTY] for _ in sources]
+        with eval_mode(self.model):
+            for place, found in zip(chain(*batches), chain(*parallel_map(translate_batch, batches)), strict=True):
+                translations[place] = found
+        return translations
+
+    def _encode(self, texts: list[str], lines: Sequence[int], long_lines: LongLines) -> list[list[list[int]]]:
+        """The ids of each text: none for an empty one, several pieces for one that is too long.
+
+        Raises ValueError for what is no Unicode text, and for a long line that is to be refused.
+        """
+        limit = self.model.config.max_length - 1  # EOS takes a place too
         for line, text in zip(lines, texts, strict=True):
             if re.search("[\ud800-\udfff]", text):
                 raise ValueError(f"line {line} is no Unicode text: half of a surrogate pair stands alone in it")
-        for place, ids in enumerate(self.source_tokenizer.encode_all(texts)):
-            # A tag that asks for a language is no text.
-            pieces = [ids] if len(ids) > len(self.source_tokenizer.prefix) and texts[place].strip() else []
+        encoded = []
+        for line, text, ids in zip(lines, texts, self.source_tokenizer.encode_all(texts), strict=True):
+            pieces = [ids] if len(ids) > len(self.source_tokenizer.prefix) and text.strip() else []
             if len(ids) > limit:
-                named = f"line {lines[place]} has {len(ids):,} tokens, more than the {limit:,} this model allows"
+                problem = f"line {line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
                 if long_lines == "refuse":
-                    raise ValueError(named)
-                pieces = self._split(texts[place], limit)
-                log.warning("%s: translated in %d pieces", named, len(pieces))
-            parts += pieces
-            owners += [place] * len(pieces)
-
-        def translated(batch: list[int]) -> list[list[Translation]]:
-            return self._search([parts[i] for i in batch], [lines[owners[i]] for i in batch], search)
-
-        batches = list(_by_length(parts, batch_tokens, torch.get_num_threads() if self.device.type == "cpu" else 1))
-        with eval_mode(self.model):
-            found = dict(zip(chain(*batches), chain(*parallel_map(translated, batches)), strict=True))
-        results: list[list[list[Translation]]] = [[] for _ in texts]
-        for part, owner in enumerate(owners):
-            results[owner].append(found[part])
-        return [_joined(parts_of_text) for parts_of_text in results]
+                    raise ValueError(problem)
+                pieces = self._split(text, limit)
+                log.warning("%s: translated in %d pieces", problem, len(pieces))
+            encoded.append(pieces)
+        return encoded
 
     @property
     def device(self) -> torch.device:
@@ -125,8 +153,11 @@ class Translator:
     @torch.inference_mode()
     def _search(self, sources: list[list[int]], lines: list[int], settings: SearchSettings) -> list[list[Translation]]:
         """Translates one batch of ids; `lines` are the sentences' own numbers, for sampling."""
-        if settings.min_length >= (most := self.model.config.max_length):
-            raise ValueError(f"search.min_length={settings.min_length} is more than the model's {most} positions allow")
+        positions = self.model.config.max_length
+        if settings.min_length >= positions:
+            raise ValueError(
+                f"search.min_length={settings.min_length} is more than the model's {positions} positions allow"
+            )
         source = pad([torch.tensor([*ids, EOS]).numpy() for ids in sources]).to(self.device)
 
         def step(ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
@@ -137,13 +168,13 @@ class Translator:
                 raise ValueError("the model's scores are no numbers: its weights are too large, or broken")
             return scores, cache
 
-        first = torch.full((len(sources),), BOS, device=self.device)
-        # With the begin symbol a target takes one place more than it has tokens.
-        limits = [min(most - 1, n) for n in settings.limits([len(ids) for ids in sources])]
+        bos_ids = torch.full((len(sources),), BOS, device=self.device)
+        # With BOS a target takes one place more than it has tokens.
+        max_lengths = [min(positions - 1, n) for n in settings.max_lengths([len(ids) for ids in sources])]
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
         with torch.autocast(self.device.type, enabled=False):
             cache = self.model.decoder.init_cache(self.model.encode(source, visible_tokens(source)))
-            found = search(step, cache, first, EOS, limits, lines, settings)
+            found = search(step, cache, bos_ids, EOS, max_lengths, lines, settings)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
@@ -159,8 +190,8 @@ class Translator:
         for sentences in self._packed(re.split(r"(?<=[.!?…]\s)|(?<=[。！？])", text), most):
             long = len(self.source_tokenizer.encode(sentences)) > limit
             runs += self._packed(re.findall(r"\S+\s*", sentences), most) if long else [sentences]
-        found = [ids[len(tag) :] for ids in self.source_tokenizer.encode_all(runs)]
-        return [[*tag, *ids[start : start + most]] for ids in found for start in range(0, len(ids), most)]
+        encoded = [ids[len(tag) :] for ids in self.source_tokenizer.encode_all(runs)]
+        return [[*tag, *ids[start : start + most]] for ids in encoded for start in range(0, len(ids), most)]
 
     def _packed(self, parts: list[str], limit: int) -> list[str]:
         """Joins neighboring parts as long as they, encoded one by one, have at most `limit` tokens."""
@@ -174,13 +205,13 @@ class Translator:
         return ["".join(run) for run in runs]
 
 
-def _by_length(sequences: list[list[int]], batch_tokens: int, fewest: int) -> Iterator[list[int]]:
-    """Indices in batches of like length, longest first, so that memory runs out at once if it does; at least `fewest`
-    batches where there are so many sequences."""
+def _by_length(lengths: list[int], batch_tokens: int, min_batches: int) -> Iterator[list[int]]:
+    """Indices in batches of similar length, longest first, so that memory runs out at once if it does; at least
+    `min_batches` batches where there are so many sequences."""
     batch: list[int] = []
-    for index in sorted(range(len(sequences)), key=lambda i: -len(sequences[i])):
-        full = (len(batch) + 1) * (len(sequences[batch[0]]) + 1) > batch_tokens if batch else False
-        if full or len(batch) * fewest >= len(sequences):
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        full = (len(batch) + 1) * (lengths[batch[0]] + 1) > batch_tokens if batch else False
+        if full or len(batch) * min_batches >= len(lengths):
             yield batch
             batch = []
         batch.append(index)

@@ -72,7 +72,7 @@ def run(
     vocabularies = {"source_vocab_size": len(data.source_tokenizer), "target_vocab_size": len(data.target_tokenizer)}
     config = from_dict(ModelConfig, model | vocabularies, "model")
     validate_lengths(data, config)
-    network = begun.continued(config) if begun else Transformer(config)
+    network = begun.build_for_finetuning(config) if begun else Transformer(config)
     translator = Translator(network, (data.source_tokenizer, data.target_tokenizer), settings.data.languages)
     texts = {name: data.texts(name) for name in settings.data.splits if name != "train"}
     searches = settings.validation_search, settings.search

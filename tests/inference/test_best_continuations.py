@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transformer.inference.top_k import best_continuations
+from transformer.inference.search import best_continuations
 
 
 @pytest.mark.parametrize("vocabulary", [8000, 640, 4000, 1009, 7])

@@ -1,0 +1,144 @@
+"""Reads a stranger's file so that it can do no harm: no code of it runs, and it takes no more memory than it may.
+
+Nothing is unpickled except by `torch.load(weights_only=True)`, and only after all that the pickle may name has been
+checked; sizes are compared with the file's own before anything is built, so that no refusal takes more than 64 MiB and
+16 × the file's size. The digests are compared in `checkpoint`.
+"""
+
+import io
+import json
+import pickle
+import pickletools
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from torch import Tensor
+
+from transformer.model.config import ModelConfig
+from transformer.model.transformer import Transformer
+
+# What a file may hold besides tensors: bytes (a description has some thousand of them), steps of a pickle, and how many
+# tensors. A model of 12 layers needs a tenth of it.
+MAX_PLAIN_BYTES, MAX_DESCRIPTION, MAX_PICKLE_STEPS, MAX_TENSORS = 4 << 20, 100_000, 400_000, 10_000
+# Tables of positions are not in a file but computed from two numbers: they may take this much and 4 × the weights.
+MAX_TABLE_BYTES = 256 << 20
+# The records of a .ckpt that are read, and all that the pickle among them may name: torch's own list of safe names has
+# bytearray on it, which takes any size.
+RECORD = re.compile(r"[^/]+/(data\.pkl|data/\d+|version|byteorder)")
+STORAGES = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
+SAFE_NAMES = {
+    *("collections OrderedDict", "torch._utils _rebuild_tensor_v2"),
+    *(f"torch {storage}Storage" for storage in STORAGES),
+}
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """All of a .ckpt, as plain data and tensors on the CPU."""
+    try:
+        return torch.load(_checked_archive(path), map_location="cpu", weights_only=True)
+    except (zipfile.BadZipFile, RuntimeError, EOFError, NotImplementedError) as error:
+        raise ValueError(f"truncated or no checkpoint ({error})") from error
+    except pickle.UnpicklingError as error:
+        raise ValueError("it would run code when loaded, or is no checkpoint; nothing of it was run") from error
+
+
+def _checked_archive(path: Path) -> io.BytesIO:
+    """The records of a .ckpt in a new archive: from the same bytes, torch's own reader could take others than these."""
+    checked = io.BytesIO()
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(checked, "w") as copy:
+        found = [(record, RECORD.fullmatch(record.filename)) for record in archive.infolist()]
+        records = {match[1]: record for record, match in found if match}
+        # torch never compresses; a compressed record could unpack to any size.
+        if any(record.compress_type != zipfile.ZIP_STORED for record in records.values()):
+            raise ValueError("it holds compressed data")
+        if sum(record.file_size for record in records.values()) > path.stat().st_size:
+            raise ValueError("it declares more data than it holds")
+        if not {"data.pkl", "version"} <= records.keys():
+            raise ValueError("truncated or no checkpoint (what torch needs is not in it)")
+        for name, record in records.items():
+            # Reading compares the record with its checksum.
+            content = archive.read(record)
+            if name == "data.pkl":
+                _check_pickle(content)
+            copy.writestr(f"archive/{name}", content)
+    checked.seek(0)
+    return checked
+
+
+def _check_pickle(content: bytes) -> None:
+    """Refuses a pickle that is large, or names anything that a checkpoint of ours does not."""
+    if len(content) > MAX_PLAIN_BYTES:
+        raise ValueError(f"it holds {len(content):,} bytes besides its tensors")
+    for step, (opcode, argument, _) in enumerate(pickletools.genops(content)):
+        if step > MAX_PICKLE_STEPS:
+            raise ValueError("it holds too much besides its tensors")
+        # Only by GLOBAL does torch take names.
+        if opcode.name == "GLOBAL" and argument not in SAFE_NAMES:
+            raise pickle.UnpicklingError(argument)
+
+
+def read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor], str]:
+    """The description, the tensors and the digest in a .safetensors file."""
+    with path.open("rb") as raw:
+        if (header := int.from_bytes(raw.read(8), "little")) > MAX_PLAIN_BYTES:
+            raise ValueError(f"truncated or no safetensors file (a header of {header:,} bytes)")
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:  # type: ignore[no-untyped-call]
+            about = file.metadata() or {}
+            content = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if len(text := about.get("translator", "null")) > MAX_DESCRIPTION:
+            raise ValueError("its description is too large")
+        description = json.loads(text)
+    except (safetensors.SafetensorError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"truncated or no safetensors file ({error})") from error
+    if not isinstance(description, dict):
+        raise ValueError("it does not describe a translator")
+    return description, content, about.get("sha256", "")
+
+
+def check_plain(description: Any) -> None:
+    """Refuses what is not a small tree of plain values: parts shared in a pickle, written out, could be endless."""
+    rest, count = [description], 0
+    while rest:
+        value, count = rest.pop(), count + 1
+        if type(value) is dict and all(type(key) is str for key in value):
+            rest += value.values()
+        elif type(value) not in (str, int, float, bool, type(None)):
+            raise ValueError("its description is not plain data")
+        if count > 1000:
+            raise ValueError("its description is too large")
+
+
+def check_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Raises ValueError unless these are plain tensors that together are no larger than the file `path`."""
+    for name, tensor in tensors.items():
+        # With strides, a tensor can be larger than all memory in a file of a few bytes.
+        if not isinstance(tensor, Tensor) or tensor.layout != torch.strided or not tensor.is_contiguous():
+            raise ValueError(f"its tensor {name} is not a plain one")
+    # Many tensors can be one and the same in the file, but not in memory.
+    if len(tensors) > MAX_TENSORS or sum(tensor.nbytes for tensor in tensors.values()) > path.stat().st_size:
+        raise ValueError("it declares more tensors than it holds")
+
+
+def check_shapes(config: ModelConfig, content: dict[str, Tensor]) -> None:
+    """Compares the configuration with the tensors before memory is taken for it."""
+    # A layer has ten tensors at least: four of attention, two of the feed-forward network, two norms of two.
+    if 10 * (config.encoder.layers + config.decoder.layers) > len(content):
+        raise ValueError("it declares more layers than it holds")
+    with torch.device("meta"):
+        model = Transformer(config)
+    expected = {name: weight.shape for name, weight in model.named_parameters()}
+    if expected.keys() != content.keys():
+        raise ValueError("its tensors are not those of the model it describes")
+    for name, shape in expected.items():
+        if content[name].shape != shape or not content[name].is_floating_point():
+            raise ValueError(f"its tensor {name} is {tuple(content[name].shape)}, the model needs {tuple(shape)}")
+        if not content[name].isfinite().all():
+            raise ValueError(f"its tensor {name} holds values that are no numbers")
+    tables = sum(table.nbytes for table in model.buffers())
+    if tables > MAX_TABLE_BYTES + 4 * sum(weight.nbytes for weight in content.values()):
+        raise ValueError(f"its positions would take {tables:,} bytes: its model.max_length is too large")
