@@ -25,7 +25,7 @@ def test_heads_need_not_divide_when_their_widths_are_given() -> None:
     assert from_dict(ModelConfig, model_plain(**free), "model").encoder.self_attention.heads == 5
 
 
-def test_unknown_keys_wrong_types_nulls_and_values_name_the_key_and_what_is_allowed() -> None:
+def test_wrong_keys_types_nulls_and_values_name_the_key_and_the_choices() -> None:
     assert message(hight=3).startswith("unknown setting model.hight: allowed: source_vocab_size")
     assert message(dims=3) == "unknown setting model.dims: did you mean dim?"
     assert message(dim="eight") == "model.dim=eight must be a whole number"

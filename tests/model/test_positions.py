@@ -82,7 +82,7 @@ def test_a_sentence_longer_than_the_positions_is_told_the_limit(positions: str) 
         model.encode(torch.randint(4, 29, (1, 9)))
 
 
-def test_without_positions_permuting_the_source_permutes_the_states_and_nothing_else() -> None:
+def test_without_positions_a_permuted_source_only_permutes_the_states() -> None:
     source, order = torch.randint(4, 29, (2, 7)), torch.randperm(7)
     unordered, ordered = small_model(positions="none"), small_model(positions="sinusoidal")
     states = unordered.encode(source).states
