@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from transformer.config import Registry
+
 
 def sinusoidal_table(length: int, dim: int) -> Float[Tensor, "length dim"]:
     """PE(pos, 2i) = sin(pos / 10000^(2i/dim)), PE(pos, 2i+1) = cos(the same) (Vaswani et al. 2017, section 3.5)."""
@@ -110,4 +112,4 @@ QUERY_KEY_POSITIONS: dict[str, type[nn.Module]] = {"rotary": Rotary}
 # Added to the scores of self-attention: built with (heads), called with the distances between queries and keys.
 SCORE_POSITIONS: dict[str, type[nn.Module]] = {"alibi": ALiBi}
 
-POSITIONS = EMBEDDING_POSITIONS | QUERY_KEY_POSITIONS | SCORE_POSITIONS | {"none": NoPositions}
+POSITIONS = Registry({**EMBEDDING_POSITIONS, **QUERY_KEY_POSITIONS, **SCORE_POSITIONS, "none": NoPositions})

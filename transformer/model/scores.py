@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from transformer.config import Registry
 from transformer.model.additive import additive_scores
 
 
@@ -101,10 +102,6 @@ class Additive(Score):
         return additive_scores(queries, keys, self.weight)
 
 
-SCORES: dict[str, type[Score]] = {
-    "dot": DotProduct,
-    "scaled_dot": ScaledDotProduct,
-    "bilinear": Bilinear,
-    "concat": Concat,
-    "additive": Additive,
-}
+SCORES: Registry[type[Score]] = Registry(
+    dot=DotProduct, scaled_dot=ScaledDotProduct, bilinear=Bilinear, concat=Concat, additive=Additive
+)
