@@ -14,6 +14,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from transformer import ModelConfig  # noqa: E402
+from transformer.cli.compose import compose  # noqa: E402
 from transformer.config import from_dict  # noqa: E402
 from transformer.data.corpus import DataSettings  # noqa: E402
 from transformer.data.datamodule import TranslationData  # noqa: E402
@@ -70,76 +71,38 @@ class Setting:
         return (torch.cuda.max_memory_allocated() if self.device == "cuda" else peak_memory()) / 1e6
 
 
-def corpus(directory: Path | None) -> DataSettings:
-    """Multi30k in `directory`, or the bundled corpus."""
-    folder = directory or PROJECT / "data" / "toy"
-    names = ("train", "val", "test_2016_flickr") if directory else ("train", "validation", "test")
-    return from_dict(
-        DataSettings,
-        {
-            "name": "multi30k" if directory else "toy",
-            "source_language": "de",
-            "target_language": "en",
-            "directory": str(folder),
-            **{split: str(folder / name) for split, name in zip(("train", "validation", "test"), names, strict=True)},
-            "extra_tests": {},
-            "url": None,
-            "sha256": {},
-            "max_length": 100,
-            "batch_tokens": BATCH_TOKENS,
-            "workers": 0,
-            "both_directions": False,
-            "license": None,
-            "home": None,
-            "cache": str(PROJECT / ".cache"),
-        },
-        "data",
-    )
-
-
 def vocabulary(directory: Path | None) -> int:
     """8,000 pieces; the bundled corpus has not so many."""
     return VOCABULARY if directory else 2000
 
 
+def settings(directory: Path | None) -> tuple[DataSettings, TokenizerSettings]:
+    """Multi30k in `directory`, or the bundled corpus, and a joint tokenizer."""
+    composed = compose("train", "data=multi30k" if directory else "data=toy", f"data.batch_tokens={BATCH_TOKENS}")
+    data = composed["data"] | {"extra_tests": {}}
+    if directory:  # as it is: nothing is fetched
+        names = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
+        data |= {split: str(directory / name) for split, name in names.items()} | {"sha256": {}}
+    tokenizer = composed["tokenizer"] | {"vocabulary_size": vocabulary(directory)}
+    return from_dict(DataSettings, data, "data"), from_dict(TokenizerSettings, tokenizer, "tokenizer")
+
+
 def prepared(directory: Path | None) -> TranslationData:
     """The corpus with its joint tokenizer."""
-    plain = {
-        "kind": "bpe",
-        "vocabulary_size": vocabulary(directory),
-        "joint": True,
-        "character_coverage": 1.0,
-        "byte_fallback": False,
-    }
-    return TranslationData(corpus(directory), from_dict(TokenizerSettings, plain, "tokenizer"), seed=1)
+    return TranslationData(*settings(directory), seed=1)
 
 
 def config(size: Size, vocabulary: int) -> ModelConfig:
-    """The model of all comparisons."""
-    attention = {
-        "heads": size.heads,
-        "head_dim": None,
-        "value_dim": None,
-        "dropout": DROPOUT,
-        "bias": True,
-        "score": "scaled_dot",
-    }
+    """The model of all comparisons: dropout everywhere."""
+    sizes = f"model.dim={size.dim}", f"model.heads={size.heads}", f"model.layers={size.layers}"
+    parts = "encoder.self_attention", "decoder.self_attention", "decoder.cross_attention", "feed_forward"
+    dropout = [f"model.{part}.dropout={DROPOUT}" for part in parts]
+    model = compose(
+        "train", "model=base", "model.norm=pre", *sizes, f"model.feed_forward.dim={size.feed_forward}", *dropout
+    )["model"]
+    model = {key: model[key] for key in model if key not in ("heads", "layers", "score")}
     return from_dict(
-        ModelConfig,
-        {
-            "source_vocab_size": vocabulary,
-            "target_vocab_size": vocabulary,
-            "dim": size.dim,
-            "positions": "sinusoidal",
-            "max_length": 512,
-            "norm": "pre",
-            "tied_embeddings": "all",
-            "dropout": DROPOUT,
-            "feed_forward": {"dim": size.feed_forward, "activation": "relu", "dropout": DROPOUT},
-            "encoder": {"layers": size.layers, "self_attention": attention},
-            "decoder": {"layers": size.layers, "self_attention": attention, "cross_attention": attention},
-        },
-        "model",
+        ModelConfig, model | dict.fromkeys(("source_vocab_size", "target_vocab_size"), vocabulary), "model"
     )
 
 

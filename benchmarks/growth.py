@@ -19,11 +19,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.common import SIZES, Row, alone, config, corpus, vocabulary
+from benchmarks.common import SIZES, Row, alone, config, settings
 from transformer import Transformer
-from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import PAD, TokenizerSettings
+from transformer.data.tokenizer import PAD
 from transformer.device import MachineSettings, configure_torch
 from transformer.training.callbacks.throughput import peak_memory
 from transformer.training.loss import linear_cross_entropy
@@ -83,21 +82,17 @@ def decode(length: int, threads: int) -> Row:
 
 def prepare(pairs: int, directory: Path | None) -> Row:
     """Seconds and peak memory from text files of so many pairs to the first batch, tokenizers trained anew."""
-    settings = corpus(directory)
-    lines = [f"{source}\t{target}" for source, target in settings.pairs("train")]
+    corpus, tokenizer = settings(directory)
+    lines = [f"{source}\t{target}" for source, target in corpus.pairs("train")]
     draw = random.Random(1)
     with tempfile.TemporaryDirectory() as folder:
         with Path(folder, "train.tsv").open("w", encoding="utf-8") as file:
             for number in range(pairs):
                 source, target = draw.choice(lines).split("\t")
                 file.write(f"{source} {number % 977}\t{target} {number % 977}\n")
-        plain = dict.fromkeys(("train", "validation", "test"), f"{folder}/train.tsv")
+        splits = dict.fromkeys(("train", "validation", "test"), f"{folder}/train.tsv")
         started = time.perf_counter()
-        data = TranslationData(
-            DataSettings(**{**settings.__dict__, **plain, "cache": folder}),
-            TokenizerSettings("bpe", vocabulary(directory), True, 1.0, False),
-            seed=1,
-        )
+        data = TranslationData(replace(corpus, **splits, cache=folder), tokenizer, seed=1)
         next(iter(data.loader("train")))
         return {"seconds": time.perf_counter() - started, "memory_mb": peak_memory() / 1e6}
 

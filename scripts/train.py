@@ -6,11 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from transformer.cli.launch import CONFIGS, launch, put_back, settings_before
+from transformer.cli.compose import CONFIGS
+from transformer.cli.launch import launch, put_back, settings_before
 from transformer.cli.sweeps import outcome_of, run_trial
 from transformer.config import from_dict
 from transformer.evaluation import METRICS
@@ -23,15 +23,6 @@ from transformer.training.loggers import first_process, quiet
 from transformer.training.train import Result, run
 from transformer.training.validate import validate_settings
 
-
-def auto_precision(accelerator: str) -> str:
-    """bf16 where a GPU has it: half the memory, and no loss scale to underflow."""
-    gpu = accelerator != "cpu" and torch.cuda.is_available()
-    return "bf16-mixed" if gpu and torch.cuda.is_bf16_supported() else "32-true"
-
-
-OmegaConf.register_new_resolver("auto_precision", auto_precision, replace=True)
-OmegaConf.register_new_resolver("suffix", lambda name: f"_{name}" if name else "", replace=True)
 # What steers the command line or only stands for settings elsewhere.
 NOT_SETTINGS = ("model", "trainer", "name", "runs", "cache", "resume", "debug")
 NOT_MODEL = ("heads", "layers", "score")

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import model_plain
+from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
-from transformer.data.tokenizer import TokenizerSettings, train_tokenizer
+from transformer.data.tokenizer import train_tokenizer
 
 DOCS = Path(__file__).parents[1] / "docs"
 TOUR = (DOCS / "tour.md").read_text(encoding="utf-8")
@@ -36,9 +36,9 @@ def play(run: str) -> list[tuple[str, str, str | None]]:
 def test_the_tour_prints_and_draws_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Untrained: only the last pictures need a model of ours, and any will do to see that the snippet works.
     lines = (DOCS.parent / "data" / "toy" / "train.de").read_text(encoding="utf-8").splitlines()[:300]
-    settings = TokenizerSettings("bpe", 200, joint=True, character_coverage=1.0, byte_fallback=False)
+    settings = tokenizer_settings("bpe", 200)
     tokenizer = train_tokenizer(lines, settings)
-    plain = model_plain(source_vocab_size=200, target_vocab_size=200)
+    plain = model_dict(source_vocab_size=200, target_vocab_size=200)
     model = Transformer(from_dict(ModelConfig, plain, "model"))
     Translator(model, (tokenizer, tokenizer), ("de", "en")).save(tmp_path / "translator.safetensors")
     monkeypatch.chdir(tmp_path)

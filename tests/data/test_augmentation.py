@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.test_batching import BPE, TOY
-from tests.data.test_corpus import settings, write
+from tests.data.corpora import BPE, TOY, settings, write
+from tests.factories import tokenizer_settings
 from transformer.data.augmentation import augmented
 from transformer.data.batching import PairDataset, TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import EOS, PAD, UNK, TokenizerSettings
+from transformer.data.tokenizer import EOS, PAD, UNK
 
 
 def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_batches_of_bpe_dropout_are_made_by_the_lengths_of_their_epoch(
 def test_of_few_pairs_cut_anew_none_is_asked_for_twice(tmp_path: Path) -> None:
     write(tmp_path, "x.de", ["ein Haus"] * 3)
     write(tmp_path, "x.en", ["a house"] * 3)
-    data = TranslationData(settings(tmp_path), TokenizerSettings("bpe", 35, True, 1.0, False), seed=1)
+    data = TranslationData(settings(tmp_path), tokenizer_settings("bpe", 35), seed=1)
     split = augmented(data, 0.5)
     assert [len(list(TokenBudgetSampler(split, 4, 1, True, 0, 1, accumulated))) for accumulated in (1, 3)] == [3, 3]
 
@@ -79,7 +79,7 @@ def test_of_few_pairs_cut_anew_none_is_asked_for_twice(tmp_path: Path) -> None:
 def test_bpe_dropout_leaves_alone_what_would_become_too_long_or_has_unknown_characters(tmp_path: Path) -> None:
     write(tmp_path, "x.de", ["ein Haus", "zwei Häuser"] * 20)
     write(tmp_path, "x.en", ["a house", "two houses"] * 20)
-    bpe = TokenizerSettings("bpe", 40, True, 1.0, False)
+    bpe = tokenizer_settings("bpe", 40)
     longest = max(len(ids) for ids in TranslationData(settings(tmp_path), bpe, seed=1).split("train").source)
     data = TranslationData(settings(tmp_path, max_length=longest), bpe, seed=1)
     data.splits["train"] = augmented(data, 0.9)
@@ -92,7 +92,7 @@ def test_bpe_dropout_leaves_alone_what_would_become_too_long_or_has_unknown_char
 def test_words_and_characters_have_no_merges_to_drop(tmp_path: Path) -> None:
     write(tmp_path, "x.de", ["ein Haus"])
     write(tmp_path, "x.en", ["a house"])
-    data = TranslationData(settings(tmp_path), TokenizerSettings("char", 100, True, 1.0, False), seed=1)
+    data = TranslationData(settings(tmp_path), tokenizer_settings("char", 100), seed=1)
     with pytest.raises(ValueError, match="bpe_dropout needs tokenizer=bpe or unigram, not char"):
         augmented(data, 0.1)
 
@@ -100,7 +100,7 @@ def test_words_and_characters_have_no_merges_to_drop(tmp_path: Path) -> None:
 def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_path: Path) -> None:
     write(tmp_path, "x.de", ["ein Haus", "zwei Hunde"])
     write(tmp_path, "x.en", ["a house", "two dogs"])
-    tokenizer = TokenizerSettings("char", 100, True, 1.0, False)
+    tokenizer = tokenizer_settings("char", 100)
     data = TranslationData(settings(tmp_path, both_directions=True, max_length=30), tokenizer, seed=1)
     data.splits["train"] = augmented(data, 0.0)
     of_source, of_target = data.source_tokenizer, data.target_tokenizer
@@ -127,7 +127,7 @@ def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_p
 def test_both_directions_need_one_vocabulary(tmp_path: Path) -> None:
     write(tmp_path, "x.de", ["ein Haus"])
     write(tmp_path, "x.en", ["a house"])
-    apart = TokenizerSettings("char", 100, False, 1.0, False)
+    apart = tokenizer_settings("char", 100, joint=False)
     data = TranslationData(settings(tmp_path, both_directions=True), apart, seed=1)
     with pytest.raises(ValueError, match=r"tokenizer\.joint=true"):
         augmented(data, 0.0)

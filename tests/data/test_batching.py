@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from tests.data.test_corpus import settings, write
+from tests.data.corpora import BPE, TOY, settings, write
+from tests.factories import data_settings, tokenizer_settings
 from transformer.data.batching import PairDataset, TokenBudgetSampler, make_batches
-from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.encoded import EncodedSplit
 from transformer.data.gpu_dataset import GPUPairDataset
-from transformer.data.tokenizer import BOS, EOS, PAD, TokenizerSettings
+from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.files import cached_folder
-
-TOY = Path(__file__).parents[2] / "data" / "toy"
-BPE = TokenizerSettings("bpe", 700, True, 1.0, False)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +126,7 @@ def test_long_and_empty_pairs_are_left_out_of_training_counted_and_named(tmp_pat
     short, long = "ein Haus", "ein Haus " * 30
     write(tmp_path, "x.de", [short, long, "", short, "Haus"])
     write(tmp_path, "x.en", ["a house", "a house", "a house", "", "house"])
-    tokenizer = TokenizerSettings("char", 100, True, 1.0, False)
+    tokenizer = tokenizer_settings("char", 100)
     data = TranslationData(settings(tmp_path, max_length=12), tokenizer, seed=1)
     train, test = data.split("train"), data.split("test")
     assert train.lines.tolist() == [1, 5]
@@ -142,7 +139,7 @@ def test_long_and_empty_pairs_are_left_out_of_training_counted_and_named(tmp_pat
 def test_a_corpus_is_prepared_once_and_again_when_it_changes(tmp_path: Path) -> None:
     write(tmp_path, "x.de", ["ein Haus", "zwei Hunde"])
     write(tmp_path, "x.en", ["a house", "two dogs"])
-    tokenizer = TokenizerSettings("char", 100, True, 1.0, False)
+    tokenizer = tokenizer_settings("char", 100)
 
     def folders() -> set[str]:
         TranslationData(settings(tmp_path), tokenizer, seed=1).split("train")
@@ -171,5 +168,5 @@ def test_fewer_sentences_than_processes_are_refused(data: TranslationData) -> No
 
 def test_swapping_the_languages_swaps_the_sides(data: TranslationData, tmp_path: Path) -> None:
     plain = data.settings.__dict__ | {"source_language": "en", "target_language": "de", "cache": str(tmp_path)}
-    swapped = TranslationData(DataSettings(**plain), BPE, seed=1)
+    swapped = TranslationData(data_settings(**plain), BPE, seed=1)
     assert swapped.texts("test") == [(target, source) for source, target in data.texts("test")]

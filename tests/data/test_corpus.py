@@ -5,16 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from transformer.data.corpus import DataSettings, find_files, read_pairs
+from tests.data.corpora import settings, write
+from transformer.data.corpus import find_files, read_pairs
 
 PAIRS = [("ein Haus", "a house"), ("ja\u2028doch", "yes\x85indeed"), ("Grüße", "regards")]
-
-
-def write(folder: Path, name: str, lines: list[str], end: str = "\n") -> Path:
-    path = folder / name
-    content = "".join(line + end for line in lines).encode()
-    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    return path
 
 
 def pairs(prefix: Path, source: str = "de", target: str = "en") -> list[tuple[str, str]]:
@@ -80,29 +74,6 @@ def test_wrong_files_are_refused_with_their_name_and_line(tmp_path: Path) -> Non
     packed[20:40] = bytes(20)
     cut.write_bytes(packed)
     assert str(cut) in refusal(cut)
-
-
-def settings(folder: Path, **changes: object) -> DataSettings:
-    plain = {
-        "name": "files",
-        "source_language": "de",
-        "target_language": "en",
-        "directory": str(folder),
-        "train": str(folder / "x"),
-        "validation": str(folder / "x"),
-        "test": str(folder / "x"),
-        "extra_tests": {},
-        "url": None,
-        "sha256": {},
-        "max_length": 10,
-        "batch_tokens": 64,
-        "workers": 0,
-        "both_directions": False,
-        "license": None,
-        "home": None,
-        "cache": str(folder / "cache"),
-    }
-    return DataSettings(**(plain | changes))  # type: ignore[arg-type]
 
 
 def test_a_missing_file_is_fetched_and_its_digest_checked(tmp_path: Path) -> None:

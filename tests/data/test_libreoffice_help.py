@@ -2,12 +2,10 @@
 
 import gzip
 from pathlib import Path
-from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
-from transformer.config import from_dict
+from tests.factories import data_settings
 from transformer.data.corpus import DataSettings
 from transformer.data.libreoffice_help import join, make, read_help, split_of
 
@@ -98,10 +96,8 @@ def program(folder: Path, name: str, text: str) -> None:
 
 def settings(folder: Path, source: str = "de", target: str = "en") -> DataSettings:
     """Those of the configuration, in `folder`."""
-    plain: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(CONFIG))  # type: ignore[assignment]
-    plain |= {split: str(folder / split) for split in ("train", "validation", "test")}
-    own = {"source_language": source, "target_language": target, "directory": str(folder), "cache": str(folder)}
-    return from_dict(DataSettings, plain | own, "data")
+    languages = f"data.source_language={source}", f"data.target_language={target}"
+    return data_settings("data=libreoffice_help", f"data.directory='{folder}'", *languages)
 
 
 def test_the_packages_are_fetched_once_and_the_folder_is_whole_or_not_there(

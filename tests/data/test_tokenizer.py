@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Kind, Tokenizer, TokenizerSettings, train_tokenizer
+from tests.factories import tokenizer_settings
+from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Kind, Tokenizer, train_tokenizer
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 KINDS: list[Kind] = ["bpe", "unigram", "word", "char"]
@@ -15,7 +16,7 @@ KINDS: list[Kind] = ["bpe", "unigram", "word", "char"]
 
 def trained(kind: Kind, size: int = 700, byte_fallback: bool = False) -> Tokenizer:
     texts = (TOY / "validation.de").read_text().splitlines()
-    return train_tokenizer(texts, TokenizerSettings(kind, size, True, 1.0, byte_fallback))
+    return train_tokenizer(texts, tokenizer_settings(kind, size, byte_fallback=byte_fallback))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -49,7 +50,7 @@ def test_words_and_marks_are_put_together_again_as_they_were(parts: list[str]) -
 @cache
 def words() -> Tokenizer:
     texts = [text for mark in ",.?()-'" for text in (f"Hund{mark} Haus", f"{mark} der {mark}{mark} {mark}Hund")]
-    return train_tokenizer(texts, TokenizerSettings("word", 2000, True, 1.0, False))
+    return train_tokenizer(texts, tokenizer_settings("word", 2000))
 
 
 def test_byte_fallback_leaves_nothing_unknown() -> None:
@@ -68,6 +69,6 @@ def test_unknown_words_spelt_in_bytes_are_put_together_as_they_were(kind: Kind) 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_vocabulary_larger_than_the_corpus_gives_is_refused_with_the_largest_possible(kind: Kind) -> None:
     with pytest.raises(ValueError, match=r"tokenizer.vocabulary_size=5000 is more .*; choose \d+ or less"):
-        train_tokenizer(["ein Haus", "zwei Hunde"], TokenizerSettings(kind, 5000, True, 1.0, False))
+        train_tokenizer(["ein Haus", "zwei Hunde"], tokenizer_settings(kind, 5000))
     with pytest.raises(ValueError, match=r"tokenizer.vocabulary_size=10 is less than the corpus' characters need"):
         trained(kind, 10)

@@ -2,16 +2,12 @@
 
 import random
 from pathlib import Path
-from typing import Any
 
-from omegaconf import OmegaConf
-
-from transformer.config import from_dict
+from tests.factories import data_settings
 from transformer.data.corpus import DataSettings
 
 Pair = tuple[str, str]
-PROJECT = Path(__file__).parents[2]
-TOY, FILES = PROJECT / "data" / "toy", PROJECT / "configs" / "data" / "files.yaml"
+TOY = Path(__file__).parents[2] / "data" / "toy"
 
 
 def vocabulary(language: str) -> list[str]:
@@ -33,7 +29,5 @@ def write(folder: Path, splits: dict[str, list[Pair]]) -> DataSettings:
     for split, pairs in splits.items():
         for side, language in enumerate(("de", "en")):
             (folder / f"{split}.{language}").write_bytes("".join(f"{pair[side]}\n" for pair in pairs).encode())
-    plain: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(FILES))  # type: ignore[assignment]
-    splits_at = {split: str(folder / split) for split in ("train", "validation", "test")}
-    own = {"max_length": 60, "batch_tokens": 600, "cache": str(folder / "cache")}
-    return from_dict(DataSettings, plain | splits_at | own, "data")
+    prefixes = {split: str(folder / split) for split in ("train", "validation", "test")}
+    return data_settings(**prefixes, max_length=60, batch_tokens=600, cache=str(folder / "cache"))

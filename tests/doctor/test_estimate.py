@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import model_plain
 from tests.doctor.corpora import clean, write
+from tests.factories import model_dict, tokenizer_settings
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import TokenizerSettings
 from transformer.device import MachineSettings
 from transformer.doctor.estimate import PRESETS, Plan, measure, preset_for
 from transformer.model import ModelConfig, Transformer
@@ -33,10 +32,10 @@ def test_the_presets_that_there_are_are_those_that_are_recommended() -> None:
 def test_an_estimate_counts_the_steps_and_weights_of_a_run(tmp_path: Path) -> None:
     pairs = clean(60, seed=4)
     settings = replace(write(tmp_path, {"train": pairs, "validation": pairs, "test": pairs}), max_length=250)
-    tokenizer = TokenizerSettings("char", 1000, True, 1.0, False)
+    tokenizer = tokenizer_settings("char", 1000)
     data = TranslationData(settings, tokenizer, 1)
     size = len(data.source_tokenizer)
-    config = from_dict(ModelConfig, model_plain(source_vocab_size=size, target_vocab_size=size, max_length=300), "")
+    config = from_dict(ModelConfig, model_dict(source_vocab_size=size, target_vocab_size=size, max_length=300), "")
     machine = from_dict(MachineSettings, {"threads": 1, "matmul_precision": "highest", "attention": "math"}, "machine")
     cost = measure(Plan(settings, tokenizer, config, machine, "cpu", "32-true", 1))
     assert cost.steps_per_epoch == len(data.loader("train")) > 1

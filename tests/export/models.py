@@ -5,11 +5,11 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional
 
-from tests.conftest import model_plain
+from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.batching import pad, visible_tokens
-from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, TokenizerSettings, train_tokenizer
+from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 
 TEXTS = [
     *("ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint"),
@@ -20,7 +20,7 @@ Build = Callable[..., Translator]
 
 
 def small_tokenizer() -> Tokenizer:
-    settings = TokenizerSettings("bpe", VOCAB_SIZE, joint=True, character_coverage=1.0, byte_fallback=False)
+    settings = tokenizer_settings("bpe", VOCAB_SIZE)
     return train_tokenizer(TEXTS * 3, settings)
 
 
@@ -28,7 +28,7 @@ def random_translator(tokenizer: Tokenizer, **changes: object) -> Translator:
     """A translator whose weights are all random; `a__b=x` sets model.a.b."""
     torch.manual_seed(1)
     sizes = {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE, "max_length": 32}
-    model = Transformer(from_dict(ModelConfig, model_plain(**sizes, **changes), "model")).eval()
+    model = Transformer(from_dict(ModelConfig, model_dict(**sizes, **changes), "model")).eval()
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() == 1:

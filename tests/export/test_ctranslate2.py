@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.conftest import small_model
 from tests.export.models import TEXTS, Build
+from tests.factories import small_model, tokenizer_settings
 from transformer import Translator
 from transformer.data.corpus import read_lines
-from transformer.data.tokenizer import BOS, EOS, TokenizerSettings, train_tokenizer
+from transformer.data.tokenizer import BOS, EOS, train_tokenizer
 from transformer.export.formats import ExportSettings, export, load
 from transformer.inference.translator import BEAM, Translation
 
@@ -129,7 +129,7 @@ def test_long_lines_empty_ones_and_batches_are_those_of_the_translator(
 
 
 def test_a_model_of_both_directions_is_asked_for_the_one_it_was_exported_for(tmp_path: Path) -> None:
-    settings = TokenizerSettings("bpe", 62, joint=True, character_coverage=1.0, byte_fallback=False)
+    settings = tokenizer_settings("bpe", 62)
     tagged = train_tokenizer(TEXTS * 3, settings, ("de", "en"))
     model = small_model(source_vocab_size=62, target_vocab_size=62, max_length=32)
     found = {}

@@ -12,10 +12,10 @@ import safetensors.torch
 import torch
 import yaml
 
-from tests.conftest import model_plain
+from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
-from transformer.data.tokenizer import TokenizerSettings, train_tokenizer
+from transformer.data.tokenizer import train_tokenizer
 from transformer.inference.translator import BEAM
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint", " "]
@@ -24,9 +24,9 @@ TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in d
 @pytest.fixture(scope="module")
 def translator() -> Translator:
     torch.manual_seed(1)
-    settings = TokenizerSettings("bpe", 60, joint=True, character_coverage=1.0, byte_fallback=False)
+    settings = tokenizer_settings("bpe", 60)
     tokenizer = train_tokenizer(TEXTS * 3, settings)
-    config = from_dict(ModelConfig, model_plain(source_vocab_size=60, target_vocab_size=60, max_length=32), "model")
+    config = from_dict(ModelConfig, model_dict(source_vocab_size=60, target_vocab_size=60, max_length=32), "model")
     return Translator(Transformer(config).eval(), (tokenizer, tokenizer), ("de", "en"))
 
 
@@ -114,9 +114,9 @@ def test_a_line_too_long_is_named_and_split_or_refused(
 
 
 def test_both_directions_tag_every_piece_and_search_nothing_without_text() -> None:
-    settings = TokenizerSettings("bpe", 62, joint=True, character_coverage=1.0, byte_fallback=False)
+    settings = tokenizer_settings("bpe", 62)
     tokenizer = train_tokenizer(TEXTS * 3, settings, languages=("de", "en"))
-    config = from_dict(ModelConfig, model_plain(source_vocab_size=62, target_vocab_size=62, max_length=32), "model")
+    config = from_dict(ModelConfig, model_dict(source_vocab_size=62, target_vocab_size=62, max_length=32), "model")
     translator = Translator(Transformer(config).eval(), (tokenizer, tokenizer), ("de", "en"))
     [tag] = translator.source_tokenizer.prefix
     # A sentence that alone is too long, at the beginning; one; a word of more tokens than there are places.

@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.conftest import model_plain
+from tests.factories import model_dict
 from transformer import ModelConfig
 from transformer.config import from_dict
 
 
 def message(**changes: object) -> str:
     with pytest.raises(ValueError) as caught:  # noqa: PT011
-        from_dict(ModelConfig, model_plain(**changes), "model")
+        from_dict(ModelConfig, model_dict(**changes), "model")
     return str(caught.value)
 
 
@@ -22,7 +22,7 @@ def test_heads_need_not_divide_when_their_widths_are_given() -> None:
     free = {
         f"encoder__self_attention__{key}": value for key, value in (("heads", 5), ("head_dim", 7), ("value_dim", 2))
     }
-    assert from_dict(ModelConfig, model_plain(**free), "model").encoder.self_attention.heads == 5
+    assert from_dict(ModelConfig, model_dict(**free), "model").encoder.self_attention.heads == 5
 
 
 def test_wrong_keys_types_nulls_and_values_name_the_key_and_the_choices() -> None:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.conftest import small_model
+from tests.factories import small_model
 from transformer.model.attention import MultiHeadAttention, causal_visible
 from transformer.model.config import AttentionConfig
 from transformer.model.positions import ALiBi, Rotary, Sinusoidal, frequencies, sinusoidal_table

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.conftest import small_model
+from tests.factories import small_model
 from transformer import Transformer
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.positions import POSITIONS, sinusoidal_table

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from lightning.pytorch.utilities import rank_zero_only
 
+from tests import factories
+from tests.factories import tokenizer_settings
 from tests.processes import CHILDREN, peak_memory
 from transformer import ModelConfig, Transformer, Translator
 from transformer.data.corpus import DataSettings, read_pairs
@@ -34,7 +36,7 @@ def small_translator(kind: Kind = "bpe", size: int = 120, byte_fallback: bool = 
     """An untrained model with a real tokenizer."""
     torch.manual_seed(1)
     texts = (TOY / "validation.de").read_text().splitlines()[:100]
-    tokenizer = train_tokenizer(texts, TokenizerSettings(kind, size, True, 1.0, byte_fallback))
+    tokenizer = train_tokenizer(texts, tokenizer_settings(kind, size, byte_fallback=byte_fallback))
     attention = AttentionConfig(2, None, None, 0.0, bias=True, score="scaled_dot")
     config = ModelConfig(
         source_vocab_size=len(tokenizer),
@@ -191,11 +193,8 @@ def save_in_read_only_folder(path: Path) -> list[str]:
 
 
 def data_settings(cache: Path) -> tuple[DataSettings, TokenizerSettings]:
-    names = {"train": str(TOY / "test"), "validation": str(TOY / "validation"), "test": str(TOY / "test")}
-    data = DataSettings("toy", "de", "en", None, **names, extra_tests={}, url=None, sha256={}, max_length=64,
-                        batch_tokens=500, workers=0, both_directions=False, cache=str(cache),
-                        license=None, home=None)  # fmt: skip
-    return data, TokenizerSettings("bpe", 300, True, 1.0, False)
+    small = {"train": str(TOY / "test"), "extra_tests": {}, "max_length": 64, "batch_tokens": 500, "cache": str(cache)}
+    return factories.data_settings("data=toy", **small), tokenizer_settings("bpe", 300)
 
 
 def prepare(cache: Path) -> str:
@@ -261,7 +260,7 @@ def weights_digest(translator: Translator) -> str:
 def teach(kind: Kind, lines: list[str], byte_fallback: bool) -> int:
     """Trains a tokenizer on lines and lets it encode and decode them; how many of them it could."""
     size = (20 if kind in ("bpe", "unigram") else 500) + 256 * byte_fallback
-    tokenizer = train_tokenizer(lines, TokenizerSettings(kind, size, True, 1.0, byte_fallback))
+    tokenizer = train_tokenizer(lines, tokenizer_settings(kind, size, byte_fallback=byte_fallback))
     again = Tokenizer(tokenizer.model, kind)
     return sum(type(again.decode(ids)) is str for ids in again.encode_all(lines))
 

@@ -4,24 +4,34 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook
 
-from tests.conftest import model_plain
-from tests.data.test_corpus import write
+from tests.data.corpora import write
+from tests.factories import MODEL_KEYS, composed
 from tests.training.test_module import DIGITS, ENGLISH
 from transformer.config import from_dict
 from transformer.model.transformer import Decoder
 from transformer.training.config import RunSettings
 from transformer.training.train import run
 
-SEARCH = {
-    **{"method": "greedy", "beam": 1, "length_penalty": 1.0, "min_length": 0, "max_length": 12, "length_ratio": 1.0},
-    **{"length_extra": 3, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 1},
-}
+# What a run of 20 steps sets on top of the presets.
+OVERRIDES = (
+    *("seed=3", "loggers=[csv]", "machine.threads=1", "machine.matmul_precision=highest"),
+    *("data=files", "data.max_length=40", "data.batch_tokens=100", "tokenizer=word", "tokenizer.vocabulary_size=120"),
+    *("model=tiny", "model.dim=16", "model.heads=2", "model.layers=1", "model.max_length=64"),
+    *("model.feed_forward.dim=24", "model.feed_forward.dropout=0.1", "model.encoder.self_attention.dropout=0.1"),
+    *("model.decoder.self_attention.dropout=0.1", "model.decoder.cross_attention.dropout=0.1"),
+    *("training.learning_rate=0.03", "training.weight_decay=0.1", "training.warmup_steps=4", "training.samples=1"),
+    *("training.validate_every=6", "training.patience=50", "training.averaging={decay: 0.9, count: 3}"),
+    *("trainer=cpu", "trainer.max_steps=20", "trainer.log_every_n_steps=3", "search=greedy"),
+    *(f"{search}.{change}" for search in ("search", "validation_search")
+      for change in ("beam=1", "max_length=12", "length_ratio=1", "length_extra=3")),
+)  # fmt: skip
 
 
 def corpus(folder: Path) -> Path:
@@ -35,53 +45,10 @@ def corpus(folder: Path) -> Path:
 
 def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
     """All settings of a run of 20 steps as plain data; `a__b=x` sets a.b."""
-    attention = {"dropout": 0.1, "heads": 2}
-    model = model_plain(dim=16, dropout=0.1, feed_forward__dim=24, feed_forward__dropout=0.1, positions="sinusoidal")
-    for stack, kinds in (("encoder", ("self",)), ("decoder", ("self", "cross"))):
-        model[stack]["layers"] = 1  # type: ignore[index]
-        for kind in kinds:
-            model[stack][f"{kind}_attention"] |= attention  # type: ignore[index]
-    plain: dict[str, Any] = {
-        "seed": 3,
-        "init_from": None,
-        "metrics": ["bleu", "chrf", "ter"],
-        "loggers": ["csv"],
-        "data": {
-            "name": "cut",
-            **{"source_language": "de", "target_language": "en", "directory": None, "extra_tests": {}, "url": None},
-            **{name: str(corpus / name) for name in ("train", "validation", "test")},
-            **{
-                "sha256": {},
-                "license": None,
-                "home": None,
-                "max_length": 40,
-                "batch_tokens": 100,
-                "workers": 0,
-                "both_directions": False,
-                "cache": str(corpus / "cache"),
-            },
-        },
-        "tokenizer": {
-            **{"kind": "word", "vocabulary_size": 120, "joint": True, "character_coverage": 1.0},
-            "byte_fallback": False,
-        },
-        "training": {
-            **{"optimizer": "adamw", "learning_rate": 0.03, "betas": [0.9, 0.98], "weight_decay": 0.1},
-            **{"schedule": "cosine", "warmup_steps": 4, "label_smoothing": 0.1, "validate_every": 6, "patience": 50},
-            "compile": None,
-            **{"checkpoint_every_steps": None, "checkpoint_every_minutes": None, "samples": 1},
-            **{"r_drop": 0.0, "bpe_dropout": 0.0, "regularization": {"word_dropout": 0.0, "layer_drop": 0.0}},
-            "averaging": {"kind": "none", "decay": 0.9, "count": 3},
-        },
-        "validation_search": SEARCH,
-        "search": SEARCH,
-        "machine": {"threads": 1, "matmul_precision": "highest", "attention": None},
-        "model": {key: value for key, value in model.items() if not key.endswith("_vocabulary")},
-        "trainer": {
-            **{"accelerator": "cpu", "devices": 1, "max_steps": 20, "gradient_clip_val": 1.0},
-            **{"accumulate_grad_batches": 1, "log_every_n_steps": 3, "num_sanity_val_steps": 0},
-        },
-    }
+    plain = composed(*OVERRIDES)
+    plain["data"] |= {name: str(corpus / name) for name in ("train", "validation", "test", "cache")}
+    plain["model"] = {key: value for key, value in plain["model"].items() if key in MODEL_KEYS}
+    plain = {key: plain[key] for key in (*(field.name for field in fields(RunSettings)), "model", "trainer")}
     for path, value in changes.items():
         *above, key = path.split("__")
         place = plain

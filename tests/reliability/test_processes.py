@@ -16,7 +16,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from tests.data.test_corpus import write
+from tests.data.corpora import write
 from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import in_processes

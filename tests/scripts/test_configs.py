@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import hydra
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 import scripts.train as train
 from transformer import ModelConfig, Transformer
+from transformer.cli.compose import compose
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
@@ -38,9 +37,7 @@ CHOICES = [
 
 
 def composed(overrides: str) -> dict[str, Any]:
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        config = hydra.compose("train", overrides.split())
-    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
+    return compose("train", *overrides.split())
 
 
 @pytest.mark.parametrize("overrides", CHOICES)

@@ -1,13 +1,11 @@
 """The card takes the license from the corpus' own settings, and warns where there is none to give on."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
-from tests.scripts.test_configs import composed
-from transformer.config import from_dict
+from tests.factories import data_settings
 from transformer.data.corpus import DataSettings
 from transformer.training.card import identifier, processor, terms
 
@@ -15,7 +13,7 @@ CONFIGS = Path(__file__).parents[2] / "configs" / "data"
 
 
 def corpus(license: str | None) -> DataSettings:
-    return replace(from_dict(DataSettings, composed("data=toy")["data"], "data"), license=license)
+    return data_settings("data=toy", license=license)
 
 
 @pytest.mark.parametrize(

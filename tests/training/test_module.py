@@ -10,13 +10,13 @@ from lightning import Callback, LightningModule, Trainer
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from tests.conftest import model_plain
-from tests.data.test_corpus import settings as data_settings
-from tests.data.test_corpus import write
+from tests.data.corpora import settings as data_settings
+from tests.data.corpora import write
+from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import PAD, TokenizerSettings
+from transformer.data.tokenizer import PAD
 from transformer.inference.translator import BEAM
 from transformer.training.callbacks.checkpoints import AtomicCheckpoints
 from transformer.training.callbacks.standalone import SelfContainedCheckpoint
@@ -54,14 +54,14 @@ def data(tmp_path: Path) -> TranslationData:
     numbers = [[int(digit) for digit in str(number)] for number in range(17, 4000, 23)]
     write(tmp_path, "x.de", [" ".join(DIGITS[digit] for digit in number) for number in numbers])
     write(tmp_path, "x.en", [" ".join(ENGLISH[digit] for digit in number) for number in numbers])
-    words = TokenizerSettings("word", 100, True, 1.0, False)
+    words = tokenizer_settings("word", 100)
     return TranslationData(data_settings(tmp_path, batch_tokens=160), words, seed=1)
 
 
 def module_for(data: TranslationData, settings: TrainingSettings = SETTINGS, **model: Any) -> TranslationModule:
     torch.manual_seed(5)
     size = len(data.source_tokenizer)
-    config = from_dict(ModelConfig, model_plain(source_vocab_size=size, target_vocab_size=size, **model), "model")
+    config = from_dict(ModelConfig, model_dict(source_vocab_size=size, target_vocab_size=size, **model), "model")
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
     translator = Translator(Transformer(config), tokenizers, ("de", "en"))
     texts = {split: data.texts(split) for split in ("validation", "test")}

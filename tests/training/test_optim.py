@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.conftest import small_model
+from tests.factories import small_model
 from transformer import Transformer
 from transformer.training.optim import OPTIMIZERS, learning_rate_factor
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.conftest import small_model
+from tests.factories import small_model
 from transformer import Transformer
 from transformer.training.regularization import drop_layers, drop_words
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from tests.factories import tokenizer_settings
 from tests.reliability.runs import corpus, settings, train
 from tests.scripts.running import ok
 from tests.training.test_module import DIGITS, ENGLISH, SETTINGS, data_settings, module_for, trainer_for
 from transformer import Translator
 from transformer.data.augmentation import augmented
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import TokenizerSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -23,7 +23,7 @@ def test_one_model_learns_both_directions_and_is_asked_for_either(tmp_path: Path
     corpus(tmp_path)
     prefixes = {name: str(tmp_path / name) for name in ("train", "validation", "test")}
     both = data_settings(tmp_path, both_directions=True, max_length=20, batch_tokens=160, **prefixes)
-    data = TranslationData(both, TokenizerSettings("word", 100, True, 1.0, False), seed=1)
+    data = TranslationData(both, tokenizer_settings("word", 100), seed=1)
     data.splits["train"] = augmented(data, 0.0)
     module = module_for(data, replace(SETTINGS, warmup_steps=20))
     trainer_for(tmp_path, max_steps=400, limit_val_batches=0).fit(module, datamodule=data)
@@ -47,7 +47,7 @@ def test_a_pair_with_an_empty_side_is_left_out_where_a_tag_stands_before_the_sou
     for side, lines in (("de", ["neun null", "", "eins"]), ("en", ["nine zero", "two", ""])):
         (tmp_path / f"x.{side}").write_text("".join(f"{line}\n" for line in lines))
     both = data_settings(tmp_path, both_directions=True)
-    words = TokenizerSettings("word", 100, True, 1.0, False)
+    words = tokenizer_settings("word", 100)
     data = TranslationData(both, words, seed=1)
     split = data.split("train")
     assert (split.lines.tolist(), split.empty.tolist()) == ([1], [2, 3])

@@ -8,7 +8,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from tests.conftest import model_plain, small_model
+from tests.factories import model_dict, small_model
 from transformer.config import from_dict
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import AttentionConfig
@@ -102,7 +102,7 @@ def test_the_picture_of_products_shows_which_are_symmetric() -> None:
 def test_shifting_a_sentence_changes_weights_unless_positions_are_rotary_and_the_score_a_product_or_none(
     positions: str, score: str
 ) -> None:
-    config = from_dict(AttentionConfig, {**model_plain()["encoder"]["self_attention"], "score": score}, "attention")
+    config = from_dict(AttentionConfig, {**model_dict()["encoder"]["self_attention"], "score": score}, "attention")
     attention = MultiHeadAttention(24, config, rotary=40 if positions == "rotary" else 0)
     if score == "bilinear":
         # As training leaves it: at first it is a multiple of the identity.

@@ -24,12 +24,11 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from transformer.cli.compose import CONFIGS, PROJECT
 from transformer.cli.errors import UsageError, rank, report
 from transformer.cli.sweeps import trial
 from transformer.cli.validate import OURS, check, split, trainer_arguments
 
-PROJECT = Path(__file__).resolve().parents[2]
-CONFIGS = PROJECT / "configs"
 MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
 OTHERS = "data.extra_tests."  # a split's files under a name of its own
 EXPORT = "export.json"  # in the folder of an export
@@ -42,7 +41,6 @@ FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, but for Hydra's $
 settings_before: dict[Path, bytes] = {}
 
 
-OmegaConf.register_new_resolver("project", lambda folder="": str(PROJECT / folder), replace=True)
 OmegaConf.register_new_resolver("question_marks", lambda: "???", replace=True)  # see quote
 
 

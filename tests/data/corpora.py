@@ -1,0 +1,24 @@
+"""Small corpora on disk and their settings."""
+
+import gzip
+from pathlib import Path
+
+from tests.factories import data_settings, tokenizer_settings
+from transformer.data.corpus import DataSettings
+
+TOY = Path(__file__).parents[2] / "data" / "toy"
+BPE = tokenizer_settings("bpe", 700)
+
+
+def write(folder: Path, name: str, lines: list[str], end: str = "\n") -> Path:
+    path = folder / name
+    content = "".join(line + end for line in lines).encode()
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return path
+
+
+def settings(folder: Path, **changes: object) -> DataSettings:
+    """Of a small corpus whose splits all are the files x.de and x.en in `folder`."""
+    small: dict[str, object] = dict.fromkeys(("train", "validation", "test"), str(folder / "x"))
+    small |= {"directory": str(folder), "cache": str(folder / "cache"), "max_length": 10, "batch_tokens": 64}
+    return data_settings(**(small | changes))

@@ -1,0 +1,53 @@
+"""Small settings and models for tests, made from the real YAML: a setting that is added there is in every test."""
+
+import copy
+import dataclasses
+import functools
+from typing import Any
+
+from transformer import ModelConfig, Transformer
+from transformer.cli.compose import compose
+from transformer.config import from_dict
+from transformer.data.corpus import DataSettings
+from transformer.data.tokenizer import TokenizerSettings
+
+# Distinct sizes, so that no swapped axes fit by chance.
+SMALL_MODEL = (
+    *("model=tiny", "model.dim=24", "model.heads=3", "model.max_length=64"),
+    *("model.dropout=0.0", "model.feed_forward.dim=37"),
+)
+MODEL_KEYS = {field.name for field in dataclasses.fields(ModelConfig)}
+_composed = functools.cache(compose)
+
+
+def composed(*overrides: str, name: str = "train") -> dict[str, Any]:
+    """The settings of scripts/NAME.py with overrides as plain data, for the caller to change."""
+    return copy.deepcopy(_composed(name, *overrides))
+
+
+def data_settings(*overrides: str, **changes: object) -> DataSettings:
+    """Settings of a corpus: overrides as on a command line ("data=toy"; by default "data=files"), then changed keys."""
+    return from_dict(DataSettings, composed(*(overrides or ["data=files"]))["data"] | changes, "data")
+
+
+def tokenizer_settings(kind: str, vocabulary_size: int, **changes: object) -> TokenizerSettings:
+    settings = composed(f"tokenizer={kind}")["tokenizer"]
+    return from_dict(TokenizerSettings, settings | {"vocabulary_size": vocabulary_size} | changes, "tokenizer")
+
+
+def model_dict(**changes: object) -> dict[str, Any]:
+    """The configuration of a small model as plain data, with 29 ids; `a__b=x` sets a.b."""
+    model = {key: value for key, value in composed(*SMALL_MODEL)["model"].items() if key in MODEL_KEYS}
+    model |= {"source_vocab_size": 29, "target_vocab_size": 29}
+    for path, value in changes.items():
+        *above, key = path.split("__")
+        section = model
+        for name in above:
+            section = section[name]
+        section[key] = value
+    return model
+
+
+def small_model(**changes: object) -> Transformer:
+    """A small Transformer in evaluation mode; `changes` as in `model_dict`."""
+    return Transformer(from_dict(ModelConfig, model_dict(**changes), "model")).eval()
