@@ -30,3 +30,9 @@ def test_a_choice_of_another_type_is_refused(shape: object) -> None:
 
 def test_flattened_settings_have_their_full_names() -> None:
     assert dict(flatten({"a": {"b": 1, "c": {"d": 2}}, "e": 3})) == {"a.b": 1, "a.c.d": 2, "e": 3}
+
+
+@pytest.mark.parametrize("width", [float("nan"), float("inf"), -float("inf"), 10**400])
+def test_a_number_that_is_not_finite_is_refused(width: float) -> None:
+    with pytest.raises(ValueError, match=r"drawing\.width=.* must be a finite number"):
+        from_dict(Drawing, {"shape": "round", "width": width}, "drawing")

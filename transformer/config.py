@@ -2,6 +2,7 @@
 
 import dataclasses
 import operator
+import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -82,7 +83,9 @@ def _value(hint: Any, value: Any, path: str) -> Any:
         if typing.get_origin(arguments[0]) is typing.Annotated:  # names from a registry
             _check_names(value, list(typing.get_args(arguments[0])[1]), path)
         return {key: _value(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
-    if hint is float and type(value) is int:
+    if hint is float and type(value) in (int, float):
+        if not abs(value) <= sys.float_info.max:  # nor is NaN, and a whole number may be too large for a float
+            raise ValueError(f"{path}={value} must be a finite number")
         return float(value)
     if type(value) is hint:
         return value

@@ -37,12 +37,12 @@ class SearchSettings:
 
     method: Literal["greedy", "beam", "sampling"] = "beam"
     beam: Annotated[int, ">= 1"] = 5
-    length_penalty: float = 1.0
+    length_penalty: Annotated[float, ">= -10", "<= 10"] = 1.0
     min_length: Annotated[int, ">= 0"] = 0
     max_length: Annotated[int, ">= 1"] = 1024
     length_ratio: Annotated[float, ">= 0", "<= 1000"] = 2.0
     length_extra: Annotated[int, ">= 0"] = 20
-    temperature: Annotated[float, "> 0"] = 1.0
+    temperature: Annotated[float, ">= 0.001", "<= 1000"] = 1.0
     top_k: Annotated[int, ">= 0"] = 0
     top_p: Annotated[float, "> 0", "<= 1"] = 1.0
     seed: Annotated[int, ">= 0"] = 1
