@@ -15,15 +15,15 @@ from transformer.model.config import AttentionConfig
 from transformer.model.positions import Learned, NoPositions, Sinusoidal, sinusoidal_table
 from transformer.model.transformer import AttentionRecord
 from transformer.visualization.positions import (
-    draw_products,
+    dot_products_figure,
+    draw_dot_products,
     draw_shift,
     draw_table,
     draw_waves,
     largest_change,
-    products_figure,
-    rotary_products,
+    rotary_dot_products,
     shift_figure,
-    sinusoidal_products,
+    sinusoidal_dot_products,
     table_figure,
     waves_figure,
     weights_at,
@@ -64,28 +64,28 @@ def test_in_dimension_0_positions_1_and_7_nearly_agree_and_are_marked() -> None:
     assert list(figure.axes[0].lines[2].get_xdata()) == [1, 7]
 
 
-def test_sinusoidal_products_are_those_of_two_rows_and_symmetric() -> None:
-    table, products = sinusoidal_table(60, 32), sinusoidal_products(32, 20)
+def test_sinusoidal_dot_products_are_those_of_two_rows_and_symmetric() -> None:
+    table, products = sinusoidal_table(60, 32), sinusoidal_dot_products(32, 20)
     for distance in (-20, -3, 0, 7, 20):
         assert products[20 + distance].item() == pytest.approx((table[33] @ table[33 + distance]).item(), abs=1e-4)
     torch.testing.assert_close(products, products.flip(0), atol=1e-4, rtol=0)
 
 
-def test_rotary_products_are_rotations_by_the_distance_and_symmetric_only_for_one_vector() -> None:
+def test_rotary_dot_products_are_rotations_by_the_distance_and_symmetric_only_for_one_vector() -> None:
     query, key = torch.randn(2, 16)
     turned = torch.view_as_complex(query.view(8, 2)).conj() * torch.view_as_complex(key.view(8, 2))
     speeds = 10000.0 ** -(torch.arange(8) / 8)
     angles = torch.outer(torch.arange(-20, 21), speeds)
     expected = (turned * torch.polar(torch.ones_like(angles), angles)).sum(1).real
-    products = rotary_products(query, key, 20)
+    products = rotary_dot_products(query, key, 20)
     torch.testing.assert_close(products, expected, atol=1e-4, rtol=1e-4)
     assert (products - products.flip(0)).abs().max() > 1
-    same = rotary_products(query, query, 20)
+    same = rotary_dot_products(query, query, 20)
     torch.testing.assert_close(same, same.flip(0), atol=1e-4, rtol=0)
 
 
 def test_the_picture_of_products_shows_which_are_symmetric() -> None:
-    figure = products_figure(64)
+    figure = dot_products_figure(64)
     assert [axes.get_title() for axes in figure.axes] == [
         "sinusoidal", "rotary, query = key", "rotary, query and key differ"
     ]  # fmt: skip
@@ -142,8 +142,8 @@ def test_the_picture_of_a_shift_shows_change_for_sinusoidal_and_none_for_rotary(
 def test_pictures_are_written_and_their_axes_named(tmp_path: Path) -> None:
     draw_table(sinusoidal_table(8, 4), "title", tmp_path / "new" / "table.png")
     draw_waves(8, tmp_path / "waves.png")
-    draw_products(8, tmp_path / "products.svg")
+    draw_dot_products(8, tmp_path / "dot_products.svg")
     draw_shift(8, 3, tmp_path / "shift.png")
     assert len(list(tmp_path.rglob("*.*"))) == 4
-    for figure in (table_figure(sinusoidal_table(8, 4), "title"), products_figure(8)):
+    for figure in (table_figure(sinusoidal_table(8, 4), "title"), dot_products_figure(8)):
         assert all(axes.get_xlabel() and axes.get_ylabel() for axes in figure.axes if axes.get_label() != "<colorbar>")

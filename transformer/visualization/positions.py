@@ -74,41 +74,43 @@ def waves_figure(dim: int, positions: int = 41) -> Figure:
     return figure
 
 
-def sinusoidal_products(dim: int, reach: int) -> Float[Tensor, " distances"]:
+def sinusoidal_dot_products(dim: int, reach: int) -> Float[Tensor, " distances"]:
     """PE(p) · PE(p + distance) for the distances from -reach to reach: the same for any p, before or after."""
     table = sinusoidal_table(2 * reach + 1, dim)
     return table @ table[reach]
 
 
-def rotary_products(
+def rotary_dot_products(
     query: Float[Tensor, " head_dim"], key: Float[Tensor, " head_dim"], reach: int
 ) -> Float[Tensor, " distances"]:
-    """The product of a query and a key that stands `distance` positions after it, both turned by their positions.
+    """The dot product of a query and a key `distance` positions after it, both rotated by their positions.
 
     With key = query it is symmetric, as a rotation forth or back has one cosine; of two different vectors it is not.
     """
     rotary = Rotary(len(query), 2 * reach + 1)
-    turned_query = rotary(query.expand(1, 1, 2 * reach + 1, -1))[0, 0, reach]
-    return rotary(key.expand(1, 1, 2 * reach + 1, -1))[0, 0] @ turned_query
+    rotated_query = rotary(query.expand(1, 1, 2 * reach + 1, -1))[0, 0, reach]
+    return rotary(key.expand(1, 1, 2 * reach + 1, -1))[0, 0] @ rotated_query
 
 
-def draw_products(dim: int, output: Path) -> None:
-    """Draws products against distance: sinusoidal encodings cannot tell before from after, rotary ones can."""
-    save(products_figure(dim), output)
+def draw_dot_products(dim: int, output: Path) -> None:
+    """Draws dot products against distance: sinusoidal encodings cannot tell before from after, rotary ones can."""
+    save(dot_products_figure(dim), output)
 
 
-def products_figure(dim: int, reach: int = 40) -> Figure:
+def dot_products_figure(dim: int, reach: int = 40) -> Figure:
     query, key = torch.randn(2, dim, generator=torch.Generator().manual_seed(SEED))
     panels = {
-        "sinusoidal": ("PE(p) · PE(p + distance)", sinusoidal_products(dim, reach)),
-        "rotary, query = key": ("turned query · turned key", rotary_products(query, query, reach)),
-        "rotary, query and key differ": ("turned query · turned key", rotary_products(query, key, reach)),
+        "sinusoidal": ("PE(p) · PE(p + distance)", sinusoidal_dot_products(dim, reach)),
+        "rotary, query = key": ("rotated query · rotated key", rotary_dot_products(query, query, reach)),
+        "rotary, query and key differ": ("rotated query · rotated key", rotary_dot_products(query, key, reach)),
     }
     figure = blank(13.0, 4.0)
     distances = range(-reach, reach + 1)
-    for axes, (title, (label, products)) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
-        axes.plot(distances, products.numpy(), ".-", label="product")
-        axes.plot(distances, products.flip(0).numpy(), "--", color="C3", linewidth=1, label="before and after swapped")
+    for axes, (title, (label, dot_products)) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+        axes.plot(distances, dot_products.numpy(), ".-", label="dot product")
+        axes.plot(
+            distances, dot_products.flip(0).numpy(), "--", color="C3", linewidth=1, label="before and after swapped"
+        )
         axes.set_title(title, fontsize="medium")
         axes.set_xlabel("distance: position of the key − position of the query")
         axes.set_ylabel(label)
@@ -143,7 +145,7 @@ def largest_change(
 
 def draw_shift(dim: int, offset: int, output: Path) -> None:
     """Draws what shifting a sentence does to its attention weights: they change with sinusoidal positions, added before
-    the projections to queries and keys; with rotary ones, that turn what was projected, they do not.
+    the projections to queries and keys; with rotary ones, which rotate what was projected, they do not.
 
     The same random sentence and the same projections, as fresh as a model starts with, in both rows.
     """
