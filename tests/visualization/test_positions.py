@@ -12,7 +12,7 @@ from tests.factories import model_dict, small_model
 from transformer.config import from_dict
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import AttentionConfig
-from transformer.model.positions import Learned, NoPositions, Sinusoidal, sinusoidal_table
+from transformer.model.positions import Learned, NoPositions, Rotary, Sinusoidal, sinusoidal_table
 from transformer.model.transformer import AttentionRecord
 from transformer.visualization.positions import (
     dot_products_figure,
@@ -42,7 +42,7 @@ def test_the_drawn_table_is_the_given_one_with_zero_in_the_middle_of_the_colours
         assert -low == high == table.abs().max().item()
 
 
-def test_waves_pass_through_the_tables_entries_and_have_the_length_they_are_named_by() -> None:
+def test_waves_pass_through_the_tables_entries_with_the_named_wavelength() -> None:
     figure, table = waves_figure(64), sinusoidal_table(41, 64)
     for panel, axes in enumerate(figure.axes):
         dimension, length = re.match(r"dimension (\d+): a wave takes ([\d.]+) positions", axes.get_title()).groups()
@@ -71,7 +71,7 @@ def test_sinusoidal_dot_products_are_those_of_two_rows_and_symmetric() -> None:
     torch.testing.assert_close(products, products.flip(0), atol=1e-4, rtol=0)
 
 
-def test_rotary_dot_products_are_rotations_by_the_distance_and_symmetric_only_for_one_vector() -> None:
+def test_rotary_dot_products_are_symmetric_only_where_query_equals_key() -> None:
     query, key = torch.randn(2, 16)
     turned = torch.view_as_complex(query.view(8, 2)).conj() * torch.view_as_complex(key.view(8, 2))
     speeds = 10000.0 ** -(torch.arange(8) / 8)
@@ -99,19 +99,17 @@ def test_the_picture_of_products_shows_which_are_symmetric() -> None:
 
 @pytest.mark.parametrize("score", ["dot", "scaled_dot", "bilinear", "concat", "additive"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "none"])
-def test_shifting_a_sentence_changes_weights_unless_positions_are_rotary_and_the_score_a_product_or_none(
-    positions: str, score: str
-) -> None:
+def test_shifts_keep_weights_only_with_rotary_products_or_without_positions(positions: str, score: str) -> None:
     config = from_dict(AttentionConfig, {**model_dict()["encoder"]["self_attention"], "score": score}, "attention")
-    attention = MultiHeadAttention(24, config, rotary=40 if positions == "rotary" else 0)
+    attention = MultiHeadAttention(24, config, Rotary(config.head_dims(24)[0], 40) if positions == "rotary" else None)
     if score == "bilinear":
         # As training leaves it: at first it is a multiple of the identity.
-        torch.nn.init.normal_(attention.score_weight)
-    added = {"sinusoidal": Sinusoidal(24, 40), "learned": Learned(24, 40)}.get(positions, NoPositions())
+        torch.nn.init.normal_(attention.score.weight)
+    added = {"sinusoidal": Sinusoidal(24, 40), "learned": Learned(24, 40)}.get(positions, NoPositions(24, 40))
     embedded = torch.randn(2, 9, 24)
     changes = [largest_change(attention, added, embedded, offset) for offset in (0, 1, 10, 30)]
     assert changes[0] == 0
-    # Two turned vectors keep their product (W comes before the turn), not the tanh of their sum.
+    # A rotation of both keeps the dot product (W is applied before it), but not the tanh of the sum.
     if positions == "none" or (positions == "rotary" and score != "additive"):
         assert max(changes) < 1e-5
     else:
