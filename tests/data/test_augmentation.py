@@ -76,7 +76,7 @@ def test_of_few_pairs_cut_anew_none_is_asked_for_twice(tmp_path: Path) -> None:
     assert [len(list(TokenBudgetSampler(split, 4, 1, True, 0, 1, accumulated))) for accumulated in (1, 3)] == [3, 3]
 
 
-def test_bpe_dropout_leaves_alone_what_would_become_too_long_or_has_unknown_characters(tmp_path: Path) -> None:
+def test_bpe_dropout_keeps_what_would_become_too_long_or_is_unknown(tmp_path: Path) -> None:
     write(tmp_path, "x.de", ["ein Haus", "zwei Häuser"] * 20)
     write(tmp_path, "x.en", ["a house", "two houses"] * 20)
     bpe = tokenizer_settings("bpe", 40)

@@ -75,7 +75,7 @@ def test_batches_keep_to_the_budget_and_waste_little(data: TranslationData) -> N
     assert real / padded > 0.85
 
 
-def test_a_large_corpus_wastes_under_four_per_cent_of_either_side_in_shapes_that_come_again_every_epoch() -> None:
+def test_a_large_corpus_wastes_little_on_padding_in_the_same_shapes_each_epoch() -> None:
     random = np.random.default_rng(1)
     # Like Multi30k: 12 tokens or so, the other side a few more or less.
     source = 3 + random.poisson(10, 30_000)

@@ -30,7 +30,7 @@ def test_a_byte_order_mark_and_a_missing_last_line_end_are_no_part_of_a_sentence
     assert pairs(tmp_path / "x") == [("eins", "one"), ("zwei", "two")]
 
 
-def test_a_tsv_holds_source_and_target_or_says_in_its_first_line_that_they_are_swapped(tmp_path: Path) -> None:
+def test_a_tsv_holds_source_and_target_or_says_that_they_are_swapped(tmp_path: Path) -> None:
     path = write(tmp_path, "x.tsv.gz", [f"{source}\t{target}" for source, target in PAIRS])
     assert pairs(path) == PAIRS
     write(tmp_path, "x.tsv.gz", ["de\ten", *(f"{source}\t{target}" for source, target in PAIRS)])

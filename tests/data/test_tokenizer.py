@@ -67,7 +67,7 @@ def test_unknown_words_spelt_in_bytes_are_put_together_as_they_were(kind: Kind) 
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_a_vocabulary_larger_than_the_corpus_gives_is_refused_with_the_largest_possible(kind: Kind) -> None:
+def test_a_vocabulary_too_large_for_the_corpus_is_refused_with_the_largest(kind: Kind) -> None:
     with pytest.raises(ValueError, match=r"tokenizer.vocabulary_size=5000 is more .*; choose \d+ or less"):
         train_tokenizer(["ein Haus", "zwei Hunde"], tokenizer_settings(kind, 5000))
     with pytest.raises(ValueError, match=r"tokenizer.vocabulary_size=10 is less than the corpus' characters need"):

@@ -1,6 +1,7 @@
 """Small corpora for the doctor: clean ones, of words in no order, and the faults to plant in them."""
 
 import random
+import unicodedata
 from pathlib import Path
 
 from tests.factories import data_settings
@@ -31,3 +32,48 @@ def write(folder: Path, splits: dict[str, list[Pair]]) -> DataSettings:
             (folder / f"{split}.{language}").write_bytes("".join(f"{pair[side]}\n" for pair in pairs).encode())
     prefixes = {split: str(folder / split) for split in ("train", "validation", "test")}
     return data_settings(**prefixes, max_length=60, batch_tokens=600, cache=str(folder / "cache"))
+
+
+TRAIN, TEST, VALIDATION = clean(300, seed=1), clean(20, seed=2), clean(20, seed=3)
+
+
+def said(source: str) -> str:
+    """The same words, written otherwise."""
+    return source.upper().replace(" ", ", ") + "!?"
+
+
+def moved(source: str) -> str:
+    """A sentence that holds nearly all of another."""
+    return "Und " + source.removesuffix(".").rpartition(" ")[0] + " auch heute noch."
+
+
+# The pairs to put into train by line (from 1), and the lines on which the check then finds its fault.
+S, T = (lambda line: TRAIN[line - 1][0]), (lambda line: TRAIN[line - 1][1])
+PLANTED: dict[str, dict[int, Pair]] = {
+    "empty": {10: ("", T(10)), 20: (S(20), "  "), 30: ("", "")},
+    "duplicate": {50: TRAIN[2], 60: TRAIN[2], 72: (f" {S(71)}", T(71))},
+    "in a held-out split": {7: (TEST[4][0], T(7)), 9: (VALIDATION[0][0], T(9))},
+    "nearly held out": {8: (said(TEST[5][0]), T(8)), 11: (moved(TEST[6][0]), T(11))},
+    "copied source": {12: (S(12), S(12)), 13: (T(13), T(13).upper() + "!")},
+    "wrong language": {14: (T(14), S(14)), 15: (T(215), T(15)), 16: (S(16), S(216))},
+    "wrong script": {17: ("Привет, мир! Как у вас дела сегодня вечером? Хорошо, спасибо, а у вас?", T(17))},
+    "length ratio": {18: ("Ja, doch.", T(18)), 19: (S(19), "Oh!")},
+    "unprintable": {21: (S(21) + "\x07", T(21)), 22: (S(22), T(22).replace(" ", " \ufffd", 1))},
+    "invisible": {23: (S(23).replace(" ", " \u200b", 1), T(23)), 24: (S(24), T(24)[:5] + "\u00ad" + T(24)[5:])},
+    "edge spaces": {25: (" " + S(25), T(25)), 26: (S(26), T(26) + "\u3000"), 27: (S(27), T(27) + " \r")},
+    "carriage returns": {28: (S(28) + "\r", T(28)), 29: (S(29), T(29) + "\r")},
+    "decomposed": {31: (S(31) + unicodedata.normalize("NFD", " schön"), T(31))},
+    "mixed quotes": {32: (f"„{S(32)}“", T(32)), 33: (S(33), T(33) + " It’s.")},
+    "several translations": {34: (S(34), T(34)), 35: (S(34), T(35))},
+}  # fmt: skip
+# What the planted lines make of others: quotes are mixed when more lines have the other style.
+USUAL: dict[str, dict[int, Pair]] = {
+    "mixed quotes": {line: (f'"{S(line)}"', T(line) + " It's.") for line in (41, 42, 43)},
+}
+
+
+def planted(*faults: dict[int, Pair]) -> list[Pair]:
+    lines = dict(enumerate(TRAIN, 1))
+    for fault in faults:
+        lines |= fault
+    return list(lines.values())

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.doctor.corpora import clean, write
-from tests.doctor.test_checks import PLANTED, TEST, VALIDATION, planted
+from tests.doctor.corpora import PLANTED, TEST, VALIDATION, clean, planted, write
 from tests.scripts.running import ok, refused
 from transformer.doctor.examination import Examination
 from transformer.doctor.fix import clean_copy

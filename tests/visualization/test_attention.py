@@ -11,7 +11,7 @@ import yaml
 from explain import explain_text
 from omegaconf import OmegaConf
 
-from tests.visualization.conftest import SEARCH, TEXTS, untrained
+from tests.visualization.models import SEARCH, TEXTS, untrained
 from transformer import Translator
 from transformer.data.tokenizer import BOS, EOS
 from transformer.model.transformer import AttentionRecord

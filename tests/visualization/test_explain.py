@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.scripts.running import script
-from tests.visualization.conftest import SEARCH, TEXTS, untrained
+from tests.visualization.models import SEARCH, TEXTS, untrained
 from transformer import Translator
 from transformer.visualization.attention import read
 from transformer.visualization.explain import explain, page
@@ -78,7 +78,7 @@ def test_next_best_are_the_likeliest_pieces_but_for_the_chosen_one(
         assert [share for _, share in step["next_best"]] == pytest.approx(likeliest.values.tolist(), abs=1e-5)
 
 
-def test_a_model_that_was_training_is_explained_without_dropout_and_goes_on_training(translator: Translator) -> None:
+def test_a_model_in_training_is_explained_without_dropout(translator: Translator) -> None:
     for module in translator.model.modules():
         if hasattr(module, "p"):
             module.p = 0.5
