@@ -172,13 +172,20 @@ def read_complement(text: str) -> Complement:
 
 # ------------------------------------------------------------------------------------ endings and articles
 
-# Endings for nominative, accusative and dative, by gender ("p" is the plural). "-" is no ending.
-DEFINITE = {"m": "der den dem", "f": "die die der", "n": "das das dem", "p": "die die den"}
-DER_WORD = {"m": "er en em", "f": "e e er", "n": "es es em", "p": "e e en"}
-EIN_WORD = {"m": "- en em", "f": "e e er", "n": "- - em", "p": "e e en"}
-WEAK = {"m": "e en en", "f": "e e en", "n": "e e en", "p": "en en en"}
-MIXED = {"m": "er en en", "f": "e e en", "n": "es es en", "p": "en en en"}
-STRONG = {"m": "er en em", "f": "e e er", "n": "es es em", "p": "e e en"}
+Table = dict[str, tuple[str, ...]]  # for each gender ("p" is the plural): nominative, accusative, dative
+
+
+def endings(table: dict[str, str]) -> Table:
+    """A table written with spaces; "-" is no ending."""
+    return {gender: tuple(row.replace("-", "").split(" ")) for gender, row in table.items()}
+
+
+DEFINITE = endings({"m": "der den dem", "f": "die die der", "n": "das das dem", "p": "die die den"})
+DER_WORD = endings({"m": "er en em", "f": "e e er", "n": "es es em", "p": "e e en"})
+EIN_WORD = endings({"m": "- en em", "f": "e e er", "n": "- - em", "p": "e e en"})
+WEAK = endings({"m": "e en en", "f": "e e en", "n": "e e en", "p": "en en en"})
+MIXED = endings({"m": "er en en", "f": "e e en", "n": "es es en", "p": "en en en"})
+STRONG = endings({"m": "er en em", "f": "e e er", "n": "es es em", "p": "e e en"})
 CASES = ("nom", "acc", "dat")
 
 CONTRACTIONS = {
@@ -187,8 +194,8 @@ CONTRACTIONS = {
 }  # fmt: skip
 
 
-def ending(table: dict[str, str], gender: str, case: str) -> str:
-    return table[gender].split()[CASES.index(case)].strip("-")
+def ending(table: Table, gender: str, case: str) -> str:
+    return table[gender][CASES.index(case)]
 
 
 def with_article(english: str) -> str:
@@ -379,6 +386,12 @@ TENSES = {
     "command": (None, "", "base", "", ""),
 }
 AUXILIARIES = {"be", "have+", "will", "can", "would", "should"}
+# The determiners that an object in a tense has not.
+UNUSUAL = {
+    "present": ["the", "thes", "this", "two", "many"], "like": ["the", "thes", "this", "two", "many"],
+    "prefer": ["the", "thes", "this", "two", "many"], "progressive": ["two", "many", "this"],
+    "already": ["a", "bare", "bares", "two", "many"], "since": ["the", "two", "many"],
+}  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------- clauses
@@ -575,6 +588,24 @@ class Writer:
             for name in noun.classes:
                 self.by_class.setdefault(name, []).append(noun)
         self.used: Counter[str] = Counter()
+        # Of verbs that share a form, the first of the grammar.
+        self.by_infinitive = {verb.prefix + verb.infinitive: verb for verb in reversed(self.verbs)}
+        self.english_forms: dict[str, tuple[str, str, str]] = {}
+        for verb in reversed(self.verbs):
+            base, past, done = (form.split()[0] for form in verb.english)
+            self.english_forms[base] = base, past, done
+        # Where and how one does what a verb says, by the verb's remarks.
+        self.places_of = {
+            verb.remarks: [at for at, _ in self.places if {*at.classes} & {*verb.remarks}] for verb in self.verbs
+        }
+        self.manners_of = {
+            verb.remarks: [pair for pair in self.manners if pair.german.replace(" ", "_") in verb.remarks]
+            for verb in self.verbs
+        }
+        self.times_of: dict[str, list[Pair]] = {}
+        for pair in self.times:
+            for name in pair.classes:
+                self.times_of.setdefault(name, []).append(pair)
         # The verbs to draw from, each as often as its weight.
         self.speakable = [verb for verb in self.verbs if "none" not in verb.subjects for _ in range(verb.weight)]
         self.actors = [verb for verb in self.speakable if "person" in verb.subjects]
@@ -785,13 +816,13 @@ class Writer:
 
     def time(self, kind: str, verb: Verb) -> Pair:
         """When: a day for what has its hour, and a month or year only for what takes long."""
-        fitting = [pair for pair in self.times if kind in pair.classes]
+        fitting = self.times_of[kind]
         if "timed" in verb.remarks and kind in ("past", "future"):
             fitting = [pair for pair in fitting if "daily" in pair.classes]
         elif "long" in verb.remarks and kind in ("past", "future"):
-            fitting = [pair for pair in self.times if f"far-{kind}" in pair.classes]
+            fitting = self.times_of[f"far-{kind}"]
         elif ("season" if kind == "habit" else "far") in verb.remarks:
-            fitting += 2 * [pair for pair in self.times if f"far-{kind}" in pair.classes]
+            fitting = fitting + 2 * self.times_of.get(f"far-{kind}", [])
         return self.chance.one(fitting)
 
     def set_time(self, clause: Clause) -> None:
@@ -880,11 +911,7 @@ class Writer:
         subject = subject or self.subject(verb)
         personal = "person" in verb.subjects and "happens" not in verb.remarks
         clause = Clause(verb, subject, tense or self.tense(verb, personal))
-        avoid = {
-            "present": ["the", "thes", "this", "two", "many"], "like": ["the", "thes", "this", "two", "many"],
-            "prefer": ["the", "thes", "this", "two", "many"], "progressive": ["two", "many", "this"],
-            "already": ["a", "bare", "bares", "two", "many"], "since": ["the", "two", "many"],
-        }.get(clause.tense, [])  # fmt: skip
+        avoid = UNUSUAL.get(clause.tense, [])
         if "state" in verb.remarks:
             avoid = ["many", "two"]
         if "definite" in verb.remarks:
@@ -912,8 +939,7 @@ class Writer:
     def set_place(self, clause: Clause) -> None:
         """Perhaps say where or how."""
         chance, parts, marks = self.chance, clause.parts, clause.verb.remarks
-        places = [at for at, _ in self.places if any(name in marks for name in at.classes)]
-        manners = [pair for pair in self.manners if pair.german.replace(" ", "_") in marks]
+        places, manners = self.places_of[marks], self.manners_of[marks]
         if clause.subject.person < WIR:
             manners = [pair for pair in manners if pair.german != "zusammen"]
         if clause.tense in ("since", "already") or "clock" in parts:
@@ -963,9 +989,7 @@ class Writer:
         pair = read_pair(words)
         *fixed, infinitive = pair.german.split()
         base, _, rest = pair.english.partition(" ")
-        verb = next(verb for verb in self.verbs if verb.prefix + verb.infinitive == infinitive)
-        known = next(verb.english for verb in self.verbs if verb.english[0].split()[0] == base)
-        english = tuple(form.split()[0] for form in known)
+        verb, english = self.by_infinitive[infinitive], self.english_forms[base]
         verb = dataclasses.replace(verb, english=english, complements=(), remarks=(), reflexive=False)
         return Clause(verb, subject, tense, {"predicate": Pair(" ".join(fixed), rest)})
 
@@ -1025,7 +1049,7 @@ class Writer:
                 lambda clause: clause.tense in ("past", "must", "want", "going", "since") and not clause.negated,
             )
             words = clause.german("last", without=["subject"])
-            relative = DEFINITE[noun.gender].split()[0]
+            relative = DEFINITE[noun.gender][0]
             self.noted = clause.combinations
             return phrase, Pair(f"{relative} {words}", f"who {clause.english(without=['subject'])}")
         clause = self.until(
@@ -1033,7 +1057,7 @@ class Writer:
             lambda clause: self.has_thing(clause) and clause.parts["acc"].classes[0] in ("a", "the"),
         )  # fmt: skip
         noun = self.by_name[clause.combinations[-1][1]]
-        relative = DEFINITE[noun.gender].split()[1]
+        relative = DEFINITE[noun.gender][1]
         self.noted = clause.combinations
         phrase = self.decline(noun, "the", None, None)
         words, english = clause.german("last", without=["acc"]), clause.english(without=["acc"])
@@ -1219,8 +1243,8 @@ class Writer:
             return "time"
         return "place" if "place" in clause.parts and clause.tense == "past" else ""
 
-    def sentence(self) -> tuple[str, str, set[tuple[str, str]]]:
-        """A German sentence, its translation, and the verb and object pairs in it."""
+    def sentence(self) -> tuple[set[tuple[str, str]], Callable[[], tuple[str, str]]]:
+        """The verb and object pairs of a sentence, and what says it, in German and in English."""
         german, english, letters = self.chance.weighted(self.sentences)
         meaning: dict[str, Clause | Phrase | Pair] = {}
         self.noted: tuple[tuple[str, str], ...] = ()
@@ -1261,7 +1285,7 @@ class Writer:
         for said in meaning.values():
             if isinstance(said, Clause) and "-acc" not in german:  # a question for the object does not name it
                 combinations |= set(said.combinations)
-        return fill("german", german), fill("english", english), combinations
+        return combinations, lambda: (fill("german", german), fill("english", english))
 
 
 # ----------------------------------------------------------------------------------------------- the corpus
@@ -1277,10 +1301,13 @@ def corpus(grammar: pathlib.Path, seed: int, sizes: dict[str, int]) -> dict[str,
     for name, size in sizes.items():
         pairs = splits[name] = []
         while len(pairs) < size:
-            german, english, combinations = writer.sentence()
+            combinations, say = writer.sentence()
+            if (name == "compositional") != bool(combinations & writer.held_out):
+                continue
+            german, english = say()
             if translations.setdefault(german, english) != english:
                 raise ValueError(f"two translations of {german!r}: {translations[german]!r}, {english!r}")
-            if english in english_seen or (name == "compositional") != bool(combinations & writer.held_out):
+            if english in english_seen:
                 continue
             words = re.findall(r"[\w'-]+", f"{german} {english}")
             if name == "train":

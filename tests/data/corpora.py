@@ -1,13 +1,28 @@
 """Small corpora on disk and their settings."""
 
 import gzip
+import importlib.util
+import sys
 from pathlib import Path
+from types import ModuleType
 
 from tests.factories import data_settings, tokenizer_settings
 from transformer.data.corpus import DataSettings
 
-TOY = Path(__file__).parents[2] / "data" / "toy"
+DATA = Path(__file__).parents[2] / "data"
+TOY = DATA / "toy"
 BPE = tokenizer_settings("bpe", 700)
+
+
+def recipe(path: Path) -> ModuleType:
+    """The program that makes a corpus, as a module."""
+    spec = importlib.util.spec_from_file_location(f"recipe_{path.parent.name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up by its name
+    spec.loader.exec_module(module)
+    return module
 
 
 def write(folder: Path, name: str, lines: list[str], end: str = "\n") -> Path:

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
-from transformer.data.fetch import fetch
+from transformer.data.download import fetch_corpus
 
 Pair = tuple[str, str]
 MAX_LINE_BYTES = 1 << 24  # bytes of a line: a small .gz can hold one larger than memory
@@ -63,7 +63,7 @@ class DataSettings:
 
     def fetch(self) -> None:
         """Raises OSError when it cannot be had and ValueError when the bytes are not the published ones."""
-        fetch(self.url, Path(self.directory or ".").expanduser(), self.sha256, self.languages)
+        fetch_corpus(self.url, Path(self.directory or ".").expanduser(), self.sha256, self.languages)
 
     def digest(self, split: str) -> str:
         """sha256 over the bytes of a split's files."""

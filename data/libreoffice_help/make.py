@@ -1,16 +1,21 @@
-"""LibreOffice's help in two languages (MPL-2.0): from Debian's packages to train, validation and test."""
+"""Make a corpus of LibreOffice's help in two languages (MPL-2.0) from Debian's packages: train, validation and test.
 
+    python data/libreoffice_help/make.py --output DIR de en
+
+`python scripts/train.py data=libreoffice_help` does this when the corpus is not there yet.
+"""
+
+import argparse
 import gzip
 import hashlib
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-
-from transformer.files import DIGESTS, cached_folder
 
 Pair = tuple[str, str]
 # What people call a language where Debian's name says more.
@@ -42,9 +47,9 @@ class Paragraphs(HTMLParser):
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attributes}
         if not self.tag:
-            found = PARAGRAPH.fullmatch(values.get("id", ""))
-            if found and re.fullmatch(r"p|h[1-6]", tag) and not re.search("code|image", values.get("class", "")):
-                self.id, self.tag, self.parts, self.choices, self.shown = found[1], tag, [], 0, []
+            paragraph = PARAGRAPH.fullmatch(values.get("id", ""))
+            if paragraph and re.fullmatch(r"p|h[1-6]", tag) and not re.search("code|image", values.get("class", "")):
+                self.id, self.tag, self.parts, self.choices, self.shown = paragraph[1], tag, [], 0, []
         elif tag == "span":
             self.choices += values.get("class") == "switchinline"
             common = "hidden" in values and values.get("id", "").startswith("default")
@@ -98,77 +103,82 @@ def join(source: Path, target: Path) -> dict[str, list[Pair]]:
     either side stands in no other split, and what stands in validation not in training.
     """
     sources = {(page, id): text for page, id, text in read_help(source)}
-    found: dict[str, list[Pair]] = {split: [] for split in SPLITS}
+    splits: dict[str, list[Pair]] = {split: [] for split in SPLITS}
     for page, id, text in read_help(target):
         pair = sources.get((page, id), ""), text
         if all(re.search(r"[^\W\d_]", side) for side in pair) and pair[0].casefold() != pair[1].casefold():
-            found[split_of(id)].append(pair)
+            splits[split_of(id)].append(pair)
     taken: tuple[set[str], set[str]] = set(), set()
-    for split, pairs in found.items():
-        found[split] = [pair for pair in dict.fromkeys(pairs) if pair[0] not in taken[0] and pair[1] not in taken[1]]
+    for split, pairs in splits.items():
+        splits[split] = [pair for pair in dict.fromkeys(pairs) if pair[0] not in taken[0] and pair[1] not in taken[1]]
         for pair in pairs:
             taken[0].add(pair[0])
             taken[1].add(pair[1])
-    return found
+    return splits
 
 
-def make(folder: Path, source_language: str, target_language: str) -> None:
-    """Makes `folder` with SPLIT.LANGUAGE.gz of all splits, unless it is there, whole or not at all.
-
-    A folder of the reader's own is left as it is. Raises OSError or ValueError, one line, where the packages cannot be
-    had.
-    """
-    if folder.exists() and not (folder / DIGESTS).exists():
+def run(command: list[str], work: Path, packages: list[str]) -> None:
+    instead = "put files of your own into a folder and say data.directory=FOLDER"
+    try:
+        process = subprocess.run(command, cwd=work, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
+    except FileNotFoundError as error:
+        raise OSError(f"no {command[0]} here, which makes this corpus (on Debian and its kin): {instead}") from error
+    if process.returncode == 0:
         return
-    languages = source_language, target_language
-
-    def fill(place: Path) -> None:
-        with tempfile.TemporaryDirectory() as name:
-            work = Path(name)
-            packages = [f"libreoffice-help-{PACKAGES.get(language, language)}" for language in languages]
-            versions = _fetch(packages, work)
-            found = join(*(work / package for package in packages))
-            for split, pairs in found.items():
-                if not pairs:
-                    raise ValueError(f"{' and '.join(packages)} have no pair for {split} in common")
-                for language, lines in zip(languages, zip(*pairs, strict=True), strict=True):
-                    # Without the time of day, the same packages give the same bytes.
-                    content = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
-                    (place / f"{split}.{language}.gz").write_bytes(content)
-            copyright = work / packages[0] / "usr/share/doc" / packages[0] / "copyright"
-            (place / "origin.txt").write_text("".join(f"{version}\n" for version in versions))
-            (place / "copyright").write_bytes(copyright.read_bytes())
-
-    cached_folder(folder, fill)
+    if unknown := [package for package in packages if f"Unable to locate package {package}" in process.stderr]:
+        raise ValueError(
+            f"apt-get knows no package {unknown[0]}: apt-cache search libreoffice-help lists the languages "
+            "(apt-get update renews the list)"
+        )
+    errors = [line.removeprefix("E: ") for line in process.stderr.splitlines() if line.startswith("E: ")]
+    reason = (errors or process.stderr.splitlines() or [f"status {process.returncode}"])[0]
+    raise OSError(f"{command[0]} could not fetch {' and '.join(packages)} ({reason}): try again, or {instead}")
 
 
-def _fetch(packages: list[str], work: Path) -> list[str]:
+def fetch(packages: list[str], work: Path) -> list[str]:
     """Unpacks Debian packages, each into a folder of its name, and returns their files' names, versions in them.
 
     apt-get checks their digests against the archive's signed lists.
     """
     command = ["apt-get", "download", "-q", "-o", "APT::Get::AllowUnauthenticated=false", *packages]
-    _run(command, work, packages)
+    run(command, work, packages)
     files = sorted(work.glob("*.deb"))
     for package in packages:
         [file] = [file for file in files if file.name.startswith(f"{package}_")]
-        _run(["dpkg", "-x", str(file), str(work / package)], work, packages)
+        run(["dpkg", "-x", str(file), str(work / package)], work, packages)
     return [file.name for file in files]
 
 
-def _run(command: list[str], work: Path, packages: list[str]) -> None:
-    own = "put files of your own into a folder and say data.directory=FOLDER"
+def make(folder: Path, languages: tuple[str, str]) -> None:
+    """Fills `folder` with SPLIT.LANGUAGE.gz of all splits, the license, and the versions of what they were made of."""
+    packages = [f"libreoffice-help-{PACKAGES.get(language, language)}" for language in languages]
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        versions = fetch(packages, work)
+        for split, pairs in join(*(work / package for package in packages)).items():
+            if not pairs:
+                raise ValueError(f"{' and '.join(packages)} have no pair for {split} in common")
+            for language, lines in zip(languages, zip(*pairs, strict=True), strict=True):
+                # Without the time of day, the same packages give the same bytes.
+                content = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
+                (folder / f"{split}.{language}.gz").write_bytes(content)
+        (folder / "origin.txt").write_text("".join(f"{version}\n" for version in versions))
+        copyright = work / packages[0] / "usr/share/doc" / packages[0] / "copyright"
+        (folder / "copyright").write_bytes(copyright.read_bytes())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--output", type=Path, required=True, help="folder of the files")
+    parser.add_argument("source_language")
+    parser.add_argument("target_language")
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
     try:
-        done = subprocess.run(command, cwd=work, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
-    except FileNotFoundError as error:
-        raise OSError(f"no {command[0]} here, which makes this corpus (on Debian and its kin): {own}") from error
-    if done.returncode == 0:
-        return
-    if unknown := [package for package in packages if f"Unable to locate package {package}" in done.stderr]:
-        raise ValueError(
-            f"apt-get knows no package {unknown[0]}: apt-cache search libreoffice-help lists the languages "
-            "(apt-get update renews the list)"
-        )
-    said = [line.removeprefix("E: ") for line in done.stderr.splitlines() if line.startswith("E: ")]
-    reason = (said or done.stderr.splitlines() or [f"status {done.returncode}"])[0]
-    raise OSError(f"{command[0]} could not fetch {' and '.join(packages)} ({reason}): try again, or {own}")
+        make(arguments.output, (arguments.source_language, arguments.target_language))
+    except (OSError, ValueError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

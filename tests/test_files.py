@@ -1,0 +1,99 @@
+"""What a file is written to, and locks that one process at a time holds; interruptions are tests/reliability's."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from transformer.files import atomic_file, atomic_write, exclusive_lock
+
+needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
+needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
+HOLD = """
+import sys
+from pathlib import Path
+from transformer.files import exclusive_lock
+with exclusive_lock(Path(sys.argv[1]), "the run"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_file_is_replaced_when_it_is_whole_and_kept_when_writing_fails(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file"
+    atomic_write(path, b"first")
+    with atomic_file(path) as file:
+        file.write(b"second")
+        assert path.read_bytes() == b"first"
+    with pytest.raises(TypeError), atomic_file(path) as file:
+        file.write("third")  # type: ignore[arg-type]
+    assert path.read_bytes() == b"second"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link_and_its_file_is_written(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    link, file = tmp_path / "link", tmp_path / "disk" / "file"
+    try:
+        link.symlink_to(file)
+    except OSError:
+        pytest.skip("no links without administrator's rights on Windows")
+    for content in (b"new", b"old replaced"):
+        atomic_write(link, content)
+        assert link.is_symlink()
+        assert file.read_bytes() == content
+    assert list((tmp_path / "disk").iterdir()) == [file]
+
+
+@needs_pipes
+def test_a_pipe_is_written_through_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe, received = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    atomic_write(pipe, b"text")
+    reader.join(timeout=60)
+    assert received == [b"text"]
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="Windows has no /dev/stdout")
+def test_what_stands_in_dev_is_written_through(tmp_path: Path) -> None:
+    program = "from pathlib import Path; from transformer.files import atomic_write; print('a', flush=True);"
+    program += "atomic_write(Path('/dev/stdout'), b'b')"
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True)
+    assert (tmp_path / "out").read_text() == "a\nb"
+    assert os.listdir(tmp_path) == ["out"]  # noqa: PTH208
+
+
+@needs_full_device
+def test_a_full_device_is_told_in_one_line() -> None:
+    with pytest.raises(OSError, match=r"^/dev/full cannot be written: No space left on device$"):
+        atomic_write(Path("/dev/full"), b"text")
+
+
+def test_a_lock_that_another_process_holds_is_refused_at_once_and_ends_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    refused = pytest.raises(OSError, match=r"^the run is in use by another process \(which holds .*lock\)$")
+    with refused, exclusive_lock(path, "the run"):
+        pytest.fail("two processes hold one lock")
+    holder.kill()
+    holder.communicate()
+    with exclusive_lock(path, "the run"):
+        pass
+
+
+def test_a_lock_is_given_back_whatever_happens_while_it_is_held(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(ValueError, match="stopped"), exclusive_lock(tmp_path / "lock", "the run"):
+            raise ValueError("stopped")

@@ -1,0 +1,78 @@
+"""Fetches a corpus that has a public home, or runs the project's own recipe for it."""
+
+import hashlib
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from transformer.files import DIGESTS, atomic_file, cached_folder, sha256
+
+# By what `data.url` says: settings choose among these, and can name no program or path of their own.
+RECIPES = {"apt:libreoffice-help": Path(__file__).parents[2] / "data" / "libreoffice_help" / "make.py"}
+TIMEOUT = 60  # seconds without a byte
+
+
+def fetch_corpus(url: str | None, folder: Path, digests: dict[str, str], languages: tuple[str, str]) -> None:
+    """Brings the corpus at `url` into `folder`: the missing ones of the files in `digests`, or what a recipe makes.
+
+    Raises OSError when it cannot be had and ValueError when the bytes are not the published ones.
+    """
+    if url in RECIPES:
+        run_recipe(RECIPES[url], folder, languages)
+    for name, digest in digests.items():
+        if any(f".{language}" in name for language in languages):
+            download(f"{url}/{name}", folder / name, digest)
+
+
+def run_recipe(recipe: Path, folder: Path, languages: tuple[str, str]) -> None:
+    """Makes `folder` by a corpus' recipe, a program of its own, unless it is there; whole or not at all.
+
+    A user's own folder, which has no digests, is left as it is. Raises OSError with the last line the recipe wrote.
+    """
+    if folder.exists() and not (folder / DIGESTS).exists():
+        return
+
+    def make(work: Path) -> None:
+        command = [sys.executable, str(recipe), "--output", str(work), "--", *languages]
+        process = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
+        if process.returncode:
+            lines = process.stderr.strip().splitlines() or [f"{recipe} ended with status {process.returncode}"]
+            raise ChildProcessError(lines[-1])
+
+    cached_folder(folder, make)
+
+
+def download(url: str, path: Path, expected: str) -> None:
+    """Fetches a file unless it is there, with a progress bar, and compares what is there with its sha256.
+
+    (torch.hub.download_url_to_file would do, but that it waits for ever for a connection that stalls.)
+    Raises OSError when it cannot be fetched and ValueError when the bytes are others.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    try:
+        if not path.exists():
+            with (
+                urllib.request.urlopen(url, timeout=TIMEOUT) as response,
+                atomic_file(path) as file,
+                Progress(*columns, console=Console(stderr=True)) as progress,
+            ):
+                task = progress.add_task(path.name, total=int(response.headers.get("Content-Length", 0)) or None)
+                digest = hashlib.sha256()
+                while block := response.read(1 << 16):
+                    file.write(block)
+                    digest.update(block)
+                    progress.advance(task, len(block))
+                if digest.hexdigest() != expected:
+                    raise ValueError(f"{url} is not the published file (its sha256 differs): nothing was kept")
+    except (urllib.error.URLError, TimeoutError) as error:
+        reason = getattr(error, "reason", error)
+        raise OSError(
+            f"{url} cannot be fetched ({reason}): put the files into a folder and say data.directory=FOLDER"
+        ) from error
+    if sha256(path) != expected:
+        raise ValueError(f"{path} is not the published file (its sha256 differs): delete it and try again")
