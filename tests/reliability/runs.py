@@ -13,7 +13,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from tests.data.corpora import write
 from tests.factories import MODEL_KEYS, composed
-from tests.training.test_module import DIGITS, ENGLISH
+from tests.training.small import DIGITS, ENGLISH
 from transformer.config import from_dict
 from transformer.model.transformer import Decoder
 from transformer.training.config import RunSettings

@@ -22,7 +22,7 @@ from tests.reliability import report, trials
 from tests.reliability.children import in_processes
 from tests.reliability.runs import CAUSES, corpus, settings, train, trouble
 from tests.scripts.running import PROJECT, Run, ok
-from tests.training.test_module import module_for, trainer_for
+from tests.training.small import module_for, trainer_for
 from transformer import Translator
 from transformer.cli.errors import report as report_error
 from transformer.config import from_dict

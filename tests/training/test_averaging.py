@@ -9,7 +9,7 @@ import torch
 from lightning import Callback, Trainer
 from torch import Tensor
 
-from tests.training.test_module import SETTINGS, data, module_for, trainer_for  # noqa: F401
+from tests.training.small import SETTINGS, module_for, trainer_for
 from transformer import Translator
 from transformer.data.datamodule import TranslationData
 from transformer.training.callbacks.averaging import WeightAverage
@@ -58,7 +58,7 @@ def expected(
 
 @pytest.mark.parametrize("kind", ["exponential", "last"])
 def test_the_average_is_validated_and_saved_and_training_knows_nothing_of_it(
-    data: TranslationData,  # noqa: F811
+    data: TranslationData,
     tmp_path: Path,
     kind: Any,
 ) -> None:

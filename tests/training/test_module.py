@@ -10,76 +10,14 @@ from lightning import Callback, LightningModule, Trainer
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from tests.data.corpora import settings as data_settings
-from tests.data.corpora import write
-from tests.factories import model_dict, tokenizer_settings
-from transformer import ModelConfig, Transformer, Translator
-from transformer.config import from_dict
+from tests.training.small import SETTINGS, module_for, trainer_for
+from transformer import Translator
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
-from transformer.inference.translator import BEAM
-from transformer.training.callbacks.checkpoints import AtomicCheckpoints
 from transformer.training.callbacks.standalone import SelfContainedCheckpoint
 from transformer.training.callbacks.validation import FinalValidation
-from transformer.training.config import AveragingSettings, TrainingSettings
-from transformer.training.module import TranslationModule
+from transformer.training.config import TrainingSettings
 from transformer.training.optim import learning_rate_factor
-
-SETTINGS = TrainingSettings(
-    optimizer="adamw",
-    learning_rate=1e-2,
-    betas=[0.9, 0.98],
-    weight_decay=0.1,
-    schedule="cosine",
-    warmup_steps=4,
-    label_smoothing=0.1,
-    r_drop=0.0,
-    bpe_dropout=0.0,
-    regularization={"word_dropout": 0.0, "layer_drop": 0.0},
-    averaging=AveragingSettings("none", 0.9, 3),
-    validate_every=10,
-    patience=5,
-    checkpoint_every_steps=None,
-    checkpoint_every_minutes=None,
-    samples=0,
-    compile=None,
-)
-DIGITS = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
-ENGLISH = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> TranslationData:
-    """Numbers of two to four digits, read out digit by digit: a language learned in seconds."""
-    numbers = [[int(digit) for digit in str(number)] for number in range(17, 4000, 23)]
-    write(tmp_path, "x.de", [" ".join(DIGITS[digit] for digit in number) for number in numbers])
-    write(tmp_path, "x.en", [" ".join(ENGLISH[digit] for digit in number) for number in numbers])
-    words = tokenizer_settings("word", 100)
-    return TranslationData(data_settings(tmp_path, batch_tokens=160), words, seed=1)
-
-
-def module_for(data: TranslationData, settings: TrainingSettings = SETTINGS, **model: Any) -> TranslationModule:
-    torch.manual_seed(5)
-    size = len(data.source_tokenizer)
-    config = from_dict(ModelConfig, model_dict(source_vocab_size=size, target_vocab_size=size, **model), "model")
-    tokenizers = (data.source_tokenizer, data.target_tokenizer)
-    translator = Translator(Transformer(config), tokenizers, ("de", "en"))
-    texts = {split: data.texts(split) for split in ("validation", "test")}
-    return TranslationModule(translator, settings, texts, replace(BEAM, method="greedy"), BEAM, ["bleu"])
-
-
-def trainer_for(folder: Path, **arguments: Any) -> Trainer:
-    quiet = {
-        "accelerator": "cpu",
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "enable_checkpointing": False,
-        "use_distributed_sampler": False,
-        "num_sanity_val_steps": 0,
-        "plugins": [AtomicCheckpoints()],
-    }
-    return Trainer(default_root_dir=folder, **(quiet | arguments))
 
 
 def test_only_the_passes_over_whole_sentences_are_compiled_and_only_if_told_to(data: TranslationData) -> None:

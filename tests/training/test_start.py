@@ -8,10 +8,11 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from tests.data.corpora import settings as data_settings
 from tests.factories import tokenizer_settings
 from tests.reliability.runs import corpus, settings, train
 from tests.scripts.running import ok
-from tests.training.test_module import DIGITS, ENGLISH, SETTINGS, data_settings, module_for, trainer_for
+from tests.training.small import DIGITS, ENGLISH, SETTINGS, module_for, trainer_for
 from transformer import Translator
 from transformer.data.augmentation import augmented
 from transformer.data.datamodule import TranslationData
@@ -53,7 +54,7 @@ def test_a_pair_with_an_empty_side_is_left_out_where_a_tag_stands_before_the_sou
     assert (split.lines.tolist(), split.empty.tolist()) == ([1], [2, 3])
 
 
-def test_a_model_of_both_directions_is_scored_in_either_and_its_card_says_which_one_was_tested(tmp_path: Path) -> None:
+def test_a_model_of_both_directions_is_scored_in_either(tmp_path: Path) -> None:
     train(tmp_path, settings(corpus(tmp_path), trainer__max_steps=1, data__both_directions=True))
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
     of_files = ["data=files", *(f"data.{split}={tmp_path}/{split}" for split in ("train", "validation", "test"))]
