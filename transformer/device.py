@@ -1,4 +1,4 @@
-"""What this machine does best: how many threads, which kernels for products and for attention."""
+"""The device, and how torch uses it: threads, precision, kernels for matrix multiplication and attention."""
 
 import math
 import os
@@ -13,18 +13,18 @@ from typing import Annotated, Literal, TypeVar
 import torch
 
 MatmulPrecision = Literal["highest", "high", "medium"]
-# medium keeps a kernel for every shape that it has met: it must be this many times as fast to be worth the memory.
+# medium keeps a kernel for every shape that it has met: only for so many times the speed is that worth the memory.
 MIN_SPEEDUP = 1.25
-# Between products Python runs one thread at a time: more workers than these would wait for each other.
+# Between calls of torch, Python runs one thread at a time: more workers than these would wait for each other.
 MAX_WORKERS = 8
 Item = TypeVar("Item")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @dataclass(frozen=True)
 class MachineSettings:
-    """What a person may decide instead; null lets `configure_torch` choose."""
+    """How torch uses the machine; None lets `configure_torch` choose. configs/machine/auto.yaml explains each."""
 
     threads: Annotated[int, ">= 1"] | None
     matmul_precision: MatmulPrecision | None
@@ -33,7 +33,7 @@ class MachineSettings:
 
 @dataclass(frozen=True)
 class ServingSettings:
-    """Where, how exactly, and how many tokens at a time to translate."""
+    """Where to translate, in which precision, and how many tokens at a time."""
 
     device: str
     precision: str
@@ -41,7 +41,7 @@ class ServingSettings:
 
 
 def parse_device(name: str) -> torch.device:
-    """cpu, cuda, cuda:1 … or auto (a GPU if there is one). Raises ValueError for another, and for a GPU not there."""
+    """cpu, cuda, cuda:1 … or auto (a GPU if there is one). Raises ValueError for other names and missing GPUs."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
@@ -52,29 +52,10 @@ def parse_device(name: str) -> torch.device:
 
 
 def parse_precision(name: str) -> torch.dtype:
-    """Raises ValueError, naming those there are, for another one than float32, bfloat16 and float16."""
+    """The dtype of float32, bfloat16 or float16. Raises ValueError, naming these, for others."""
     if name not in PRECISIONS:
         raise ValueError(f"precision={name} is not allowed; choose one of {', '.join(PRECISIONS)}")
     return PRECISIONS[name]
-
-
-def configure_torch(settings: MachineSettings, accelerator: str) -> str:
-    """Chooses for this process, on the CPU or (any other `accelerator`) a GPU if there is one, and says what."""
-    device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
-    threads = settings.threads or available_threads()
-    torch.set_num_threads(threads)
-    # oneDNN keeps a kernel for each of the last so many shapes, by default 1,024 of a megabyte or more each.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    products, reason = settings.matmul_precision, "as set"
-    if products is None:
-        products, reason = fastest_matmul_precision() if device == "cpu" else ("high", "TF32")
-    torch.set_float32_matmul_precision(products)
-    # On a CPU, at the lengths of sentences, the backward of torch's fused kernel takes twice as long as plain products.
-    attention = settings.attention or ("math" if device == "cpu" else "fused")
-    torch.backends.cuda.enable_flash_sdp(attention == "fused")
-    torch.backends.cuda.enable_mem_efficient_sdp(attention == "fused")
-    torch.backends.cuda.enable_cudnn_sdp(attention == "fused")
-    return f"{device}: {threads} threads, float32 products {products} ({reason}), attention {attention}"
 
 
 def available_threads() -> int:
@@ -88,28 +69,17 @@ def available_threads() -> int:
     return min(cores, torch.get_num_threads())
 
 
-def parallel_map(make: Callable[[Item], Made], items: list[Item]) -> list[Made]:
-    """What `make` makes of each item, in order: several items at once, each with its share of the threads.
-
-    A second thread helps a small product little; two batches next to each other use two threads nearly in full.
-    """
-    threads = torch.get_num_threads()
-    workers = min(threads, len(items), MAX_WORKERS)
-    if workers < 2:
-        return [make(item) for item in items]
-    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,))
-    try:
-        return list(pool.map(make, items))
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # a thread that starts later takes the number that was set last
+def _seconds(left: torch.Tensor, right: torch.Tensor) -> float:
+    started = time.perf_counter()
+    left @ right
+    return time.perf_counter() - started
 
 
 def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
-    """medium, where that is faster here and still float32; else highest.
+    """medium, where it is faster on this processor and still has float32's precision; else highest. And why.
 
-    torch then multiplies by oneDNN instead of MKL: on some processors twice as fast with the same precision, on others
-    in bfloat16, which is seen by its error.
+    With medium, torch multiplies by oneDNN instead of MKL: on some processors twice as fast with the same precision, on
+    others in bfloat16, which its error shows.
     """
     generator = torch.Generator().manual_seed(1)
     # As many tokens, and as wide, as a batch has in a small model.
@@ -117,7 +87,7 @@ def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
     exact = left.double() @ right.double()
     errors, seconds = {}, {"highest": math.inf, "medium": math.inf}
     before = torch.get_float32_matmul_precision()
-    # Turn by turn: what else the machine does at this moment slows both.
+    # In turns, so that whatever else the machine is doing slows both.
     for _ in range(20):
         for precision in seconds:
             torch.set_float32_matmul_precision(precision)
@@ -133,7 +103,41 @@ def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
     return "medium", f"{faster:.1f} times as fast here, error {errors['medium']:.0e}"
 
 
-def _seconds(left: torch.Tensor, right: torch.Tensor) -> float:
-    started = time.perf_counter()
-    left @ right
-    return time.perf_counter() - started
+def configure_torch(settings: MachineSettings, accelerator: str) -> str:
+    """Configures torch for this process; returns a line about the choices.
+
+    They are for the CPU if `accelerator` is "cpu" or there is no GPU, else for the GPU.
+    """
+    device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
+    threads = settings.threads or available_threads()
+    torch.set_num_threads(threads)
+    # oneDNN keeps a kernel for each of the last so many shapes, by default 1,024 of a megabyte or more each.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+    precision, reason = settings.matmul_precision, "as set"
+    if precision is None:
+        precision, reason = fastest_matmul_precision() if device == "cpu" else ("high", "TF32")
+    torch.set_float32_matmul_precision(precision)
+    # On a CPU, at the lengths of sentences, the backward of torch's fused kernel takes twice as long as plain
+    # matrix multiplications.
+    attention = settings.attention or ("math" if device == "cpu" else "fused")
+    torch.backends.cuda.enable_flash_sdp(attention == "fused")
+    torch.backends.cuda.enable_mem_efficient_sdp(attention == "fused")
+    torch.backends.cuda.enable_cudnn_sdp(attention == "fused")
+    return f"{device}: {threads} threads, matmul precision {precision} ({reason}), attention {attention}"
+
+
+def parallel_map(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
+    """`function` of each item, in order: several items at once, each with its share of torch's threads.
+
+    A second thread speeds up a small matrix multiplication little; two batches at once use two threads nearly in full.
+    """
+    threads = torch.get_num_threads()
+    workers = min(threads, len(items), MAX_WORKERS)
+    if workers < 2:
+        return [function(item) for item in items]
+    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,))
+    try:
+        return list(pool.map(function, items))
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)  # a thread that starts later takes the number that was set last

@@ -1,4 +1,4 @@
 """Text in, batches of ids out: no model.
 
-Read `corpus`, `tokenizer`, `prepared`, `batching`, `datamodule`, in this order.
+Read `corpus`, `tokenizer`, `encoded`, `batching`, `datamodule`, in this order.
 """

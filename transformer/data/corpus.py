@@ -1,4 +1,4 @@
-"""Parallel text: where it lies, fetching what is missing, and reading it with checks, one pair at a time."""
+"""Parallel text: where its files are, and reading them with checks, one pair at a time."""
 
 import gzip
 import hashlib
@@ -12,12 +12,12 @@ from typing import Annotated
 from transformer.data.download import fetch_corpus
 
 Pair = tuple[str, str]
-MAX_LINE_BYTES = 1 << 24  # bytes of a line: a small .gz can hold one larger than memory
+MAX_LINE_BYTES = 1 << 24  # a small .gz can hold a line larger than memory
 
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Where a corpus lies and how it is served; `others` are splits scored beside the test at the end of a run."""
+    """Where a corpus is and how it is batched; configs/data/files.yaml explains every setting."""
 
     name: str
     source_language: str
@@ -62,7 +62,7 @@ class DataSettings:
         return read_pairs(self.files(split), *self.languages)
 
     def fetch(self) -> None:
-        """Raises OSError when it cannot be had and ValueError when the bytes are not the published ones."""
+        """Brings missing files. Raises OSError when that fails and ValueError for bytes that were not published."""
         fetch_corpus(self.url, Path(self.directory or ".").expanduser(), self.sha256, self.languages)
 
     def digest(self, split: str) -> str:

@@ -22,7 +22,8 @@ FORMAT = 3
 
 
 class TranslationData(LightningDataModule):
-    """Trains (or finds) the tokenizers at once, unless given; prepares and serves splits when asked."""
+    """A corpus as Lightning's data module: trains (or finds in the cache) the tokenizers at once, unless given; encodes
+    splits when they are asked for."""
 
     def __init__(
         self,
@@ -40,9 +41,9 @@ class TranslationData(LightningDataModule):
         self.source_tokenizer = Tokenizer(source.model, source.kind, target_language_tag=settings.target_language)
         # By name, as soon as they are prepared; training's may be replaced by one that is augmented.
         self.splits: dict[str, EncodedSplit] = {}
-        # What serves a split's batches, where that is not PairDataset.
+        # The dataset of a split, where that is not PairDataset.
         self.datasets: dict[str, Dataset[Batch]] = {}
-        # Where training begins: an epoch, and how many of its batches lie behind a resumed run.
+        # Where training begins: an epoch, and how many of its batches a resumed run has had already.
         self.start = (0, 0)
 
     def _tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -71,7 +72,7 @@ class TranslationData(LightningDataModule):
             keep_all = name != "train"
 
             def make(folder: Path) -> None:
-                # Read once before: mistakes show at once, and there is a total for the time left.
+                # Read once before: mistakes are found at once, and the progress bar knows the total.
                 total = sum(1 for _ in settings.pairs(name))
                 console = Console(stderr=True)
                 pairs = track(settings.pairs(name), f"encoding {name}", total, console=console, transient=True)
@@ -99,9 +100,9 @@ class TranslationData(LightningDataModule):
             split, self.settings.batch_tokens, self.seed, train, rank, world, accumulated, start
         )
         dataset = self.datasets.get(name) or PairDataset(split)
-        # PairDataset makes them on the CPU: ahead by workers, and pinned, so that a GPU can fetch them meanwhile.
-        plain = isinstance(dataset, PairDataset)
-        workers, pin = self.settings.workers if train and plain else 0, plain and torch.cuda.is_available()
+        # Batches made on the CPU may be made ahead by workers, and are pinned, so that a GPU can fetch them meanwhile.
+        on_cpu = isinstance(dataset, PairDataset)
+        workers, pin = self.settings.workers if train and on_cpu else 0, on_cpu and torch.cuda.is_available()
         # An index is a whole batch already.
         return DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=workers, pin_memory=pin)
 

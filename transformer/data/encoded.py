@@ -1,4 +1,4 @@
-"""A split as ids in flat files on disk, memory-mapped: made once a corpus and tokenizer, whatever its size."""
+"""A split as ids on disk, memory-mapped: encoded once for a corpus and its tokenizers, and of any size."""
 
 from collections.abc import Iterable
 from itertools import count, islice
@@ -16,9 +16,9 @@ CHUNK = 10_000
 
 
 class EncodedSplit:
-    """The ids of a split; pair i stands in line `lines[i]` of the corpus; `too_long` and `empty` are lines, too."""
+    """The ids of a split. Pair i is line `lines[i]` of the corpus; `too_long` and `empty` are the lines left out."""
 
-    resampled_each_epoch = False  # whether pairs and their lengths are others in every epoch
+    resampled_each_epoch = False  # whether every epoch has other ids, and so lengths, of the same pairs
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -46,8 +46,8 @@ class EncodedSplit:
 def write_split(
     folder: Path, pairs: Iterable[Pair], tokenizers: tuple[Tokenizer, Tokenizer], max_length: int, keep_all: bool
 ) -> None:
-    """Encodes pairs into `folder`. Over-long and empty ones are noted and left out, or, with `keep_all` (a split to be
-    scored), cut to `max_length`."""
+    """Encodes pairs into `folder`. Pairs too long or with an empty side are left out, or, with `keep_all` (a split to
+    be scored), cut to `max_length`; either way their lines are noted."""
     writers = [
         MemoryMappedIdsWriter(folder, side, len(tokenizer))
         for side, tokenizer in zip(("source", "target"), tokenizers, strict=True)
@@ -60,7 +60,7 @@ def write_split(
         for ids, number in zip(zip(*sides, strict=True), numbers):  # noqa: B905, the numbers go on for ever
             if too_long := max(map(len, ids)) > max_length:
                 lines["too_long"].append(number)
-            # A tag that asks for a language is no text.
+            # A tag that asks for a language is not text.
             if empty := any(len(side) <= len(t.prefix) for side, t in zip(ids, tokenizers, strict=True)):
                 lines["empty"].append(number)
             if keep_all or not (too_long or empty):
@@ -70,5 +70,5 @@ def write_split(
             writer.append([pair[side] for pair in kept])
     for writer in writers:
         writer.close()
-    for name, found in lines.items():
-        np.save(folder / f"{name}.npy", np.array(found, dtype=np.int64))
+    for name, numbers_of_lines in lines.items():
+        np.save(folder / f"{name}.npy", np.array(numbers_of_lines, dtype=np.int64))

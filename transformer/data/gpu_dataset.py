@@ -1,4 +1,4 @@
-"""Batches made on a GPU, where all ids of a split lie: a step copies the numbers of its pairs, and nothing else."""
+"""Batches built on a GPU, which holds all ids of a split: a step copies the numbers of its pairs and nothing else."""
 
 import numpy as np
 import torch
@@ -29,23 +29,23 @@ class GPUPairDataset(Dataset[Batch]):
         numbers = torch.from_numpy(index[1])
         rows = (numbers.pin_memory() if self.device.type == "cuda" else numbers).to(self.device, non_blocking=True)
         longest = [int(lengths[index[1]].max()) + 1 for lengths in self.lengths]
-        source, labels = (self._ended(*side, rows, places) for side, places in zip(self.sides, longest, strict=True))
+        source, labels = (self._rows(*side, rows, length) for side, length in zip(self.sides, longest, strict=True))
         inputs = functional.pad(labels.masked_fill(labels == EOS, PAD)[:, :-1], (1, 0), value=BOS)
         padded = self.lengths[0][index[1]].min() + 1 < longest[0]
         return Batch(source, source != PAD if padded else None, inputs, labels, numbers)
 
-    def _ended(
+    def _rows(
         self, ids: Int[Tensor, " all"], offsets: Int[Tensor, " bounds"], rows: Int[Tensor, " batch"], longest: int
     ) -> Int[Tensor, "batch longest"]:
-        """One side of the pairs, each with its end and then padding."""
-        place = offsets[rows, None] + torch.arange(longest, device=self.device)
+        """One side of the pairs: each its ids, the end symbol, then padding."""
+        position = offsets[rows, None] + torch.arange(longest, device=self.device)
         end = offsets[rows + 1, None]
-        found = ids[place.clamp(max=len(ids) - 1)].long()
-        return torch.where(place < end, found, torch.where(place == end, EOS, PAD))
+        gathered = ids[position.clamp(max=len(ids) - 1)].long()
+        return torch.where(position < end, gathered, torch.where(position == end, EOS, PAD))
 
 
 def gpu_datasets(train: EncodedSplit, device: torch.device) -> dict[str, Dataset[Batch]]:
-    """What serves training where `device` is a GPU, the split small enough for it and the same in every epoch."""
+    """The training split as a GPUPairDataset, if `device` is a GPU, the split fits and is the same in every epoch."""
     bytes_of_ids = 4 * (len(train.source.ids) + len(train.target.ids))
     serves = device.type == "cuda" and bytes_of_ids <= MAX_BYTES and type(train) is EncodedSplit
     return {"train": GPUPairDataset(train, device)} if serves else {}

@@ -1,4 +1,7 @@
-"""Many sequences of ids in one flat array on disk, memory-mapped: sequence i is ids[offsets[i] : offsets[i + 1]]."""
+"""A memory-mapped indexed dataset: sequences of ids in one flat array on disk.
+
+Sequence i is ids[offsets[i] : offsets[i + 1]].
+"""
 
 from pathlib import Path
 
@@ -6,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ids = NDArray[np.integer]
+EMPTY: Ids = np.zeros(0, np.uint16)  # in place of an empty file, which cannot be mapped
 
 
 class MemoryMappedIds:
-    """The sequences kept under `name` in a folder; only those asked for come into memory."""
+    """The sequences in the files NAME.ids.npy and NAME.offsets.npy; only those that are used come into memory."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.ids: Ids = np.load(folder / f"{name}.ids.npy", mmap_mode="r")
@@ -24,7 +28,7 @@ class MemoryMappedIds:
 
 
 class MemoryMappedIdsWriter:
-    """Appends sequences, whose number is only known at the end; `largest` is at least the largest id."""
+    """Writes sequences, whose number is only known at the end; no id may exceed `largest`."""
 
     def __init__(self, folder: Path, name: str, largest: int) -> None:
         self.folder, self.name = folder, name
@@ -44,10 +48,5 @@ class MemoryMappedIdsWriter:
         np.save(self.folder / f"{self.name}.offsets.npy", offsets)
         # np.save of a mapped array streams it: the ids are never in memory as a whole.
         raw = Path(self.raw.name)
-        np.save(self.folder / f"{self.name}.ids.npy", np.memmap(raw, self.type, "r") if offsets[-1] else flat_none())
+        np.save(self.folder / f"{self.name}.ids.npy", np.memmap(raw, self.type, "r") if offsets[-1] else EMPTY)
         raw.unlink()
-
-
-def flat_none() -> Ids:
-    """An empty file cannot be mapped."""
-    return np.zeros(0, np.uint16)

@@ -1,4 +1,4 @@
-"""Text ↔ ids through SentencePiece; the trained tokenizer is a pair of byte strings that travel in the checkpoint."""
+"""Text ↔ ids through SentencePiece; the bytes of a trained tokenizer are part of the checkpoint."""
 
 import io
 import re
@@ -12,13 +12,13 @@ import sentencepiece
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 Kind = Literal["bpe", "unigram", "word", "char"]
-# Words carry no mark of their own for "no space before me", so punctuation gets one (that NFKC leaves alone).
+# Stands before punctuation that follows without a space (tokenizer=word); NFKC normalization keeps it.
 JOINER = "⁀"
 
 
 @dataclass(frozen=True)
 class TokenizerSettings:
-    """How text is cut: `vocabulary_size` is exact for bpe and unigram, an upper bound for word and char."""
+    """How text is segmented; configs/tokenizer/bpe.yaml explains every setting."""
 
     kind: Kind
     vocabulary_size: Annotated[int, ">= 5"]
@@ -27,11 +27,20 @@ class TokenizerSettings:
     byte_fallback: bool
 
 
-class Tokenizer:
-    """One side's text ↔ ids. Ids carry no begin or end: batches and search add them.
+def language_tag(language: str) -> str:
+    return f"<2{language}>"
 
-    With `target_language_tag`, a target language whose tag the vocabulary has, ids begin with that tag: so a source
-    asks a model that learned both directions for one of them (Johnson et al. 2017).
+
+def _with_joiners(text: str, kind: Kind) -> str:
+    # For words, "Haus." and "Haus," are the word "Haus" and a punctuation mark.
+    return re.sub(r"(?<=\w)(?=[^\w\s])|(?<=[^\w\s])(?=\S)", f" {JOINER}", text) if kind == "word" else text
+
+
+class Tokenizer:
+    """One side's text ↔ ids. Ids have no begin or end symbol: batches and search add them.
+
+    With `target_language_tag`, ids begin with the tag of that language if the vocabulary has it: this is how a source
+    asks a model of both directions for one of them (Johnson et al. 2017).
     """
 
     def __init__(self, model: bytes, kind: Kind, target_language_tag: str | None = None) -> None:
@@ -55,43 +64,51 @@ class Tokenizer:
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
-        return [self.prefix + ids for ids in self._pieces.EncodeAsIds([_prepared(text, self.kind) for text in texts])]
+        return [
+            self.prefix + ids for ids in self._pieces.EncodeAsIds([_with_joiners(text, self.kind) for text in texts])
+        ]
 
     def sample_segmentation(self, ids: list[int], dropout: float) -> list[int]:
-        """The same text with merges left out at random (BPE-dropout, Provilkov et al. 2020), or, of unigrams, one of
-        its likelier cuts (Kudo 2018); by SentencePiece's random state."""
+        """Another segmentation of the same text, drawn by SentencePiece's random state: with merges left out at random
+        (BPE-dropout, Provilkov et al. 2020) or, of unigrams, one of the likelier ones (Kudo 2018)."""
         text = self._pieces.DecodeIds(ids[len(self.prefix) :])
-        cut = self._pieces.EncodeAsIds(text, enable_sampling=True, alpha=dropout, nbest_size=-1)
-        # What has no id has no text to be cut.
-        return ids if UNK in ids else self.prefix + cut
+        sampled = self._pieces.EncodeAsIds(text, enable_sampling=True, alpha=dropout, nbest_size=-1)
+        # The text of an unknown id is lost, so it cannot be segmented again.
+        return ids if UNK in ids else self.prefix + sampled
 
     def piece(self, id: int) -> str:
         return str(self._pieces.IdToPiece(id))
 
     def decode(self, ids: list[int]) -> str:
-        """The text of ids; special ones say nothing, but an unknown shows as ⁇."""
+        """The text of ids. Special ids give none, but for an unknown, which is shown as ⁇."""
         text = str(self._pieces.DecodeIds([id for id in ids if id not in (PAD, BOS, EOS)]))
-        # An unknown word that was spelled in bytes has its mark of a space among them.
+        # An unknown word spelled in bytes has the mark of a space, ▁, among them.
         return re.sub(f" ?{JOINER}", "", text.replace("▁", " ").strip()) if self.kind == "word" else text
 
 
-def language_tag(language: str) -> str:
-    return f"<2{language}>"
+def _advice(error: str, settings: TokenizerSettings) -> str:
+    setting = f"tokenizer.vocabulary_size={settings.vocabulary_size}"
+    if limit := re.search(r"value <= (\d+)", error):
+        return f"{setting} is more than this corpus gives; choose {limit[1]} or less"
+    if "smaller than required_chars" in error:
+        needed = re.search(r"required_chars\D*(\d+)", error)
+        return f"{setting} is less than the corpus' characters need; choose {needed[1] if needed else 'more'} or more"
+    return f"no tokenizer could be trained with {setting}: {error}"
 
 
 def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings, languages: Sequence[str] = ()) -> Tokenizer:
-    """Learns a vocabulary from raw sentences (from a million of them at most), with a tag for each of `languages`.
+    """Learns a vocabulary from raw sentences (a million of them at most), with a tag for each of `languages`.
 
-    Raises ValueError when the text is too small, or has too many characters, for the vocabulary asked for.
+    Raises ValueError when the text is too small, or has too many characters, for the size of the vocabulary.
     """
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=(_prepared(text, settings.kind) for text in texts),
+            sentence_iterator=(_with_joiners(text, settings.kind) for text in texts),
             model_writer=model,
             model_type=settings.kind,
             vocab_size=settings.vocabulary_size,
-            # The words and characters of a corpus are as many as they are.
+            # A corpus may have fewer words or characters than the size allows.
             hard_vocab_limit=settings.kind in ("bpe", "unigram"),
             character_coverage=settings.character_coverage,
             byte_fallback=settings.byte_fallback,
@@ -107,18 +124,3 @@ def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings, languages
     except RuntimeError as error:
         raise ValueError(_advice(str(error), settings)) from error
     return Tokenizer(model.getvalue(), settings.kind)
-
-
-def _prepared(text: str, kind: Kind) -> str:
-    # For words, "Haus." and "Haus," are the word "Haus" and a mark.
-    return re.sub(r"(?<=\w)(?=[^\w\s])|(?<=[^\w\s])(?=\S)", f" {JOINER}", text) if kind == "word" else text
-
-
-def _advice(error: str, settings: TokenizerSettings) -> str:
-    asked = f"tokenizer.vocabulary_size={settings.vocabulary_size}"
-    if limit := re.search(r"value <= (\d+)", error):
-        return f"{asked} is more than this corpus gives; choose {limit[1]} or less"
-    if "smaller than required_chars" in error:
-        needed = re.search(r"required_chars\D*(\d+)", error)
-        return f"{asked} is less than the corpus' characters need; choose {needed[1] if needed else 'more'} or more"
-    return f"no tokenizer could be trained with {asked}: {error}"

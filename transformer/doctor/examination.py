@@ -1,23 +1,24 @@
-"""All checks over all splits, in two passes over training: one to learn what is usual, one to find what is not."""
+"""All checks over all splits, in two passes: the first learns what is usual, the second finds what is not."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from transformer.data.corpus import DataSettings
-from transformer.doctor.checks import CHECKS, NEITHER, Check, Seen
+from transformer.doctor.checks import CHECKS, NEITHER, Check, Context
 from transformer.doctor.leakage import HeldOut, Leak
 from transformer.doctor.profile import Profile
 from transformer.doctor.text import Line, has_byte_order_mark, read_raw
 
-# Lines named a finding: enough to look at, few enough to read.
-SHOWN = 5
-Watched = Callable[[Iterable[Line], str], Iterable[Line]]
+# Lines listed for a finding: enough to look at, few enough to read.
+MAX_LINES = 5
+# Shows the progress of a pass over lines, which it is given with the pass's name.
+ShowProgress = Callable[[Iterable[Line], str], Iterable[Line]]
 
 
 @dataclass
 class Finding:
-    """How often a check found its fault in a split: in so many pairs, on so many source and target sides; the first
-    lines that have it."""
+    """How often a check found its fault in a split: the number of pairs and of source and target sides, the numbers of
+    the first lines, and the text of one."""
 
     split: str
     check: Check
@@ -28,15 +29,15 @@ class Finding:
 
     def add(self, line: Line, sides: tuple[bool, bool]) -> None:
         self.pairs += 1
-        self.sides = [count + found for count, found in zip(self.sides, sides, strict=True)]
-        if len(self.lines) < SHOWN:
+        self.sides = [count + has_fault for count, has_fault in zip(self.sides, sides, strict=True)]
+        if len(self.lines) < MAX_LINES:
             self.lines.append(line.number)
         self.example = self.example or line.text[0 if sides[0] else 1]
 
 
 @dataclass
 class Dropped:
-    """A training pair that a cleaned copy leaves out, the names of the checks that say so, and what it leaks."""
+    """A training pair that a cleaned copy leaves out, the names of the checks that it fails, and what it leaks."""
 
     line: Line
     reasons: list[str]
@@ -44,13 +45,10 @@ class Dropped:
 
 
 class Examination:
-    """A corpus under examination: `look` learns what is usual, `findings` then has what is not.
+    """A corpus under examination: making one learns what is usual, `run` finds what is not."""
 
-    `watched` shows the progress of a pass, given its lines and its name.
-    """
-
-    def __init__(self, settings: DataSettings, watched: Watched) -> None:
-        self.settings, self.watched = settings, watched
+    def __init__(self, settings: DataSettings, show_progress: ShowProgress) -> None:
+        self.settings, self.show_progress = settings, show_progress
         self.held_out = HeldOut()
         self.pairs = dict.fromkeys(settings.splits, 0)
         for split in settings.splits:
@@ -62,7 +60,7 @@ class Examination:
         self.findings: list[Finding] = []
 
     def _counted(self, split: str) -> Iterator[Line]:
-        for line in self.watched(self.lines(split), f"reading {split}"):
+        for line in self.show_progress(self.lines(split), f"reading {split}"):
             self.pairs[split] = line.number
             yield line
 
@@ -70,17 +68,20 @@ class Examination:
         return read_raw(self.settings.files(split), self.settings.languages)
 
     def run(self, too_long: set[int], keep: Callable[[Line], None], drop: Callable[[Dropped], None]) -> list[Finding]:
-        """Checks every pair of every split; `keep` is given the training pairs without a fault, `drop` the others."""
+        """Checks every pair of every split. Calls `keep` with each training pair to be kept and `drop` with the others.
+
+        `too_long` has the numbers of the training pairs that are too long to be trained on.
+        """
         self.findings = []
         for split in self.settings.splits:
             train = split == "train"
-            own = self.profile if train else Profile(self.lines(split))
-            seen = Seen(self.profile, own, self.held_out, too_long)
+            profile = self.profile if train else Profile(self.lines(split))
+            context = Context(self.profile, profile, self.held_out, too_long)
             checks = {check: Finding(split, check) for check in CHECKS if train or not check.train_only}
-            for line in self.watched(self.lines(split), f"checking {split}"):
+            for line in self.show_progress(self.lines(split), f"checking {split}"):
                 reasons = []
                 for check, finding in checks.items():
-                    sides = check.find(line, seen)
+                    sides = check.find(line, context)
                     if sides != NEITHER:
                         finding.add(line, sides)
                         reasons += [check.name] if check.drops else []

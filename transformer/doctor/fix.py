@@ -1,4 +1,4 @@
-"""A cleaned copy: train without the pairs that have a fault, every other split as it is, and what was left out."""
+"""A cleaned copy of a corpus: train without the pairs that have a fault, the other splits, and what was left out."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,7 +24,7 @@ class CleanCopy:
         self._dropped.write("line\treason\tsource\ttarget\n")
 
     def write(self, split: str, line: Line) -> None:
-        """A pair as training reads it: without edge spaces and marks of the file."""
+        """A pair as training reads it: without edge spaces and byte order marks."""
         for file, text in zip(self._files[split], line.text, strict=True):
             file.write(f"{text}\n")
 
@@ -37,14 +37,14 @@ class CleanCopy:
 
 
 def check_new(folder: Path) -> None:
-    """Raises ValueError for a folder that is there: nothing is written over."""
+    """Raises ValueError for a folder that exists: nothing is overwritten."""
     if folder.exists():
         raise ValueError(f"fix={folder} is there already: name a new folder")
 
 
 @contextmanager
 def clean_copy(folder: Path, languages: tuple[str, str], splits: list[str]) -> Iterator[CleanCopy]:
-    """`folder` to be written, which appears at the end, whole, or not at all."""
+    """A copy to write, which appears as `folder` at the end, whole, or not at all."""
     check_new(folder)
     with atomic_folder(folder) as work, ExitStack() as stack:
         yield CleanCopy(work, languages, splits, stack)

@@ -1,4 +1,4 @@
-"""Sentences of validation and test that training would see: the same, or nearly."""
+"""Sentences of validation and test that are in training too, exactly or nearly."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -6,11 +6,15 @@ from typing import NamedTuple
 
 from transformer.doctor.text import Line, words
 
-# A held-out sentence is nearly in a training one that has this share of its runs of words.
+RUN = 5  # words
+# A training sentence with this share of a held-out sentence's runs of words nearly contains it.
 NEAR = 0.8
-RUN = 5
-# A sentence of fewer runs is found in others by chance.
-MIN_COUNT = 3
+# A sentence of fewer runs is in others by chance.
+MIN_RUNS = 3
+
+
+def _runs(tokens: list[str]) -> set[tuple[str, ...]]:
+    return {tuple(tokens[start : start + RUN]) for start in range(len(tokens) - RUN + 1)}
 
 
 class Leak(NamedTuple):
@@ -22,7 +26,7 @@ class Leak(NamedTuple):
 
 
 class HeldOut:
-    """An index of the source sentences of all splits but train; it alone is held in memory."""
+    """An index of the source sentences of all splits but train, which alone are kept in memory."""
 
     def __init__(self) -> None:
         self._exact: dict[str, tuple[str, int]] = {}
@@ -34,13 +38,13 @@ class HeldOut:
     def add(self, split: str, lines: Iterable[Line]) -> None:
         for line in lines:
             source = line.text[0]
-            found = words(source)
-            if not found:
+            tokens = words(source)
+            if not tokens:
                 continue
             self._exact.setdefault(source, (split, line.number))
-            self._same_words.setdefault(tuple(found), (split, line.number))
-            runs = _runs(found)
-            if len(runs) < MIN_COUNT:
+            self._same_words.setdefault(tuple(tokens), (split, line.number))
+            runs = _runs(tokens)
+            if len(runs) < MIN_RUNS:
                 continue
             for run in runs:
                 self._runs[run].append(len(self._sentences))
@@ -58,16 +62,12 @@ class HeldOut:
     def _find(self, source: str) -> Leak | None:
         if source in self._exact:
             return Leak(*self._exact[source], exact=True)
-        found = words(source)
-        if tuple(found) in self._same_words:
-            return Leak(*self._same_words[tuple(found)], exact=False)
-        shared = Counter(sentence for run in _runs(found) for sentence in self._runs.get(run, ()))
+        tokens = words(source)
+        if tuple(tokens) in self._same_words:
+            return Leak(*self._same_words[tuple(tokens)], exact=False)
+        shared = Counter(sentence for run in _runs(tokens) for sentence in self._runs.get(run, ()))
         for sentence, count in shared.items():
             split, number, runs = self._sentences[sentence]
             if count >= NEAR * runs:
                 return Leak(split, number, exact=False)
         return None
-
-
-def _runs(found: list[str]) -> set[tuple[str, ...]]:
-    return {tuple(found[start : start + RUN]) for start in range(len(found) - RUN + 1)}

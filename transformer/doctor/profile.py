@@ -1,4 +1,4 @@
-"""What one pass over the training pairs learns, in bounded memory: what is usual here, and what comes twice."""
+"""What is usual in a split, and what is in it more than once: learned in one pass, in bounded memory."""
 
 import math
 from array import array
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from transformer.doctor.text import BUCKETS, Line, digest, scripts, trigrams
 
-# Letters that a script must have of a side's to belong there (names and formulas bring others along).
+# A script belongs to a language if it has this share of its letters (names and formulas bring other scripts).
 SHARE_OF_A_SCRIPT = 0.05
-# Short texts differ in length for no reason: as many characters are added to both sides.
+# Lengths of short texts differ by chance: so many characters are added to both sides.
 SLACK = 10
 # Styles of which a text should have one: of quotation marks, and of apostrophes.
 QUOTES = (('"', "“”„‟", "«»‹›", "「」『』"), ("'", "‘’"))
@@ -24,11 +24,27 @@ def log_ratio(line: Line) -> float:
     return math.log(target / source)
 
 
-class Profile:
-    """Of the pairs seen: how many, the `median` log ratio of lengths, each side's `scripts` and `rare_quotes` (marks of
-    another style than most), which texts come `repeated`, and which of the two languages a text looks like (`leaning`).
+def _repeated(digests: "array[int]") -> set[int]:
+    """The digests that occur more than once."""
+    values, counts = np.unique(np.frombuffer(digests, np.uint64), return_counts=True)
+    return set(values[counts > 1].tolist())
 
-    Memory: 16 bytes a pair, and two tables of trigrams.
+
+def _median(histogram: Counter[int]) -> float:
+    """The median, in logarithms, of a histogram of hundredths."""
+    half, seen = histogram.total() / 2, 0
+    for value in sorted(histogram):
+        seen += histogram[value]
+        if seen >= half:
+            return value / 100
+    return 0.0
+
+
+class Profile:
+    """Of some pairs: their number, the `median` log ratio of lengths, each side's `scripts` and `rare_quotes` (marks of
+    another style than most), which texts are `repeated`, and which of the two languages a text looks like (`leaning`).
+
+    It takes 16 bytes of memory per pair, and two tables of trigrams.
     """
 
     def __init__(self, lines: Iterable[Line]) -> None:
@@ -66,22 +82,6 @@ class Profile:
         self._leaning: NDArray[np.float64] = np.log(smoothed[0]) - np.log(smoothed[1])
 
     def leaning(self, text: str) -> float:
-        """Above 0 where a text looks like the source language, below where like the target's: nats a trigram."""
-        found = trigrams(text)
-        return float(self._leaning[found].mean()) if len(found) else 0.0
-
-
-def _repeated(digests: "array[int]") -> set[int]:
-    """The digests that come more than once."""
-    values, counts = np.unique(np.frombuffer(digests, np.uint64), return_counts=True)
-    return set(values[counts > 1].tolist())
-
-
-def _median(histogram: Counter[int]) -> float:
-    """The median, in logarithms, of a histogram of hundredths."""
-    half, seen = histogram.total() / 2, 0
-    for value in sorted(histogram):
-        seen += histogram[value]
-        if seen >= half:
-            return value / 100
-    return 0.0
+        """How much more likely a text is in the source language than in the target language: nats per trigram."""
+        numbers = trigrams(text)
+        return float(self._leaning[numbers].mean()) if len(numbers) else 0.0

@@ -1,4 +1,4 @@
-"""Lines as they stand in the files, and what is compared of them."""
+"""Lines as they are in the files, and what is compared of them: words, letters, scripts, trigrams."""
 
 import gzip
 import hashlib
@@ -18,13 +18,12 @@ from transformer.data.corpus import Pair, read_lines, read_pairs
 
 # Scripts written without spaces: each character counts as a word.
 WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+")
-# Tables of hashed trigrams: as large as a language needs, small enough for any machine.
+# Of the tables of hashed trigrams: as many as a language needs, few enough for any machine.
 BUCKETS = 1 << 18
 
 
 class Line(NamedTuple):
-    """Pair `number` (from 1, as the tables of training count) as it stands in the files, line ends removed, and as
-    training reads it."""
+    """A pair: its `number`, from 1; `raw`, as it is in the files, without line ends; `text`, as training reads it."""
 
     number: int
     raw: Pair
@@ -54,7 +53,7 @@ def has_byte_order_mark(path: Path) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, small and without marks; a number of any digits is 0."""
+    """The words of a text in lower case, without punctuation; every number is 0."""
     return [re.sub(r"\d+", "0", word) for word in WORD.findall(text.lower())]
 
 
@@ -63,26 +62,26 @@ def letters(text: str) -> int:
 
 
 def digest(*texts: str) -> int:
-    """8 bytes that stand for texts, the same in every process."""
+    """A hash of 8 bytes, the same in every process."""
     return int.from_bytes(hashlib.blake2b("\0".join(texts).encode(), digest_size=8).digest(), "big")
 
 
 @cache
 def script(character: str) -> str:
-    """The script of a letter: the first word of its Unicode name, with those of one language put together."""
+    """The script of a letter: the first word of its Unicode name; Japanese has three, which count as one."""
     name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
     return "CJK" if name in ("HIRAGANA", "KATAKANA") else name
 
 
 def scripts(text: str) -> Counter[str]:
-    """How many letters of each script."""
+    """The number of letters of each script."""
     if text.isascii():
         return Counter({"LATIN": count} if (count := letters(text)) else {})
     return Counter(script(character) for character in text if character.isalpha())
 
 
 def trigrams(text: str) -> NDArray[np.int64]:
-    """The text's character trigrams, small, as numbers of their buckets."""
+    """The numbers of the buckets of a text's character trigrams, in lower case."""
     codes = np.frombuffer(f" {text.lower()} ".encode("utf-32-le"), np.uint32).astype(np.uint64)
     if len(codes) < 3:
         return np.zeros(0, np.int64)

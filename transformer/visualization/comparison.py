@@ -1,4 +1,4 @@
-"""Runs side by side in one picture: each score with the interval that chance leaves it."""
+"""Runs next to each other in one picture: each score with its confidence interval."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from transformer.visualization.picture import blank, save
 Interval = tuple[float, float]
 
 
-def draw_comparison(found: dict[str, dict[str, Interval]], output: Path) -> None:
-    """Draws {metric: {run: Interval}}, a panel a metric; a dashed line is the first run's score."""
-    names = list(next(iter(found.values())))
-    figure = blank(1.5 + 3.2 * len(found), 1.2 + 0.4 * len(names))
-    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
-    for axes, (metric, runs) in zip(panels, found.items(), strict=True):
+def draw_comparison(intervals: dict[str, dict[str, Interval]], output: Path) -> None:
+    """Draws {metric: {run: Interval}}, one panel per metric; a dashed line marks the first run's score."""
+    names = list(next(iter(intervals.values())))
+    figure = blank(1.5 + 3.2 * len(intervals), 1.2 + 0.4 * len(names))
+    panels = figure.subplots(1, len(intervals), sharey=True, squeeze=False)[0]
+    for axes, (metric, runs) in zip(panels, intervals.items(), strict=True):
         scores, halves = zip(*runs.values(), strict=True)
         axes.axvline(scores[0], color="0.6", linestyle="--", linewidth=1)
         axes.errorbar(scores, range(len(names)), xerr=halves, fmt="o", color="tab:blue", capsize=4)

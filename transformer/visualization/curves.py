@@ -5,7 +5,7 @@ from pathlib import Path
 
 from transformer.visualization.picture import blank, save
 
-# A batch holds sentences of one length, and long ones are harder: one batch's loss says little by itself.
+# A batch has sentences of one length, and long ones are harder: one batch's loss alone says little.
 AROUND = 4
 Points = tuple[list[int], list[float]]
 
@@ -25,7 +25,7 @@ def read_metrics(path: Path) -> dict[str, Points]:
 
 def running_mean(values: list[float]) -> list[float]:
     """Each value's mean with up to AROUND before and after it."""
-    windows = [values[max(0, place - AROUND) : place + AROUND + 1] for place in range(len(values))]
+    windows = [values[max(0, index - AROUND) : index + AROUND + 1] for index in range(len(values))]
     return [sum(window) / len(window) for window in windows]
 
 

@@ -8,14 +8,14 @@ from matplotlib.figure import Figure
 
 from transformer.visualization.picture import save
 
-# What came out (one value a seed) for the values of the swept settings.
+# The results (one per seed) for each combination of values of the swept settings.
 Values = dict[tuple[str, ...], list[float]]
 
 
 def draw_sweep(settings: list[str], values: Values, result: str, output: Path) -> None:
     """Draws `result` for every combination of the `settings` that was tried; seeds show as their mean and spread."""
     if len(settings) == 2:
-        rows, columns = (list(dict.fromkeys(key[place] for key in values)) for place in (0, 1))
+        rows, columns = (list(dict.fromkeys(key[side] for key in values)) for side in (0, 1))
         figure = Figure(figsize=(2.6 + 1.1 * len(columns), 1.6 + 0.55 * len(rows)), layout="constrained")
         _grid(figure.subplots(), settings, values, rows, columns)
         figure.suptitle(result)
@@ -28,7 +28,7 @@ def draw_sweep(settings: list[str], values: Values, result: str, output: Path) -
 def _grid(axes: Axes, settings: list[str], values: Values, rows: list[str], columns: list[str]) -> None:
     means = [[statistics.mean(values.get((row, column), [float("nan")])) for column in columns] for row in rows]
     axes.imshow(means, cmap="Blues", aspect="auto")
-    tried = [statistics.mean(found) for found in values.values()]
+    tried = [statistics.mean(results) for results in values.values()]
     middle = (min(tried) + max(tried)) / 2
     for y, line in enumerate(means):
         for x, mean in enumerate(line):
@@ -40,11 +40,11 @@ def _grid(axes: Axes, settings: list[str], values: Values, rows: list[str], colu
 
 
 def _points(axes: Axes, settings: list[str], values: Values, result: str) -> None:
-    for row, found in enumerate(values.values()):
-        axes.plot(found, [row] * len(found), "o", color="tab:blue", alpha=0.5)
-        if len(found) > 1:
+    for row, results in enumerate(values.values()):
+        axes.plot(results, [row] * len(results), "o", color="tab:blue", alpha=0.5)
+        if len(results) > 1:
             axes.errorbar(
-                statistics.mean(found), row, xerr=statistics.stdev(found), marker="|", color="black", capsize=4
+                statistics.mean(results), row, xerr=statistics.stdev(results), marker="|", color="black", capsize=4
             )
     axes.set_yticks(range(len(values)), [", ".join(key) for key in values])
     axes.invert_yaxis()
