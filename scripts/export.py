@@ -1,27 +1,39 @@
 """Exports a translator: `python scripts/export.py format=ctranslate2 [checkpoint=RUN] output=FOLDER`."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig, OmegaConf
+from transformer.cli.errors import UsageError
+from transformer.cli.launch import launch
+from transformer.cli.runs import find_checkpoint
 
-from transformer import Translator
-from transformer.cli.launch import find_checkpoint, launch
-from transformer.config import from_dict
-from transformer.export.formats import ExportSettings, export
+if TYPE_CHECKING:
+    from transformer.export.formats import ExportSettings
+
+Job = tuple["ExportSettings", Path, str | None]
 
 
-def export_translator(config: DictConfig) -> None:
-    plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
-    if plain["output"] is None:
-        raise ValueError("output is not set: give output=FOLDER, with format=safetensors output=FILE.safetensors")
-    settings = from_dict(ExportSettings, {key: plain[key] for key in ("format", "precision", "output")}, "")
-    translator = Translator.load(
-        find_checkpoint(plain["checkpoint"], Path(plain["runs"])), target_language=plain["target_language"]
-    )
-    export(translator, settings)
+def read(config: dict[str, Any]) -> Job:
+    from transformer.config import from_dict
+    from transformer.export.formats import ExportSettings
+
+    if config["output"] is None:
+        raise UsageError("output is not set: give output=FOLDER, with format=safetensors output=FILE.safetensors")
+    settings = from_dict(ExportSettings, {key: config[key] for key in ("format", "precision", "output")}, "")
+    return settings, find_checkpoint(config["checkpoint"], Path(config["runs"])), config["target_language"]
+
+
+def export_translator(job: Job) -> None:
+    # Importing torch takes seconds, which a wrong key need not wait for.
+    from transformer import Translator
+    from transformer.export.formats import export
+
+    settings, checkpoint, target_language = job
+    export(Translator.load(checkpoint, target_language=target_language), settings)
     print(Path(settings.output).absolute())
 
 
 if __name__ == "__main__":
-    launch(export_translator, config_name="export")
+    launch(read, export_translator, config_name="export")

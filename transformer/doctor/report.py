@@ -1,13 +1,17 @@
 """What the doctor says: a table to read, and the same as plain data."""
 
+import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import UNK
 from transformer.doctor.checks import CHECKS
@@ -53,6 +57,31 @@ def plain_cost(cost: Throughput, steps: int) -> Plain:
     """An estimate with what a run of so many steps makes of it (−1: the number of epochs decides)."""
     run = {"steps": steps, "seconds": steps * cost.seconds_per_step, "epochs": steps / cost.steps_per_epoch}
     return asdict(cost) | ({"run": run} if steps > 0 else {})
+
+
+# Arguments that name the corpus, of which a cleaned copy is another.
+CORPUS_ARGUMENTS = (
+    *("data=", "data.directory=", "data.train=", "data.validation=", "data.test=", "data.extra_tests"),
+    *("data.source_language=", "data.target_language="),
+)
+
+
+def next_command(
+    typed: Sequence[str], corpus: DataSettings, fix: Path | None, experiment: str | None, dropped: int
+) -> str:
+    """Say what to type next: a cleaned copy, or training."""
+    typed = [argument for argument in typed if not argument.startswith(("output=", "fix="))]
+    is_typed = any(argument.startswith("experiment=") for argument in typed)
+    experiments = [f"experiment={experiment}"] if experiment and not is_typed else []
+    if fix is None:
+        script, more = ("doctor", ["fix=CLEANED"]) if dropped else ("train", experiments)
+        return " ".join(["python", f"scripts/{script}.py", *map(shlex.quote, [*typed, *more])])
+    splits = [f"data.{split}={fix / split}" for split in ("train", "validation", "test")]
+    languages = [f"data.source_language={corpus.source_language}", f"data.target_language={corpus.target_language}"]
+    extra = [f"data.extra_tests.{split}={fix / split}" for split in corpus.extra_tests]
+    rest = [argument for argument in typed if not argument.lstrip("+").startswith(CORPUS_ARGUMENTS)]
+    arguments = ["data=files", *splits, *languages, *extra, *rest, *experiments]
+    return " ".join(["python", "scripts/train.py", *map(shlex.quote, arguments)])
 
 
 def show(report: Plain) -> None:

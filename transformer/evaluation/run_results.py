@@ -1,17 +1,51 @@
 """What a finished run has left of a split (test.json, hypotheses.<split>.txt), read and checked for a comparison."""
 
-import json
+import glob
 import math
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from transformer.data.corpus import DataSettings, Pair
+from transformer.data.corpus import Pair
 from transformer.evaluation.metrics import METRICS, Scores, score
+from transformer.evaluation.run_files import EVALUATION, MAX_TEXT_BYTES, RESULTS, read_corpus, read_file, read_json
 
-RESULTS = "test.json"
 # Scores of one text may differ in their last bits from one machine to another.
 TOLERANCE = 1e-6
+
+
+def find_runs(text: str) -> list[Path]:
+    """Find the folders that `runs=[A,B,…]` means, in this order; a part that holds a comma stands in quotes."""
+    if Path(text).is_dir():
+        parts = [text]
+    else:
+        inside = text.strip().removeprefix("[").removesuffix("]")
+        parts = ["".join(part) for part in re.findall(r"""\s*(?:"([^"]*)"|'([^']*)'|([^,]+?))\s*(?:,|$)""", inside)]
+    folders = list({folder.resolve(): folder for part in parts for folder in _folders(part)}.values())
+    if len(folders) < 2:
+        raise ValueError(f"runs={text} means {len(folders) or 'no'} run: name two or more, as runs=[A,B]")
+    return folders
+
+
+def _folders(part: str) -> list[Path]:
+    """Find a run's folder, the trials of a sweep's, or what a pattern matches."""
+    path = Path(part).expanduser()
+    if (path / RESULTS).is_file():
+        return [path]
+    inside = path.iterdir() if path.is_dir() else map(Path, glob.glob(str(path)))  # noqa: PTH207
+    folders = [folder for folder in inside if (folder / RESULTS).is_file()]
+    if not folders:
+        reason = f"holds no {RESULTS}: no run has ended there" if path.is_dir() else "no such run"
+        raise ValueError(f"runs: {part}: {reason}")
+    # Trial 10 after trial 9.
+    return sorted(folders, key=lambda folder: [int(n) if n.isdigit() else n for n in re.split(r"(\d+)", str(folder))])
+
+
+def run_names(folders: list[Path]) -> list[str]:
+    """Name runs by the part of their paths that tells them apart."""
+    absolute = [os.path.abspath(folder) for folder in folders]  # noqa: PTH100
+    return [os.path.relpath(folder, os.path.commonpath(absolute)) for folder in absolute]
 
 
 @dataclass
@@ -26,22 +60,23 @@ class RunResults:
     note: str | None
 
 
-def read_results(folder: Path, split: str, corpus: DataSettings) -> RunResults:
-    """Reads what the run in `folder` has left of a split of its `corpus`.
+def read_results(folder: Path, split: str) -> RunResults:
+    """Reads what the run in `folder` has left of a split of its corpus.
 
     Raises ValueError or OSError where its files do not fit each other.
     """
-    results = _read_json(folder / RESULTS)
+    results = read_json(folder / RESULTS)
     tested = [name for name, scores in results.items() if isinstance(scores, dict) and "signatures" in scores]
     if split not in tested:
         raise ValueError(f"{folder} was not tested on split={split}; it has {', '.join(tested)}")
     scores = Scores.from_dict(results[split], f"{folder / RESULTS}: {split}")
-    if corpus.digest(split) != results.get("corpus", {}).get(split):
+    corpus, digests = read_corpus(folder), results.get("corpus")
+    if not isinstance(digests, dict) or corpus.digest(split) != digests.get(split):
         files = " and ".join(map(str, corpus.files(split)))
         raise ValueError(f"{files} changed since {folder} was tested: its scores are of other references")
     pairs = list(corpus.pairs(split))
     file = folder / f"hypotheses.{split}.txt"
-    hypotheses = file.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+    hypotheses = read_file(file, MAX_TEXT_BYTES).decode("utf-8").removesuffix("\n").split("\n")
     if len(hypotheses) != len(pairs):
         raise ValueError(f"{file} has {len(hypotheses):,} lines, its references have {len(pairs):,}")
     rescored = score(hypotheses, [reference for _, reference in pairs], corpus.target_language, scores.values)
@@ -54,8 +89,8 @@ def _evaluated_again(folder: Path, split: str, scores: Scores) -> str:
 
     Raises ValueError if it has not: then nobody knows who made them.
     """
-    evaluation = folder / "evaluation.json"
-    results = _read_json(evaluation) if evaluation.exists() else {}
+    evaluation = folder / EVALUATION
+    results = read_json(evaluation) if evaluation.exists() else {}
     if split not in results or not _close(scores, Scores.from_dict(results[split], f"{evaluation}: {split}")):
         name, value = next(iter(scores.values.items()))
         raise ValueError(
@@ -70,16 +105,6 @@ def _close(scores: Scores, others: Scores) -> bool:
     """Whether the metrics that both have agree; there must be one."""
     shared = scores.values.keys() & others.values.keys()
     return bool(shared) and all(math.isclose(scores[name], others[name], abs_tol=TOLERANCE) for name in shared)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} cannot be read: it holds no results")
-    return content
 
 
 def check_comparable(first: RunResults, other: RunResults) -> None:

@@ -1,8 +1,9 @@
 """All settings of a run but the model's and the Trainer's, as plain typed data; configs/training explains each."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.device import MachineSettings
@@ -63,3 +64,10 @@ class RunSettings(MetricSettings):
     validation_search: SearchSettings
     search: SearchSettings
     machine: MachineSettings
+
+
+def read_run_settings(settings: dict[str, Any]) -> RunSettings:
+    """Read all settings of a run, strictly; those of its model and of the Trainer are read where they are used."""
+    return from_dict(
+        RunSettings, {key: value for key, value in settings.items() if key not in ("model", "trainer")}, ""
+    )

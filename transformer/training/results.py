@@ -4,15 +4,27 @@ import importlib.metadata
 import json
 import logging
 import platform
+import shlex
 import subprocess
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from transformer.evaluation import Scores
+from transformer.evaluation import METRICS, Scores
 from transformer.files import atomic_write
 from transformer.inference import Translator
+from transformer.inference.search import SearchSettings
 from transformer.visualization.attention import NAMES, View, draw_reading, read
 
 log = logging.getLogger(__name__)
+
+
+@dataclass
+class Result:
+    """How a run ended: scores a split, what it cost, and three sample translations of the test set."""
+
+    scores: dict[str, Scores]
+    cost: dict[str, float]
+    samples: list[tuple[str, str, str]]
 
 
 def write_results(
@@ -66,3 +78,18 @@ def draw_attentions(translator: Translator, source: str, translation: str, folde
     for attention in NAMES:
         if getattr(reading.record, attention):
             draw_reading(reading, View(attention, layer=None, head=None), folder / f"{attention}.png")
+
+
+def show_result(result: Result, run: str, search: SearchSettings) -> None:
+    """Prints the scores, three translations and what to do next with the `run`: with the same search."""
+    usual = asdict(SearchSettings())
+    chosen = [f"search.{key}={value}" for key, value in asdict(search).items() if value != usual[key]]
+    arguments = " ".join([run, *chosen])
+    for split, scores in result.scores.items():
+        print(f"{split}: {'   '.join(f'{METRICS[name].label} {v:.1f}' for name, v in scores.values.items())}")
+    name, signature = next(iter(result.scores["test"].signatures.items()))
+    print(f"{METRICS[name].label}'s signature: {signature}")
+    for source, reference, translation in result.samples:
+        print(f"\n{source}\n→ {translation}\n= {reference}")
+    print(f"\nNext:\n  python scripts/evaluate.py checkpoint={arguments}")
+    print(f"  python scripts/translate.py checkpoint={arguments} text={shlex.quote(result.samples[0][0])}")

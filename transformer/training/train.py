@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from transformer.data.augmentation import augmented
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
 from transformer.device import configure_torch
-from transformer.evaluation import Scores
 from transformer.inference import Translator, checkpoint
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.averaging import WeightAverage
@@ -31,18 +30,9 @@ from transformer.training.card import write_card
 from transformer.training.config import RunSettings
 from transformer.training.loggers import build_logger, first_process, quiet
 from transformer.training.module import TranslationModule
-from transformer.training.results import draw_attentions, write_results
+from transformer.training.results import Result, draw_attentions, write_results
 from transformer.training.summary import show_run
 from transformer.training.validate import validate_lengths, validate_run
-
-
-@dataclass
-class Result:
-    """How a run ended: scores a split, what it cost, and three sample translations of the test set."""
-
-    scores: dict[str, Scores]
-    cost: dict[str, float]
-    samples: list[tuple[str, str, str]]
 
 
 def run(

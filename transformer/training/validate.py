@@ -59,16 +59,21 @@ def validate_settings(settings: dict[str, Any]) -> None:
     validate_trainer(settings["trainer"])
 
 
-def validate_trainer(arguments: dict[str, Any]) -> None:
-    """Raises ValueError for what Lightning's Trainer does not take, by making one, and for what cannot work here."""
+def validate_trainer_names(arguments: dict[str, Any]) -> None:
+    """Raises ValueError for arguments that Lightning's Trainer does not have, and for those that are not a user's."""
     known = [name for name in inspect.signature(Trainer).parameters if name not in RESERVED_TRAINER_ARGS]
     for name in arguments:
         if name in RESERVED_TRAINER_ARGS:
             raise ValueError(f"trainer.{name} is {RESERVED_TRAINER_ARGS[name]}")
         if name not in known:
-            near = [f"trainer.{other}" for other in get_close_matches(name, known)]
+            near = [f"trainer.{other}" for other in get_close_matches(str(name), known)]
             remedy = f"did you mean {' or '.join(near)}? " if near else ""
             raise ValueError(f"trainer.{name}: no such setting; {remedy}{TRAINER_PAGE} shows all")
+
+
+def validate_trainer(arguments: dict[str, Any]) -> None:
+    """Raises ValueError for what Lightning's Trainer does not take, by making one, and for what cannot work here."""
+    validate_trainer_names(arguments)
     strategy = str(arguments.get("strategy", "auto"))
     if re.search("fsdp|deepspeed|model_parallel", strategy):
         # Clipping, digests and checkpoints of ours need whole weights.

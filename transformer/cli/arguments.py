@@ -1,0 +1,98 @@
+"""Brings what was typed into Hydra's grammar: free text and paths arrive literally, `trainer.NAME=VALUE` needs no `+`.
+
+This is the only place that changes arguments.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from hydra.core.override_parser.types import Quote, QuotedString
+from omegaconf import OmegaConf
+
+from transformer.cli.errors import UsageError
+
+EXTRA_TESTS = "data.extra_tests."  # followed by a name of the user's own, and a path
+PATHS = (
+    *("checkpoint", "init_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference"),
+    *("data.directory", "data.train", "data.validation", "data.test", "data.cache"),
+)
+LITERAL = ("text", "name", *PATHS)
+FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, but for interpolations such as ${now:%Y}
+# Lightning starts the other processes of a run with the arguments of the first and three more: this one, the run's
+# folder in double quotes, and hydra.output_subdir.
+LIGHTNING_CHILD = "hydra.job.name=train_ddp_process_"
+
+# "???" marks a missing value in OmegaConf: a text of this form comes from an interpolation.
+OmegaConf.register_new_resolver("question_marks", lambda: "???", replace=True)
+
+
+def split(override: str) -> tuple[str, str, str]:
+    """Split `++key=value` into prefix, key and value; the value is not read."""
+    prefix, key, value = re.fullmatch(r"([+~]*)([^=]*)=?(.*)", override, re.DOTALL).groups()  # type: ignore[union-attr]
+    return prefix, key, value
+
+
+def is_override(argument: str) -> bool:
+    """Tell an override from one of Hydra's options and their values."""
+    return argument.startswith("~") or ("=" in argument and not argument.startswith("-"))
+
+
+def is_multirun(argument: str) -> bool:
+    """Recognize -m and --multirun, which argparse also takes shortened."""
+    return argument == "-m" or (len(argument) > 2 and "--multirun".startswith(argument))
+
+
+def quote(text: str, interpolate: bool = False) -> str:
+    """Write a text so that Hydra and OmegaConf give it back unchanged."""
+    if text == "???":
+        text, interpolate = "${question_marks:}", True
+    if not interpolate:
+        text = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
+    return QuotedString(text, Quote.single).with_quotes()
+
+
+def prepare(typed: Sequence[str], configs: Path) -> list[str]:
+    """Rewrite the arguments of a command for Hydra: overrides first, each key once, then options.
+
+    Raises UsageError for what cannot be meant.
+    """
+    options = [argument for argument in typed if not is_override(argument)]
+    is_child = any(argument.startswith(LIGHTNING_CHILD) for argument in typed)
+    # By key, as Hydra refuses a group that is chosen twice: the later one counts.
+    prepared: dict[str, str] = {}
+    for argument in filter(is_override, typed):
+        prefix, key, value = split(argument)
+        prepared.pop(key, None)
+        prepared[key] = _prepare_one(prefix, key, value, is_child)
+        if not any(option.startswith(("--config-dir", "-cd")) for option in options):
+            _check_group(configs, key, value)
+    if "resume" in prepared and not is_child and ("hydra.run.dir" in prepared or any(map(is_multirun, options))):
+        raise UsageError("resume= continues one run in its own folder: leave out -m and hydra.run.dir")
+    if "trainer.max_epochs" in prepared and "trainer.max_steps" not in prepared:
+        prepared["trainer.max_steps"] = "++trainer.max_steps=-1"  # the preset's number of steps must not end it earlier
+    return [*prepared.values(), *options]
+
+
+def _prepare_one(prefix: str, key: str, value: str, is_child: bool) -> str:
+    if prefix == "~":
+        return f"~{key}={value}" if value else f"~{key}"
+    if key.startswith(("trainer.", EXTRA_TESTS)):
+        prefix = "++"  # whether or not our YAML names it
+    if key in LITERAL or key.startswith(EXTRA_TESTS):
+        if not value.isascii() and value.encode(errors="replace").decode() != value:
+            raise UsageError(f"{key} is not UTF-8 text")
+        value = quote(value)
+    elif key == "hydra.run.dir" and is_child:
+        value = quote(value[1:-1])
+    elif key in FOLDERS and value[:1] not in ("'", '"'):
+        value = quote(value, interpolate=True)
+    return f"{prefix}{key}={value}"
+
+
+def _check_group(configs: Path, key: str, value: str) -> None:
+    """Refuse a choice that leads out of our folder of configs: another YAML file could name code to run."""
+    group = key.partition("@")[0]
+    is_group = "/" in group or (configs / group).is_dir()
+    if is_group and ("/" in value or ".." in f"{key}{value}"):
+        raise UsageError(f"{key}={value}: a choice has no path in it; --config-dir=FOLDER adds configs of your own")

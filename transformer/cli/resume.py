@@ -1,0 +1,132 @@
+"""The settings of a resumed run: what its checkpoint says, as plain data, with what is typed now on top.
+
+Nothing that was saved goes back to Hydra: no overrides, no configuration files, no interpolations, since the checkpoint
+may be a stranger's.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
+
+from transformer.cli.arguments import split
+from transformer.cli.compose import as_dict, chosen, compose_again
+from transformer.cli.errors import UsageError
+from transformer.cli.runs import MODELS, output_folder
+from transformer.cli.settings import run_settings
+from transformer.files import atomic_write
+
+Leaves = dict[tuple[str, ...], Any]
+REMOVED = object()
+# Stands for any other value of a setting that is typed, to see what follows from it.
+OTHER_VALUE = "another value"
+# Marks a folder as a cache of this program (https://bford.info/cachedir).
+CACHE_TAG = "CACHEDIR.TAG"
+CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# Prepared corpora of transformer-translator.\n"
+
+
+def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
+    """Return the settings of the run that `resume=` names, and the checkpoint to go on from.
+
+    Raises ValueError for a checkpoint that no run can go on from.
+    """
+    from transformer.training.callbacks.resume import read_run
+    from transformer.training.config import read_run_settings
+    from transformer.training.validate import validate_trainer
+
+    resume = Path(config["resume"]).absolute()
+    checkpoint = resume if resume.is_file() else output_folder() / MODELS[-1]
+    now = run_settings(config)
+    try:
+        run = read_run(checkpoint)
+        assert run is not None
+        saved = run["settings"]
+        settings = {key: saved[key] for key in now}
+        read_run_settings(settings)
+        validate_trainer(settings["trainer"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{checkpoint}: its settings cannot be used: {error}") from error
+    apply_typed(settings, now)
+    distrust(settings["data"], now["data"])
+    return settings, checkpoint
+
+
+def apply_typed(settings: dict[str, Any], now: dict[str, Any]) -> None:
+    """Change the settings that follow from the command line, also where it repeats a default.
+
+    They are those of `now` that would be different had another value been typed, or another choice of a group.
+    """
+    typed = [split(line) for line in HydraConfig.get().overrides.task]
+    if any(prefix == "~" for prefix, _, _ in typed):
+        raise UsageError("resume= takes no ~KEY: give KEY=VALUE")
+    loader = GlobalHydra.instance().config_loader()
+    groups = [key for _, key, _ in typed if loader.get_group_options(key.partition("@")[0])]
+    current = leaves(now)
+    for choice in [choice for group in groups for choice in other_choices(loader, group)]:
+        other = leaves(run_settings(as_dict(compose_again(choice), complete=False)))
+        for path in other.keys() - current.keys():  # what another choice has, and this one has not
+            put(settings, path, REMOVED)
+        put_different(settings, current, other)
+    config = compose_again()
+    for _, key, _ in typed:
+        if key not in groups:
+            OmegaConf.update(config, key, OTHER_VALUE, force_add=True)
+    put_different(settings, current, leaves(run_settings(as_dict(config, complete=False))))
+
+
+def other_choices(loader: ConfigLoader, group: str) -> list[str]:
+    """List what may be chosen instead, as overrides; sets of settings (experiment, ablation) are left out instead."""
+    if group in ("experiment", "ablation"):
+        return [f"{group}=null"]
+    now = chosen(group)
+    options = loader.get_group_options(group.partition("@")[0])
+    return [f"{group}={option}" for option in options if option != now]
+
+
+def put_different(settings: dict[str, Any], current: Leaves, other: Leaves) -> None:
+    for path, value in current.items():
+        if path not in other or other[path] != value:
+            put(settings, path, value)
+
+
+def put(settings: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    *above, name = path
+    for key in above:
+        if not isinstance(settings.get(key), dict):
+            settings[key] = {}
+        settings = settings[key]
+    settings.pop(name, None) if value is REMOVED else settings.update({name: value})
+
+
+def leaves(settings: Any, above: tuple[str, ...] = ()) -> Leaves:
+    """Flatten nested settings; keys are paths, as names of files have dots."""
+    if not isinstance(settings, dict) or not settings:
+        return {above: settings}
+    return {path: leaf for key, value in settings.items() for path, leaf in leaves(value, (*above, key)).items()}
+
+
+def distrust(data: dict[str, Any], now: dict[str, Any]) -> None:
+    """Let no checkpoint choose what is fetched, or where anything is written: only our YAML and what was typed may."""
+    source = [data[key] for key in ("url", "sha256", "directory")]
+    loader = GlobalHydra.instance().config_loader()
+    ours = [now]
+    if data["name"] in loader.get_group_options("data"):
+        ours.append(run_settings(as_dict(compose_again(f"data={data['name']}"), complete=False))["data"])
+    if source not in [[corpus[key] for key in ("url", "sha256", "directory")] for corpus in ours]:
+        data["url"] = None
+    if data["cache"] != now["cache"] and not is_cache(Path(data["cache"])):
+        data["cache"] = now["cache"]
+
+
+def is_cache(folder: Path) -> bool:
+    tag = folder / CACHE_TAG
+    return tag.is_file() and tag.stat().st_size == len(CACHE_SIGNATURE) and tag.read_bytes() == CACHE_SIGNATURE
+
+
+def mark_cache(folder: Path) -> None:
+    """Mark the folder of prepared corpora as such, so that a resumed run goes on using it."""
+    if folder.is_dir() and not (folder / CACHE_TAG).exists():
+        atomic_write(folder / CACHE_TAG, CACHE_SIGNATURE)

@@ -1,0 +1,109 @@
+"""Compares what runs have left: scores with intervals, tests against chance, and the sentences that differ most."""
+
+import json
+import logging
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.console import Console
+from rich.progress import track
+
+from transformer.data.corpus import Pair
+from transformer.evaluation.comet import comet_scores
+from transformer.evaluation.comparison import show_comparison, show_differences
+from transformer.evaluation.metrics import METRICS
+from transformer.evaluation.run_results import check_comparable, find_runs, read_results, run_names, shared_metrics
+from transformer.evaluation.significance import Difference, Test, TestedScore, compare, largest_differences
+from transformer.files import atomic_write
+
+
+@dataclass(frozen=True)
+class CompareSettings:
+    runs: str
+    split: str
+    sentences: Annotated[int, ">= 0"]
+    resamples: Annotated[int, ">= 40"]  # of fewer no fortieth can be left out at either end
+    trials: Annotated[int, ">= 1"]
+    comet: str | None
+    output: str | None
+
+
+@dataclass
+class Comparison:
+    """All systems by name, the first being what the others are compared with."""
+
+    settings: CompareSettings
+    folders: dict[str, Path]
+    pairs: list[Pair]
+    systems: dict[str, list[str]]
+    signatures: dict[str, str]
+    notes: list[str]
+    tested: dict[str, dict[str, TestedScore]]
+    differences: dict[str, list[Difference]]
+    comet: dict[str, float]
+    seed: str
+
+    def show(self) -> None:
+        sizes = f"{self.settings.resamples:,} resamples, {self.settings.trials:,} trials, seed {self.seed}"
+        how = f"{self.settings.split}: {sizes}; {len(self.pairs):,} sentences"
+        main, *_ = self.tested
+        signature = f"{METRICS[main].label} {self.signatures[main]}"
+        show_comparison(self.tested, self.comet, [*self.notes, how, signature])
+        first, *others = self.systems
+        for name in others:
+            show_differences(first, name, self.differences[name], self.pairs, self.systems)
+
+    def write(self, file: Path) -> None:
+        results: dict[str, Any] = {
+            "split": self.settings.split,
+            "sentences": len(self.pairs),
+            "runs": {name: str(folder) for name, folder in self.folders.items()},
+            "notes": self.notes,
+            "signatures": self.signatures,
+            "resamples": self.settings.resamples,
+            "trials": self.settings.trials,
+            "seed": self.seed,
+            **{metric: {name: asdict(one) for name, one in row.items()} for metric, row in self.tested.items()},
+            "comet": {"model": self.settings.comet, **self.comet} if self.comet else None,
+            "differences": {name: [asdict(one) for one in rows] for name, rows in self.differences.items()},
+        }
+        atomic_write(file, json.dumps(results, indent=2, ensure_ascii=False).encode())
+
+
+def compare_runs(settings: CompareSettings) -> Comparison:
+    """Read the runs, refuse what cannot be compared, and test each run against the first."""
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # the bar says how far it is
+    folders = find_runs(settings.runs)
+    runs = {
+        name: read_results(folder, settings.split) for name, folder in zip(run_names(folders), folders, strict=True)
+    }
+    first, *others = runs.values()
+    for other in others:
+        check_comparable(first, other)
+    sources, references = (list(side) for side in zip(*first.pairs, strict=True))
+    systems = {name: run.hypotheses for name, run in runs.items()}
+    base, *names = systems
+    metrics = shared_metrics(list(runs.values()))
+    comet = comet_scores(settings.comet, systems, sources, references) if settings.comet else {}
+    return Comparison(
+        settings=settings,
+        folders={name: run.folder for name, run in runs.items()},
+        pairs=first.pairs,
+        systems=systems,
+        signatures=first.signatures,
+        notes=[f"{name}: {run.note}" for name, run in runs.items() if run.note],
+        tested=compare(systems, references, first.language, metrics, settings.resamples, settings.trials, _progress),
+        differences={
+            name: largest_differences(systems[base], systems[name], references, first.language, settings.sentences)
+            for name in names
+        },
+        comet=comet,
+        seed=os.environ.get("SACREBLEU_SEED", "12345"),
+    )
+
+
+def _progress(tests: Iterable[Test]) -> Iterable[Test]:
+    return track(list(tests), "resampling", console=Console(stderr=True), transient=True)

@@ -1,0 +1,134 @@
+"""Scores a translator on a split of a corpus, or on files, and keeps the results apart by what they are of."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.progress import track
+
+from transformer.data.corpus import DataSettings, Pair, read_pairs
+from transformer.device import MachineSettings, ServingSettings
+from transformer.evaluation.metrics import MetricSettings, Scores
+from transformer.evaluation.run_files import CONFIG, EVALUATION, RESULTS, read_corpus, read_json
+from transformer.files import atomic_write, sha256
+from transformer.inference import Translator
+from transformer.inference.search import SearchSettings
+
+CHUNK = 250  # sentences translated between two moves of the progress bar
+
+
+@dataclass(frozen=True)
+class EvaluationSettings(MetricSettings):
+    """What is scored: `source` and `reference`, else the `split` of `data`, else of the corpus of the run itself."""
+
+    checkpoint: str
+    split: str
+    source: str | None
+    reference: str | None
+    target_language: str | None
+    output: str
+    data: DataSettings | None
+    search: SearchSettings
+    machine: MachineSettings
+    serving: ServingSettings
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.source is None) != (self.reference is None):
+            raise ValueError("source=FILE and reference=FILE go together")
+
+
+class Texts(NamedTuple):
+    """What is translated, its references, and the name under which the results are kept."""
+
+    name: str
+    sources: list[str]
+    references: list[str]
+
+
+def read_texts(settings: EvaluationSettings, run: Path, languages: tuple[str, str]) -> Texts:
+    """Read what is to be scored; ValueError where it is of other languages than the translator's."""
+    if settings.source and settings.reference:
+        files = [Path(settings.source), Path(settings.reference)]
+        return _texts(_own_name(files[0].stem, "", run), read_pairs(files, *languages))
+    corpus = settings.data or _corpus_of(run)
+    name = settings.split
+    if settings.target_language == corpus.source_language:
+        # Back: under a name of its own, as the run's translations are of the same sentences the other way.
+        corpus = replace(corpus, source_language=corpus.target_language, target_language=corpus.source_language)
+        name = f"{name}.{settings.target_language}"
+    if corpus.languages != languages:
+        wanted, able = " → ".join(corpus.languages), " → ".join(languages)
+        raise ValueError(f"the checkpoint translates {able}, the corpus was asked for {wanted}")
+    if settings.data:  # a folder from a stranger must not choose what is fetched
+        corpus.fetch()
+    return _texts(_own_name(name, corpus.digest(settings.split), run, corpus.name), corpus.pairs(settings.split))
+
+
+def _texts(name: str, pairs: Iterable[Pair]) -> Texts:
+    sources, references = zip(*pairs, strict=True)
+    return Texts(name, list(sources), list(references))
+
+
+def _corpus_of(run: Path) -> DataSettings:
+    if not (run / CONFIG).exists():
+        raise FileNotFoundError(
+            f"{run} holds no {CONFIG} that names a corpus: say data=toy, data=multi30k or data=files …, "
+            "or source=FILE reference=FILE"
+        )
+    return read_corpus(run)
+
+
+def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:
+    """`split`, unless the run was tested on other files of this name, whose translations must stay."""
+    try:
+        tested = read_json(run / RESULTS)["corpus"].get(split, digest)
+    except (OSError, ValueError, KeyError, AttributeError):
+        tested = digest
+    name = split if tested == digest else f"{corpus}.{split}"
+    if Path(name).name != name or name.startswith("."):
+        raise ValueError(f"data.name={corpus} split={split}: this cannot be part of a file's name")
+    return name
+
+
+def translate_texts(translator: Translator, texts: Texts, search: SearchSettings, batch_tokens: int) -> list[str]:
+    """Translate chunk by chunk, so that there is progress to see."""
+    hypotheses: list[str] = []
+    for start in track(range(0, len(texts.sources), CHUNK), f"translating {texts.name}", console=Console(stderr=True)):
+        chunk = texts.sources[start : start + CHUNK]
+        found = translator.n_best(chunk, search, batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
+        hypotheses += [translations[0].text for translations in found]
+    return hypotheses
+
+
+def write_evaluation(
+    settings: EvaluationSettings, texts: Texts, hypotheses: list[str], scores: Scores, seconds: float
+) -> None:
+    """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint gave on other splits."""
+    output, digest, search = Path(settings.output), sha256(Path(settings.checkpoint)), asdict(settings.search)
+    atomic_write(output / f"hypotheses.{texts.name}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
+    results = {
+        texts.name: scores.to_dict(),
+        "sentences": len(texts.sources),
+        "checkpoint": settings.checkpoint,
+        "sha256": digest,
+        "search": search,
+        "seconds": round(seconds, 1),
+    }
+    earlier = _earlier(output / EVALUATION, digest)
+    searches = earlier.pop("searches", {}) | {texts.name: search}
+    results = earlier | results | {"searches": searches}
+    atomic_write(output / EVALUATION, json.dumps(results, indent=2, ensure_ascii=False).encode())
+
+
+def _earlier(path: Path, digest: str) -> dict[str, Any]:
+    """Read what stands in `path`, if it is of the checkpoint with this sha256."""
+    try:
+        results = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    is_same = isinstance(results.get("searches"), dict) and results.get("sha256") == digest
+    return results if is_same else {}

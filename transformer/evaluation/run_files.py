@@ -1,0 +1,73 @@
+"""Files of a run's folder, read as plain data: the folder may be a stranger's.
+
+Only regular files of bounded size are opened, links are not followed, and YAML is read without aliases, tags and
+interpolations.
+"""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from transformer.config import from_dict
+from transformer.data.corpus import DataSettings
+from transformer.files import atomic_write
+
+CONFIG, RESULTS, EVALUATION = "config.yaml", "test.json", "evaluation.json"
+MAX_BYTES, MAX_TEXT_BYTES = 1 << 20, 1 << 30  # of settings and results, which take some thousand; of translations
+
+
+class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("it has aliases")  # a few lines of them can stand for more than all memory
+        return super().compose_node(parent, index)
+
+
+class PlainDumper(yaml.SafeDumper):  # type: ignore[misc]
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def read_file(path: Path, most: int = MAX_BYTES) -> bytes:
+    """Read a regular file of at most so many bytes; OSError or ValueError for anything else."""
+    if path.is_symlink():
+        raise ValueError(f"{path} cannot be read: it is a link")
+    # Not blocking: opening a FIFO would wait for its writer.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+            raise ValueError(f"{path} cannot be read: it is no file of at most {most:,} bytes")
+        return file.read()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read results; ValueError that names the file where there are none."""
+    try:
+        results = json.loads(read_file(path))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    if not isinstance(results, dict):
+        raise ValueError(f"{path} cannot be read: it holds no results")
+    return results
+
+
+def write_config(run: Path, settings: dict[str, Any]) -> None:
+    """Write the settings of a run."""
+    text = yaml.dump(settings, Dumper=PlainDumper, sort_keys=False, allow_unicode=True)
+    atomic_write(run / CONFIG, text.encode("utf-8", "surrogateescape"))
+
+
+def read_corpus(run: Path) -> DataSettings:
+    """Read the settings of the corpus that a run's config.yaml names."""
+    path = run / CONFIG
+    try:
+        data = yaml.load(read_file(path), PlainLoader)["data"]
+    except (yaml.YAMLError, RecursionError, KeyError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} cannot be read: it names no corpus ({type(error).__name__}: {reason})") from error
+    return from_dict(DataSettings, data, "data")

@@ -1,0 +1,54 @@
+"""A translator to use, from a checkpoint or from the folder of an export, with the settings of its use."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from transformer.device import MachineSettings, ServingSettings, available_threads, configure_torch
+from transformer.export.formats import load as load_export
+from transformer.inference import Translator
+from transformer.inference.search import SearchSettings
+
+
+@dataclass(frozen=True)
+class TranslateSettings:
+    """`text`, else `input`, else stdin is translated; `n_best` hypotheses of each line are written."""
+
+    checkpoint: str
+    text: str | None
+    input: str | None
+    output: str | None
+    n_best: Annotated[int, ">= 1"]
+    long_lines: Literal["split", "refuse"]
+    source_language: str | None
+    target_language: str | None
+    search: SearchSettings
+    machine: MachineSettings
+    serving: ServingSettings
+
+    def __post_init__(self) -> None:
+        method, beam = self.search.method, self.search.beam
+        if self.n_best > (beam if method == "beam" else 1):
+            most = f"from 1 to search.beam={beam}" if method == "beam" else f"1 with search={method}"
+            raise ValueError(f"n_best={self.n_best} must be {most}")
+        if self.text is not None and self.input is not None:
+            raise ValueError("text= and input= are two texts to translate: give one of them")
+
+
+def load_translator(settings: TranslateSettings) -> Translator:
+    """Load what `settings` names; ValueError where it is of other languages than they ask for."""
+    checkpoint, serving, machine = Path(settings.checkpoint), settings.serving, settings.machine
+    if checkpoint.is_dir():
+        if serving.precision != "float32":
+            raise ValueError(f"precision={serving.precision}: that of an export was chosen when it was made")
+        translator = load_export(checkpoint, serving.device, machine.threads or available_threads())
+    else:
+        translator = Translator.load(checkpoint, serving.device, serving.precision, settings.target_language)
+    configure_torch(machine, translator.device.type)
+    for side, asked_for, language in (
+        ("source", settings.source_language, translator.source_language),
+        ("target", settings.target_language, translator.target_language),
+    ):
+        if asked_for not in (None, language):
+            raise ValueError(f"the checkpoint's {side} language is {language}, not {asked_for}")
+    return translator
