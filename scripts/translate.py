@@ -18,25 +18,26 @@ if TYPE_CHECKING:
 CHUNK = 256  # lines translated together: enough to fill batches, few enough that a pipe sees its output soon
 
 
-def read(config: dict[str, Any]) -> TranslateSettings:
+def read(config: dict[str, Any]) -> tuple[TranslateSettings, Path]:
     from transformer.config import from_dict
     from transformer.export.serving import TranslateSettings
 
-    if config["input"] is not None and not Path(config["input"]).exists():
-        raise UsageError(f"input={config['input']}: no such file")
-    if config["output"] is not None:
-        check_output(config["output"], folder=False)
-    settings = {key: value for key, value in config.items() if key not in ("runs", "debug", "checkpoint")}
-    settings["serving"] = {key: settings.pop(key) for key in ("device", "precision", "batch_tokens")}
-    checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]), exports=True)
-    return from_dict(TranslateSettings, settings | {"checkpoint": str(checkpoint)}, "")
+    serving = {key: config[key] for key in ("device", "precision", "batch_tokens")}
+    rest = {key: value for key, value in config.items() if key not in (*serving, "runs", "debug", "checkpoint")}
+    settings = from_dict(TranslateSettings, rest | {"serving": serving}, "")
+    if settings.input is not None and not Path(settings.input).exists():
+        raise UsageError(f"input={settings.input}: no such file")
+    if settings.output is not None:
+        check_output(settings.output, folder=False)
+    return settings, find_checkpoint(config["checkpoint"], Path(config["runs"]), exports=True)
 
 
-def translate(settings: TranslateSettings) -> None:
+def translate(job: tuple[TranslateSettings, Path]) -> None:
     # Importing torch takes seconds, which a wrong key need not wait for.
     from transformer.export.serving import load_translator
 
-    translator = load_translator(settings)
+    settings, checkpoint = job
+    translator = load_translator(checkpoint, settings)
     is_prompt = settings.text is None and settings.input is None and sys.stdin.isatty()
     done = 0
     with output_file(settings.output) as output:

@@ -8,7 +8,7 @@ import torch
 
 from tests.export.models import TEXTS, Build
 from transformer import Translator
-from transformer.cli.launch import EXPORT
+from transformer.cli.runs import EXPORT
 from transformer.export.folder import MANIFEST
 from transformer.export.formats import ExportSettings, export, load
 

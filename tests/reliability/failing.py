@@ -2,8 +2,7 @@
 
 import os
 
-from train import train
-
+from scripts.train import read, train
 from tests.reliability.runs import CAUSES, trouble
 from transformer.cli.launch import launch
 
@@ -12,7 +11,7 @@ def main() -> None:
     guilty, batch, cause = os.environ["FAILING"].split()
     rank = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))
     with trouble(int(batch) if rank == guilty else 0, CAUSES[cause]):
-        launch(train, config_name="train")
+        launch(read, train, config_name="train")
 
 
 if __name__ == "__main__":

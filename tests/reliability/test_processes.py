@@ -217,7 +217,7 @@ DDP = ["trainer=ddp", "trainer.accelerator=cpu"]
 TRAIN = str(PROJECT / "scripts" / "train.py")
 FAILING = str(Path(__file__).with_name("failing.py"))
 # What the processes that these start find our modules by; and their bars are drawn.
-TERMINAL = {"PYTHONPATH": f"{PROJECT}{os.pathsep}{PROJECT / 'scripts'}", "TTY_COMPATIBLE": "1", "OMP_NUM_THREADS": "1"}
+TERMINAL = {"PYTHONPATH": str(PROJECT), "TTY_COMPATIBLE": "1", "OMP_NUM_THREADS": "1"}
 
 
 def free_port() -> int:

@@ -24,7 +24,6 @@ from tests.reliability.runs import (
     trouble,
 )
 from transformer import Translator
-from transformer.cli.launch import put_back, resumed
 from transformer.training.callbacks.signals import Interrupted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -177,18 +176,6 @@ def test_a_resumed_run_that_is_stopped_again_is_used_with_its_best_weights(home:
     assert best["global_step"] > 6
     for name, weight in Translator.load(tmp_path / "run").model.named_parameters():
         assert torch.equal(weight, best["state_dict"][f"model.{name}"]), name
-
-
-def test_a_refused_resumption_leaves_the_saved_settings_as_they_were(tmp_path: Path) -> None:
-    for name in (".hydra/overrides.yaml", "checkpoints/last.ckpt", "config.yaml"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("as it was")
-    assert resumed(str(tmp_path), tmp_path) == (tmp_path, tmp_path / "checkpoints" / "last.ckpt")
-    for name in (".hydra/overrides.yaml", "config.yaml"):
-        (tmp_path / name).write_text("what Hydra writes")
-    put_back()
-    assert (tmp_path / ".hydra" / "overrides.yaml").read_text() == "as it was"
-    assert (tmp_path / "config.yaml").read_text() == "as it was"
 
 
 def process(rank: int, folder: Path, plain: dict[str, Any], batch: int) -> None:

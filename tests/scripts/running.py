@@ -77,7 +77,6 @@ def _run(command: tuple[str, ...], cwd: Path, streams: list[Path], environment: 
     for number, (stream, flags) in enumerate(zip(streams, (READ, WRITE, WRITE), strict=True)):
         os.dup2(os.open(stream, flags), number)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
-    sys.path[:0] = [str(PROJECT / "scripts")]
     try:
         if command[0] == "-m":
             sys.argv = list(command[1:])

@@ -7,14 +7,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import hydra
 import pytest
-from compare import compare_runs
-from evaluate import evaluate
 
+import scripts.compare as compare
+import scripts.evaluate as evaluate
 from tests.scripts.running import PROJECT, SMALL, ok, refused
 from transformer import Translator
-from transformer.cli.launch import CONFIGS, prepare
+from transformer.cli.arguments import prepare
+from transformer.cli.compose import CONFIGS, compose
 from transformer.evaluation import METRICS, score
 
 FAST = ["resamples=100", "trials=100"]
@@ -36,13 +36,12 @@ def _at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
 
 
-def composed(name: str, *arguments: str) -> Any:
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return hydra.compose(name, [line for line in prepare(arguments) if not line.startswith("hydra/")])
+def composed(name: str, *arguments: str) -> dict[str, Any]:
+    return compose(name, *prepare(arguments, CONFIGS))
 
 
 def compared(*arguments: str) -> None:
-    compare_runs(composed("compare", *arguments, *FAST))
+    compare.compare(compare.read(composed("compare", *arguments, *FAST)))
 
 
 def copied(home: Path, name: str, trial: int = 0) -> Path:
@@ -113,12 +112,8 @@ def test_a_sweeps_folder_means_its_trials_and_a_pattern_what_it_matches(
 
 def test_translations_of_another_search_are_named_as_such(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = copied(home, "again")
-    # As of a run that is older than these settings.
-    settings = (folder / "config.yaml").read_text(encoding="utf-8")
-    older = re.sub(r"^  (license|home|both_directions): .*\n", "", settings, flags=re.MULTILINE)
-    assert settings.count("\n") - older.count("\n") == 3
-    (folder / "config.yaml").write_text(older, encoding="utf-8")
-    evaluate(composed("evaluate", "checkpoint=again", "search=greedy", "search.max_length=3", "device=cpu"))
+    other_search = composed("evaluate", "checkpoint=again", "search=greedy", "search.max_length=3", "device=cpu")
+    evaluate.evaluate(evaluate.read(other_search))
     assert (folder / "hypotheses.test.txt").read_text() != (home / "sweep/0/hypotheses.test.txt").read_text()
     compared("runs=[sweep/0,again]")
     assert "again: translated anew by evaluate.py (method=greedy" in capsys.readouterr().out

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-import scripts.train as train
 from transformer import ModelConfig, Transformer
 from transformer.cli.compose import compose
+from transformer.cli.settings import NOT_MODEL
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
@@ -48,7 +48,7 @@ def test_a_configuration_composes_builds_and_takes_a_step(overrides: str) -> Non
     from_dict(TrainingSettings, plain["training"], "training")
     for name in ("search", "validation_search"):
         from_dict(SearchSettings, plain[name], name)
-    model = {key: value for key, value in plain["model"].items() if key not in train.NOT_MODEL}
+    model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
     config = from_dict(ModelConfig, model | {"source_vocab_size": 50, "target_vocab_size": 50}, "model")
     transformer = Transformer(config)
     transformer(torch.randint(4, 50, (2, 7)), torch.randint(4, 50, (2, 5))).logsumexp(-1).mean().backward()
@@ -70,7 +70,7 @@ def test_scores_are_said_once_for_all_attentions_or_for_each() -> None:
 
 
 def test_the_base_preset_is_the_papers_base_model() -> None:
-    model = {key: value for key, value in composed("model=base")["model"].items() if key not in train.NOT_MODEL}
+    model = {key: value for key, value in composed("model=base")["model"].items() if key not in NOT_MODEL}
     config = from_dict(ModelConfig, model | {"source_vocab_size": 37000, "target_vocab_size": 37000}, "model")
     with torch.device("meta"):
         parameters = sum(weight.numel() for weight in Transformer(config).parameters())

@@ -141,7 +141,7 @@ def test_a_sweep_ends_in_one_table(home: Path) -> None:
         (["model.heads=eight"], "model.encoder.self_attention.heads=eight must be a whole number"),
         (["model.hed=3"], "model.hed"),
         (["model.dropout=null"], "model.dropout=null must be a number"),
-        (["model.positions=absolute"], "choose one of sinusoidal, learned, rotary, none"),
+        (["model.positions=absolute"], "choose one of sinusoidal, learned, rotary"),
         (["model.positions=learned", "model.max_length=12"], "model.max_length=12 is less than the longest sentence"),
         (["tokenizer.vocabulary_size=90000"], "tokenizer.vocabulary_size=90000 is more than this corpus gives"),
         (["data.train=nowhere"], "nowhere.de.gz"),

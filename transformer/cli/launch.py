@@ -49,6 +49,7 @@ def launch(
     def job(config: DictConfig) -> Any:
         nonlocal begun
         if HydraConfig.get().mode == RunMode.MULTIRUN:
+            begun = True
             return run_trial(read, work, as_dict(config), debug)
         sys.argv[1:] = typed  # Lightning hands them to the other processes of a run, which prepare them anew
         try:
@@ -68,7 +69,6 @@ def launch(
         note_new_folder(typed)
         if sweep := any(map(is_multirun, typed)):
             folder = check_trials([line for line in prepared if is_override(line)], config_name, configs, read)
-            begun = True
         sys.argv[1:] = prepared
         with patch.object(argparse.ArgumentParser, "error", refuse):  # it would print a usage of many lines
             hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)()

@@ -14,7 +14,6 @@ from transformer.inference.search import SearchSettings
 class TranslateSettings:
     """`text`, else `input`, else stdin is translated; `n_best` hypotheses of each line are written."""
 
-    checkpoint: str
     text: str | None
     input: str | None
     output: str | None
@@ -35,9 +34,9 @@ class TranslateSettings:
             raise ValueError("text= and input= are two texts to translate: give one of them")
 
 
-def load_translator(settings: TranslateSettings) -> Translator:
-    """Load what `settings` names; ValueError where it is of other languages than they ask for."""
-    checkpoint, serving, machine = Path(settings.checkpoint), settings.serving, settings.machine
+def load_translator(checkpoint: Path, settings: TranslateSettings) -> Translator:
+    """Load a checkpoint or an export; ValueError where it is of other languages than `settings` ask for."""
+    serving, machine = settings.serving, settings.machine
     if checkpoint.is_dir():
         if serving.precision != "float32":
             raise ValueError(f"precision={serving.precision}: that of an export was chosen when it was made")

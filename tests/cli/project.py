@@ -1,0 +1,117 @@
+"""A small project whose scripts share the command line: little settings, no training."""
+
+from pathlib import Path
+
+import hydra
+
+from transformer.cli.arguments import is_multirun, is_override, prepare
+from transformer.cli.compose import as_dict
+from transformer.cli.errors import describe
+from transformer.cli.mistakes import explain
+from transformer.cli.sweeps import check_trials
+
+CONFIGS = {
+    "train.yaml": """
+        defaults: [command_line, data: toy, model: small, trainer: cpu, experiment: null, _self_]
+        debug: false
+        runs: ${project:runs}
+        resume: null
+        name: null
+        text: null
+        cost: 1
+        seed: 0
+        hydra:
+          run: {dir: "${run_folder:${resume},${runs},${name}}"}
+          sweep: {dir: "${runs}/sweep", subdir: "${hydra:job.num}"}
+        """,
+    "translate.yaml": """
+        defaults: [command_line, _self_]
+        debug: false
+        text: null
+        checkpoint: null
+        """,
+    "command_line.yaml": (Path(__file__).parents[2] / "configs" / "command_line.yaml").read_text(encoding="utf-8"),
+    "data/toy.yaml": "{directory: null, train: null, size: 3}",
+    "data/files.yaml": "{directory: null, train: '???', size: 3}",
+    "model/small.yaml": "{dim: 8, heads: 4, encoder: {layers: 2, heads: '${model.heads}'}}",
+    "trainer/cpu.yaml": "{max_epochs: 1, devices: 1, strategy: auto}",
+    "trainer/ddp.yaml": "{max_epochs: 1, devices: 2, strategy: ddp}",
+    "experiment/wide.yaml": "# @package _global_\nmodel: {dim: 16}",
+}
+
+SCRIPT = """
+import os, sys, time
+from pathlib import Path
+from transformer.cli.launch import launch
+from transformer.cli.runs import output_folder
+
+def read(config):
+    if config.get("model", {}).get("heads") == 11:
+        raise ValueError("model.heads=11 is refused")
+    return config
+
+def train(config):
+    import logging
+    logging.getLogger("train").info("a log line")
+    print(repr(config.get("text")))
+    name = config.get("name")
+    if name == "value":
+        raise ValueError("the file\\n  is bad")
+    if name == "key":
+        raise KeyError("lost")
+    if name == "slow":
+        print("started", file=sys.stderr, flush=True)
+        time.sleep(600)
+    if name == "much":
+        print("started", file=sys.stderr, flush=True)
+        while True:
+            print("a line of a long translation")
+    if config.get("cost") == 9:
+        os.kill(os.getpid(), 9)
+    if "model" not in config:
+        return None
+    if config["model"]["heads"] == 13:
+        raise RuntimeError("13 heads")
+    (output_folder() / "checkpoints").mkdir(exist_ok=True)
+    (output_folder() / "checkpoints" / "last.ckpt").write_text(str(config["resume"]))
+    return {"bleu": config["model"]["heads"] / 3 + config["seed"], "loss": 0.5}
+
+if __name__ == "__main__":
+    launch(read, train, Path(sys.argv[0]).stem, Path(__file__).parent / "configs")
+"""
+
+
+def make_project(folder: Path) -> Path:
+    for name, text in CONFIGS.items():
+        path = folder / "configs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = text.strip("\n").splitlines()
+        indent = len(lines[0]) - len(lines[0].lstrip())
+        path.write_text("\n".join(line[indent:] for line in lines), encoding="utf-8")
+    for name in ("train", "translate"):
+        (folder / f"{name}.py").write_text(SCRIPT, encoding="utf-8")
+    return folder
+
+
+def compose(project: Path, *arguments: str, name: str = "train") -> dict:  # type: ignore[type-arg]
+    """Compose in this process what a script would get."""
+    prepared = filter(is_override, prepare(arguments, project / "configs"))
+    with hydra.initialize_config_dir(str(project / "configs"), version_base="1.3"):
+        return as_dict(hydra.compose(name, list(prepared)))
+
+
+def refusal(project: Path, *arguments: str) -> str:
+    """Return the line with which a script would refuse its arguments, without starting one."""
+    configs, prepared = project / "configs", []
+    try:
+        prepared = prepare(arguments, configs)
+        if any(map(is_multirun, arguments)):
+            check_trials(list(filter(is_override, prepared)), "train", configs, lambda settings: None)
+        else:
+            assert all(map(is_override, prepared)), "an option is for Hydra's own parser"
+            compose(project, *arguments)
+    except Exception as error:
+        line = describe(explain(error, arguments, prepared, "train", configs))
+        assert "\n" not in line
+        return line
+    raise AssertionError(f"{arguments} was accepted")

@@ -1,0 +1,98 @@
+"""What is typed arrives: free text and paths literally, the Trainer's arguments without a plus, one key once."""
+
+from pathlib import Path
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from tests.cli.project import compose
+from transformer.cli.arguments import prepare, quote
+from transformer.cli.compose import CONFIGS
+from transformer.cli.errors import UsageError
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+TRICKY = st.text("\\${}'\",=?#[]() \n\tä:~+x", max_size=10)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS | TRICKY)
+@example("???")
+def test_any_text_arrives_as_typed_and_survives_a_sweep_and_a_saved_file(text: str) -> None:
+    parser = OverridesParser.create()
+    override = parser.parse_override(prepare([f"text={text}"], CONFIGS)[0])
+    again = parser.parse_override(f"text={override.get_value_element_as_str()}")  # what Hydra's sweeper does
+    for value in (override.value(), again.value()):
+        assert not override.is_sweep_override()
+        config = OmegaConf.create({"text": None})
+        OmegaConf.update(config, "text", value)
+        assert config.text == text
+        if "\x85" not in text:  # PyYAML writes this line break and reads a space
+            assert OmegaConf.create(OmegaConf.to_yaml(config)).text == text
+        assert OmegaConf.to_container(config, resolve=True) == {"text": text}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Hallo, 2 = zwei! <b>ä</b>", "1", "null", "", "???", "${x}", "\\${x}", 'it\'s "so"', "a\nb", "[1,2", "'q'"),
+        *("#", "viele, viele Worte " * 200),
+    ],
+)
+def test_a_text_arrives_through_hydra(project: Path, text: str) -> None:
+    for prefix in ("", "+", "++"):
+        name = "translate" if prefix else "train"
+        assert compose(project, f"{prefix}text={text}", name=name)["text"] == text
+
+
+def test_an_interpolation_in_the_run_folder_stays_hydras() -> None:
+    assert prepare(["hydra.run.dir=runs/${now:%Y}"], CONFIGS) == ["hydra.run.dir='runs/${now:%Y}'"]
+    assert prepare(["hydra.run.dir='a b'"], CONFIGS) == ["hydra.run.dir='a b'"]
+
+
+def test_a_text_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(UsageError, match="text is not UTF-8 text"):
+        prepare(["text=ja \udcff"], CONFIGS)
+
+
+def test_options_may_stand_between_overrides() -> None:
+    assert prepare(["a=1", "-m", "b=2", "--cfg", "job"], CONFIGS) == ["a=1", "b=2", "-m", "--cfg", "job"]
+
+
+def test_of_a_key_given_twice_the_later_counts(project: Path) -> None:
+    config = compose(project, "data=files", "text=a", "data=toy", "text=b")
+    assert (config["data"]["train"], config["text"]) == (None, "b")
+
+
+def test_the_children_of_lightning_prepare_the_same_arguments(tmp_path: Path) -> None:
+    folder = tmp_path / 'x "y" ${z}'
+    typed = ["text='${x}'", "resume=last"]
+    added = [f'hydra.run.dir="{folder}"', "hydra.job.name=train_ddp_process_1", "hydra.output_subdir=null"]
+    child = prepare([*typed, *added], CONFIGS)
+    assert child == [*prepare(typed, CONFIGS), f"hydra.run.dir={quote(str(folder))}", *added[1:]]
+
+
+def test_every_argument_of_the_trainer_can_be_given(project: Path) -> None:
+    given = ["trainer.max_steps=5", "trainer.max_epochs=3", "trainer.limit_val_batches=0.5"]
+    trainer = compose(project, *given)["trainer"]
+    assert (trainer["max_steps"], trainer["max_epochs"], trainer["limit_val_batches"]) == (5, 3, 0.5)
+
+
+def test_who_counts_in_epochs_is_not_stopped_by_the_presets_steps(project: Path) -> None:
+    assert compose(project, "trainer.max_epochs=3")["trainer"]["max_steps"] == -1
+
+
+@pytest.mark.parametrize("value", ["../../x", "/tmp/x", "a/b", "[toy,../x]"])
+@pytest.mark.parametrize("key", ["experiment", "data", "search@validation_search", "hydra/launcher", "+data"])
+def test_a_choice_cannot_lead_out_of_our_configs(key: str, value: str) -> None:
+    with pytest.raises(UsageError, match="a choice has no path in it; --config-dir=FOLDER"):
+        prepare([f"{key}={value}"], CONFIGS)
+    assert prepare([f"{key}={value}", "--config-dir=own"], CONFIGS)[0] == f"{key}={value}"
+
+
+@pytest.mark.parametrize("key", ["data/../../x", "+../x"])
+def test_a_group_cannot_lead_out_of_our_configs(key: str) -> None:
+    with pytest.raises(UsageError, match="a choice has no path in it"):
+        prepare([f"{key}=toy"], CONFIGS)

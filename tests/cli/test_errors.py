@@ -1,0 +1,37 @@
+"""An error is one line, and foreign text in it steers no terminal."""
+
+import pytest
+
+from transformer.cli.errors import describe, report, terminal_safe
+
+
+@pytest.mark.parametrize("text", ["Grüße, 猫!", "naïve\u200d – ½", "\u00a0", "عربي \u200f"])
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert terminal_safe(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("\x1b[2Jx", "\\x1b[2Jx"),
+        ("a\nb\tc\r", "a\\nb\\tc\\r"),
+        ("\x9b31m", "\\x9b31m"),
+        ("abc\u202edcba", "abc\\u202edcba"),
+        ("\u2066x\u2069", "\\u2066x\\u2069"),
+        ("a\u2028b", "a\\u2028b"),
+        ("\udcff", "\\udcff"),
+    ],
+)
+def test_what_steers_a_terminal_or_breaks_a_line_is_escaped(text: str, safe: str) -> None:
+    assert terminal_safe(text) == safe
+
+
+def test_an_error_with_escape_sequences_is_one_harmless_line(capsys: pytest.CaptureFixture[str]) -> None:
+    report(ValueError("the language \x1b]0;title\x07 is\nunknown"), debug=False)
+    assert capsys.readouterr().err == "error: the language \\x1b]0;title\\x07 is unknown\n"
+
+
+def test_an_unexpected_error_says_its_type_and_how_to_see_more() -> None:
+    assert describe(KeyError("x")) == "KeyError: 'x' (debug=true shows where)"
+    assert describe(RuntimeError("x")) == "x (debug=true shows where)"
+    assert describe(ValueError("x")) == "x"

@@ -1,0 +1,204 @@
+"""A script as a user starts it: streams, exit statuses, folders, sweeps."""
+
+import csv
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from tests.processes import posix_only
+from tests.scripts.running import Run
+
+
+def run(project: Path, script: str, *arguments: str, cwd: Path | None = None, **environment: str) -> Any:
+    command = str(project / f"{script}.py")
+    return Run(command, *arguments, cwd=cwd or project, environment=environment).wait()
+
+
+def test_a_script_prints_only_results_to_stdout_and_leaves_no_folder(project: Path, tmp_path: Path) -> None:
+    text = 'Hallo, 2 = "zwei"!\n${x} \\'
+    done = run(project, "translate", f"text={text}", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{text!r}\n", "a log line\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_folder_may_have_any_name(project: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "a=b, 'c' ü"
+    assert run(project, "train", f"hydra.run.dir={folder}").returncode == 0
+    assert [path.name for path in folder.iterdir()] == ["checkpoints"], "Hydra writes nothing of its own"
+
+
+def test_two_runs_in_one_second_have_two_folders(project: Path, tmp_path: Path) -> None:
+    started = [Run(str(project / "train.py"), f"runs={tmp_path}", "name=x", cwd=tmp_path) for _ in range(3)]
+    assert [one.wait().returncode for one in started] == [0, 0, 0]
+    assert len(list(tmp_path.glob("*_x*"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "line"),
+    [
+        (["model.hed=3"], 2, "error: model.hed: no such setting; did you mean model.heads? --cfg job shows all"),
+        (["model.heads=11"], 2, "error: model.heads=11 is refused"),
+        (["model.heads"], 2, "error: model.heads: no '=' in it: write KEY=VALUE"),
+        (["two", "words", "-m"], 2, "error: two: no '=' in it"),
+        ([""], 2, "error: (empty): no '=' in it"),
+        (["--foo"], 2, "error: unrecognized arguments: --foo; --help shows the usage"),
+        (["name=value"], 1, "error: the file is bad"),
+        (["name=key"], 1, "error: KeyError: 'lost' (debug=true shows where)"),
+        (["model.heads=13"], 1, "error: 13 heads (debug=true shows where)"),
+        (["resume=last"], 2, "error: no run with checkpoints/last.ckpt in {runs}: train one, or name another"),
+        (["-m", "--cfg", "job"], 2, "error: Only one of --run, --multirun"),
+        (["-m", "model.heads=2,11"], 2, "error: model.heads=11 is refused"),
+    ],
+)
+def test_an_error_is_one_line_on_stderr(
+    project: Path, tmp_path: Path, arguments: list[str], status: int, line: str
+) -> None:
+    done = run(project, "train", f"runs={tmp_path}", *arguments)
+    lines = done.stderr.removeprefix("a log line\n").splitlines()
+    assert done.returncode == status
+    assert len(lines) == 1
+    assert lines[0].startswith(line.replace("{runs}", str(tmp_path)))
+    assert status == 1 or not list(tmp_path.iterdir()), "a run that is refused leaves no folder"
+
+
+def test_a_refused_run_leaves_neither_a_chosen_folder(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for name in ("new", "there"):
+        assert run(project, "train", f"hydra.run.dir={tmp_path / name}", "model.heads=11").returncode == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_debug_shows_where_an_error_came_from(project: Path, tmp_path: Path) -> None:
+    done = run(project, "train", f"runs={tmp_path}", "name=key", "debug=true")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "in train\n" in done.stderr
+    assert done.stderr.endswith("error: KeyError: 'lost' (debug=true shows where)\n")
+
+
+def test_a_child_process_names_its_rank(project: Path, tmp_path: Path) -> None:
+    done = run(project, "train", f"runs={tmp_path}", "name=value", LOCAL_RANK="1")
+    assert done.stderr.endswith("[rank 1] error: the file is bad\n")
+
+
+@pytest.mark.parametrize("variable", ["WORLD_SIZE", "SLURM_NTASKS"])
+def test_processes_started_side_by_side_need_one_folder(project: Path, tmp_path: Path, variable: str) -> None:
+    done = run(project, "train", f"runs={tmp_path}", **{variable: "2"})
+    assert done.stderr == "error: processes that torchrun or SLURM start need one folder: give hydra.run.dir=PATH\n"
+
+
+@posix_only
+def test_ctrl_c_stops_quietly(project: Path, tmp_path: Path) -> None:
+    started = Run(str(project / "train.py"), f"runs={tmp_path}", "name=slow", cwd=tmp_path)
+    started.wait_for("started")
+    started.send_signal(signal.SIGINT)
+    done = started.wait()
+    assert (done.returncode, done.stderr) == (130, "a log line\nstarted\nstopped\n")
+
+
+@posix_only
+def test_a_reader_that_has_gone_is_no_error(project: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(project / "train.py"), f"runs={tmp_path}", "name=much"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == "a log line\nstarted\n"
+    assert process.returncode == 141
+
+
+def test_the_configuration_can_be_shown(project: Path) -> None:
+    done = run(project, "train", "--cfg", "job", "text=a, b")
+    assert done.returncode == 0
+    assert OmegaConf.create(done.stdout).text == "a, b"
+
+
+@pytest.mark.parametrize("option", ["--help", "--info", "--hydra-help"])
+def test_hydras_own_options_work(project: Path, tmp_path: Path, option: str) -> None:
+    done = run(project, "train", option, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "Hydra" in done.stdout + done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_completion_by_the_shell_knows_the_settings(project: Path) -> None:
+    completion = {"COMP_LINE": "python train.py model.he", "COMP_POINT": "24"}
+    done = run(project, "train", "--shell-completion", "query=bash", **completion)
+    assert done.stdout.split() == ["model.heads="]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"], ["model.hed=3"], ["data=nix"], ["checkpoint=1"]])
+@pytest.mark.parametrize("name", ["train", "evaluate"])
+def test_what_needs_no_torch_does_not_import_it(name: str, arguments: list[str]) -> None:
+    script = Path(__file__).parents[2] / "scripts" / f"{name}.py"
+    code = (
+        "import runpy, sys\nsys.argv = sys.argv[1:]\n"
+        "try: runpy.run_path(sys.argv[0], run_name='__main__')\n"
+        "finally: sys.exit(100 if {'torch', 'lightning', 'matplotlib'} & sys.modules.keys() else 0)"
+    )
+    if arguments == ["checkpoint=1"] and name == "evaluate":
+        pytest.skip("this is not a mistake there")
+    done = subprocess.run([sys.executable, "-c", code, str(script), *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+# Sweeps end in a table.
+
+
+def test_a_sweep_ends_in_a_table_with_its_failed_trials(project: Path, tmp_path: Path) -> None:
+    long = "a text, with a comma" + " and more" * 20
+    done = run(project, "train", "-m", f"runs={tmp_path}", f"text={long}", "model.heads=2,13", "cost=1,2")
+    assert done.returncode == 1
+    assert done.stderr.count("error: 13 heads (debug=true shows where)") == 2
+    assert "Traceback" not in done.stderr
+    assert done.stdout.count(repr(long)) == 4
+    rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
+    assert rows[0] == ["0", "2", "1", "0.6667", "0.5"]
+    assert rows[3] == ["3", "13", "2", "13", "heads", "(debug=true", "shows", "where)"]
+    with (tmp_path / "sweep" / "sweep.csv").open(encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    assert [row["model.heads"] for row in table] == ["2", "2", "13", "13"]
+    assert float(table[0]["bleu"]) == 2 / 3
+    again = run(project, "train", "-m", f"runs={tmp_path}", "model.heads=3")
+    assert again.returncode == 0, "the failed trials of an earlier sweep in the folder do not count"
+
+
+def test_seeds_of_a_setting_end_in_mean_and_spread_and_a_picture(project: Path, tmp_path: Path) -> None:
+    done = run(project, "train", "-m", f"runs={tmp_path}", "model.heads=3,6", "seed=1,2,4")
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "sweep" / "summary.csv").open(encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    # 1 + 1, 1 + 2, 1 + 4: mean 10/3, variance (16/9 + 1/9 + 25/9) / 2.
+    first = {"model.heads": "3", "seeds": "3", "bleu": "3.333 ± 1.53", "loss": "0.5 ± 0", "gain in bleu": ""}
+    assert table[0] == first
+    assert table[1]["bleu"] == "4.333 ± 1.53"
+    assert table[1]["gain in bleu"] == "+1 ± 3.46, within the spread"
+    assert "within the spread: " in done.stdout
+    assert "3.333 ± 1.53" in done.stdout
+    assert (tmp_path / "sweep" / "sweep.png").stat().st_size > 5_000
+
+
+def test_a_launcher_takes_trials_to_processes_of_its_own(project: Path, tmp_path: Path) -> None:
+    done = run(project, "train", "-m", "hydra/launcher=submitit_local", f"runs={tmp_path}", "model.heads=2,13")
+    assert done.returncode == 1
+    rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
+    assert rows[0] == ["0", "2", "0.6667", "0.5"]
+    assert rows[1] == ["1", "13", "13", "heads", "(debug=true", "shows", "where)"]
+    assert "Traceback" not in done.stderr
+
+
+@posix_only
+def test_a_trial_whose_process_dies_ends_no_other_trial(project: Path, tmp_path: Path) -> None:
+    done = run(project, "train", "-m", f"runs={tmp_path}", "cost=9,1", "model.heads=3")
+    assert done.returncode == 1
+    rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
+    assert rows[0][:2] == ["0", "9"]
+    assert "the process of this trial ended with SIGKILL" in done.stdout
+    assert rows[1][:3] == ["1", "1", "1"]
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,67 @@
+"""A mistake on the command line is found before any work and told in one line that names the key and the remedy."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.project import refusal
+from transformer.training.validate import validate_trainer
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("model.hed=3", "model.hed: no such setting; did you mean model.heads? --cfg job shows all"),
+        ("heads=3", "heads: no such setting; did you mean model.heads"),
+        ("experimnt=wide", "did you mean experiment?"),
+        ("zzz=3", "zzz: no such setting; known are cost, data"),
+        ("data=foo", "data=foo: data is one of files, toy"),
+        ("model.heads=[1", "model.heads=[1: Hydra cannot read this"),
+        ("model.heads.x=3", "model.heads is a value"),
+        ("model.heads=2,4", "several values need -m"),
+        ("data=files", "data.train is not set: give data.train=VALUE"),
+        ("model.dim=${nix}", "model.dim: Interpolation key 'nix' not found"),
+        ("hydra.nix=3", "hydra.nix"),
+    ],
+)
+def test_a_mistake_is_named_with_its_remedy(project: Path, argument: str, message: str) -> None:
+    assert message in refusal(project, argument)
+
+
+def test_each_value_of_a_sweep_is_checked(project: Path) -> None:
+    assert "model=big" in refusal(project, "-m", "model=small,big")
+    assert "data.train is not set" in refusal(project, "-m", "data=toy,files", "model.heads=1,2")
+    assert "several" not in refusal(project, "-m", "model.heads=1,2", "model.nix=1")
+
+
+@pytest.mark.parametrize("argument", ["trainer=ddp", "trainer.devices=2", "trainer=cpu,ddp"])
+def test_a_sweep_over_several_processes_is_refused(project: Path, argument: str) -> None:
+    assert "use trainer=cpu or trainer=gpu with trainer.devices=1" in refusal(project, "-m", argument)
+
+
+@pytest.mark.parametrize("more", [["-m"], ["--multirun"], ["hydra.run.dir=x"]])
+def test_resuming_is_for_one_run_in_its_own_folder(project: Path, more: list[str]) -> None:
+    assert "leave out -m and hydra.run.dir" in refusal(project, "resume=last", *more)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("max_epocs", "trainer.max_epocs: no such setting; did you mean trainer.max_epochs"),
+        ("zzz", "lightning.ai"),
+        ("logger", r"loggers=\[csv,tensorboard\]"),
+        ("callbacks", "trainer.callbacks is built by"),
+        ("default_root_dir", "hydra.run.dir=PATH"),
+        ("use_distributed_sampler", "always false"),
+        ("plugins", "trainer.plugins is"),
+    ],
+)
+def test_an_argument_that_is_not_the_trainers_or_is_ours_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        validate_trainer({name: 1})
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", "fsdp_cpu_offload", "deepspeed_stage_2", "ddp_spawn", "ddp_fork"])
+def test_strategies_that_cannot_work_here_are_refused(strategy: str) -> None:
+    with pytest.raises(ValueError, match="use trainer=ddp"):
+        validate_trainer({"strategy": strategy})

@@ -1,0 +1,228 @@
+"""A resumed run has its saved settings with what is typed on top; a stranger's checkpoint cannot do more than that."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hydra
+import pytest
+import torch
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, open_dict
+
+from tests.reliability.runs import corpus, settings, train
+from tests.scripts.running import SMALL, ok
+from transformer.cli.arguments import prepare
+from transformer.cli.compose import CONFIGS, as_dict
+from transformer.cli.errors import UsageError
+from transformer.cli.resume import CACHE_SIGNATURE, CACHE_TAG, resume_run
+from transformer.evaluation.run_files import read_corpus, read_file, write_config
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+Settings = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stopped run with settings of its own."""
+    home = corpus(tmp_path_factory.mktemp("home"))
+    own = {"search__beam": 3, "search__method": "greedy", "training__learning_rate": 0.03, "trainer__max_steps": 2}
+    train(home / "run", settings(home, loggers=["csv"], **own))
+    return home / "run"
+
+
+@pytest.fixture
+def copy(run: Path, tmp_path: Path) -> Path:
+    """The same run, for a stranger to change."""
+    return Path(shutil.copytree(run, tmp_path / "copy"))
+
+
+@pytest.fixture(autouse=True)
+def _no_hydra() -> Iterator[None]:
+    yield
+    HydraConfig.instance().cfg = None
+
+
+def resumed(run: Path, *typed: str) -> Settings:
+    """Read in this process what a script would go on with."""
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3", job_name="train"):
+        config = hydra.compose("train", prepare([f"resume={run}", *typed], CONFIGS), return_hydra_config=True)
+        with open_dict(config.hydra.runtime):
+            config.hydra.runtime.output_dir = str(run)
+        HydraConfig.instance().set_config(config)
+        task: DictConfig = config.copy()
+        with open_dict(task):
+            del task["hydra"]
+        resolved, checkpoint = resume_run(as_dict(task))
+    assert checkpoint == run / "checkpoints" / "last.ckpt"
+    return resolved
+
+
+def tamper(run: Path, **changes: Any) -> None:
+    """Change settings in a checkpoint; `a__b=x` sets a.b."""
+    path = run / "checkpoints" / "last.ckpt"
+    checkpoint = torch.load(path, weights_only=True)
+    for name, value in changes.items():
+        *above, key = name.split("__")
+        section = checkpoint["run"]["settings"]
+        for part in above:
+            section = section[part]
+        section[key] = value
+    torch.save(checkpoint, path)
+
+
+def test_a_resumed_run_has_its_saved_settings(run: Path) -> None:
+    saved = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["run"]["settings"]
+    again = resumed(run)
+    assert again["search"]["beam"] == 3
+    assert again["trainer"]["max_steps"] == 2
+    assert again.keys() <= saved.keys()
+    for group in ("model", "training", "tokenizer", "search", "validation_search", "trainer", "machine"):
+        assert again[group] == saved[group], group
+    assert again["loggers"] == ["csv"]
+
+
+def test_what_is_typed_goes_on_top_also_where_it_is_the_default(run: Path) -> None:
+    again = resumed(run, "trainer.max_steps=12", "training.learning_rate=1e-3", "search.beam=5")
+    assert again["trainer"]["max_steps"] == 12
+    assert again["training"]["learning_rate"] == 1e-3
+    assert again["search"]["beam"] == 5
+    assert again["training"]["warmup_steps"] == 4
+
+
+def test_a_choice_changes_what_sets_it_apart_from_other_choices(run: Path) -> None:
+    again = resumed(run, "search=beam")
+    assert (again["search"]["method"], again["search"]["beam"]) == ("beam", 3)
+    assert again["validation_search"]["method"] == "greedy"
+    again = resumed(run, "trainer=ddp")
+    assert (again["trainer"]["strategy"], again["trainer"]["devices"]) == ("ddp", 2)
+    assert again["trainer"]["max_steps"] == 2
+
+
+def test_a_choice_takes_away_what_only_another_choice_has(copy: Path) -> None:
+    tamper(copy, trainer__strategy="ddp", trainer__devices=2)
+    trainer = resumed(copy, "trainer=cpu")["trainer"]
+    assert (trainer["devices"], "strategy" in trainer) == (1, False)
+
+
+def test_one_word_for_all_attentions_reaches_them_all(run: Path) -> None:
+    model = resumed(run, "model.heads=4")["model"]
+    assert model["encoder"]["self_attention"]["heads"] == model["decoder"]["cross_attention"]["heads"] == 4
+    assert model["dim"] == 16
+
+
+def test_another_corpus_replaces_the_saved_one(run: Path) -> None:
+    data = resumed(run, "data=toy")["data"]
+    assert (data["name"], Path(data["train"]).parent.name, list(data["extra_tests"])) == (
+        "toy",
+        "toy",
+        ["compositional"],
+    )
+    assert data["max_length"] == 40
+
+
+def test_a_key_cannot_be_taken_away(run: Path) -> None:
+    with pytest.raises(UsageError, match="resume= takes no ~KEY"):
+        resumed(run, "~trainer.max_steps")
+
+
+def test_saved_overrides_and_configs_of_hydra_are_not_read(copy: Path) -> None:
+    before = resumed(copy)
+    (copy / ".hydra").mkdir()
+    for name in ("overrides.yaml", "config.yaml", "hydra.yaml"):
+        (copy / ".hydra" / name).write_text("[experiment=../../evil, +a={_target_: os.system}, seed=9]")
+    (copy / "config.yaml").write_text("hydra: {callbacks: {x: {_target_: os.system}}}\nseed: 9\n")
+    assert resumed(copy) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"trainer__callbacks": []}, "trainer.callbacks is built by"),
+        ({"trainer__zzz": 1}, "trainer.zzz: no such setting"),
+        ({"trainer__strategy": "fsdp"}, "use trainer=ddp"),
+        ({"trainer": "x"}, "its settings cannot be used"),
+        ({"seed": "x"}, "seed=x must be a whole number"),
+        ({"data__batch_tokens": [1]}, "data.batch_tokens"),
+        ({"training": None}, "training must be a group of settings"),
+        ({"search__zzz": 1}, "unknown setting search.zzz"),
+    ],
+)
+def test_settings_of_a_checkpoint_are_read_strictly(copy: Path, changes: Settings, message: str) -> None:
+    tamper(copy, **changes)
+    with pytest.raises(ValueError, match=message):
+        resumed(copy)
+
+
+def test_interpolations_in_a_checkpoint_stay_text(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "hunter2")
+    text = "${oc.env:SECRET} ${project:x}"
+    tamper(copy, data__license=text, data__name=text)
+    again = resumed(copy, "data.workers=1")
+    assert again["data"]["license"] == again["data"]["name"] == text
+    write_config(copy, again)
+    assert read_corpus(copy).license == text
+    assert b"hunter2" not in (copy / "config.yaml").read_bytes()
+
+
+@pytest.mark.parametrize("url", ["file:///etc", "https://example.org/x", "apt:libreoffice-help"])
+def test_a_checkpoint_does_not_choose_what_is_fetched(copy: Path, url: str) -> None:
+    tamper(copy, data__url=url, data__sha256={"x": "0" * 64}, data__directory="/victim")
+    assert resumed(copy)["data"]["url"] is None
+
+
+def test_a_published_corpus_may_be_fetched_again_where_it_belongs(copy: Path) -> None:
+    ours = resumed(copy, "data=multi30k")["data"]
+    assert ours["url"].startswith("https://raw.githubusercontent.com/multi30k/")
+    tamper(copy, data=ours)
+    assert resumed(copy)["data"]["url"] == ours["url"]
+    tamper(copy, data__directory="/victim")
+    assert resumed(copy)["data"]["url"] is None
+
+
+def test_a_checkpoint_does_not_choose_where_is_written(copy: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    tamper(copy, data__cache=str(victim))
+    assert resumed(copy, f"cache={tmp_path}/mine")["data"]["cache"] == f"{tmp_path}/mine"
+    (victim / CACHE_TAG).write_bytes(CACHE_SIGNATURE)
+    assert resumed(copy, "runs=elsewhere")["data"]["cache"] == str(victim), "a cache of this program goes on being used"
+    assert resumed(copy, f"data.cache={tmp_path}/mine")["data"]["cache"] == f"{tmp_path}/mine"
+
+
+def test_a_run_marks_its_cache_and_goes_on_with_it(tmp_path: Path) -> None:
+    few = ["trainer.max_steps=2", "training.validate_every=2", "loggers=[]", "trainer.limit_test_batches=1"]
+    ok("train", *SMALL, f"cache={tmp_path}/cache", *few, "hydra.run.dir=run", cwd=tmp_path)
+    assert (tmp_path / "cache" / CACHE_TAG).read_bytes() == CACHE_SIGNATURE
+    assert not (tmp_path / "run" / ".hydra").exists()
+    (tmp_path / "cache").joinpath("mark").touch()
+    ok("train", "resume=run", "trainer.max_steps=3", cwd=tmp_path)
+    assert read_corpus(tmp_path / "run").cache == f"{tmp_path}/cache"
+
+
+# Files of a run's folder.
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("data: {}")
+    (tmp_path / "config.yaml").symlink_to("secret")
+    with pytest.raises(ValueError, match=r"config.yaml cannot be read: it is a link"):
+        read_file(tmp_path / "config.yaml")
+
+
+@pytest.mark.parametrize(
+    "content", ["data: &a [*a]", "a: &a [1]\ndata: *a", "[" * 50_000, "data: !!python/name:os.x", "x"]
+)
+def test_a_garbled_config_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.yaml").write_text(content)
+    with pytest.raises(ValueError, match=r"config\.yaml cannot be read") as error:
+        read_corpus(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "config.yaml").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ValueError, match="it is no file of at most"):
+        read_file(tmp_path / "config.yaml")
