@@ -9,7 +9,7 @@ from typing import Any
 from transformer.cli.errors import say
 from transformer.cli.launch import launch
 from transformer.cli.resume import mark_cache, resume_run
-from transformer.cli.runs import as_typed, check_init_from, check_new_run, output_folder
+from transformer.cli.runs import as_typed, check_init_from, check_new_run, lock_run, output_folder
 from transformer.cli.settings import run_settings
 
 Run = tuple[dict[str, Any], Path | None]
@@ -48,6 +48,7 @@ def train(job: Run) -> dict[str, float]:
 
     def begins() -> None:
         if first_process():
+            lock_run(folder)
             write_config(folder, settings)
             mark_cache(Path(typed.data.cache))
 

@@ -7,10 +7,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer.cli.errors import UsageError, terminal_safe
+from transformer.cli.errors import UsageError
 from transformer.cli.launch import launch
 from transformer.cli.lines import input_lines, output_file
 from transformer.cli.runs import check_output, find_checkpoint
+from transformer.data.printable import terminal_safe
 
 if TYPE_CHECKING:
     from transformer.export.serving import TranslateSettings

@@ -2,7 +2,8 @@
 
 import pytest
 
-from transformer.cli.errors import describe, report, terminal_safe
+from transformer.cli.errors import describe, report
+from transformer.data.printable import terminal_safe
 
 
 @pytest.mark.parametrize("text", ["Grüße, 猫!", "naïve\u200d – ½", "\u00a0", "عربي \u200f"])

@@ -4,29 +4,15 @@ import os
 import re
 import sys
 import traceback
-import unicodedata
 
 from hydra.errors import HydraException, InstantiationException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-# Marks that reorder the text around them: embeddings, overrides and isolates of the bidirectional algorithm.
-BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+from transformer.data.printable import terminal_safe
 
 
 class UsageError(ValueError):
     """A mistake on the command line; its message names the key and the remedy."""
-
-
-def terminal_safe(text: str) -> str:
-    """Escape what could steer a terminal or break a line: foreign files choose names, languages and messages."""
-    if text.isprintable():
-        return text
-    return "".join(
-        letter.encode("unicode_escape").decode()
-        if unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or letter in BIDI_CONTROLS
-        else letter
-        for letter in text
-    )
 
 
 def say(message: str) -> None:

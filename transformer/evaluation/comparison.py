@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from transformer.data.corpus import Pair
+from transformer.data.printable import terminal_safe
 from transformer.evaluation.metrics import METRICS
 from transformer.evaluation.significance import LEVEL, Difference, TestedScore
 
@@ -31,7 +32,7 @@ def show_comparison(tested: dict[str, dict[str, TestedScore]], comet: dict[str, 
         console.print(verdict(first, name, main, tested[main]))
     console.print()
     for note in notes:
-        console.print(Text(note, style="dim"))
+        console.print(Text(terminal_safe(note), style="dim"))
     legend = [
         f"±: half of the 95 % interval; *: differs from {first}, both p being below {LEVEL:g}; the p shown are of "
         f"{labels[0]}",
@@ -74,7 +75,7 @@ def show_differences(
         }
         console.print(f"\nline {difference.sentence + 1}", style="dim")
         for name, text in lines.items():
-            console.print(Text(f"  {name:<{width}}  {text}"))
+            console.print(Text(terminal_safe(f"  {name:<{width}}  {text}")))
 
 
 def _console() -> Console:

@@ -89,7 +89,7 @@ def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:
     except (OSError, ValueError, KeyError, AttributeError):
         tested = digest
     name = split if tested == digest else f"{corpus}.{split}"
-    if Path(name).name != name or name.startswith("."):
+    if Path(name).name != name or name.startswith(".") or not name.isprintable():
         raise ValueError(f"data.name={corpus} split={split}: this cannot be part of a file's name")
     return name
 
