@@ -27,7 +27,7 @@ from transformer.files import new_folder
 from transformer.inference import checkpoint
 from transformer.inference.translator import BEAM
 from transformer.model.config import AttentionConfig, DecoderConfig, EncoderConfig, FeedForwardConfig
-from transformer.training.callbacks.checkpoints import AtomicCheckpoints
+from transformer.training.callbacks.checkpointing import AtomicCheckpoints
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 

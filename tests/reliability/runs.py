@@ -99,7 +99,7 @@ def last(folder: Path) -> Path | None:
 
 
 def position(folder: Path) -> dict[str, Any]:
-    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["run"]["position"]
+    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["run"]["progress"]
 
 
 @contextmanager

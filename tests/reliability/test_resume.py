@@ -165,7 +165,7 @@ def test_a_run_that_was_over_goes_on_as_if_it_had_not_been(
     )
     for part in ("state_dict", "optimizer_states", "lr_schedulers"):
         assert_equal(run[part], whole[part], ("", ""), part)
-    assert run["run"]["position"] == whole["run"]["position"]
+    assert run["run"]["progress"] == whole["run"]["progress"]
 
 
 def test_a_resumed_run_that_is_stopped_again_is_used_with_its_best_weights(home: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
 from transformer.inference.translator import BEAM
-from transformer.training.callbacks.checkpoints import AtomicCheckpoints
+from transformer.training.callbacks.checkpointing import AtomicCheckpoints
 from transformer.training.config import TrainingSettings
 from transformer.training.module import TranslationModule
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from tests.training.small import SETTINGS, module_for, trainer_for
 from transformer import Translator
 from transformer.data.datamodule import TranslationData
-from transformer.training.callbacks.averaging import WeightAverage
-from transformer.training.callbacks.standalone import SelfContainedCheckpoint
+from transformer.training.callbacks.averaging import WeightAveraging
+from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 from transformer.training.config import AveragingSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -74,7 +74,7 @@ def test_the_average_is_validated_and_saved_and_training_knows_nothing_of_it(
 
     _, alone = fit([], module_for(data, SETTINGS))
     module = module_for(data, replace(SETTINGS, averaging=averaging))
-    trainer, watch = fit([WeightAverage(module.model, averaging), SelfContainedCheckpoint(module.translator)], module)
+    trainer, watch = fit([WeightAveraging(module.model, averaging), SelfContainedCheckpoint(module.translator)], module)
     assert watch.then == [5, 10, 15, 20]
     for step, found in zip(watch.then, watch.validated, strict=True):
         for name, weight in expected(averaging, watch.steps, step, watch.then).items():

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from transformer.training import loss
-from transformer.training.loss import cross_entropy, linear_cross_entropy, r_drop_loss, symmetric_kl
+from transformer.training.loss import cross_entropy_, linear_cross_entropy, r_drop_loss, symmetric_kl
 
 PAD = 0
 
@@ -29,24 +29,16 @@ def test_cross_entropy_and_its_gradient_equal_torchs(smoothing: float, positions
     labels, logits = torch.randint(0, 37, (positions,)), (3 * torch.randn(positions, 37)).requires_grad_()
     expected = functional.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
     expected.sum().backward()
-    losses, gradient = cross_entropy(logits.detach(), labels, smoothing)
+    overwritten = logits.detach().clone()
+    losses = cross_entropy_(overwritten, labels, smoothing)
     torch.testing.assert_close(losses, expected, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(gradient, logits.grad)
+    torch.testing.assert_close(overwritten, logits.grad)
 
 
 def test_cross_entropy_of_half_precision_logits_is_computed_in_float32() -> None:
     logits, labels = torch.randn(500, 37).bfloat16(), torch.randint(0, 37, (500,))
     expected = functional.cross_entropy(logits.float(), labels, reduction="none", label_smoothing=0.1)
-    losses, gradient = cross_entropy(logits, labels, 0.1)
-    torch.testing.assert_close(losses, expected, rtol=1e-6, atol=1e-5)
-    assert gradient.dtype == torch.bfloat16
-
-
-def test_cross_entropy_leaves_the_logits_unchanged() -> None:
-    given, labels = torch.randn(70, 37), torch.randint(0, 37, (70,))
-    logits = given.clone()
-    cross_entropy(logits, labels, 0.1)
-    assert torch.equal(logits, given)
+    torch.testing.assert_close(cross_entropy_(logits, labels, 0.1), expected, rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("positions", [0, 1, 131])

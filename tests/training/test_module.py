@@ -1,4 +1,4 @@
-"""The training step against plain PyTorch, the schedules against their formulas, and what stops a run."""
+"""The training step against plain PyTorch, validation and test, and what stops a run."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,11 +10,14 @@ from lightning import Callback, LightningModule, Trainer
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
+from tests.data.corpora import settings
+from tests.factories import tokenizer_settings
 from tests.training.small import SETTINGS, module_for, trainer_for
 from transformer import Translator
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
-from transformer.training.callbacks.standalone import SelfContainedCheckpoint
+from transformer.inference.translator import BEAM
+from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 from transformer.training.callbacks.validation import FinalValidation
 from transformer.training.config import TrainingSettings
 from transformer.training.optim import learning_rate_factor
@@ -157,3 +160,16 @@ def test_where_answers_come_late_the_updates_are_left_out_all_the_same(data: Tra
     for name, weight in module.named_parameters():
         assert torch.equal(weight, weights[2][name])
         assert not torch.equal(weights[1][name], weights[2][name])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_ids_of_a_batch_and_texts_give_the_same_translations(data: TranslationData, tmp_path: Path) -> None:
+    """Lines over data.max_length, whose ids are cut in a batch, included."""
+    short = settings(tmp_path, batch_tokens=160, max_length=3)
+    cutting = TranslationData(short, tokenizer_settings("word", 100), seed=1)
+    too_long = set(cutting.split("test").too_long.tolist())
+    assert 0 < len(too_long) < len(cutting.split("test"))
+    module = module_for(cutting)
+    trainer_for(tmp_path).test(module, datamodule=cutting, verbose=False)
+    texts = [source for source, _ in cutting.texts("test")]
+    assert module.test_hypotheses.texts("test") == module.translator.translate(texts, BEAM)

@@ -44,7 +44,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Throughput:
+class CostEstimate:
     """Seconds a step and an epoch (validation not counted), and the most memory held: the GPU's where there is one,
     else the process's."""
 
@@ -57,13 +57,13 @@ class Throughput:
     machine: str
 
 
-def estimate(plan: Plan) -> Throughput:
+def estimate(plan: Plan) -> CostEstimate:
     """Measured in a new process, whose memory is a run's and not the examination's."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(measure, plan).result()
 
 
-def measure(plan: Plan) -> Throughput:
+def measure(plan: Plan) -> CostEstimate:
     """Times training steps for some seconds: batches built, forward, backward, clipping, the optimizer."""
     machine = configure_torch(plan.machine, plan.accelerator)
     device = torch.device("cuda" if plan.accelerator != "cpu" and torch.cuda.is_available() else "cpu")
@@ -102,7 +102,7 @@ def measure(plan: Plan) -> Throughput:
     mean = sum(seconds) / len(seconds)
     peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else peak_memory()
     parameters = sum(weight.numel() for weight in model.parameters())
-    return Throughput(mean, len(loader), mean * len(loader), peak, parameters, len(seconds), machine)
+    return CostEstimate(mean, len(loader), mean * len(loader), peak, parameters, len(seconds), machine)
 
 
 def _size(batch: Batch) -> int:

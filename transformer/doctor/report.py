@@ -15,7 +15,7 @@ from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import UNK
 from transformer.doctor.checks import CHECKS
-from transformer.doctor.estimate import Throughput
+from transformer.doctor.estimate import CostEstimate
 from transformer.doctor.examination import Examination
 
 Plain = dict[str, Any]
@@ -53,7 +53,7 @@ def unknown_shares(data: TranslationData) -> dict[str, dict[str, float]]:
     return shares
 
 
-def plain_cost(cost: Throughput, steps: int) -> Plain:
+def plain_cost(cost: CostEstimate, steps: int) -> Plain:
     """An estimate with what a run of so many steps makes of it (−1: the number of epochs decides)."""
     run = {"steps": steps, "seconds": steps * cost.seconds_per_step, "epochs": steps / cost.steps_per_epoch}
     return asdict(cost) | ({"run": run} if steps > 0 else {})

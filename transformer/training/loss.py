@@ -16,8 +16,8 @@ CPU_POSITIONS, GPU_POSITIONS = 512, 16384
 # Rows of logits that a CPU works on together: as float32 they stay in its cache.
 CPU_ROWS = 64
 
-# Takes logits (views × positions × vocabulary) and labels (positions), returns the loss at each position and its
-# gradient with respect to the logits.
+# Takes logits (views × positions × vocabulary), which it may overwrite, and labels (positions); returns the loss at
+# each position and its gradient with respect to the logits.
 LogitsLoss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -27,28 +27,28 @@ def _in_pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     return zip(*(torch.split(tensor, rows) for tensor in tensors), strict=True)
 
 
-def cross_entropy(
+def cross_entropy_(
     logits: Float[Tensor, "positions vocabulary"], labels: Int[Tensor, " positions"], label_smoothing: float
-) -> tuple[Float[Tensor, " positions"], Float[Tensor, "positions vocabulary"]]:
+) -> Float[Tensor, " positions"]:
     """H(q, p) = −Σ q log p in nats, with p = softmax(logits) and q = (1 − ε) one-hot(label) + ε / V (Szegedy et al.
-    2016, section 7; Vaswani et al. 2017, section 5.4); and its gradient p − q.
+    2016, section 7; Vaswani et al. 2017, section 5.4). Writes the gradient p − q over the logits.
 
     The value is that of torch.nn.functional.cross_entropy(reduction="none"), computed in float32 for logits of any
-    type. Loss and gradient need the same exponentials, so both are computed here.
+    type. Loss and gradient need the same exponentials, and in place they need no further memory.
     """
-    losses, gradient = torch.empty(len(logits), device=logits.device), torch.empty_like(logits)
-    for rows, label, loss, rows_gradient in _in_pieces(logits, labels[:, None], losses, gradient):
-        rows = rows.to(torch.float32, copy=True)  # overwritten in place below
-        label_logit, mean, top = rows.gather(1, label), rows.mean(dim=-1), rows.amax(dim=-1, keepdim=True)
-        exponentials = rows.sub_(top).exp_()
+    losses = torch.empty(len(logits), device=logits.device)
+    for rows, label, loss in _in_pieces(logits, labels[:, None], losses):
+        x = rows.float()  # the rows themselves if they are float32
+        label_logit, mean, top = x.gather(1, label), x.mean(dim=-1), x.amax(dim=-1, keepdim=True)
+        exponentials = x.sub_(top).exp_()
         sums = exponentials.sum(dim=-1, keepdim=True)
         # −Σ q log p = log Σ exp − (1 − ε) logit of the label − ε mean of the logits
         loss.copy_((top + sums.log() - (1 - label_smoothing) * label_logit).squeeze(1) - label_smoothing * mean)
         probabilities = exponentials.div_(sums)
-        p_minus_q = probabilities.sub_(label_smoothing / logits.size(-1))
-        p_minus_q.scatter_add_(1, label, torch.full_like(label_logit, label_smoothing - 1))
-        rows_gradient.copy_(p_minus_q)
-    return losses, gradient
+        gradient = probabilities.sub_(label_smoothing / logits.size(-1))
+        gradient.scatter_add_(1, label, torch.full_like(label_logit, label_smoothing - 1))
+        rows.copy_(gradient)
+    return losses
 
 
 def symmetric_kl(
@@ -127,8 +127,7 @@ def linear_cross_entropy(
     """The cross-entropy of the logits states · weightᵀ, summed over the positions whose label is not `ignore_index`."""
 
     def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        losses, gradient = cross_entropy(logits[0], labels, label_smoothing)
-        return losses, gradient[None]
+        return cross_entropy_(logits[0], labels, label_smoothing), logits
 
     return projected_loss(states[None], weight, labels, ignore_index, loss)
 
@@ -150,10 +149,11 @@ def r_drop_loss(
 
     def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         divergence, divergence_gradient = symmetric_kl(*logits)
-        losses, gradient = cross_entropy(logits.flatten(0, 1), labels.repeat(2), label_smoothing)
+        losses = cross_entropy_(logits.view(-1, logits.size(-1)), labels.repeat(2), label_smoothing)
+        gradient = logits
         return (
             (losses.view(2, -1).sum(dim=0) + alpha * divergence) / 2,
-            (gradient.view_as(divergence_gradient) + alpha * divergence_gradient) / 2,
+            (gradient + alpha * divergence_gradient) / 2,
         )
 
     return projected_loss(states, weight, labels, ignore_index, loss)

@@ -11,7 +11,7 @@ from torchmetrics import MeanMetric
 
 from transformer.data.batching import Batch
 from transformer.data.corpus import Pair
-from transformer.data.tokenizer import PAD
+from transformer.data.tokenizer import EOS, PAD
 from transformer.evaluation import CorpusBLEU, Hypotheses, Scores
 from transformer.inference import Translator
 from transformer.inference.checkpoint import describe
@@ -116,17 +116,14 @@ class TranslationModule(LightningModule):
         factor = learning_rate_factor(self.settings.schedule, self.settings.warmup_steps, total_steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
 
+    def on_validation_start(self) -> None:
+        self.nonfinite_guard.flush(self.trainer)
+
     def validation_step(self, batch: Batch, batch_index: int) -> None:
         total, tokens = self.loss(batch)
         self.validation_loss.update(total / tokens, tokens)
-        hypotheses = self._translations("validation", batch, self.validation_search)
+        hypotheses = self._translate("validation", batch, self.validation_search)
         self.validation_bleu.update(hypotheses, [self.texts["validation"][i][1] for i in batch.indices.tolist()])
-
-    def _translations(self, split: str, batch: Batch, search: SearchSettings) -> list[str]:
-        """Each sentence under its own number, so that what is sampled does not depend on batches or processes."""
-        indices, texts = batch.indices.tolist(), self.texts[split]
-        found = self.translator.n_best([texts[i][0] for i in indices], search, lines=[i + 1 for i in indices])
-        return [hypotheses[0].text for hypotheses in found]
 
     def on_validation_epoch_end(self) -> None:
         for name, metric in (("loss", self.validation_loss), ("bleu", self.validation_bleu)):
@@ -135,7 +132,7 @@ class TranslationModule(LightningModule):
 
     def test_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
         split = self.test_splits[dataloader_idx]
-        self.test_hypotheses.add(split, batch.indices.tolist(), self._translations(split, batch, self.test_search))
+        self.test_hypotheses.add(split, batch.indices.tolist(), self._translate(split, batch, self.test_search))
 
     def on_test_epoch_end(self) -> None:
         """Every process knows every score."""
@@ -144,8 +141,21 @@ class TranslationModule(LightningModule):
         for split, scores in self.test_scores.items():
             self.log_dict({f"{split}/{name}": value for name, value in scores.values.items()})
 
-    def on_validation_start(self) -> None:
-        self.nonfinite_guard.ask(self.trainer)
+    def _translate(self, split: str, batch: Batch, search: SearchSettings) -> list[str]:
+        """The best translation of each source of a batch, sampled by its line number: whatever the batches and
+        processes are."""
+        lines = [index + 1 for index in batch.indices.tolist()]
+        data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        # The ids of lines over data.max_length are cut: those lines are translated as texts, in pieces.
+        cut = set(data.split(split).too_long.tolist())
+        sources = [
+            [] if line in cut else ids[: ids.index(EOS)] for line, ids in zip(lines, batch.source.tolist(), strict=True)
+        ]
+        translations = self.translator.n_best_ids(sources, search, lines=lines)
+        for place, line in enumerate(lines):
+            if line in cut:
+                [translations[place]] = self.translator.n_best([self.texts[split][line - 1][0]], search, lines=[line])
+        return [hypotheses[0].text for hypotheses in translations]
 
 
 def twice(batch: Batch) -> Batch:

@@ -7,24 +7,31 @@ from pathlib import Path
 from typing import Any
 
 from lightning import Trainer, seed_everything
-from lightning.pytorch.callbacks import Callback, LearningRateMonitor, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback, LearningRateMonitor
 
 from transformer.config import from_dict
 from transformer.data.augmentation import augmented
+from transformer.data.corpus import Pair
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
 from transformer.device import configure_torch
 from transformer.inference import Translator, checkpoint
+from transformer.inference.checkpoint import SavedTranslator
 from transformer.model import ModelConfig, Transformer
-from transformer.training.callbacks.averaging import WeightAverage
-from transformer.training.callbacks.checkpoints import AtomicCheckpoints, BestCheckpoint, Checkpoints
-from transformer.training.callbacks.nonfinite import OutOfMemoryAdvice
+from transformer.training.callbacks.averaging import WeightAveraging
+from transformer.training.callbacks.checkpointing import (
+    AtomicCheckpoints,
+    BestCheckpoint,
+    FixedCheckpoint,
+    StepCheckpoints,
+)
+from transformer.training.callbacks.out_of_memory import CurrentBatch, explain_out_of_memory
 from transformer.training.callbacks.progress import Curves, Reporter
-from transformer.training.callbacks.progress_state import SeededSteps
 from transformer.training.callbacks.resume import History, check_resumption, numerics, read_run, restore_numerics
+from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 from transformer.training.callbacks.signals import SignalHandler
-from transformer.training.callbacks.standalone import SelfContainedCheckpoint
 from transformer.training.callbacks.throughput import Throughput
+from transformer.training.callbacks.train_progress import SeedEachStep
 from transformer.training.callbacks.validation import FinalValidation, Patience
 from transformer.training.card import write_card
 from transformer.training.config import RunSettings
@@ -52,75 +59,113 @@ def run(
     quiet()
     validate_run(folder, asdict(settings) | {"model": model, "trainer": trainer})
     seed_everything(settings.seed, verbose=False)
-    begun = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
-    data = TranslationData(settings.data, settings.tokenizer, settings.seed, begun.tokenizers if begun else None)
-    data.splits["train"] = augmented(data, settings.training.bpe_dropout)
+    pretrained = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
+    data = prepare_data(settings, pretrained)
     saved = read_run(resume)
     machine = configure_torch(restore_numerics(settings.machine, saved), trainer.get("accelerator", "auto"))
-    chosen = asdict(settings) | {"model": model, "trainer": trainer, "digests": data.digests, "numerics": numerics()}
-    history = check_resumption(saved, chosen, speaks=first_process())
-    vocabularies = {"source_vocab_size": len(data.source_tokenizer), "target_vocab_size": len(data.target_tokenizer)}
-    config = from_dict(ModelConfig, model | vocabularies, "model")
-    validate_lengths(data, config)
-    network = begun.build_for_finetuning(config) if begun else Transformer(config)
-    translator = Translator(network, (data.source_tokenizer, data.target_tokenizer), settings.data.languages)
+    recorded = asdict(settings) | {"model": model, "trainer": trainer, "digests": data.digests, "numerics": numerics()}
+    history = check_resumption(saved, recorded, print_changes=first_process())
+
+    translator = build_translator(settings, model, data, pretrained)
     texts = {name: data.texts(name) for name in settings.data.splits if name != "train"}
     searches = settings.validation_search, settings.search
     module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics)
-    cost = Throughput()
-    validation, signals, memory = FinalValidation(), SignalHandler(), OutOfMemoryAdvice(settings.data.batch_tokens)
-    every = settings.training.checkpoint_every_steps, settings.training.checkpoint_every_minutes
-    saving = Checkpoints(folder, chosen, validation, signals, *every)
-    averaging = settings.training.averaging
-    average = [] if averaging.kind == "none" else [WeightAverage(translator.model, averaging)]
-    shown = [texts["validation"][i] for i in _spread(len(texts["validation"]), settings.training.samples)]
-    # The samples are translated before an average leaves its place again: by the weights that were validated.
-    reporting = [Reporter(translator, shown, settings.validation_search), *average]
-    # First what saves between two steps, before any other does its part of the next, and what that relies on.
-    safety = [
-        validation,
-        saving,
-        SeededSteps(settings.seed),
-        *reporting,
-        SelfContainedCheckpoint(translator),
-        memory,
-        cost,
-    ]
-    lightning = _trainer(settings, trainer, folder, history, safety)
+    callbacks = RunCallbacks(settings, recorded, folder, translator, texts["validation"])
+    lightning = build_trainer(settings, trainer, folder, history, callbacks.in_order)
     data.datasets = gpu_datasets(data.split("train"), lightning.strategy.root_device)
     if lightning.is_global_zero:
         show_run(data, translator, machine, settings.init_from)
-    best = folder / "checkpoints" / "best.ckpt"
+
     begins()
-    with signals, memory.named():
+    with callbacks.signals, explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens):
         lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
-        measured = cost.measured(lightning)
-        # Without any validation (trainer.limit_val_batches=0) the last weights are the best there are.
-        path = best if best.exists() and not any(one.is_beaten(lightning, module) for one in average) else None
-        lightning.test(module, datamodule=data, ckpt_path=path, weights_only=True, verbose=False)
+        cost = callbacks.throughput.measured(lightning)
+        best = callbacks.best_weights(lightning, module)
+        lightning.test(module, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
+
     hypotheses = module.test_hypotheses
     outputs, tested = {split: hypotheses.texts(split) for split in hypotheses.by_split}, hypotheses.numbers("test")
     samples = [(*texts["test"][tested[i]], outputs["test"][i]) for i in _spread(len(tested), 3)]
     if lightning.is_global_zero:
         translator.save(folder / "translator.safetensors")
-        write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, measured)
-        write_card(folder, translator, data, chosen, machine)
+        write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, cost)
+        write_card(folder, translator, data, recorded, machine)
         source, _, translation = min(samples, key=lambda sample: len(sample[0]))
         draw_attentions(translator, source, translation, folder / "attention")
-    return Result(module.test_scores, measured, samples)
+    return Result(module.test_scores, cost, samples)
 
 
-def _trainer(
-    settings: RunSettings, arguments: dict[str, Any], folder: Path, history: History, first: list[Callback]
+def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> TranslationData:
+    """The corpus with its tokenizers, or those of the pretrained model, and the augmented training split."""
+    tokenizers = pretrained.tokenizers if pretrained else None
+    data = TranslationData(settings.data, settings.tokenizer, settings.seed, tokenizers)
+    data.splits["train"] = augmented(data, settings.training.bpe_dropout)
+    return data
+
+
+def build_translator(
+    settings: RunSettings, model: dict[str, Any], data: TranslationData, pretrained: SavedTranslator | None
+) -> Translator:
+    """A model for the vocabularies of the tokenizers, with new weights or those of the pretrained model."""
+    vocabularies = {"source_vocab_size": len(data.source_tokenizer), "target_vocab_size": len(data.target_tokenizer)}
+    config = from_dict(ModelConfig, model | vocabularies, "model")
+    validate_lengths(data, config)
+    network = pretrained.build_for_finetuning(config) if pretrained else Transformer(config)
+    return Translator(network, (data.source_tokenizer, data.target_tokenizer), settings.data.languages)
+
+
+class RunCallbacks:
+    """The callbacks of a run, and what of them is needed outside the Trainer; `recorded` are the settings that every
+    checkpoint holds."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        recorded: dict[str, Any],
+        folder: Path,
+        translator: Translator,
+        validation_pairs: list[Pair],
+    ) -> None:
+        training = settings.training
+        self.signals, self.throughput, self.current_batch = SignalHandler(), Throughput(), CurrentBatch()
+        self.best = BestCheckpoint(folder)
+        self.averaging: WeightAveraging | None = None
+        if training.averaging.kind != "none":
+            self.averaging = WeightAveraging(translator.model, training.averaging)
+        final_validation = FinalValidation()
+        every = training.checkpoint_every_steps, training.checkpoint_every_minutes
+        samples = [validation_pairs[i] for i in _spread(len(validation_pairs), training.samples)]
+        self.in_order: list[Callback] = [
+            # First what saves between two steps, before another callback has done its part of the next step.
+            final_validation,
+            StepCheckpoints(folder, recorded, final_validation, self.signals, *every),
+            SeedEachStep(settings.seed),
+            # Translates the samples before averaging puts the weights back: by those that were validated.
+            Reporter(translator, samples, settings.validation_search),
+            *([self.averaging] if self.averaging else []),
+            # Its digest is of the weights that averaging has put into the checkpoint.
+            SelfContainedCheckpoint(translator),
+            self.current_batch,
+            self.throughput,
+            Patience(training.patience),
+            Curves(folder),
+            self.best,
+            FixedCheckpoint(folder, "last", monitor=None),
+            *([LearningRateMonitor("step")] if settings.loggers else []),
+        ]
+
+    def best_weights(self, trainer: Trainer, module: TranslationModule) -> Path | None:
+        """The checkpoint to test; None for the weights of the last step: where there was no validation
+        (trainer.limit_val_batches=0), or no average as good."""
+        best = Path(self.best.path)
+        last_is_better = self.averaging is not None and self.averaging.is_beaten(trainer, module)
+        return best if best.exists() and not last_is_better else None
+
+
+def build_trainer(
+    settings: RunSettings, arguments: dict[str, Any], folder: Path, history: History, callbacks: list[Callback]
 ) -> Trainer:
-    callbacks: list[Callback] = [
-        *first,
-        Patience(settings.training.patience),
-        Curves(folder),
-        BestCheckpoint(folder),
-        ModelCheckpoint(folder / "checkpoints", "last", enable_version_counter=False),
-        *([LearningRateMonitor("step")] if settings.loggers else []),
-    ]
+    """Lightning's Trainer, with the arguments of `trainer=` above our defaults."""
     defaults = {
         "enable_progress_bar": False,
         "enable_model_summary": False,
@@ -137,6 +182,6 @@ def _trainer(
     )
 
 
-def _spread(count: int, wanted: int) -> list[int]:
-    """Up to `wanted` places spread over `count`."""
-    return sorted({(2 * i + 1) * count // (2 * wanted) for i in range(wanted)})
+def _spread(total: int, count: int) -> list[int]:
+    """Up to `count` indices spread evenly over `total`."""
+    return sorted({(2 * i + 1) * total // (2 * count) for i in range(count)})

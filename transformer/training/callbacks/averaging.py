@@ -1,4 +1,4 @@
-"""An average of the weights over time: what is validated, tested and saved instead of those of the last step."""
+"""An average of the weights over time, which is validated, tested and saved instead of the last step's weights."""
 
 import sys
 from collections.abc import Iterator
@@ -13,13 +13,15 @@ from transformer.evaluation import score
 from transformer.training.config import AveragingSettings
 
 
-class WeightAverage(Callback):
-    """exponential: average ← d average + (1 − d) weights after every step, d = min(decay, (1 + step) / (10 + step)), so
-    that the beginning is soon forgotten (Polyak & Juditsky 1992). last: the mean of the weights at the last validations
-    (Vaswani et al. 2017, section 6.1), kept in memory and in every checkpoint.
+class WeightAveraging(Callback):
+    """exponential: average ← d average + (1 − d) weights after every step (Polyak & Juditsky 1992), with
+    d = min(decay, (1 + step) / (10 + step)), so that the beginning is soon forgotten. last: the mean of the weights at
+    the last `count` validations (Vaswani et al. 2017, section 6.1), kept in memory and in every checkpoint.
 
-    A checkpoint's `state_dict` holds the average, for whoever loads it. Lightning's own callbacks would save the wrong
-    weights where a signal ends a run amid a validation. Must come before what makes a digest of a checkpoint.
+    A checkpoint's `state_dict` holds the average, for whoever loads it. Must come before SelfContainedCheckpoint, which
+    makes a digest of it. torch.optim.swa_utils.AveragedModel does not fit: it averages in a second model, while
+    validation and search use this one, and knows no mean of the last weights; Lightning's own callbacks would save the
+    wrong weights where a signal ends a run within a validation.
     """
 
     def __init__(self, model: nn.Module, settings: AveragingSettings) -> None:
@@ -32,20 +34,21 @@ class WeightAverage(Callback):
         return [weight.data for weight in self.model.parameters()]
 
     def _swap(self) -> None:
-        """Exchanges the weights' storages; the optimizer, which knows the parameters, sees nothing of it."""
+        """Exchanges weights and average; the parameters, which the optimizer holds, stay the same objects."""
         for number, weight in enumerate(self.model.parameters()):
             weight.data, self.average[number] = self.average[number], weight.data
         self.in_use = not self.in_use
 
     @contextmanager
-    def _used(self, wanted: bool) -> Iterator[None]:
-        """The model with the average in place, or without it."""
-        if other := self.in_use != wanted:
+    def _with_average(self, wanted: bool) -> Iterator[None]:
+        """A context in which the model has the average in place of its weights, or has not."""
+        swap = self.in_use != wanted
+        if swap:
             self._swap()
         try:
             yield
         finally:
-            if other:
+            if swap:
                 self._swap()
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
@@ -66,7 +69,7 @@ class WeightAverage(Callback):
         if trainer.state.fn != "fit" or trainer.sanity_checking:
             return
         if self.settings.kind == "last":
-            # A validation that is begun again has left its weights here already.
+            # A validation that was stopped and begins again has left its weights here already.
             self.snapshots[trainer.global_step] = [weight.clone() for weight in self._weights()]
             self.snapshots = dict(sorted(self.snapshots.items())[-self.settings.count :])
             self.average = [torch.stack(same).mean(dim=0) for same in zip(*self.snapshots.values(), strict=True)]
@@ -77,9 +80,9 @@ class WeightAverage(Callback):
             self._swap()
 
     def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        with self._used(True):
+        with self._with_average(True):
             checkpoint["state_dict"] = module.state_dict()
-        with self._used(False):
+        with self._with_average(False):
             checkpoint["averaging"] = {"weights": self._weights(), "snapshots": self.snapshots}
 
     def on_load_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
@@ -88,19 +91,18 @@ class WeightAverage(Callback):
         self.average = [weight.clone() for weight in self._weights()]
         if saved := checkpoint.get("averaging"):
             self.snapshots = saved["snapshots"]
-            for weight, as_trained in zip(self._weights(), saved["weights"], strict=True):
-                weight.copy_(as_trained)
+            for weight, trained in zip(self._weights(), saved["weights"], strict=True):
+                weight.copy_(trained)
 
     def is_beaten(self, trainer: Trainer, module: Any) -> bool:
-        """Whether, after training, the weights of the last step translate the validation set better than the best
-        average did."""
+        """Whether the weights of the last step translate the validation set better than the best average did."""
         best = trainer.checkpoint_callback.best_model_score  # type: ignore[union-attr]
-        # The whole number 1 is one batch, not all of them.
+        # 1.0 is all of the validation set, 1 a single batch.
         if best is None or trainer.limit_val_batches != 1.0 or isinstance(trainer.limit_val_batches, int):
             return False
         sources, references = zip(*module.texts["validation"], strict=True)
         hypotheses = module.translator.translate(list(sources), module.validation_search)
-        found = score(hypotheses, list(references), module.translator.target_language, ["bleu"])["bleu"]
+        last = score(hypotheses, list(references), module.translator.target_language, ["bleu"])["bleu"]
         if trainer.is_global_zero:
-            print(f"validation BLEU: {best:.2f} averaged, {found:.2f} with the last step's weights", file=sys.stderr)
-        return found > float(best)
+            print(f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights", file=sys.stderr)
+        return last > float(best)

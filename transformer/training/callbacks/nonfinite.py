@@ -1,25 +1,24 @@
-"""What ends training before it does harm: a loss or gradient that is not finite, and memory that runs out."""
+"""Ends training before an update by a loss or gradient that is not finite, and says which batch it came from."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from lightning import Callback, LightningModule, Trainer
+from lightning import Trainer
 from torch import Tensor
 
 from transformer.data.batching import Batch
 
 
 class NonFiniteError(ValueError):
-    """A step that would have spoiled the weights, and was left out."""
+    """An update that would have spoiled the weights, and was not made."""
 
 
 @dataclass
 class Step:
-    """One update: its batches as (number in the epoch, numbers of its pairs, loss), and what came of them."""
+    """One update: its batches as (number in the epoch, numbers of its pairs, loss), the norm of the gradient, and
+    whether all of it is finite."""
 
     number: int
     epoch: int
@@ -32,8 +31,8 @@ class Step:
 class NonFiniteGuard:
     """Raises NonFiniteError before an update whose loss or gradient is not finite, in all processes alike.
 
-    Answers are asked for after `every` steps, and before a validation. A GPU would have to be waited for at each step;
-    meanwhile its fused optimizer leaves out all updates from a bad one on, without telling the CPU.
+    The CPU looks at the results of `every` steps together, and before a validation: to look at each step's it would
+    have to wait for the GPU. Until then the GPU's fused optimizer skips all updates from the first bad one on.
     """
 
     def __init__(self) -> None:
@@ -53,74 +52,41 @@ class NonFiniteGuard:
         self.steps.append(Step(trainer.global_step, trainer.current_epoch, rate, self.batches, norm, finite))
         self.batches = []
         if self.every is None:
-            self.every = 1 if scaled or norm.device.type == "cpu" else max(1, trainer.log_every_n_steps)
+            can_skip = all(group.get("fused") for group in optimizer.param_groups)
+            self.every = max(1, trainer.log_every_n_steps) if can_skip and norm.device.type != "cpu" else 1
         if len(self.steps) >= self.every:
-            self.ask(trainer)
+            self.flush(trainer)
         else:
             bad = ~torch.stack([step.finite for step in self.steps]).all()
             optimizer.found_inf = bad.float()  # type: ignore[attr-defined]
 
-    def ask(self, trainer: Trainer) -> None:
+    def flush(self, trainer: Trainer) -> None:
+        """Looks at all steps since the last time."""
         steps, self.steps = self.steps, []
-        answers = torch.stack([step.finite for step in steps]).tolist() if steps else []
-        for step, finite in zip(steps, answers, strict=True):
+        all_finite = torch.stack([step.finite for step in steps]).tolist() if steps else []
+        for step, finite in zip(steps, all_finite, strict=True):
             if not finite:
                 raise NonFiniteError(_describe(step, trainer))
 
 
 def _describe(step: Step, trainer: Trainer) -> str:
-    """What was not finite, and in which batches: of all processes, as the guilty one may be another than the first."""
+    """What was not finite, and in which batches: those of all processes, since any of them may have caused it."""
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
     lines = data.split("train").lines
-    found = [(number, lines[pairs.cpu().numpy()].tolist(), loss.item()) for number, pairs, loss in step.batches]
-    shares: list[Any] = [found]
+    own = [(number, lines[pairs.cpu().numpy()].tolist(), loss.item()) for number, pairs, loss in step.batches]
+    shares: list[Any] = [own]
     if trainer.world_size > 1:
         shares = [None] * trainer.world_size
-        torch.distributed.all_gather_object(shares, found)
+        torch.distributed.all_gather_object(shares, own)
     batches = [batch for share in shares for batch in share]
-    guilty = [batch for batch in batches if not math.isfinite(batch[2])]
-    what = f"the loss is {guilty[0][2]}" if guilty else f"the norm of the gradient is {step.norm.item()}"
+    bad = [batch for batch in batches if not math.isfinite(batch[2])]
+    what = f"the loss is {bad[0][2]}" if bad else f"the norm of the gradient is {step.norm.item()}"
     where = "; ".join(
-        f"batch {number} of epoch {step.epoch} (training lines {', '.join(map(str, named[:10]))}"
-        f"{', …' if len(named) > 10 else ''})"
-        for number, named, _ in (guilty or batches)[:4]
+        f"batch {number} of epoch {step.epoch} (training lines {', '.join(map(str, numbers[:10]))}"
+        f"{', …' if len(numbers) > 10 else ''})"
+        for number, numbers, _ in (bad or batches)[:4]
     )
     return (
-        f"{what} at step {step.number}, {where}, learning rate {step.learning_rate:.3g}: the weights were left as "
-        "before it; try a lower training.learning_rate or more training.warmup_steps"
+        f"{what} at step {step.number}, {where}, learning rate {step.learning_rate:.3g}: this update was not made; try "
+        "a lower training.learning_rate or more training.warmup_steps"
     )
-
-
-class OutOfMemoryAdvice(Callback):
-    """Knows which batch is at work, to name it when memory runs out."""
-
-    def __init__(self, batch_tokens: int) -> None:
-        self.batch_tokens = batch_tokens
-        self.at_work: tuple[str, Batch] | None = None
-
-    def on_train_batch_start(self, trainer: Trainer, module: LightningModule, batch: Any, batch_index: int) -> None:
-        self.at_work = "training", batch
-
-    def on_validation_batch_start(self, trainer: Trainer, module: LightningModule, batch: Any, *at: int) -> None:
-        self.at_work = "validation", batch
-
-    def on_test_batch_start(self, trainer: Trainer, module: LightningModule, batch: Any, *at: int) -> None:
-        self.at_work = "test", batch
-
-    @contextmanager
-    def named(self) -> Iterator[None]:
-        """Turns the error of a GPU or CPU without memory into one that says what to change."""
-        try:
-            yield
-        except RuntimeError as error:
-            # torch has no type of its own for a CPU's.
-            out = isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
-            if not out or self.at_work is None:
-                raise
-            name, batch = self.at_work
-            sentences, source = batch.source.shape
-            beams = "" if name == "training" else " or search.beam"
-            raise ValueError(
-                f"out of memory at a {name} batch of {sentences} sentences × {source} source × {batch.labels.shape[1]} "
-                f"target tokens: lower data.batch_tokens (now {self.batch_tokens}){beams}, or choose a smaller model"
-            ) from error

@@ -1,4 +1,4 @@
-"""What a run costs: time per step and memory."""
+"""What training costs: time per step, target tokens a second and memory."""
 
 import resource
 import statistics

@@ -1,15 +1,19 @@
-"""Every run ends with a validation, and with the stop that its patience asks for, wherever it was interrupted."""
+"""Every run ends with a validation, and early if BLEU no longer improves, wherever it was interrupted."""
 
 from typing import Any
 
 from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
-from transformer.training.callbacks.progress_state import TrainProgress
+from transformer.training.callbacks.train_progress import TrainProgress
 
 
 class FinalValidation(Callback):
-    """Validates once more when training ends between two validations, so that every run has a best checkpoint."""
+    """Validates once more when training ends between two validations, so that every run has a best checkpoint.
+
+    `trainer.validate` after `trainer.fit` was tried instead: outside fit Lightning's ModelCheckpoint and EarlyStopping
+    do nothing, so best.ckpt, last.ckpt, patience and the progress line would all have to be updated by hand.
+    """
 
     def __init__(self) -> None:
         self.validated_step = -1
@@ -18,7 +22,7 @@ class FinalValidation(Callback):
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
         if self.resumed:
-            # With no step left to do Lightning would leave out the end of training, and a validation broken off there.
+            # With no step left Lightning would skip fit as a whole, and with it a final validation that was stopped.
             loop = trainer.fit_loop
             self.limits = loop.epoch_loop.max_steps, loop.max_epochs
             loop.epoch_loop.max_steps, loop.max_epochs = -1, -1
@@ -34,13 +38,13 @@ class FinalValidation(Callback):
         self.validating, self.validated_step = False, trainer.global_step
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
-        # An epoch that the last step breaks off has not ended, and is logged as it will be after an signals here.
+        # An epoch that the last step cuts short has not ended; logged as it would be after resuming here.
         loop: Any = trainer.fit_loop
         epochs = loop.epoch_progress.current
         epochs.processed = epochs.completed = TrainProgress.of(trainer, self.validating).epoch
         loop.epoch_loop._batches_that_stepped = trainer.global_step
         if self.validated_step != trainer.global_step:
-            # As Lightning's own loop does in the middle of an epoch.
+            # As Lightning's loop validates in the middle of an epoch.
             trainer.validating = True
             loop.epoch_loop.val_loop.run()
             trainer.training = True
@@ -53,8 +57,8 @@ class FinalValidation(Callback):
 
 
 class Patience(EarlyStopping):
-    """Stops after so many validations without a better BLEU: also a resumed run that had stopped already, unless it is
-    given more patience."""
+    """Stops after so many validations without a better BLEU; a resumed run that had stopped so does not go on unless it
+    is given more patience."""
 
     def __init__(self, patience: int) -> None:
         super().__init__("validation/bleu", mode="max", patience=patience)

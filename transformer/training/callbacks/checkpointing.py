@@ -1,4 +1,4 @@
-"""Checkpoints that are whole, that say where they were made, and that are made in time."""
+"""Checkpoints: written whole, holding where the run stands, and saved in time."""
 
 import sys
 import time
@@ -15,8 +15,8 @@ from transformer.config import from_dict
 from transformer.files import atomic_file
 from transformer.inference.checkpoint import load_training
 from transformer.training.callbacks.nonfinite import NonFiniteError
-from transformer.training.callbacks.progress_state import TrainProgress
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
+from transformer.training.callbacks.train_progress import TrainProgress
 from transformer.training.callbacks.validation import FinalValidation
 
 
@@ -33,33 +33,48 @@ class AtomicCheckpoints(TorchCheckpointIO):
         return load_training(Path(path))
 
 
-class BestCheckpoint(ModelCheckpoint):
-    """`best.ckpt`, by validation BLEU; Lightning's saves all of its state and takes up all but `current_score`.
+class FixedCheckpoint(ModelCheckpoint):
+    """Saves `<name>.ckpt` after a validation, by the best value of `monitor` or (None) always.
 
-    What a run that is gone on with had left as its best, `translator.safetensors`, goes when there is a better one.
+    Going on from a checkpoint, its paths are those of this run's folder, whatever the checkpoint says: Lightning
+    deletes what stands at a path of an earlier best. Its own `load_state_dict` takes up all but `current_score`.
     """
 
+    def __init__(self, folder: Path, name: str, monitor: str | None) -> None:
+        super().__init__(folder / "checkpoints", name, monitor, mode="max", enable_version_counter=False)
+        self.path = str(folder / "checkpoints" / f"{name}.ckpt")
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        own: dict[str, Any] = {"dirpath": self.dirpath}
+        for key in ("best_model_path", "kth_best_model_path", "last_model_path"):
+            own[key] = self.path if state_dict[key] else ""
+        own["best_k_models"] = {self.path: state_dict["best_model_score"]} if state_dict["best_k_models"] else {}
+        super().load_state_dict(state_dict | own)
+        self.current_score = state_dict["current_score"]
+
+
+class BestCheckpoint(FixedCheckpoint):
+    """`best.ckpt`, by validation BLEU. A better one than that of the run's earlier end makes `translator.safetensors`,
+    which that has left, out of date: it is deleted."""
+
     def __init__(self, folder: Path) -> None:
-        self.earlier = folder / "translator.safetensors"
-        super().__init__(folder / "checkpoints", "best", "validation/bleu", mode="max", enable_version_counter=False)
+        super().__init__(folder, "best", "validation/bleu")
+        self.outdated = folder / "translator.safetensors"
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
         before = self.best_model_score
         super().on_validation_end(trainer, module)
         if trainer.is_global_zero and self.best_model_score != before:
-            self.earlier.unlink(missing_ok=True)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        self.current_score = state_dict["current_score"]
+            self.outdated.unlink(missing_ok=True)
 
 
-class Checkpoints(Callback):
-    """Saves `last.ckpt` between two steps: every so many of them, every so many minutes, when a signal asks for the end
-    (then also within a validation), and when training diverges. ModelCheckpoint saves after validations.
+class StepCheckpoints(Callback):
+    """Saves `last.ckpt` between two steps: every so many of them, every so many minutes, when a signal asks the run to
+    stop (then also within a validation), and when training diverges. FixedCheckpoint saves after validations.
 
-    Every checkpoint, also ModelCheckpoint's, holds the TrainProgress, the settings and how far `metrics.csv` was. Must
-    be first of the callbacks, but for FinalValidation: what the others do at the start of a step is then still to come.
+    Every checkpoint, FixedCheckpoint's too, holds the TrainProgress, the settings and the number of rows of
+    `metrics.csv`. Must be first of the callbacks but for FinalValidation: what the others do at the start of a step
+    must not have been done yet when a checkpoint is saved there.
     """
 
     def __init__(
@@ -78,51 +93,52 @@ class Checkpoints(Callback):
         self.saved_time = time.monotonic()
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        self.signals.install(trainer, waits=True)
+        self.signals.install(trainer, deferred=True)
         self.saved_time = time.monotonic()
 
     def on_train_batch_start(self, trainer: Trainer, module: LightningModule, batch: Any, batch_index: int) -> None:
         if batch_index % trainer.accumulate_grad_batches:
             return
-        # The number of the step in the log: resumed, Lightning counts one more or not, depending on the place.
+        # The step that is logged: after resuming Lightning may count one more, depending on where the run was stopped.
         trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
         minutes = (time.monotonic() - self.saved_time) / 60
-        due = self._stop_or_agree(trainer, self.every_minutes is not None and minutes >= self.every_minutes)
+        due = self._stop_or_due(trainer, self.every_minutes is not None and minutes >= self.every_minutes)
         if due or (self.every_steps and trainer.global_step > 0 and trainer.global_step % self.every_steps == 0):
             self._save(trainer)
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        self._stop_or_agree(trainer)
+        self._stop_or_due(trainer)
 
     def on_validation_batch_end(self, trainer: Trainer, *arguments: Any) -> None:
-        self._stop_or_agree(trainer)
+        self._stop_or_due(trainer)
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
-        self._stop_or_agree(trainer)
+        self._stop_or_due(trainer)
         self.signals.install(trainer)
 
     def on_test_start(self, trainer: Trainer, module: LightningModule) -> None:
         self.signals.install(trainer)
 
     def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
-        self.signals.waits = False
+        self.signals.deferred = False
         if trainer.validating and trainer.state.fn == "fit":
             # Lightning would end the loop of validation only, and leave the workers of training's loader behind.
             trainer.training = True
         if isinstance(exception, NonFiniteError):
             self._save(trainer)
 
-    def _stop_or_agree(self, trainer: Trainer, due: bool = False) -> bool:
-        """Ends the run, saved, if any process was asked to; else says whether a checkpoint is due for any."""
+    def _stop_or_due(self, trainer: Trainer, due: bool = False) -> bool:
+        """Saves and raises Interrupted if any process received a signal; else returns whether a checkpoint is due in
+        any process."""
         received = self.signals.received or 0
         if trainer.sanity_checking:
             return due
         if trainer.world_size > 1:
-            # One process that stops or saves alone leaves the others waiting.
+            # A process that stops or saves alone would leave the others waiting.
             strategy: Any = trainer.strategy
-            mine = torch.tensor([received, int(due)], device=strategy.root_device)
-            received, agreed = strategy.reduce(mine, reduce_op="max").tolist()
-            due = bool(agreed)
+            here = torch.tensor([received, int(due)], device=strategy.root_device)
+            received, due_anywhere = strategy.reduce(here, reduce_op="max").tolist()
+            due = bool(due_anywhere)
         if received:
             self._save(trainer)
             raise Interrupted(received, saved_step=trainer.global_step)
@@ -133,36 +149,34 @@ class Checkpoints(Callback):
             trainer.save_checkpoint(self.last)
 
     def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        position = TrainProgress.of(trainer, self.validation.validating)
-        checkpoint["epoch"], checkpoint["loops"]["fit_loop"] = position.epoch, position.progress()
+        progress = TrainProgress.of(trainer, self.validation.validating)
+        checkpoint["epoch"], checkpoint["loops"]["fit_loop"] = progress.epoch, progress.loop_state()
         for logger in trainer.loggers:
             logger.save()
         rows = len(self.metrics.read_bytes().splitlines()) - 1 if self.metrics.exists() else 0
         checkpoint["run"] = {
-            "position": asdict(position),
-            "dealing": self._dealing(trainer),
+            "progress": asdict(progress),
+            "sharding": self._sharding(trainer),
             "settings": self.settings,
             "rows": rows,
         }
-        self.saved, self.saved_time = position, time.monotonic()
+        self.saved, self.saved_time = progress, time.monotonic()
 
     def on_load_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
         if trainer.state.fn != "fit":
             return
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
-        position = from_dict(TrainProgress, checkpoint["run"]["position"], "position")
-        if checkpoint["run"]["dealing"] != self._dealing(trainer):
-            position = position.reshard(len(data.train_dataloader()), trainer.accumulate_grad_batches)
-            checkpoint["loops"]["fit_loop"] = position.progress()
+        progress = from_dict(TrainProgress, checkpoint["run"]["progress"], "progress")
+        if checkpoint["run"]["sharding"] != self._sharding(trainer):
+            progress = progress.reshard(len(data.train_dataloader()), trainer.accumulate_grad_batches)
+            checkpoint["loops"]["fit_loop"] = progress.loop_state()
             if trainer.is_global_zero:
-                said = "pairs may come twice or not at all, dropout is another"
-                print(f"the batches of epoch {position.epoch} are dealt out anew: {said}", file=sys.stderr)
-        data.start = position.epoch, position.batch
+                effect = "some pairs may come twice or not at all, dropout is drawn differently"
+                print(f"the batches of epoch {progress.epoch} are dealt out anew: {effect}", file=sys.stderr)
+        data.start = progress.epoch, progress.batch
 
-    def _dealing(self, trainer: Trainer) -> list[int | float]:
-        """What decides which batches a process gets, beside seed and corpus."""
+    def _sharding(self, trainer: Trainer) -> list[int | float]:
+        """What decides, beside seed and corpus, which batches a process gets."""
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
-        dropout = self.settings["training"]["bpe_dropout"]
-        dealing = [trainer.world_size, trainer.accumulate_grad_batches, data.settings.batch_tokens]
-        # Without dropout as older versions have saved it.
-        return [*dealing, dropout] if dropout else dealing
+        sharding = [trainer.world_size, trainer.accumulate_grad_batches, data.settings.batch_tokens]
+        return [*sharding, self.settings["training"]["bpe_dropout"]]

@@ -1,4 +1,4 @@
-"""Where a run stands between two updates. Everything random is a function of it, so that a run resumes exactly."""
+"""Where a run stands between two updates. All randomness is a function of it, so that a run resumes exactly."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,10 +10,8 @@ from lightning import Callback, Trainer
 
 @dataclass(frozen=True)
 class TrainProgress:
-    """Batches are counted by process: `batch` of the `batches` of this epoch and `total` in all lie behind.
-
-    `validating` means that a validation has begun here: going on, the run begins it again.
-    """
+    """Done so far: `epoch` epochs, `batch` of the `batches` of the current one, `total` batches of all epochs (counted
+    in each process), `steps` updates. `validating`: a validation has begun here, and begins again when resumed."""
 
     epoch: int
     batch: int
@@ -24,7 +22,7 @@ class TrainProgress:
 
     @classmethod
     def of(cls, trainer: Trainer, validating: bool) -> "TrainProgress":
-        """The position of a trainer; amid accumulated batches, that before them, as gradients are not saved."""
+        """Of a trainer now; amid accumulated batches that before them, as gradients are not saved."""
         loop: Any = trainer.fit_loop
         batches = trainer.num_training_batches
         epoch, batch = loop.epoch_progress.current.processed, loop.epoch_loop.batch_progress.current.completed
@@ -40,18 +38,18 @@ class TrainProgress:
         return cls(epoch, batch, int(batches), total, trainer.global_step, validating)
 
     def reshard(self, batches: int, accumulated: int) -> "TrainProgress":
-        """As near as can be where the batches are others: the same share of an epoch of so many `batches`."""
+        """The nearest point where an epoch now has `batches` batches: the same share of it."""
         batch = self.batch * batches // self.batches // accumulated * accumulated
         return replace(self, batch=batch, batches=batches, total=self.steps * accumulated)
 
-    def progress(self) -> dict[str, Any]:
-        """The state of Lightning's loops at this place.
+    def loop_state(self) -> dict[str, Any]:
+        """The state of Lightning's fit loop at this point.
 
-        Their own depends on the hook that saves it (before or after a count, a validation, the end of an epoch), and
-        in some of those places they resume elsewhere.
+        Lightning's own depends on the hook that saves it (before or after a counter, a validation, the end of an
+        epoch), and from some of those hooks it would resume at another point.
         """
 
-        def counted(done: int, begun: int = 0) -> dict[str, int]:
+        def count(done: int, begun: int = 0) -> dict[str, int]:
             return {"ready": done + begun, "started": done + begun, "processed": done, "completed": done}
 
         def counts(total: dict[str, int], current: dict[str, int] | None = None) -> dict[str, Any]:
@@ -59,31 +57,31 @@ class TrainProgress:
 
         not_last, steps = {"is_last_batch": False}, counts({"ready": self.steps, "completed": self.steps})
         return {
-            "epoch_progress": counts(counted(self.epoch, begun=int(self.batch > 0))),
-            # The step that the log gives to a validation: `Checkpoints` sets it right before the next batch.
+            "epoch_progress": counts(count(self.epoch, begun=int(self.batch > 0))),
+            # The step that a validation is logged at; StepCheckpoints corrects it before the next batch.
             "epoch_loop.state_dict": {"_batches_that_stepped": self.steps - 1},
-            "epoch_loop.batch_progress": counts(counted(self.total), counted(self.batch)) | not_last,
+            "epoch_loop.batch_progress": counts(count(self.total), count(self.batch)) | not_last,
             "epoch_loop.automatic_optimization.optim_progress": {
-                "optimizer": {"step": steps, "zero_grad": counts(counted(self.steps))}
+                "optimizer": {"step": steps, "zero_grad": counts(count(self.steps))}
             },
-            "epoch_loop.val_loop.batch_progress": counts(counted(0, begun=int(self.validating))) | not_last,
+            "epoch_loop.val_loop.batch_progress": counts(count(0, begun=int(self.validating))) | not_last,
         }
 
 
-class SeededSteps(Callback):
-    """Seeds each training batch by its place (seed, process, epoch, batch).
+class SeedEachStep(Callback):
+    """Seeds each training batch by its place (seed, process, epoch, batch), so that no random state need be saved.
 
-    A saved random state would be right only if every draw before it were the same again, in every process and loader:
-    one more draw in a validation, and the resumed run is another. This way there is no state to save or to lose.
+    A saved state would be right only if all draws before it were repeated exactly, in every process and loader: one
+    more draw in a validation, and the resumed run is a different one.
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_index: int) -> None:
-        place = np.random.SeedSequence([self.seed, trainer.global_rank, trainer.current_epoch, batch_index])
-        seed = int(place.generate_state(1, np.uint64)[0])
-        # 10 µs; torch.manual_seed asks ten times as long whether there is any other device.
+        sequence = np.random.SeedSequence([self.seed, trainer.global_rank, trainer.current_epoch, batch_index])
+        seed = int(sequence.generate_state(1, np.uint64)[0])
+        # 10 µs; torch.manual_seed takes ten times as long to look for other devices.
         torch.default_generator.manual_seed(seed)
         if module.device.type != "cpu":
             torch.manual_seed(seed)

@@ -1,0 +1,46 @@
+"""Memory that runs out is reported with the batch that was being processed and the setting that makes it smaller."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from lightning import Callback, LightningModule, Trainer
+
+from transformer.data.batching import Batch
+
+
+class CurrentBatch(Callback):
+    """The batch that is being processed, and in which stage of the run."""
+
+    def __init__(self) -> None:
+        self.stage = ""
+        self.batch: Batch | None = None
+
+    def on_train_batch_start(self, trainer: Trainer, module: LightningModule, batch: Any, batch_index: int) -> None:
+        self.stage, self.batch = "training", batch
+
+    def on_validation_batch_start(self, trainer: Trainer, module: LightningModule, batch: Any, *index: int) -> None:
+        self.stage, self.batch = "validation", batch
+
+    def on_test_batch_start(self, trainer: Trainer, module: LightningModule, batch: Any, *index: int) -> None:
+        self.stage, self.batch = "test", batch
+
+
+@contextmanager
+def explain_out_of_memory(current: CurrentBatch, batch_tokens: int) -> Iterator[None]:
+    """Turns the error of a GPU or CPU without memory into a ValueError that says what to change."""
+    try:
+        yield
+    except RuntimeError as error:
+        # torch has no type of its own for a CPU's.
+        out_of_memory = isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+        if not out_of_memory or current.batch is None:
+            raise
+        sentences, source = current.batch.source.shape
+        beams = "" if current.stage == "training" else " or search.beam"
+        raise ValueError(
+            f"out of memory at a {current.stage} batch of {sentences} sentences × {source} source × "
+            f"{current.batch.labels.shape[1]} target tokens: lower data.batch_tokens (now {batch_tokens}){beams}, or "
+            "choose a smaller model"
+        ) from error
