@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from transformer.data.datamodule import TranslationData
 from transformer.data.encoded import EncodedSplit
-from transformer.data.mmap import Ids
+from transformer.data.mmap import IdArray
 from transformer.data.tokenizer import Tokenizer
 
 
@@ -64,7 +64,7 @@ class AugmentedSplit(EncodedSplit):
         tags = len(self.tokenizers[0].prefix), len(self.backward_tokenizer.prefix)
         return np.concatenate([source, target + tags[1]]), np.concatenate([target, source - tags[0]])
 
-    def pair(self, epoch: int, number: int) -> tuple[Ids, Ids]:
+    def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
         source, target = super().pair(epoch, number % self.pairs)
         if self.resampled_each_epoch:
             # SentencePiece's generator takes 32 bits.

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils.data import Dataset, Sampler
 
 from transformer.data.encoded import EncodedSplit
-from transformer.data.mmap import Ids
+from transformer.data.mmap import IdArray
 from transformer.data.tokenizer import BOS, EOS, PAD
 
 
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
     indices: Int[Tensor, " batch"]
 
 
-def pad(sequences: list[Ids], extra: int = 0) -> Int[Tensor, "batch longest"]:
+def pad(sequences: list[IdArray], extra: int = 0) -> Int[Tensor, "batch longest"]:
     """Sequences as the rows of a matrix, filled up with padding, and `extra` more columns of it.
 
     (NumPy fills 64 rows in 15 µs, torch's `pad_sequence` of as many tensors takes 140.)

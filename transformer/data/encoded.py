@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.data.corpus import Pair
-from transformer.data.mmap import Ids, MemoryMappedIds, MemoryMappedIdsWriter
+from transformer.data.mmap import IdArray, MemoryMappedIds, MemoryMappedIdsWriter
 from transformer.data.tokenizer import Tokenizer
 
 # Pairs encoded at a time: enough to keep SentencePiece's threads busy, little enough to fit anywhere.
@@ -39,7 +39,7 @@ class EncodedSplit:
         """Tokens of each pair's source and target."""
         return self.source.lengths, self.target.lengths
 
-    def pair(self, epoch: int, number: int) -> tuple[Ids, Ids]:
+    def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
         return self.source[number], self.target[number]
 
 

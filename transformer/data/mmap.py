@@ -8,22 +8,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-Ids = NDArray[np.integer]
-EMPTY: Ids = np.zeros(0, np.uint16)  # in place of an empty file, which cannot be mapped
+IdArray = NDArray[np.integer]
+EMPTY: IdArray = np.zeros(0, np.uint16)  # in place of an empty file, which cannot be mapped
 
 
 class MemoryMappedIds:
     """The sequences in the files NAME.ids.npy and NAME.offsets.npy; only those that are used come into memory."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.ids: Ids = np.load(folder / f"{name}.ids.npy", mmap_mode="r")
+        self.ids: IdArray = np.load(folder / f"{name}.ids.npy", mmap_mode="r")
         self.offsets: NDArray[np.int64] = np.load(folder / f"{name}.offsets.npy")
         self.lengths: NDArray[np.int64] = np.diff(self.offsets)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def __getitem__(self, index: int | np.integer) -> Ids:
+    def __getitem__(self, index: int | np.integer) -> IdArray:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
 

@@ -1,4 +1,4 @@
-"""What training costs here: some real steps of the real model on this corpus, in a process of their own."""
+"""What training costs on this machine, measured by some training steps on the corpus in a process of their own."""
 
 import multiprocessing
 import time
@@ -19,14 +19,15 @@ from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.throughput import peak_memory
 from transformer.training.loss import linear_cross_entropy
 
-# Experiments by the number of training pairs: each for fewer than so many, the last for any number.
+# Experiments by the number of training pairs: each for fewer than this, the last for any number.
 PRESETS = {"pairs_2k": 4_500, "pairs_10k": 22_000, "pairs_50k": 100_000, "pairs_200k": None}
-# Steps that allocate memory and choose kernels; batches to choose from; and how long steps are timed.
-WARM_UP, BATCHES, SECONDS, MIN_COUNT = 2, 100, 5.0, 5
+WARMUP_STEPS = 2  # not timed: they allocate memory and choose kernels
+MAX_BATCHES = 100
+MIN_STEPS, MIN_SECONDS = 5, 5.0  # timed, at least
 
 
 def preset_for(pairs: int) -> str:
-    """The experiment that suits a corpus of so many pairs: sizes between two are divided at their geometric mean."""
+    """The experiment for a corpus of so many pairs. Between two of them the limit is their sizes' geometric mean."""
     return next(name for name, limit in PRESETS.items() if limit is None or pairs < limit)
 
 
@@ -45,8 +46,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """Seconds a step and an epoch (validation not counted), and the most memory held: the GPU's where there is one,
-    else the process's."""
+    """Seconds per step and per epoch (without validation), and the peak of memory: of the GPU if there is one, else of
+    the process."""
 
     seconds_per_step: float
     steps_per_epoch: int
@@ -57,10 +58,8 @@ class CostEstimate:
     machine: str
 
 
-def estimate(plan: Plan) -> CostEstimate:
-    """Measured in a new process, whose memory is a run's and not the examination's."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(measure, plan).result()
+def _size(batch: Batch) -> int:
+    return batch.source.numel() + batch.inputs.numel()
 
 
 def measure(plan: Plan) -> CostEstimate:
@@ -72,8 +71,8 @@ def measure(plan: Plan) -> CostEstimate:
     model = Transformer(plan.model).to(device)
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
-    half = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(plan.precision)
-    indices = [index for index, _ in zip(loader.sampler, range(BATCHES), strict=False)]
+    low_precision = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(plan.precision)
+    indices = [index for index, _ in zip(loader.sampler, range(MAX_BATCHES), strict=False)]
     # The largest first: it needs the most memory.
     largest = max(indices, key=lambda index: _size(loader.dataset[index]))
 
@@ -82,7 +81,7 @@ def measure(plan: Plan) -> CostEstimate:
         batch = loader.dataset[index]
         source, inputs, labels = (part.to(device) for part in (batch.source, batch.inputs, batch.labels))
         source_visible = None if batch.source_visible is None else batch.source_visible.to(device)
-        with torch.autocast(device.type, half) if half else nullcontext():
+        with torch.autocast(device.type, low_precision) if low_precision else nullcontext():
             states = model.decode_hidden(inputs, model.encode(source, source_visible))
             loss = (
                 linear_cross_entropy(states, model.output.weight, labels, 0.1, ignore_index=PAD) / (labels != PAD).sum()
@@ -94,10 +93,10 @@ def measure(plan: Plan) -> CostEstimate:
         loss.item()  # waits for a GPU
         return time.perf_counter() - started
 
-    for index in [largest, *indices[:WARM_UP]]:
+    for index in [largest, *indices[:WARMUP_STEPS]]:
         step(index)
     seconds: list[float] = []
-    while len(seconds) < MIN_COUNT or (sum(seconds) < SECONDS and len(seconds) < BATCHES):
+    while len(seconds) < MIN_STEPS or (sum(seconds) < MIN_SECONDS and len(seconds) < MAX_BATCHES):
         seconds.append(step(indices[len(seconds) % len(indices)]))
     mean = sum(seconds) / len(seconds)
     peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else peak_memory()
@@ -105,5 +104,7 @@ def measure(plan: Plan) -> CostEstimate:
     return CostEstimate(mean, len(loader), mean * len(loader), peak, parameters, len(seconds), machine)
 
 
-def _size(batch: Batch) -> int:
-    return batch.source.numel() + batch.inputs.numel()
+def estimate(plan: Plan) -> CostEstimate:
+    """`measure` in a new process, so that its peak of memory is that of training alone."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(measure, plan).result()

@@ -1,4 +1,4 @@
-"""Attention weights: read from a model, and drawn as heat maps with both axes named by their tokens."""
+"""Attention weights: recorded while a model reads a translation, and drawn as heat maps labeled with the tokens."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +17,12 @@ from transformer.model.eval_mode import eval_mode
 from transformer.model.transformer import AttentionRecord
 from transformer.visualization.picture import save
 
-# There are layers × heads × tokens² weights; beyond this a page opens on no phone and a picture on no screen.
+# There are layers × heads × tokens² weights: with more tokens, pages get too large to open and pictures to look at.
 MAX_TOKENS = 200
 MAX_LABEL = 24
 CELL = 0.3  # inches
 Attention = Literal["cross", "encoder", "decoder"]
-# Who looks, and at what.
+# The sides of the queries and of the keys.
 SIDES: dict[Attention, tuple[str, str]] = {
     "cross": ("translation", "source"),
     "encoder": ("source", "source"),
@@ -45,10 +45,10 @@ class View:
 
 
 class Reading(NamedTuple):
-    """What a model looked at, and thought probable, while it read a translation beside its source.
+    """The attention weights and probabilities of one pass over a source and its translation.
 
-    `source` are the pieces with the end symbol, `target` those that were seen: from the begin symbol on. Row t of the
-    probabilities is about the piece after `target[t]`, and so are the queries that stand there.
+    `source` are the source's pieces with the end symbol, `target` the decoder's inputs: the begin symbol, then the
+    translation's pieces. Row t of the probabilities, and of queries, is about the piece after `target[t]`.
     """
 
     record: AttentionRecord
@@ -57,7 +57,7 @@ class Reading(NamedTuple):
     probabilities: Float[Tensor, "steps vocabulary"]
 
     def weights(self, view: View) -> tuple[Float[Tensor, "queries keys"], str]:
-        """One matrix, and which one it is in words. Raises ValueError, naming the range, for what is not there."""
+        """One matrix and its title. Raises ValueError, naming the range, for a layer or head that does not exist."""
         name, layers = NAMES[view.attention], getattr(self.record, view.attention)
         if not layers:
             raise ValueError(f"attention={view.attention}: this model has no {name}")
@@ -70,6 +70,13 @@ class Reading(NamedTuple):
         shown = f"head {view.head} of {len(heads)}" if view.head else f"mean of {len(heads)} heads"
         title = f"{name}\nlayer {layer} of {len(layers)}, {shown}"
         return heads[view.head - 1] if view.head else heads.mean(dim=0), title
+
+
+def _checked(ids: list[int], name: str, model: Transformer, least: int = 1) -> list[int]:
+    most = min(model.config.max_length - 1, MAX_TOKENS)
+    if not least <= len(ids) <= most:
+        raise ValueError(f"the {name} has {len(ids):,} tokens; between {least} and {most} can be shown")
+    return ids
 
 
 @torch.inference_mode()
@@ -90,28 +97,62 @@ def read(translator: Translator, text: str, target: list[int]) -> Reading:
     return Reading(record, source_pieces, target_pieces, logits[0].float().softmax(dim=-1))
 
 
+def _ids(tokenizer: Tokenizer, pieces: list[str]) -> list[int]:
+    ids = {tokenizer.piece(id): id for id in range(len(tokenizer))}
+    return [ids[piece] for piece in pieces]
+
+
 def read_translation(
     translator: Translator, text: str, search: SearchSettings
 ) -> tuple[Reading, list[int], list[Translation]]:
-    """Translates a text and reads the best translation: with its ids, and all hypotheses.
+    """Translates a text and reads the best translation; returns the reading, its ids and all hypotheses.
 
     Raises ValueError as `read` does, before anything is translated.
     """
     _checked(translator.source_tokenizer.encode(text), "text", translator.model)
     [hypotheses] = translator.n_best([text], search)
-    # The ids that the search chose, not those that its text would be cut into: they may differ.
+    # The ids that the search chose: encoding the translation's text again may give others.
     ids = _ids(translator.target_tokenizer, hypotheses[0].pieces)
     return read(translator, text, ids), ids, hypotheses
 
 
-def draw_translation(translator: Translator, text: str, search: SearchSettings, view: View, output: Path) -> None:
-    """Translates a text and draws what the model looked at meanwhile; ValueError as in `read` and `Reading.weights`."""
-    draw_reading(read_translation(translator, text, search)[0], view, output)
+def _label(piece: str) -> str:
+    # A word's first piece has the mark of a space, left out unless it is all of the piece.
+    text = piece.removeprefix("▁") or piece
+    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
 
 
-def draw_reading(reading: Reading, view: View, output: Path) -> None:
-    """Draws one matrix of a reading, named by layer and head."""
-    save(reading_figure(reading, view), output)
+def attention_figure(
+    weights: Float[Tensor, "queries keys"],
+    queries: list[str],
+    keys: list[str],
+    title: str,
+    names: tuple[str, str] = ("looking (queries)", "looked at (keys)"),
+) -> Figure:
+    """A heat map: entry (row, column) is the share of the row's attention that goes to the column.
+
+    `names` are the labels of rows and columns. Cells have a fixed size, and labels are outside the figure, which grows
+    when it is saved.
+    """
+    width, height = CELL * max(len(keys), 6), CELL * max(len(queries), 6)
+    figure = Figure(figsize=(width, height))
+    axes, bar = figure.add_axes((0, 0, 1, 1)), figure.add_axes((1 + 0.2 / width, 0, 0.15 / width, 1))
+    image = axes.imshow(weights.float().cpu().numpy(), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    # A piece may contain dollar signs, which are not to start a formula.
+    axes.set_xticks(range(len(keys)), [_label(piece) for piece in keys], rotation=90, parse_math=False)
+    axes.set_yticks(range(len(queries)), [_label(piece) for piece in queries], parse_math=False)
+    axes.set_ylabel(names[0])
+    axes.set_xlabel(names[1])
+    axes.set_title(title, fontsize="medium")
+    figure.colorbar(image, cax=bar, label="share of the row's attention")
+    return figure
+
+
+def draw_attention(
+    weights: Float[Tensor, "queries keys"], queries: list[str], keys: list[str], title: str, output: Path
+) -> None:
+    """Draws one matrix of weights: see `attention_figure`."""
+    save(attention_figure(weights, queries, keys, title), output)
 
 
 def reading_figure(reading: Reading, view: View) -> Figure:
@@ -122,51 +163,11 @@ def reading_figure(reading: Reading, view: View) -> Figure:
     return attention_figure(weights, pieces[looking], pieces[looked_at], title, names)
 
 
-def draw_attention(
-    weights: Float[Tensor, "queries keys"], queries: list[str], keys: list[str], title: str, output: Path
-) -> None:
-    """Draws one matrix of weights: entry (row, column) is the share of the row's attention that goes to the column."""
-    save(attention_figure(weights, queries, keys, title), output)
+def draw_reading(reading: Reading, view: View, output: Path) -> None:
+    """Draws one matrix of a reading, with layer and head in its title."""
+    save(reading_figure(reading, view), output)
 
 
-def attention_figure(
-    weights: Float[Tensor, "queries keys"],
-    queries: list[str],
-    keys: list[str],
-    title: str,
-    names: tuple[str, str] = ("looking (queries)", "looked at (keys)"),
-) -> Figure:
-    """See `draw_attention`; `names` say what rows and columns are.
-
-    The cells have one size; labels stand outside the figure, which grows when it is saved.
-    """
-    width, height = CELL * max(len(keys), 6), CELL * max(len(queries), 6)
-    figure = Figure(figsize=(width, height))
-    axes, bar = figure.add_axes((0, 0, 1, 1)), figure.add_axes((1 + 0.2 / width, 0, 0.15 / width, 1))
-    image = axes.imshow(weights.float().cpu().numpy(), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-    # A piece may hold dollar signs: they are no formula.
-    axes.set_xticks(range(len(keys)), [_label(piece) for piece in keys], rotation=90, parse_math=False)
-    axes.set_yticks(range(len(queries)), [_label(piece) for piece in queries], parse_math=False)
-    axes.set_ylabel(names[0])
-    axes.set_xlabel(names[1])
-    axes.set_title(title, fontsize="medium")
-    figure.colorbar(image, cax=bar, label="share of the row's attention")
-    return figure
-
-
-def _label(piece: str) -> str:
-    # A word's first piece has the mark of the space before it; on its own that mark is all there is to see.
-    text = piece.removeprefix("▁") or piece
-    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
-
-
-def _checked(ids: list[int], name: str, model: Transformer, least: int = 1) -> list[int]:
-    most = min(model.config.max_length - 1, MAX_TOKENS)
-    if not least <= len(ids) <= most:
-        raise ValueError(f"the {name} has {len(ids):,} tokens; between {least} and {most} can be shown")
-    return ids
-
-
-def _ids(tokenizer: Tokenizer, pieces: list[str]) -> list[int]:
-    ids = {tokenizer.piece(id): id for id in range(len(tokenizer))}
-    return [ids[piece] for piece in pieces]
+def draw_translation(translator: Translator, text: str, search: SearchSettings, view: View, output: Path) -> None:
+    """Translates a text and draws its attention weights. ValueError as in `read` and `Reading.weights`."""
+    draw_reading(read_translation(translator, text, search)[0], view, output)

@@ -1,4 +1,4 @@
-"""One translation explained: every attention weight, every step's choices and the hypotheses, on a page of its own."""
+"""One translation explained on an HTML page: all attention weights, each step's alternatives, the hypotheses."""
 
 import json
 from pathlib import Path
@@ -18,11 +18,28 @@ NEXT_BEST = 5
 ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
+def _thousandths(weights: Float[Tensor, "1 heads queries keys"], causal: bool = False) -> list[list[list[int]]]:
+    """Weights to three decimals, as integers, which are the shortest to write; causal rows end at what is visible."""
+    heads = (weights[0].float() * 1000).round().int().tolist()
+    return [[row[: t + 1] for t, row in enumerate(head)] for head in heads] if causal else heads
+
+
+def _steps(probabilities: Float[Tensor, "steps vocabulary"], ids: list[int], tokenizer: Tokenizer) -> list[Any]:
+    """Each step's probability, and the most probable pieces that it did not choose."""
+    best, best_ids = probabilities.topk(min(NEXT_BEST + 1, probabilities.size(-1)))
+    steps = []
+    for row, id in enumerate(ids):
+        ranked = zip(best_ids[row].tolist(), best[row].tolist(), strict=True)
+        others = [(tokenizer.piece(other), round(share, 5)) for other, share in ranked if other != id][:NEXT_BEST]
+        steps.append({"probability": round(probabilities[row, id].item(), 5), "next_best": others})
+    return steps
+
+
 def explain(translator: Translator, text: str, search: SearchSettings = BEAM) -> dict[str, Any]:
     """What the page shows, as plain data: pieces, weights in thousandths, steps and hypotheses.
 
-    Row t of the decoder's two attentions is the step that produced target piece t: its query stands at the piece
-    before, the first one at `<s>`. A model without cross-attention has an empty list there. Raises ValueError for a
+    Row t of the decoder's two attentions is the step that produced target piece t: its query is at the piece before,
+    the first one at `<s>`. A model without cross-attention has an empty list there. Raises ValueError for a
     text without tokens or with too many.
     """
     reading, ids, hypotheses = read_translation(translator, text, search)
@@ -56,20 +73,3 @@ def page(explanation: dict[str, Any]) -> str:
     """The explanation as one HTML file that needs nothing but a browser."""
     data = json.dumps(explanation, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(ESCAPES)
     return TEMPLATE.read_text(encoding="utf-8").replace("{{data}}", data)
-
-
-def _thousandths(weights: Float[Tensor, "1 heads queries keys"], causal: bool = False) -> list[list[list[int]]]:
-    """Weights to three decimals, as the integers that take least room; causal rows end at what they may see."""
-    heads = (weights[0].float() * 1000).round().int().tolist()
-    return [[row[: t + 1] for t, row in enumerate(head)] for head in heads] if causal else heads
-
-
-def _steps(probabilities: Float[Tensor, "steps vocabulary"], ids: list[int], tokenizer: Tokenizer) -> list[Any]:
-    """Each step's own probability and the likeliest pieces that it might have chosen instead."""
-    best, places = probabilities.topk(min(NEXT_BEST + 1, probabilities.size(-1)))
-    steps = []
-    for row, id in enumerate(ids):
-        ranked = zip(places[row].tolist(), best[row].tolist(), strict=True)
-        others = [(tokenizer.piece(other), round(share, 5)) for other, share in ranked if other != id][:NEXT_BEST]
-        steps.append({"probability": round(probabilities[row, id].item(), 5), "next_best": others})
-    return steps

@@ -1,4 +1,4 @@
-"""Fonts that together can draw a text of any language: matplotlib's own has neither Chinese nor Japanese nor Korean."""
+"""Fonts that together can draw a text of any language: matplotlib's default has no Chinese, Japanese or Korean."""
 
 import logging
 import unicodedata
@@ -14,7 +14,7 @@ REMEDY = (
     "fonts-noto-core for other scripts)"
 )
 MAX_NAMED = 10
-# What is said once need not be said for every picture of a run.
+# Characters logged already: not again for every picture of a run.
 _reported: set[str] = set()
 
 
@@ -25,10 +25,38 @@ class Font(NamedTuple):
     characters: frozenset[str]
 
 
-def families(text: str) -> list[str]:
-    """The font families to draw `text` with: matplotlib's default, then those that have what the ones before lack.
+@cache
+def _read(path: str) -> Font | None:
+    """A font file's name and characters; None for one that matplotlib cannot draw with, such as colored bitmaps."""
+    try:
+        font = FT2Font(path)
+        if not font.scalable:
+            return None
+        return Font(path, font.family_name, font.style_name == "Regular", frozenset(map(chr, font.get_charmap())))
+    except (OSError, RuntimeError):
+        return None
 
-    Characters that no installed font has are named in the log, once.
+
+@cache
+def _installed() -> list[Font]:
+    """All fonts of this machine, by path.
+
+    They are searched for, as matplotlib's own list is a file in its cache, without the fonts installed later.
+    """
+    fonts = (_read(path) for path in sorted(font_manager.findSystemFonts()))
+    # Fonts of last resort have a box for every character.
+    return [font for font in fonts if font and not font.family.replace(" ", "").startswith(("LastResort", "."))]
+
+
+def _register(font: Font) -> None:
+    if all(entry.name != font.family for entry in font_manager.fontManager.ttflist):
+        font_manager.fontManager.addfont(font.path)
+
+
+def families(text: str) -> list[str]:
+    """The font families to draw `text` with: matplotlib's default, then others for the characters that it lacks.
+
+    Characters that no installed font has are logged, once.
     """
     default = _read(font_manager.findfont(font_manager.FontProperties()))
     missing = {mark for mark in text if unicodedata.category(mark) not in ("Cc", "Cf", "Zs", "Zl", "Zp")}
@@ -47,31 +75,3 @@ def families(text: str) -> list[str]:
         log.warning("no installed font can draw %s%s: %s", " ".join(named[:MAX_NAMED]), more, REMEDY)
         _reported.update(unknown)
     return [*rcParams["font.family"], *chosen]
-
-
-@cache
-def _installed() -> list[Font]:
-    """All fonts of this machine, by path.
-
-    They are looked for anew: matplotlib's own list is a file in its cache, and knows no font that was installed later.
-    """
-    fonts = (_read(path) for path in sorted(font_manager.findSystemFonts()))
-    # The fonts of last resort have a box for every character there is.
-    return [font for font in fonts if font and not font.family.replace(" ", "").startswith(("LastResort", "."))]
-
-
-@cache
-def _read(path: str) -> Font | None:
-    """A font file's name and characters; None for one that matplotlib cannot draw with, such as colored bitmaps."""
-    try:
-        font = FT2Font(path)
-        if not font.scalable:
-            return None
-        return Font(path, font.family_name, font.style_name == "Regular", frozenset(map(chr, font.get_charmap())))
-    except (OSError, RuntimeError):
-        return None
-
-
-def _register(font: Font) -> None:
-    if all(entry.name != font.family for entry in font_manager.fontManager.ttflist):
-        font_manager.fontManager.addfont(font.path)

@@ -1,4 +1,4 @@
-"""What all pictures share: the fonts of their texts, and files that appear whole."""
+"""What all pictures share: fonts for every script, and files that appear whole."""
 
 import warnings
 from pathlib import Path
@@ -14,20 +14,20 @@ SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def blank(width: float, height: float) -> Figure:
-    """A figure of that many inches whose panels keep clear of their neighbors' labels."""
+    """A figure of that many inches whose layout leaves space for all labels."""
     return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=0.05))
 
 
 def save(figure: Figure, output: Path) -> None:
-    """Writes a figure into `output`, whose suffix says how: one of SUFFIXES, or another that matplotlib knows."""
+    """Writes a figure into `output`, in the format of its suffix: one of SUFFIXES, or another that matplotlib knows."""
     for axes in figure.axes:
-        # Only when they are asked for do ticks take their labels.
+        # Ticks get the texts of their labels only when asked for them.
         axes.get_xticklabels(), axes.get_yticklabels()
     texts = figure.findobj(Text)
     chosen = families("".join(text.get_text() for text in texts))
     for text in texts:
         text.set_fontfamily(chosen)
     with warnings.catch_warnings(), atomic_file(output) as file:
-        # `families` has said so already, in one line.
+        # `families` has logged missing characters already, in one line.
         warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
         figure.savefig(file, format=output.suffix[1:].lower(), dpi=110, bbox_inches="tight")

@@ -21,8 +21,8 @@ TOKENS = 10  # of the sentence that `draw_shift` moves
 def draw_table(table: Float[Tensor, "positions dim"], title: str, output: Path) -> None:
     """Draws a table that is added to embeddings: `sinusoidal_table(…)`, or what a trained model learned.
 
-    That is `model.encoder.embedding.positions.table`. Rows beyond the longest sentence of the training are as they
-    were drawn at the start.
+    That is `model.encoder.embedding.positions.table`. Rows beyond the longest training sentence keep their random
+    initial values.
     """
     save(table_figure(table, title), output)
 
@@ -31,7 +31,7 @@ def table_figure(table: Float[Tensor, "positions dim"], title: str) -> Figure:
     figure = blank(7.5, 4.2)
     axes = figure.subplots()
     values = table.detach().float().cpu().numpy()
-    # White is zero, whatever the largest entry is.
+    # Symmetric limits, so that white is zero.
     most = abs(values).max()
     image = axes.imshow(values, cmap="RdBu", vmin=-most, vmax=most, aspect="auto", interpolation="nearest")
     axes.set_xlabel("dimension")
@@ -144,10 +144,10 @@ def largest_change(
 
 
 def draw_shift(dim: int, offset: int, output: Path) -> None:
-    """Draws what shifting a sentence does to its attention weights: they change with sinusoidal positions, added before
-    the projections to queries and keys; with rotary ones, which rotate what was projected, they do not.
+    """Draws what shifting a sentence does to its attention weights: they change with sinusoidal positions, which are
+    added before the projections to queries and keys; they do not with rotary ones, which rotate the projections.
 
-    The same random sentence and the same projections, as fresh as a model starts with, in both rows.
+    Both rows have the same random sentence and the same untrained projections.
     """
     save(shift_figure(dim, offset), output)
 
