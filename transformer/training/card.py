@@ -15,9 +15,9 @@ from transformer.evaluation import METRICS
 from transformer.files import atomic_write
 from transformer.inference import Translator
 
-# What others may know of a run.
-TOLD = ("seed", "data", "tokenizer", "model", "training", "search", "trainer")
-TOLD_OF_DATA = ("name", "source_language", "target_language", "both_directions", "max_length", "batch_tokens")
+# The settings of a run that its card shows.
+SHOWN = ("seed", "data", "tokenizer", "model", "training", "search", "trainer")
+SHOWN_OF_DATA = ("name", "source_language", "target_language", "both_directions", "max_length", "batch_tokens")
 
 CARD = """\
 ---
@@ -85,7 +85,7 @@ out, add or turn round what a sentence says without any sign of it, and repeats 
 translates a sentence at a time, without what stands before; more than {longest:,} tokens are translated in pieces.
 """
 
-BEGUN = (
+FINETUNED = (
     " Training began with the weights of another model (`init_from=`): **what holds for these holds for this one "
     "too**, and it has seen their corpus before this one."
 )
@@ -99,14 +99,14 @@ def write_card(
     results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
     corpus, tested = data.settings, {name: results[name] for name in data.settings.splits if name in results}
     metrics = settings["metrics"]
-    told = {name: settings[name] for name in TOLD}
-    if begun := settings["init_from"] is not None:
-        del told["tokenizer"]  # those of the model that training began with
-    told["data"] = {name: value for name, value in settings["data"].items() if name in TOLD_OF_DATA}
-    free = identifier(corpus) is not None
-    license = None if begun else identifier(corpus)
+    shown = {name: settings[name] for name in SHOWN}
+    if finetuned := settings["init_from"] is not None:
+        del shown["tokenizer"]  # those of the model that training began with
+    shown["data"] = {name: value for name, value in settings["data"].items() if name in SHOWN_OF_DATA}
+    open_license = identifier(corpus) is not None
+    license = None if finetuned else identifier(corpus)
     # A sentence of the corpus is shown only where others may see it.
-    example = min((source for source, _ in data.texts("test")), key=len) if free else "…"
+    example = min((source for source, _ in data.texts("test")), key=len) if open_license else "…"
     card = CARD.format(
         languages=json.dumps(list(corpus.languages)),
         metrics=", ".join(metrics),
@@ -133,14 +133,14 @@ def write_card(
             ("split", "pairs used", "digest"),
             *((name, f"{len(data.split(name).source):,}", f"`{data.digests[name]}`") for name in corpus.splits),
         ),
-        terms=terms(corpus) + (BEGUN if begun else ""),
+        terms=terms(corpus) + (FINETUNED if finetuned else ""),
         processor=processor(machine),
         machine=machine,
         minutes=results["seconds"] / 60,
         peak=results["cost"]["peak MB"],
         step=results["cost"]["ms/step"],
         versions=", ".join(f"{name} {version}" for name, version in results["versions"].items()),
-        settings="\n".join(f"{key}={value}" for key, value in _typed(told)),
+        settings="\n".join(f"{key}={value}" for key, value in _typed(shown)),
         pairs=len(data.split("train").source),
         longest=translator.model.config.max_length - 1,
     )
@@ -184,8 +184,8 @@ def _lines(folder: Path, split: str) -> int:
 
 def _typed(settings: dict[str, Any]) -> list[tuple[str, str]]:
     """Null, true and false as they are typed; no folder of this machine."""
-    told = [(key, value) for key, value in flatten(settings) if "/" not in str(value)]
-    return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in told]
+    without_paths = [(key, value) for key, value in flatten(settings) if "/" not in str(value)]
+    return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in without_paths]
 
 
 def _table(*rows: tuple[str, ...]) -> str:

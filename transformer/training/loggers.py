@@ -15,7 +15,7 @@ LoggerName = Literal["csv", "tensorboard", "wandb"]
 
 
 def first_process() -> bool:
-    """Whether this is the process that speaks and writes for all."""
+    """Whether this is the process that prints and writes for all."""
     return getattr(rank_zero_only, "rank", 0) == 0
 
 
@@ -48,7 +48,7 @@ class CSVFile(ExperimentWriter):
 
 
 def quiet() -> None:
-    """Lightning's own advice is about choices that are ours, and its tips are no results."""
+    """Silences Lightning's tips, and its advice about what this project has chosen on purpose."""
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="lightning")

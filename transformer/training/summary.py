@@ -32,14 +32,16 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
             f"{len(split.too_long):,}",
             f"{len(split.empty):,}",
         )
-        fate = "left out" if name == "train" else "cut"
-        for kind, lines in (
+        treatment = "left out" if name == "train" else "cut"
+        for reason, lines in (
             (f"over data.max_length={settings.max_length} tokens", split.too_long),
             ("empty on a side", split.empty),
         ):
             if len(lines):
                 more = ", …" if len(lines) > 10 else ""
-                notes.append(f"{name}: {len(lines):,} {kind}, {fate}: lines {', '.join(map(str, lines[:10]))}{more}")
+                notes.append(
+                    f"{name}: {len(lines):,} {reason}, {treatment}: lines {', '.join(map(str, lines[:10]))}{more}"
+                )
     console.print(table, *notes, sep="\n")
     model, config = translator.model, translator.model.config
     parts = {

@@ -1,4 +1,4 @@
-"""What a run is refused for before it does any work, beside what `settings` sees in a single value."""
+"""Checks that a run makes before any work: of settings against each other, of the Trainer's arguments and lengths."""
 
 import importlib.util
 import inspect
@@ -39,7 +39,7 @@ def validate_run(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def validate_settings(settings: dict[str, Any]) -> None:
-    """All settings of a run, as plain data, against each other; their types and bounds are known to be right."""
+    """Checks all settings of a run against each other, as plain data whose types and bounds have been checked."""
     # Vocabularies of some size stand in for those that the tokenizers will have.
     vocabularies = {"source_vocab_size": 100, "target_vocab_size": 100}
     config = from_dict(ModelConfig, settings["model"] | vocabularies, "model")
@@ -86,9 +86,9 @@ def validate_trainer(arguments: dict[str, Any]) -> None:
             raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test; 1 makes it short")
     hints = typing.get_type_hints(Trainer.__init__)
     for name, value in arguments.items():
-        kinds = typing.get_args(hints[name]) or (hints[name],)
-        if isinstance(value, str) and not any(kind is str or typing.get_origin(kind) is Literal for kind in kinds):
-            raise ValueError(f"trainer.{name}={value} must be {'true or false' if bool in kinds else 'a number'}")
+        types = typing.get_args(hints[name]) or (hints[name],)
+        if isinstance(value, str) and not any(one is str or typing.get_origin(one) is Literal for one in types):
+            raise ValueError(f"trainer.{name}={value} must be {'true or false' if bool in types else 'a number'}")
     quiet: dict[str, Any] = {"enable_progress_bar": False, "enable_model_summary": False}
     try:
         Trainer(**(quiet | arguments), logger=False, callbacks=[ModelCheckpoint()])

@@ -1,6 +1,5 @@
 """What training costs: time per step, target tokens a second and memory."""
 
-import resource
 import statistics
 import sys
 import time
@@ -60,5 +59,9 @@ def peak_memory() -> int:
         # Linux's getrusage would count the parent process too, up to its exec.
         [line] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
         return int(line.split()[1]) * 1024
+    if sys.platform == "win32":
+        return 0  # not known without a further library
+    import resource  # Windows has none
+
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
