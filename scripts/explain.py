@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from transformer.cli.errors import UsageError, say
 from transformer.cli.launch import launch
@@ -15,18 +15,10 @@ if TYPE_CHECKING:
     from transformer.visualization.attention import View
 
 
-class Explanation(NamedTuple):
-    text: str
-    output: Path
-    checkpoint: Path
-    device: str
-    target_language: str | None
-    search: SearchSettings
-    machine: MachineSettings
-    view: View
+Job = tuple[dict[str, Any], Path, "SearchSettings", "MachineSettings", "View"]
 
 
-def read(config: dict[str, Any]) -> Explanation:
+def read(config: dict[str, Any]) -> Job:
     from transformer.config import from_dict
     from transformer.device import MachineSettings
     from transformer.inference.search import SearchSettings
@@ -40,19 +32,13 @@ def read(config: dict[str, Any]) -> Explanation:
         raise UsageError(f"output={output} is a folder: name a file, such as {output / 'explain.html'}")
     if output.suffix.lower() not in (".html", *SUFFIXES):
         raise UsageError(f"output={output} must end in .html (a page) or one of {', '.join(SUFFIXES)} (a picture)")
-    return Explanation(
-        text=" ".join(config["text"].split("\n")),  # as in translate.py: one text, one line
-        output=output,
-        checkpoint=find_checkpoint(config["checkpoint"], Path(config["runs"])),
-        device=config["device"],
-        target_language=config["target_language"],
-        search=from_dict(SearchSettings, config["search"], "search"),
-        machine=from_dict(MachineSettings, config["machine"], "machine"),
-        view=from_dict(View, {key: config[key] for key in ("attention", "layer", "head")}, ""),
-    )
+    search = from_dict(SearchSettings, config["search"], "search")
+    machine = from_dict(MachineSettings, config["machine"], "machine")
+    view = from_dict(View, {key: config[key] for key in ("attention", "layer", "head")}, "")
+    return config, find_checkpoint(config["checkpoint"], Path(config["runs"])), search, machine, view
 
 
-def explain_text(job: Explanation) -> None:
+def explain_text(job: Job) -> None:
     # Importing torch takes seconds, which a wrong key need not wait for.
     from transformer import Translator
     from transformer.device import configure_torch
@@ -60,14 +46,16 @@ def explain_text(job: Explanation) -> None:
     from transformer.visualization.attention import draw_translation
     from transformer.visualization.explain import explain, page
 
-    translator = Translator.load(job.checkpoint, job.device, target_language=job.target_language)
-    configure_torch(job.machine, translator.device.type)
-    if job.output.suffix.lower() == ".html":
-        atomic_write(job.output, page(explain(translator, job.text, job.search)).encode())
+    config, checkpoint, search, machine, view = job
+    text, output = " ".join(config["text"].split("\n")), Path(config["output"])  # one text is one line
+    translator = Translator.load(checkpoint, config["device"], target_language=config["target_language"])
+    configure_torch(machine, translator.device.type)
+    if output.suffix.lower() == ".html":
+        atomic_write(output, page(explain(translator, text, search)).encode())
         say("Open this page in a browser:")
     else:
-        draw_translation(translator, job.text, job.search, job.view, job.output)
-    print(job.output.absolute())
+        draw_translation(translator, text, search, view, output)
+    print(output.absolute())
 
 
 if __name__ == "__main__":

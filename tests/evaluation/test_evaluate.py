@@ -1,0 +1,52 @@
+"""What is scored is read from a run's folder as data: a stranger's folder chooses no place to write to."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.factories import composed, data_settings
+from transformer.config import from_dict
+from transformer.evaluation.evaluate import EvaluationSettings, read_texts
+from transformer.evaluation.run_files import write_config
+
+
+def run_of(folder: Path, **changes: Any) -> Path:
+    """A run's folder with a corpus of one pair, tested on other files."""
+    for language, text in (("de", "Hallo"), ("en", "Hello")):
+        (folder / f"x.{language}").write_text(f"{text}\n", encoding="utf-8")
+    files = dict.fromkeys(("train", "validation", "test"), str(folder / "x"))
+    write_config(folder, {"data": asdict(data_settings(**files)) | changes})
+    (folder / "test.json").write_text(json.dumps({"corpus": {"test": "0" * 64}}))
+    return folder
+
+
+def evaluation(folder: Path, **changes: Any) -> EvaluationSettings:
+    config = composed(name="evaluate")
+    names = ("split", "source", "reference", "target_language", "metrics", "search", "machine")
+    settings = {name: config[name] for name in names} | {"data": None, "output": str(folder), "checkpoint": "x"}
+    settings["serving"] = {name: config[name] for name in ("device", "precision", "batch_tokens")}
+    return from_dict(EvaluationSettings, settings | changes, "")
+
+
+def test_results_on_other_files_than_the_runs_have_a_name_of_their_own(tmp_path: Path) -> None:
+    texts = read_texts(evaluation(tmp_path), run_of(tmp_path, name="mine"), ("de", "en"))
+    assert texts == ("mine.test", ["Hallo"], ["Hello"])
+
+
+@pytest.mark.parametrize("name", ["x/../../victim", "/tmp/x", "..", "\x1b[2J"])
+def test_the_name_of_a_corpus_cannot_choose_another_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="this cannot be part of a file's name"):
+        read_texts(evaluation(tmp_path), run_of(tmp_path, name=name), ("de", "en"))
+
+
+def test_source_and_reference_go_together(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="source=FILE and reference=FILE go together"):
+        evaluation(tmp_path, source="x")
+
+
+def test_a_corpus_of_other_languages_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="translates fr → en, the corpus was asked for de → en"):
+        read_texts(evaluation(tmp_path), run_of(tmp_path), ("fr", "en"))
