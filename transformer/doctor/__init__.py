@@ -1,4 +1,4 @@
-"""A look at a corpus before training: what is wrong with it, what to do, what training will cost.
+"""A look at a corpus before training: what is wrong with it, what to do about it, what training will cost.
 
-Read `text`, `profile`, `leakage`, `checks`, `examination`, `fix`, `estimate`, `report`, in this order.
+Read `text`, `profile`, `leakage`, `checks`, `examination`, `fix`, `estimate`, `report`, `examine`, in this order.
 """

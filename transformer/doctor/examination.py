@@ -56,7 +56,7 @@ class Examination:
                 self.held_out.add(split, self._counted(split))
         self.profile = Profile(self._counted("train"))
         files = [path for split in settings.splits for path in settings.files(split)]
-        self.marked = [path for path in files if has_byte_order_mark(path)]
+        self.files_with_mark = [path for path in files if has_byte_order_mark(path)]
         self.findings: list[Finding] = []
 
     def _counted(self, split: str) -> Iterator[Line]:

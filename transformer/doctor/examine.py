@@ -1,4 +1,4 @@
-"""The doctor's visit: examine a corpus, write a cleaned copy, prepare it as training would, measure, report."""
+"""The whole examination: check a corpus, write a cleaned copy, encode it as training would, time training, report."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from transformer.data.datamodule import TranslationData
 from transformer.doctor.estimate import Plan, estimate, preset_for
 from transformer.doctor.examination import Dropped, Examination
 from transformer.doctor.fix import clean_copy
-from transformer.doctor.report import plain_cost, plain_findings, unknown_shares
+from transformer.doctor.report import cost_as_dict, findings_as_dicts, unknown_shares
 from transformer.doctor.text import Line
 from transformer.model import ModelConfig
 from transformer.training.config import RunSettings
@@ -35,9 +35,10 @@ class Training:
 def examine(
     corpus: DataSettings, training_for: Callable[[str], Training], fix: Path | None
 ) -> tuple[dict[str, Any], str | None]:
-    """Return the report as plain data, and the experiment that was tried.
+    """The report as plain data, and the experiment whose training was timed.
 
-    `training_for` gives the training of a corpus for which the named experiment is recommended.
+    `training_for` gives the training to be timed, by the name of the experiment that is recommended. `fix` is the
+    folder of a cleaned copy, if one is to be written.
     """
     corpus.fetch()
     examination = Examination(corpus, _progress)
@@ -57,13 +58,13 @@ def examine(
     steps = int(training.trainer.get("max_steps", -1))
     report = {
         "corpus": {"name": corpus.name, **languages, "pairs": examination.pairs},
-        "findings": plain_findings(examination),
-        "byte_order_marks": list(map(str, examination.marked)),
+        "findings": findings_as_dicts(examination),
+        "byte_order_marks": list(map(str, examination.files_with_mark)),
         "dropped": dropped,
         "tokenizer": tokenizer,
         "advice": advice,
         "preset": preset,
-        "estimate": plain_cost(estimate(_plan(training, data)), steps) if data else None,
+        "estimate": cost_as_dict(estimate(_plan(training, data)), steps) if data else None,
     }
     return report, training.experiment
 

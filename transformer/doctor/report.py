@@ -1,4 +1,4 @@
-"""What the doctor says: a table to read, and the same as plain data."""
+"""The doctor's report: as plain data, and as a table to read."""
 
 import shlex
 import sys
@@ -18,11 +18,11 @@ from transformer.doctor.checks import CHECKS
 from transformer.doctor.estimate import CostEstimate
 from transformer.doctor.examination import Examination
 
-Plain = dict[str, Any]
+Report = dict[str, Any]
 
 
-def plain_findings(examination: Examination) -> list[Plain]:
-    """One dict a finding, those of train first, none for what was not found."""
+def findings_as_dicts(examination: Examination) -> list[dict[str, Any]]:
+    """One dict per finding, those of train first; checks that found nothing have none."""
     languages = examination.settings.languages
     return [
         {
@@ -53,70 +53,18 @@ def unknown_shares(data: TranslationData) -> dict[str, dict[str, float]]:
     return shares
 
 
-def plain_cost(cost: CostEstimate, steps: int) -> Plain:
-    """An estimate with what a run of so many steps makes of it (−1: the number of epochs decides)."""
+def cost_as_dict(cost: CostEstimate, steps: int) -> dict[str, Any]:
+    """An estimate, and what a run of so many steps takes by it (−1: the number of steps is not known)."""
     run = {"steps": steps, "seconds": steps * cost.seconds_per_step, "epochs": steps / cost.steps_per_epoch}
     return asdict(cost) | ({"run": run} if steps > 0 else {})
 
 
-# Arguments that name the corpus, of which a cleaned copy is another.
-CORPUS_ARGUMENTS = (
-    *("data=", "data.directory=", "data.train=", "data.validation=", "data.test=", "data.extra_tests"),
-    *("data.source_language=", "data.target_language="),
-)
+def _share(value: float) -> str:
+    """A percentage; one above 0 is never rounded to 0."""
+    return f"{value:.1%}" if value >= 0.0005 else f"{value:.2%}" if value >= 0.00005 else "<0.01%"
 
 
-def next_command(
-    typed: Sequence[str], corpus: DataSettings, fix: Path | None, experiment: str | None, dropped: int
-) -> str:
-    """Say what to type next: a cleaned copy, or training."""
-    typed = [argument for argument in typed if not argument.startswith(("output=", "fix="))]
-    is_typed = any(argument.startswith("experiment=") for argument in typed)
-    experiments = [f"experiment={experiment}"] if experiment and not is_typed else []
-    if fix is None:
-        script, more = ("doctor", ["fix=CLEANED"]) if dropped else ("train", experiments)
-        return " ".join(["python", f"scripts/{script}.py", *map(shlex.quote, [*typed, *more])])
-    splits = [f"data.{split}={fix / split}" for split in ("train", "validation", "test")]
-    languages = [f"data.source_language={corpus.source_language}", f"data.target_language={corpus.target_language}"]
-    extra = [f"data.extra_tests.{split}={fix / split}" for split in corpus.extra_tests]
-    rest = [argument for argument in typed if not argument.lstrip("+").startswith(CORPUS_ARGUMENTS)]
-    arguments = ["data=files", *splits, *languages, *extra, *rest, *experiments]
-    return " ".join(["python", "scripts/train.py", *map(shlex.quote, arguments)])
-
-
-def show(report: Plain) -> None:
-    """The report on stdout, for a person."""
-    width = None if sys.stdout.isatty() else 10_000  # no line is broken in a pipe
-    console = Console(width=width, markup=False, emoji=False, highlight=False)
-    corpus = report["corpus"]
-    counts = ", ".join(f"{split} {count:,}" for split, count in corpus["pairs"].items())
-    print(f"{corpus['name']}: {corpus['source_language']} → {corpus['target_language']}, pairs: {counts}")
-    table = Table(box=SIMPLE, pad_edge=False)
-    for heading, side in (("check", "left"), ("split", "left"), ("pairs", "right"), ("share", "right")):
-        table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("lines")
-    for found in report["findings"]:
-        one_sided = [f"{language} {count:,}" for language, count in found["sides"].items() if count]
-        sides = f"{', '.join(one_sided)}: " if min(found["sides"].values()) < found["pairs"] else ""
-        more = ", …" if found["pairs"] > len(found["lines"]) else ""
-        where = f"{sides}{', '.join(map(str, found['lines']))}{more}"
-        mark = "✗ " if found["dropped"] else "  "
-        table.add_row(mark + found["check"], found["split"], f"{found['pairs']:,}", _share(found["share"]), where)
-    if report["findings"]:
-        console.print(table)
-    meanings = {found["check"]: found["means"] for found in report["findings"]}
-    for name, meaning in meanings.items():
-        console.print(f"{name}: {meaning}")
-    if clean := [check.name for check in CHECKS if check.name not in meanings]:
-        console.print(f"nothing found: {', '.join(clean)}")
-    for path in report["byte_order_marks"]:
-        console.print(f"{path} begins with a byte order mark: removed on reading")
-    if report["dropped"]:
-        console.print(f"✗ {report['dropped']:,} of {corpus['pairs']['train']:,} training pairs have such a fault")
-    _show_training(report, console)
-
-
-def _show_training(report: Plain, console: Console) -> None:
+def _show_training(report: Report, console: Console) -> None:
     tokenizer, cost = report["tokenizer"], report["estimate"]
     if "error" in tokenizer:
         console.print(f"\nno training as things are: {tokenizer['error']}")
@@ -144,6 +92,60 @@ def _show_training(report: Plain, console: Console) -> None:
     console.print(f"measured here in {cost['steps_timed']} steps: {cost['machine']}")
 
 
-def _share(value: float) -> str:
-    """A share that is not none is never shown as none."""
-    return f"{value:.1%}" if value >= 0.0005 else f"{value:.2%}" if value >= 0.00005 else "<0.01%"
+def show(report: Report) -> None:
+    """Prints the report."""
+    width = None if sys.stdout.isatty() else 10_000  # in a pipe no line is wrapped
+    console = Console(width=width, markup=False, emoji=False, highlight=False)
+    corpus = report["corpus"]
+    counts = ", ".join(f"{split} {count:,}" for split, count in corpus["pairs"].items())
+    print(f"{corpus['name']}: {corpus['source_language']} → {corpus['target_language']}, pairs: {counts}")
+    table = Table(box=SIMPLE, pad_edge=False)
+    for heading, side in (("check", "left"), ("split", "left"), ("pairs", "right"), ("share", "right")):
+        table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("lines")
+    for finding in report["findings"]:
+        one_sided = [f"{language} {count:,}" for language, count in finding["sides"].items() if count]
+        sides = f"{', '.join(one_sided)}: " if min(finding["sides"].values()) < finding["pairs"] else ""
+        more = ", …" if finding["pairs"] > len(finding["lines"]) else ""
+        where = f"{sides}{', '.join(map(str, finding['lines']))}{more}"
+        mark = "✗ " if finding["dropped"] else "  "
+        table.add_row(
+            mark + finding["check"], finding["split"], f"{finding['pairs']:,}", _share(finding["share"]), where
+        )
+    if report["findings"]:
+        console.print(table)
+    meanings = {finding["check"]: finding["means"] for finding in report["findings"]}
+    for name, meaning in meanings.items():
+        console.print(f"{name}: {meaning}")
+    if clean := [check.name for check in CHECKS if check.name not in meanings]:
+        console.print(f"nothing found: {', '.join(clean)}")
+    for path in report["byte_order_marks"]:
+        console.print(f"{path} begins with a byte order mark: removed on reading")
+    if report["dropped"]:
+        console.print(f"✗ {report['dropped']:,} of {corpus['pairs']['train']:,} training pairs have such a fault")
+    _show_training(report, console)
+
+
+# Arguments that name the corpus, of which a cleaned copy is another.
+CORPUS_ARGUMENTS = (
+    *("data=", "data.directory=", "data.train=", "data.validation=", "data.test=", "data.extra_tests"),
+    *("data.source_language=", "data.target_language="),
+)
+
+
+def next_command(
+    typed: Sequence[str], corpus: DataSettings, fix: Path | None, experiment: str | None, dropped: int
+) -> str:
+    """Say what to type next: a cleaned copy, or training."""
+    typed = [argument for argument in typed if not argument.startswith(("output=", "fix="))]
+    is_typed = any(argument.startswith("experiment=") for argument in typed)
+    experiments = [f"experiment={experiment}"] if experiment and not is_typed else []
+    if fix is None:
+        script, more = ("doctor", ["fix=CLEANED"]) if dropped else ("train", experiments)
+        return " ".join(["python", f"scripts/{script}.py", *map(shlex.quote, [*typed, *more])])
+    splits = [f"data.{split}={fix / split}" for split in ("train", "validation", "test")]
+    languages = [f"data.source_language={corpus.source_language}", f"data.target_language={corpus.target_language}"]
+    extra = [f"data.extra_tests.{split}={fix / split}" for split in corpus.extra_tests]
+    rest = [argument for argument in typed if not argument.lstrip("+").startswith(CORPUS_ARGUMENTS)]
+    arguments = ["data=files", *splits, *languages, *extra, *rest, *experiments]
+    return " ".join(["python", "scripts/train.py", *map(shlex.quote, arguments)])
