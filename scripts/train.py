@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from transformer.cli.errors import say
 from transformer.cli.launch import launch
 from transformer.cli.resume import mark_cache, resume_run
-from transformer.cli.runs import as_typed, check_init_from, check_new_run, lock_run, output_folder
+from transformer.cli.runs import as_typed, check_init_from, check_new_run, output_folder
 from transformer.cli.settings import run_settings
 
 Run = tuple[dict[str, Any], Path | None]
@@ -36,6 +37,7 @@ def read(config: dict[str, Any]) -> Run:
 def train(job: Run) -> dict[str, float]:
     # Importing torch and Lightning takes seconds, which a wrong key need not wait for.
     from transformer.evaluation.run_files import write_config
+    from transformer.files import exclusive_lock
     from transformer.training.callbacks.nonfinite import NonFiniteError
     from transformer.training.callbacks.signals import Interrupted
     from transformer.training.config import read_run_settings
@@ -48,12 +50,14 @@ def train(job: Run) -> dict[str, float]:
 
     def begins() -> None:
         if first_process():
-            lock_run(folder)
+            # One run writes into a folder at a time.
+            held.enter_context(exclusive_lock(folder / ".lock", f"the run {folder}"))
             write_config(folder, settings)
             mark_cache(Path(typed.data.cache))
 
     try:
-        result = run(typed, settings["model"], settings["trainer"], folder, checkpoint, begins)
+        with ExitStack() as held:
+            result = run(typed, settings["model"], settings["trainer"], folder, checkpoint, begins)
     except (NonFiniteError, Interrupted) as error:
         if not first_process():
             # The first speaks for all; Lightning kills all processes when one of those that it has started fails.

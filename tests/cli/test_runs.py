@@ -1,16 +1,14 @@
 """Folders of runs are found as they are named: the newest, the best checkpoint, the one to resume."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
-from tests.processes import CHILDREN
 from transformer.cli.compose import PROJECT
 from transformer.cli.errors import UsageError
-from transformer.cli.runs import find_checkpoint, find_resumable, lock_run, locks, newest_run
+from transformer.cli.runs import find_checkpoint, find_resumable, newest_run
 
 
 @pytest.fixture
@@ -63,24 +61,3 @@ def test_what_cannot_be_resumed_is_refused_in_one_line(runs: Path, tmp_path: Pat
 
 def test_a_folder_of_the_checkout_can_be_interpolated() -> None:
     assert OmegaConf.create({"runs": "${project:runs}"}).runs == str(PROJECT / "runs")
-
-
-def try_to_lock(folder: Path) -> None:
-    try:
-        lock_run(folder)
-    except UsageError:
-        sys.exit(3)
-
-
-def test_one_run_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
-    def status() -> int | None:
-        process = CHILDREN.Process(target=try_to_lock, args=(tmp_path,))
-        process.start()
-        process.join()
-        return process.exitcode
-
-    assert status() == 0
-    lock_run(tmp_path)
-    assert status() == 3
-    locks.clear()
-    assert status() == 0

@@ -125,7 +125,8 @@ def test_two_processes_share_one_folder_and_score_every_sentence_once(home: Path
 
 
 def test_a_sweep_ends_in_one_table(home: Path) -> None:
-    arguments = [*SMALL, f"cache={home}/cache", "trainer.max_steps=2", "hydra.sweep.dir=sweep", "loggers=[csv]"]
+    few = ["search=greedy", "trainer.max_steps=2", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1"]
+    arguments = [*SMALL, f"cache={home}/cache", *few, "hydra.sweep.dir=sweep", "loggers=[csv]"]
     printed = ok("train", "-m", *arguments, "model.heads=2,4", cwd=home)
     with (home / "sweep" / "sweep.csv").open() as file:
         rows = list(csv.DictReader(file))

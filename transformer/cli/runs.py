@@ -11,7 +11,6 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import OmegaConf
@@ -24,8 +23,6 @@ MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.c
 EXPORT = "export.json"  # in the folder of an export
 # Folders that this process has made, or lets Hydra make: they go again if the run is refused.
 new_folders: list[Path] = []
-# Held until the process ends: a lock that nobody refers to is released.
-locks: list[FileLock] = []
 
 
 @functools.cache  # one process has one run, however often Hydra resolves its folder
@@ -91,17 +88,6 @@ def check_init_from(init_from: str | None) -> None:
         preset = CONFIGS / "experiment" / f"{path.name}.yaml"
         remedy = f": experiment={path.name} hydra.run.dir={as_typed(path)}" if preset.exists() else ""
         raise UsageError(f"init_from={path}: no such run or checkpoint; train it first{remedy}")
-
-
-def lock_run(folder: Path) -> None:
-    """Let no other run write into a folder until this process ends."""
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        message = f"{folder}: another run is writing there; wait for its end, or choose another hydra.run.dir"
-        raise UsageError(message) from None
-    locks.append(lock)
 
 
 def newest_run(runs: Path, files: Sequence[str] = MODELS[-1:]) -> Path:
