@@ -13,25 +13,28 @@ from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.inference.search import SearchSettings
+from transformer.model.positions import POSITIONS
+from transformer.model.scores import SCORES
 from transformer.training.config import TrainingSettings
+from transformer.training.optim import OPTIMIZERS, SCHEDULES
 
 CONFIGS = Path(__file__).parents[2] / "configs"
+GROUPS = ("ablation", "experiment", "model", "search", "tokenizer", "trainer", "training")
 CHOICES = [
-    *(f"model={path.stem}" for path in (CONFIGS / "model").iterdir()),
-    *(f"trainer={path.stem}" for path in (CONFIGS / "trainer").iterdir()),
-    *(f"tokenizer={path.stem}" for path in (CONFIGS / "tokenizer").iterdir()),
-    *(f"search={path.stem}" for path in (CONFIGS / "search").iterdir()),
-    *(f"experiment={path.stem}" for path in (CONFIGS / "experiment").iterdir()),
-    *(f"ablation={path.stem}" for path in (CONFIGS / "ablation").iterdir()),
-    *(f"model.positions={name}" for name in ("sinusoidal", "learned", "rotary", "none")),
+    *(f"{group}={path.stem}" for group in GROUPS for path in sorted((CONFIGS / group).iterdir())),
+    *(f"model.positions={name}" for name in POSITIONS),
+    *(f"model.score={name}" for name in SCORES),
     *(f"model.feed_forward.activation={name}" for name in ("relu", "gelu", "swiglu")),
-    *(f"model.score={name}" for name in ("dot", "bilinear", "concat", "additive")),
+    *(f"training.optimizer={name}" for name in OPTIMIZERS),
+    *(f"training.schedule={name}" for name in SCHEDULES),
     "model.decoder.cross_attention.score=additive model.encoder.self_attention.score=dot",
     "model.decoder.cross_attention=null",
     "model.norm=post",
     "model.heads=8",
     "model.tied_embeddings=none",
+    "data=libreoffice_help",
     "data=multi30k",
+    "data=toy",
     "data=files data.train=a data.validation=b data.test=c",
 ]
 
