@@ -1,1 +1,1 @@
-"""Training with Lightning. Read `module`, then `run`; what keeps a run safe is in `callbacks`."""
+"""Training with Lightning. Read `module` and `loss`, then `train`; what keeps a run safe is in `callbacks`."""

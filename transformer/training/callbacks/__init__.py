@@ -1,1 +1,1 @@
-"""What keeps a run safe: where it stands, when it is saved, how it is stopped, and how it goes on. Read `position`."""
+"""What happens around the training steps: saving, stopping, resuming, averaging, showing. Begin with train_progress."""
