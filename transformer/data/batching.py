@@ -40,10 +40,17 @@ def pad(sequences: list[IdArray], extra: int = 0) -> Int[Tensor, "batch longest"
     return torch.from_numpy(padded)
 
 
-def visible_tokens(ids: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch length"] | None:
-    """True where an id is not padding; None if nothing is, so that no mask is applied."""
+def visible_tokens(
+    ids: Int[Tensor, "batch length"], has_padding: bool | None = None
+) -> Bool[Tensor, "batch length"] | None:
+    """The padding mask: True where an id is not padding; None if there is no padding, so that no mask is applied.
+
+    Whoever knows `has_padding` spares a GPU the wait for the answer.
+    """
     visible = ids != PAD
-    return None if bool(visible.all()) else visible
+    if has_padding is None:
+        has_padding = not bool(visible.all())
+    return visible if has_padding else None
 
 
 def _with_eos(padded: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from transformer.data.batching import Batch, Index
+from transformer.data.batching import Batch, Index, visible_tokens
 from transformer.data.encoded import EncodedSplit
 from transformer.data.tokenizer import BOS, EOS, PAD
 
@@ -31,8 +31,8 @@ class GPUPairDataset(Dataset[Batch]):
         longest = [int(lengths[index[1]].max()) + 1 for lengths in self.lengths]
         source, labels = (self._rows(*side, rows, length) for side, length in zip(self.sides, longest, strict=True))
         inputs = functional.pad(labels.masked_fill(labels == EOS, PAD)[:, :-1], (1, 0), value=BOS)
-        padded = self.lengths[0][index[1]].min() + 1 < longest[0]
-        return Batch(source, source != PAD if padded else None, inputs, labels, numbers)
+        has_padding = bool(self.lengths[0][index[1]].min() + 1 < longest[0])
+        return Batch(source, visible_tokens(source, has_padding), inputs, labels, numbers)
 
     def _rows(
         self, ids: Int[Tensor, " all"], offsets: Int[Tensor, " bounds"], rows: Int[Tensor, " batch"], longest: int

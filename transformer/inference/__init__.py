@@ -1,4 +1,4 @@
-"""From a trained model to translations: no Lightning. Read `search`, then `translator`."""
+"""From a trained model to translations: no Lightning. Read `translator`, then `search`."""
 
 from transformer.inference.translator import Translator
 

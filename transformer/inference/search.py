@@ -2,8 +2,8 @@
 
 Nothing here knows of Transformers: `step(ids, state)` takes the newest id of every row (hypothesis) and returns
 log-probabilities and the next state. The rows of a sentence are neighbors, and every sentence has equally many.
-`state.select(origins, sentences)` keeps some sentences where others are finished, and says which hypothesis of its
-sentence each row continues.
+`state.select(origins, sentences)` keeps `sentences` (None: all), where others are finished; `origins` is, for each new
+row, the hypothesis of its sentence that it continues (None: the same one).
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# Finished sentences leave their batch when they are so large a share of it: leaving costs a copy of the rest.
+# Finished sentences are removed from the batch when at least this share of it is finished: removing copies the rest.
 COMPACT_WHEN_FINISHED = 0.25
 
 
@@ -82,23 +82,29 @@ def search(
     if settings.method == "beam":
         return beam_search(step, state, bos_ids, eos, max_lengths, settings)
     if settings.method == "greedy":
-        return generate(step, state, bos_ids, eos, max_lengths, settings, lambda scores, *_: scores.argmax(dim=-1))
+        return generate(
+            step, state, bos_ids, eos, max_lengths, settings, lambda log_probs, *_: log_probs.argmax(dim=-1)
+        )
     # Uniform random numbers for every position of each sentence.
     generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + i) % 2**63) for i in indices]
     draws = torch.stack([torch.rand(max(max_lengths) + 1, generator=own) for own in generators]).to(bos_ids.device)
 
-    def draw(scores: Tensor, sentences: Tensor, position: int) -> Tensor:
-        return sample(scores, draws[sentences, position], settings)
+    def draw(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
+        return sample(log_probs, draws[sentences, position], settings)
 
     return generate(step, state, bos_ids, eos, max_lengths, settings, draw)
 
 
+def most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
+    return log_probs.argmax(dim=-1)
+
+
 def sample(
-    scores: Float[Tensor, "rows vocabulary"], draws: Float[Tensor, " rows"], settings: SearchSettings
+    log_probs: Float[Tensor, "rows vocabulary"], draws: Float[Tensor, " rows"], settings: SearchSettings
 ) -> Int[Tensor, " rows"]:
-    """Draws one id a row from softmax(scores / temperature), cut to the `top_k` most probable ids and to the smallest
-    set of them that holds a share of `top_p` (Holtzman et al. 2020)."""
-    ordered, ids = (scores / settings.temperature).sort(dim=-1, descending=True)
+    """Draws one id per row from softmax(log_probs / temperature), cut to the `top_k` most probable ids and to the
+    smallest set of them that holds a share of `top_p` (Holtzman et al. 2020)."""
+    ordered, ids = (log_probs / settings.temperature).sort(dim=-1, descending=True)
     if settings.top_k:
         ordered[:, settings.top_k :] = -torch.inf
     shares = ordered.softmax(dim=-1)
@@ -120,19 +126,20 @@ def generate(
     settings: SearchSettings,
     choose: Callable[[Tensor, Tensor, int], Tensor],
 ) -> list[list[Hypothesis]]:
-    """One hypothesis per sentence: `choose(scores, sentences, position)` picks each next id."""
+    """Greedy search and sampling, one hypothesis per sentence: `choose(log_probs, sentences, position)` picks each next
+    id."""
     ids, count, device = bos_ids, len(bos_ids), bos_ids.device
     hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
     limits, sentences = torch.tensor(max_lengths, device=device), torch.arange(count, device=device)
     totals = torch.zeros(count, device=device)
     tokens = torch.full((count, max(max_lengths) + 1), eos, device=device)
     for position in range(max(max_lengths) + 1):
-        scores, state = step(ids, state)
+        log_probs, state = step(ids, state)
         if position < settings.min_length:
-            scores[:, eos] = -torch.inf
+            log_probs[:, eos] = -torch.inf
         # At its limit a hypothesis must end.
-        ids = choose(scores, sentences, position).masked_fill(limits[sentences] == position, eos)
-        totals = totals + scores.gather(1, ids[:, None]).squeeze(1)
+        ids = choose(log_probs, sentences, position).masked_fill(limits[sentences] == position, eos)
+        totals = totals + log_probs.gather(1, ids[:, None]).squeeze(1)
         tokens[sentences, position] = ids
         numbers = sentences.tolist()
         for row in (ids == eos).nonzero().flatten().tolist():
@@ -150,30 +157,30 @@ def generate(
 
 
 def unfinished(finished: list[bool], device: torch.device) -> Tensor | None:
-    """The places of the sentences that go on; None while too few are finished to be worth removing."""
+    """The indices of the sentences that go on; None while too few are finished to be worth removing."""
     if sum(finished) < COMPACT_WHEN_FINISHED * len(finished):
         return None
-    return torch.tensor([place for place, done in enumerate(finished) if not done], device=device)
+    return torch.tensor([index for index, done in enumerate(finished) if not done], device=device)
 
 
 def best_continuations(
-    scores: Float[Tensor, "sentences rows vocabulary"], totals: Float[Tensor, "sentences rows"], k: int
+    log_probs: Float[Tensor, "sentences rows vocabulary"], totals: Float[Tensor, "sentences rows"], k: int
 ) -> tuple[Float[Tensor, "sentences k"], Int[Tensor, "sentences k"], Int[Tensor, "sentences k"]]:
-    """The `k` largest of totals + scores in each sentence, largest first: their sums, rows and ids.
+    """The `k` largest of totals + log_probs in each sentence, largest first: their sums, rows and ids.
 
     torch.topk on a CPU sorts its way through all of them. Here the maxima of blocks are found first: the k largest
     entries stand in the k blocks with the largest maxima.
     """
-    sentences, rows, vocabulary = scores.shape
+    sentences, rows, vocabulary = log_probs.shape
     block = next((size for size in range(64, 129) if vocabulary % size == 0), 1)
     blocks = rows * vocabulary // block
-    if scores.device.type != "cpu" or block == 1 or blocks <= k:
-        sums, places = (totals[..., None] + scores).flatten(1).topk(k)
+    if log_probs.device.type != "cpu" or block == 1 or blocks <= k:
+        sums, places = (totals[..., None] + log_probs).flatten(1).topk(k)
         return sums, places // vocabulary, places % vocabulary
-    maxima = scores.view(sentences, rows, -1, block).amax(dim=3) + totals[..., None]
+    maxima = log_probs.view(sentences, rows, -1, block).amax(dim=3) + totals[..., None]
     chosen = maxima.flatten(1).topk(k).indices
     first = torch.arange(0, sentences * blocks, blocks)[:, None]
-    candidates = scores.view(-1, block).index_select(0, (first + chosen).flatten()).view(sentences, k, block)
+    candidates = log_probs.view(-1, block).index_select(0, (first + chosen).flatten()).view(sentences, k, block)
     of_rows = totals.gather(1, chosen * block // vocabulary)
     sums, at = (candidates + of_rows[..., None]).flatten(1).topk(k)
     places = chosen.gather(1, at // block) * block + at % block
@@ -185,10 +192,10 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The `beam` best hypotheses of each sentence, best first.
 
-    Every step looks at the `beam` best continuations of a sentence. One that ends becomes a hypothesis, and its place
-    in the beam goes to the next best that does not end. A sentence is finished when it has `beam` hypotheses (as in
-    CTranslate2 with patience 1), so that under a length penalty an early end does not win by being first. At its
-    maximum length every hypothesis ends.
+    Every step takes the 2 × `beam` best continuations of a sentence. Those among the first `beam` that end become
+    hypotheses; the best `beam` that do not end stay in the beam. The search of a sentence goes on until it has `beam`
+    hypotheses (as in CTranslate2 with patience 1): a longer one may have a better score than the first. At its maximum
+    length every hypothesis ends.
     """
     beam, device = settings.beam, bos_ids.device
     hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
@@ -196,25 +203,25 @@ def beam_search(
     ids, totals = bos_ids[:, None], torch.zeros(len(bos_ids), 1, device=device)
     tokens, finished = torch.empty(len(bos_ids), 1, 0, dtype=torch.long, device=device), [False] * len(bos_ids)
     for position in range(max(max_lengths) + 1):
-        scores, state = step(ids.flatten(), state)
-        width, vocabulary = ids.size(1), scores.size(1)  # one row per sentence at first, then `beam`
+        log_probs, state = step(ids.flatten(), state)
+        width, vocabulary = ids.size(1), log_probs.size(1)  # one row per sentence at first, then `beam`
         if position < settings.min_length:
-            scores[:, eos] = -torch.inf
-        scores, at_limit = scores.view(-1, width, vocabulary), limits[sentences] == position
+            log_probs[:, eos] = -torch.inf
+        log_probs, at_limit = log_probs.view(-1, width, vocabulary), limits[sentences] == position
         if at_limit.any():
             goes_on = torch.arange(vocabulary, device=device) != eos
-            scores = scores.masked_fill(at_limit[:, None, None] & goes_on, -torch.inf)
+            log_probs = log_probs.masked_fill(at_limit[:, None, None] & goes_on, -torch.inf)
         # Each row has one way to end, so 2 × beam candidates hold at least beam that go on.
-        best, origins, ids = best_continuations(scores, totals, min(2 * beam, width * vocabulary))
+        best, origins, ids = best_continuations(log_probs, totals, min(2 * beam, width * vocabulary))
         ends = ids == eos
         numbers = sentences.tolist()
-        for row, place in (ends & best.isfinite())[:, :beam].nonzero().tolist():
-            if not finished[row]:
-                total, path = best[row, place].item(), tokens[row, origins[row, place]].tolist()
+        for index, candidate in (ends & best.isfinite())[:, :beam].nonzero().tolist():
+            if not finished[index]:
+                total, path = best[index, candidate].item(), tokens[index, origins[index, candidate]].tolist()
                 score = total / (position + 1) ** settings.length_penalty
-                hypotheses[numbers[row]].append(Hypothesis(path, score, total))
-        for row, limit in enumerate(at_limit.tolist()):
-            finished[row] = finished[row] or limit or len(hypotheses[numbers[row]]) >= beam
+                hypotheses[numbers[index]].append(Hypothesis(path, score, total))
+        for index, limit in enumerate(at_limit.tolist()):
+            finished[index] = finished[index] or limit or len(hypotheses[numbers[index]]) >= beam
         if all(finished):
             break
         # The best candidates that go on take the places of the beam.

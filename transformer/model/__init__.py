@@ -1,6 +1,6 @@
 """Tensors in, tensors out: no text, no Lightning, no Hydra.
 
-Read `attention`, `positions`, `layers`, `transformer`, in this order.
+Read `transformer`, `layers`, `attention` from the whole to its parts; `scores` and `positions` when you need them.
 """
 
 from transformer.model.config import ModelConfig

@@ -224,6 +224,7 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch target dim"]:
         """The states of which `output` makes the logits: the loss projects them piece by piece to save memory."""
         decoder_record = (record.decoder, record.cross) if record else None
+        # With an empty cache the whole target is new: training reads past everything that is about a search.
         states, _ = self.decoder(inputs, self.decoder.init_cache(memory), decoder_record)
         return states
 
