@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from transformer.cli.errors import say
+from transformer.cli.errors import rank, say
 from transformer.cli.launch import launch
 from transformer.cli.resume import mark_cache, resume_run
-from transformer.cli.runs import as_typed, check_init_from, check_new_run, output_folder
+from transformer.cli.runs import LOCK, as_typed, check_init_from, check_new_run, output_folder
 from transformer.cli.settings import run_settings
 
 Run = tuple[dict[str, Any], Path | None]
@@ -50,13 +50,12 @@ def train(job: Run) -> dict[str, float]:
 
     def begins() -> None:
         if first_process():
-            # One run writes into a folder at a time.
-            held.enter_context(exclusive_lock(folder / ".lock", f"the run {folder}"))
             write_config(folder, settings)
             mark_cache(Path(typed.data.cache))
 
     try:
-        with ExitStack() as held:
+        # One run writes into a folder at a time: before loggers are built, which cut the log back to the checkpoint.
+        with exclusive_lock(folder / LOCK, f"the run {folder}") if rank() == 0 else nullcontext():
             result = run(typed, settings["model"], settings["trainer"], folder, checkpoint, begins)
     except (NonFiniteError, Interrupted) as error:
         if not first_process():

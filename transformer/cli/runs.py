@@ -7,7 +7,6 @@ import functools
 import os
 import shlex
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from transformer.cli.errors import UsageError
 from transformer.files import new_folder
 
 MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
+LOCK = ".lock"  # held by the process that trains
 EXPORT = "export.json"  # in the folder of an export
 # Folders that this process has made, or lets Hydra make: they go again if the run is refused.
 new_folders: list[Path] = []
@@ -59,8 +59,10 @@ def trial_folder() -> Path | None:
 
 
 def remove_empty_folders() -> None:
-    for folder in new_folders:
-        with suppress(OSError):  # not empty
+    """Remove what this process has made and put nothing into, but for the lock."""
+    for folder in filter(Path.is_dir, new_folders):
+        if {path.name for path in folder.iterdir()} <= {LOCK}:
+            (folder / LOCK).unlink(missing_ok=True)
             folder.rmdir()
 
 
