@@ -12,7 +12,8 @@ from transformer.model.config import AttentionConfig
 from transformer.model.dropout import Dropout
 from transformer.model.scores import SCORES
 
-# True in a mask means visible: the query may look at the key. All queries of a sentence: those of every hypothesis.
+# True in a mask means visible: the query may look at the key (the opposite of nn.MultiheadAttention's masks).
+# `all_queries` are those of one sentence, all its hypotheses one after the other.
 Visible = Bool[Tensor, "#sentences #heads #all_queries keys"]
 # The same for all heads and queries: which tokens of a padded source are no padding.
 SourceVisible = Bool[Tensor, "sentences 1 1 source"]
@@ -42,7 +43,10 @@ def attention(
     visible: Visible | None = None,
     scale: float = 1.0,
 ) -> Float[Tensor, "batch heads queries value_dim"]:
-    """softmax(scale · Q Kᵀ) V (Vaswani et al. 2017, equation 1, where scale = 1/√d_k), written out."""
+    """softmax(scale · Q Kᵀ) V (Vaswani et al. 2017, equation 1, where scale = 1/√d_k), written out.
+
+    The equation by itself, for reading, tests and docs/tour.md; the model calls `MultiHeadAttention`.
+    """
     return attention_weights(scale * queries @ keys.transpose(-2, -1), visible) @ values
 
 
@@ -67,19 +71,19 @@ class KVCache(NamedTuple):
         return KeyValues(self.buffer.keys[:, :, : self.length], self.buffer.values[:, :, : self.length])
 
     def update(self, new: KeyValues) -> "KVCache":
-        """Appends `new`. What is there does not move; a full buffer is copied into one of twice the size needed.
+        """Appends `new` in place; a full buffer is first copied into one of twice the size needed.
 
-        The new cache may share its buffer with the old one, which is not to be used again.
+        The new cache may share its buffer with this one, which is not to be used again.
         """
         if not self.length:
             return KVCache(new, new.keys.size(2))
         end, buffer = self.length + new.keys.size(2), self.buffer
         if end > buffer.keys.size(2):
-            buffer = KeyValues(*(old.new_empty(*old.shape[:2], 2 * end, old.size(3)) for old in buffer))
-            for larger, old in zip(buffer, self.key_values, strict=True):
-                larger[:, :, : self.length] = old
-        for old, latest in zip(buffer, new, strict=True):
-            old[:, :, self.length : end] = latest
+            buffer = KeyValues(*(full.new_empty(*full.shape[:2], 2 * end, full.size(3)) for full in buffer))
+            for larger, filled in zip(buffer, self.key_values, strict=True):
+                larger[:, :, : self.length] = filled
+        for target, latest in zip(buffer, new, strict=True):
+            target[:, :, self.length : end] = latest
         return KVCache(buffer, end)
 
     def select(self, sentences: Tensor) -> "KVCache":
@@ -89,8 +93,9 @@ class KVCache(NamedTuple):
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O (Vaswani et al. 2017, section 3.2.2); one class, three uses.
 
-    The widths are free: `head_dim` for queries and keys, `value_dim` for values (both default to dim / heads).
-    `score` says how a query is compared with a key (see `scores`); `rotation` applies rotary positions to both.
+    Keys and values are projected first, by `project_kv`, so that a decoder can keep them; `forward` takes them. The
+    widths are free: `head_dim` for queries and keys, `value_dim` for values (both default to dim / heads). `score` says
+    how a query is compared with a key (see `scores`); `rotation` applies rotary positions to both.
     """
 
     def __init__(self, dim: int, config: AttentionConfig, rotation: nn.Module | None = None) -> None:
@@ -106,20 +111,18 @@ class MultiHeadAttention(nn.Module):
         self.rotation = rotation
 
     def project_kv(
-        self, states: Float[Tensor, "rows keys dim"], offset: int = 0, sentences: int | None = None
+        self, states: Float[Tensor, "rows keys dim"], offset: int = 0, sentence_count: int | None = None
     ) -> KeyValues:
         """Projects the states to look at; `offset` is the position of the first one (rotary positions need it).
 
-        With `sentences`, rows of the same sentence are grouped: more keys of fewer sentences.
+        Where several rows (hypotheses) belong to one of `sentence_count` sentences, their keys stand side by side.
         """
         keys, values = split_heads(self.key(states), self.heads), split_heads(self.value(states), self.heads)
         if self.rotation is not None:
             keys = self.rotation(keys, offset)
-        sentences = sentences or len(states)
+        count = sentence_count or len(states)
         # Contiguous once, where a matrix multiplication would copy them at every step.
-        return KeyValues(
-            group_by_sentence(keys, sentences).contiguous(), group_by_sentence(values, sentences).contiguous()
-        )
+        return KeyValues(group_by_sentence(keys, count).contiguous(), group_by_sentence(values, count).contiguous())
 
     def project_queries(
         self, states: Float[Tensor, "rows queries dim"], offset: int = 0
@@ -135,35 +138,36 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "rows queries dim"],
-        memory: KeyValues,
+        key_values: KeyValues,
         visible: Visible | None = None,
         offset: int = 0,
         bias: Bias | None = None,
         record: list[Tensor] | None = None,
     ) -> Float[Tensor, "rows queries dim"]:
-        """Lets each state look at `memory`. A `bias` is added to the scores; `record` collects the weights, each
+        """Lets each state look at `key_values`. A `bias` is added to the scores; `record` collects the weights, each
         batch × heads × queries × keys.
 
-        Rows that share a sentence (the hypotheses of a beam) may share one row of `memory`: they are then further
+        Rows that share a sentence (the hypotheses of a beam) may share one row of them: they are then further
         queries of that sentence, so keys and values are projected and stored once per sentence.
         """
         rows, length, _ = states.shape
-        queries = group_by_sentence(self.project_queries(states, offset), len(memory.keys))
+        queries = group_by_sentence(self.project_queries(states, offset), len(key_values.keys))
         if record is None and self.score.is_product and use_fused_kernel(states):
             dropout = self.dropout.p if self.training else 0.0
             mask = visible if bias is None else biased(visible, bias.to(queries.dtype))
-            heads = functional.scaled_dot_product_attention(queries, *memory, mask, dropout, scale=self.score.scale)
+            heads = functional.scaled_dot_product_attention(queries, *key_values, mask, dropout, scale=self.score.scale)
         else:
-            scores = self.score(queries, memory.keys)
+            scores = self.score(queries, key_values.keys)
             weights = attention_weights(scores if bias is None else scores + bias, visible)
             if record is not None:
                 record.append(weights)
-            heads = self.dropout(weights) @ memory.values
+            heads = self.dropout(weights) @ key_values.values
         return self.output(heads.transpose(1, 2).reshape(rows, length, self.heads * self.value_dim))
 
 
 def use_fused_kernel(states: Tensor) -> bool:
-    """On a CPU the written-out equation is faster; in training `machine.attention` may ask for torch's kernel."""
+    """A GPU always uses torch's fused kernel. A CPU uses the written-out equation, which is faster there, except in
+    training with machine.attention=fused (`configure_torch` keeps that setting in torch's own flag)."""
     asked = torch.is_grad_enabled() and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call]
     return states.device.type != "cpu" or asked
 
@@ -180,9 +184,9 @@ def split_heads(
 
 
 def group_by_sentence(
-    vectors: Float[Tensor, "rows heads length width"], sentences: int
-) -> Float[Tensor, "sentences_ heads length_ width"]:
-    """Puts the vectors of the rows of a sentence one after the other: fewer rows, each longer."""
-    if len(vectors) == sentences:
+    vectors: Float[Tensor, "rows heads length width"], sentence_count: int
+) -> Float[Tensor, "sentence_count heads all_length width"]:
+    """Puts the vectors of all rows of a sentence one after the other: fewer rows, each longer."""
+    if len(vectors) == sentence_count:
         return vectors
-    return vectors.view(sentences, -1, *vectors.shape[1:]).transpose(1, 2).flatten(2, 3)
+    return vectors.view(sentence_count, -1, *vectors.shape[1:]).transpose(1, 2).flatten(2, 3)

@@ -1,4 +1,5 @@
-"""The two kinds of layer, as in figure 1 of Vaswani et al. 2017: attention and feed-forward, each in an Add & Norm."""
+"""The encoder's and the decoder's layer (Vaswani et al. 2017, figure 1): sublayers of attention and feed-forward, each
+in an Add & Norm."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -93,7 +94,8 @@ class LayerCache(NamedTuple):
     source: KeyValues | None
 
     def select(self, sentences: Tensor) -> "LayerCache":
-        return LayerCache(self.target.select(sentences), self.source and self.source.select(sentences))
+        source = None if self.source is None else self.source.select(sentences)
+        return LayerCache(self.target.select(sentences), source)
 
 
 class DecoderLayer(nn.Module):
@@ -109,14 +111,14 @@ class DecoderLayer(nn.Module):
         if cross:
             self.add_norm_cross = AddNorm(config)
             if config.norm == "pre" and cross.score == "concat":
-                # A concat score looks at no query: a norm before it would never get a gradient.
+                # The query has no effect on a concat score: a norm before it would never get a gradient.
                 self.add_norm_cross.norm = nn.Identity()
         self.add_norm_feed = AddNorm(config)
 
-    def init_cache(self, memory: Float[Tensor, "batch source dim"]) -> LayerCache:
+    def init_cache(self, encoded: Float[Tensor, "batch source dim"]) -> LayerCache:
         """Projects the keys and values of the encoded source, once for all steps."""
-        source = self.cross_attention.project_kv(memory) if self.cross_attention is not None else None
-        return LayerCache(self.self_attention.empty_cache(len(memory)), source)
+        source = self.cross_attention.project_kv(encoded) if self.cross_attention is not None else None
+        return LayerCache(self.self_attention.empty_cache(len(encoded)), source)
 
     def forward(
         self,
@@ -132,10 +134,11 @@ class DecoderLayer(nn.Module):
         (self, cross) attention."""
         self_record, cross_record = record or (None, None)
         target, source, cross = cache.target, cache.source, self.cross_attention
+        sentence_count = len(target.buffer.keys)
 
         def masked_self_attention(x: States) -> States:
-            nonlocal target
-            target = target.update(self.self_attention.project_kv(x, offset, sentences=len(target.buffer.keys)))
+            nonlocal target  # x is the sublayer's input, normalized if norm=pre: only now can its keys be made
+            target = target.update(self.self_attention.project_kv(x, offset, sentence_count))
             return self.self_attention(x, target.key_values, visible, offset, bias, self_record)
 
         states = self.add_norm_self(states, masked_self_attention)

@@ -26,9 +26,9 @@ class Memory(NamedTuple):
 class Cache(NamedTuple):
     """How far decoding is: the keys and values of each layer, and how many positions have been decoded.
 
-    The hypotheses of a sentence (neighboring rows) share its keys and values, those of the target too: every step
-    appends one key per hypothesis, and none ever moves. `ancestry` is True where a key is a hypothesis' own past, so
-    a reordered beam costs a reordered mask instead of copied keys and values.
+    The target keys of all hypotheses of a sentence (neighboring rows) stand in one list: with beam 5 each step appends
+    five. `ancestry` is True where a key is a hypothesis' own past. When the beam is reordered, only this mask changes;
+    keys and values stay where they are. (Moving them by index_select at every step: docs/speed.md.)
     """
 
     layers: tuple[LayerCache, ...]
@@ -53,9 +53,11 @@ class Cache(NamedTuple):
         """What the next `length` positions of each row may look at, and the ancestry after them."""
         sentences, _, _, keys = self.ancestry.shape
         if rows == sentences:
-            # One hypothesis, whose past is every key; a single new token may look at all of it: no mask.
+            # One hypothesis per sentence (training, greedy search, the first step of a beam): every key is its past,
+            # and a single new token may look at all of it, without a mask.
             visible = causal_visible(length, keys + length, self.ancestry.device) if length > 1 else None
             return visible, self.ancestry.new_ones(sentences, 1, 1, keys + length)
+        # Several hypotheses with one new token each: each sees its own past and its own new key.
         newest = torch.eye(rows // sentences, dtype=torch.bool, device=self.ancestry.device)
         newest = newest.expand(sentences, 1, -1, -1)
         ancestry = torch.cat([self.ancestry.expand(-1, -1, newest.size(2), -1), newest], dim=3)
@@ -64,12 +66,12 @@ class Cache(NamedTuple):
 
 def next_distances(
     ancestry: Bool[Tensor, "sentences 1 hypotheses keys"], offset: int, length: int
-) -> Int[Tensor, "sentences_ 1 queries keys"]:
+) -> Int[Tensor, "_ 1 queries keys"]:
     """How many positions each visible key stands before each of the `length` queries from position `offset` on."""
     queries = torch.arange(offset, offset + length, device=ancestry.device)
-    if length > 1:
+    if length > 1:  # one hypothesis per sentence, its keys in their order
         return (queries[:, None] - torch.arange(ancestry.size(3), device=ancestry.device))[None, None]
-    # The past of a hypothesis has one key per position, in their order.
+    # Counting its own keys gives a hypothesis their positions; those of other keys mean nothing, and are masked.
     return queries - (ancestry.cumsum(dim=3) - 1)
 
 
@@ -154,10 +156,10 @@ class Decoder(nn.Module):
         cache: Cache,
         record: tuple[list[Tensor], list[Tensor]] | None = None,
     ) -> tuple[Float[Tensor, "rows length dim"], Cache]:
-        """Takes `ids` as the continuation of what `cache` holds: a whole target at once, where it is empty.
+        """Takes `ids` as the continuation of what `cache` holds. In training the cache is empty and `ids` are whole
+        targets; in a search they are one new id per row (hypothesis).
 
-        With several hypotheses per sentence, one id per row. Returns the states of `ids` and the cache that includes
-        them; the cache given is not to be used again.
+        Returns the states of `ids` and the cache that includes them; the cache given is not to be used again.
         """
         offset, length = cache.length, ids.size(1)
         states, bias = self.embedding(ids, offset), None
@@ -182,7 +184,7 @@ class Transformer(nn.Module):
         self.output = nn.Linear(config.dim, config.target_vocab_size, bias=False)
         self._initialize()
         if config.decoder.cross_attention is None:
-            # Nothing of the source reaches the loss: no process waits for gradients of the encoder.
+            # Nothing of the source reaches the loss: the encoder gets no gradients, which DDP would wait for.
             self.encoder.requires_grad_(False)
         if config.tied_embeddings != "none":
             self.output.weight = self.decoder.embedding.tokens.weight
