@@ -75,7 +75,11 @@ class TranslationData(LightningDataModule):
                 # Read once before: mistakes are found at once, and the progress bar knows the total.
                 total = sum(1 for _ in settings.pairs(name))
                 console = Console(stderr=True)
-                pairs = track(settings.pairs(name), f"encoding {name}", total, console=console, transient=True)
+                # Without a terminal the bar would leave an empty line, where an error has one line for itself.
+                off = not console.is_terminal
+                pairs = track(
+                    settings.pairs(name), f"encoding {name}", total, console=console, transient=True, disable=off
+                )
                 write_split(folder, pairs, tokenizers, settings.max_length, keep_all)
 
             models = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers]

@@ -106,4 +106,5 @@ def compare_runs(settings: CompareSettings) -> Comparison:
 
 
 def _progress(tests: Iterable[Test]) -> Iterable[Test]:
-    return track(list(tests), "resampling", console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    return track(list(tests), "resampling", console=console, transient=True, disable=not console.is_terminal)

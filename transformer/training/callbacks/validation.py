@@ -11,8 +11,8 @@ from transformer.training.callbacks.train_progress import TrainProgress
 class FinalValidation(Callback):
     """Validates once more when training ends between two validations, so that every run has a best checkpoint.
 
-    `trainer.validate` after `trainer.fit` was considered instead: outside fit Lightning's ModelCheckpoint and EarlyStopping
-    do nothing, so best.ckpt, last.ckpt, patience and the progress line would all have to be updated by hand.
+    Not by `trainer.validate` after `trainer.fit`: outside fit Lightning's ModelCheckpoint and EarlyStopping do nothing,
+    so best.ckpt, last.ckpt, patience and the progress line would all have to be updated by hand.
     """
 
     def __init__(self) -> None:
