@@ -116,13 +116,14 @@ def scored(rank: int, folder: Path, plain: dict[str, Any], world: int, checkpoin
     chosen, data = settings_of(plain), data_of(plain)
     texts = {name: data.texts(name) for name in ("validation", "test")}
     translator = Translator.load(checkpoint)
-    module = TranslationModule(translator, chosen.training, texts, chosen.validation_search, chosen.search)
+    searches = chosen.validation_search, chosen.search
+    module = TranslationModule(translator, chosen.training, texts, *searches, chosen.metrics)
     trainer = trainer_for(folder, devices=world, strategy="ddp" if world > 1 else "auto")
     trainer.validate(module, datamodule=data, verbose=False)
     known = {name: float(value) for name, value in trainer.callback_metrics.items()}
     trainer.test(module, datamodule=data, verbose=False)
     known |= {name: float(value) for name, value in trainer.callback_metrics.items()}
-    content = {"known": known, "hypotheses": sorted(module.test_hypotheses.found["test"].items())}
+    content = {"known": known, "hypotheses": sorted(module.test_hypotheses.by_split["test"].items())}
     (folder / f"{world}.{rank}.json").write_text(json.dumps(content))
 
 

@@ -142,7 +142,10 @@ def test_nothing_in_the_program_makes_an_object_from_a_name_or_code_from_a_file(
     files = [*PROJECT.glob("transformer/**/*.py"), *PROJECT.glob("scripts/*.py")]
     assert len(files) > 30
     for path in files:
-        for node in ast.walk(ast.parse(path.read_text())):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        safe = {node.name for node in classes if [dotted(base) for base in node.bases] == ["yaml.SafeLoader"]}
+        for node in ast.walk(tree):
             where = f"{path}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.Import | ast.ImportFrom):
                 assert getattr(node, "module", None) not in modules, where
@@ -151,7 +154,8 @@ def test_nothing_in_the_program_makes_an_object_from_a_name_or_code_from_a_file(
                 name = dotted(node.func)
                 assert name not in forbidden, where
                 assert name.rpartition(".")[2] not in anywhere, where
-                assert name not in ("pickle.load", "pickle.loads", "yaml.load", "numpy.load"), where
+                assert name not in ("pickle.load", "pickle.loads", "numpy.load"), where
+                assert name != "yaml.load" or (len(node.args) == 2 and dotted(node.args[1]) in safe), where
                 arguments = {argument.arg: argument.value for argument in node.keywords}
                 for key, value in required.items() if not name.endswith(".save_checkpoint") else ():
                     given = arguments.get(key)
