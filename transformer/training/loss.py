@@ -1,7 +1,7 @@
 """The loss of a batch, from the decoder's states: label-smoothed cross-entropy, and R-Drop where it is asked for.
 
-The logits (positions × vocabulary) would be the largest tensor of training by far. So they are made for some positions
-at a time, and their gradient with them: `linear_cross_entropy` and `r_drop_loss` never hold all of them.
+The logits (positions × vocabulary) would be by far the largest tensor of training. So logits and their gradient are
+computed for a few positions at a time, then released: `linear_cross_entropy` and `r_drop_loss` never hold all of them.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,8 +16,8 @@ CPU_POSITIONS, GPU_POSITIONS = 512, 16384
 # Rows of logits that a CPU works on together: as float32 they stay in its cache.
 CPU_ROWS = 64
 
-# Takes logits (views × positions × vocabulary), which it may overwrite, and labels (positions); returns the loss at
-# each position and its gradient with respect to the logits.
+# Takes logits (views × positions × vocabulary; 2 views of a batch with R-Drop, else 1), which it may overwrite, and labels
+# (positions); returns the loss at each position and its gradient with respect to the logits.
 LogitsLoss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -38,7 +38,8 @@ def cross_entropy_(
     """
     losses = torch.empty(len(logits), device=logits.device)
     for rows, label, loss in _in_pieces(logits, labels[:, None], losses):
-        x = rows.float()  # the rows themselves if they are float32
+        # The rows themselves if they are float32. Below, every name is this tensor, overwritten step by step.
+        x = rows.float()
         label_logit, mean, top = x.gather(1, label), x.mean(dim=-1), x.amax(dim=-1, keepdim=True)
         exponentials = x.sub_(top).exp_()
         sums = exponentials.sum(dim=-1, keepdim=True)
@@ -77,7 +78,13 @@ class _ProjectedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        context: Any, states: Tensor, weight: Tensor, labels: Tensor, ignore_index: int, loss: LogitsLoss
+        context: Any,
+        states: Tensor,
+        weight: Tensor,
+        labels: Tensor,
+        ignore_index: int,
+        logits_loss: LogitsLoss,
+        needs_gradient: bool,
     ) -> Tensor:
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
@@ -90,8 +97,10 @@ class _ProjectedLoss(torch.autograd.Function):
             piece, mask = states[:, rows].to(dtype), counted[rows, None].to(dtype)
             # Flattened to a matrix product: one of three dimensions is slower.
             logits = (piece.flatten(0, 1) @ projection.T).view(*piece.shape[:2], -1)
-            losses, gradient = loss(logits, labels[rows])
+            losses, gradient = logits_loss(logits, labels[rows])
             total += (losses * counted[rows]).sum()
+            if not needs_gradient:  # a validation
+                continue
             gradient = gradient.flatten(0, 1)
             # Masked where dim is small, not in the gradient of the logits.
             states_gradient[:, rows] = (gradient @ projection).view_as(piece) * mask
@@ -100,9 +109,9 @@ class _ProjectedLoss(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
         states_gradient, weight_gradient = context.saved_tensors
-        return states_gradient * gradients[0], weight_gradient * gradients[0], None, None, None
+        return states_gradient * gradients[0], weight_gradient * gradients[0], None, None, None, None
 
 
 def projected_loss(
@@ -110,10 +119,11 @@ def projected_loss(
     weight: Float[Tensor, "vocabulary dim"],
     labels: Int[Tensor, "batch target"],
     ignore_index: int,
-    loss: LogitsLoss,
+    logits_loss: LogitsLoss,
 ) -> Float[Tensor, ""]:
-    """The `loss` of the logits states · weightᵀ, summed over the positions whose label is not `ignore_index`."""
-    total: Tensor = _ProjectedLoss.apply(states.flatten(1, 2), weight, labels.flatten(), ignore_index, loss)  # type: ignore[no-untyped-call]
+    """The `logits_loss` of the logits states · weightᵀ, summed over the positions whose label is not `ignore_index`."""
+    rows, flat_labels, needs_gradient = states.flatten(1, 2), labels.flatten(), torch.is_grad_enabled()
+    total: Tensor = _ProjectedLoss.apply(rows, weight, flat_labels, ignore_index, logits_loss, needs_gradient)  # type: ignore[no-untyped-call]
     return total
 
 
@@ -127,7 +137,9 @@ def linear_cross_entropy(
     """The cross-entropy of the logits states · weightᵀ, summed over the positions whose label is not `ignore_index`."""
 
     def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return cross_entropy_(logits[0], labels, label_smoothing), logits
+        losses = cross_entropy_(logits[0], labels, label_smoothing)
+        gradient = logits  # overwritten in place
+        return losses, gradient
 
     return projected_loss(states[None], weight, labels, ignore_index, loss)
 
@@ -144,7 +156,7 @@ def r_drop_loss(
     p and q are predictions of one batch under two draws of dropout, and are pulled together (R-Drop, Liang et al. 2021,
     eq. 4).
 
-    Half of the paper's loss, so that learning rates and the logged loss mean the same as without R-Drop.
+    The paper adds the two losses; here they are averaged, so that the loss has the same size as without R-Drop.
     """
 
     def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
