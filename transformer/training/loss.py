@@ -16,8 +16,8 @@ CPU_POSITIONS, GPU_POSITIONS = 512, 16384
 # Rows of logits that a CPU works on together: as float32 they stay in its cache.
 CPU_ROWS = 64
 
-# Takes logits (views × positions × vocabulary; 2 views of a batch with R-Drop, else 1), which it may overwrite, and labels
-# (positions); returns the loss at each position and its gradient with respect to the logits.
+# Takes logits (views × positions × vocabulary; R-Drop has 2 views of a batch, otherwise there is 1), which it may
+# overwrite, and labels (positions); returns the loss at each position and its gradient with respect to the logits.
 LogitsLoss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
