@@ -87,4 +87,5 @@ def test_documents_link_only_to_files_that_are_there(name: str) -> None:
 def test_the_readme_says_how_many_lines_its_sitting_takes() -> None:
     path = "training/module model/transformer model/layers model/attention training/loss inference/search"
     lines = sum(len((PACKAGE / f"{name}.py").read_text(encoding="utf-8").splitlines()) for name in path.split())
-    assert f"about {round(lines, -2):,} lines" in (PROJECT / "README.md").read_text(encoding="utf-8")
+    [number] = re.findall(r"about ([\d,]+) lines", (PROJECT / "README.md").read_text(encoding="utf-8"))
+    assert abs(int(number.replace(",", "")) - lines) < 100

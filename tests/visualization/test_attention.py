@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from explain import explain_text
-from omegaconf import OmegaConf
 
+from scripts.explain import explain_text
+from scripts.explain import read as read_settings
 from tests.visualization.models import SEARCH, TEXTS, untrained
 from transformer import Translator
 from transformer.data.tokenizer import BOS, EOS
@@ -167,7 +167,7 @@ def script(saved: Path, **changes: object) -> None:
     settings = {key: value for key, value in yaml.safe_load(CONFIG.read_text()).items() if key not in ("hydra", "runs")}
     changes = {"checkpoint": str(saved), "text": TEXTS[1], "search": asdict(SEARCH), "runs": "", **changes}
     changes["machine"] = {"threads": None, "matmul_precision": "highest", "attention": None}
-    explain_text(OmegaConf.create({**settings, **changes}))
+    explain_text(read_settings({**settings, **changes}))
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("b.SVG", b"<?xml"), ("c.pdf", b"%PDF")])
