@@ -1,5 +1,7 @@
 """An error is one line, and foreign text in it steers no terminal."""
 
+from pathlib import Path
+
 import pytest
 
 from transformer.cli.errors import describe, report
@@ -36,3 +38,9 @@ def test_an_unexpected_error_says_its_type_and_how_to_see_more() -> None:
     assert describe(KeyError("x")) == "KeyError: 'x' (debug=true shows where)"
     assert describe(RuntimeError("x")) == "x (debug=true shows where)"
     assert describe(ValueError("x")) == "x"
+
+
+def test_an_error_of_the_system_names_its_file_and_no_number(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        (tmp_path / "nowhere").read_bytes()
+    assert describe(caught.value) == f"{tmp_path / 'nowhere'}: No such file or directory"

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from transformer.model.attention import MultiHeadAttention, attention, attention_weights, causal_visible
+from transformer.model.attention import MultiHeadAttention, attention, attention_weights
 from transformer.model.config import AttentionConfig
+from transformer.model.masks import causal_visible
 from transformer.model.scores import SCORES, Additive, Bilinear, Concat, ConstantQuery, ScaledDotProduct
 
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from tests.factories import small_model
-from transformer.model.attention import MultiHeadAttention, causal_visible
+from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import AttentionConfig
+from transformer.model.masks import causal_visible
 from transformer.model.positions import ALiBi, Rotary, Sinusoidal, frequencies, sinusoidal_table
 
 

@@ -26,9 +26,10 @@ from tests.training.small import module_for, trainer_for
 from transformer import Translator
 from transformer.cli.errors import report as report_error
 from transformer.config import from_dict
-from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, visible_tokens
+from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
+from transformer.model.masks import padding_visible
 from transformer.training.config import RunSettings
 from transformer.training.module import TranslationModule
 
@@ -73,7 +74,7 @@ def union(batches: list[Batch]) -> Batch:
 
     source = rows("source")
     indices = torch.cat([batch.indices for batch in batches])
-    return Batch(source, visible_tokens(source), rows("inputs"), rows("labels"), indices)
+    return Batch(source, padding_visible(source, PAD), rows("inputs"), rows("labels"), indices)
 
 
 def steps(rank: int, folder: Path, plain: dict[str, Any], world: int, parts: list[list[Batch]]) -> None:

@@ -204,6 +204,23 @@ def test_a_place_for_results_that_cannot_be_is_named_before_the_work(run: Path, 
     assert said in refused(*command, cwd=run.parent)
 
 
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("model=small", "model: no choice of this script; its choices are machine, search"),
+        ("training.warmup_steps=3", "training.warmup_steps: no such setting"),
+    ],
+)
+def test_a_setting_of_another_script_is_refused(tmp_path: Path, argument: str, said: str) -> None:
+    assert said in refused("translate", argument, "text=ja", cwd=tmp_path)
+
+
+def test_a_file_is_no_folder_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert "hydra.run.dir=file is a file: name a folder" in refused("train", "hydra.run.dir=file", cwd=tmp_path)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_mistakes_about_checkpoints_are_told_in_one_line(run: Path) -> None:
     home = run.parent
     assert "nowhere" in refused("translate", "checkpoint=nowhere", "text=ja", cwd=home)

@@ -35,6 +35,8 @@ def describe(error: BaseException) -> str:
         if cause is not None:  # what one of our resolvers has found, within OmegaConf's error
             return describe(cause)
         return (f"{error.full_key}: " if error.full_key else "") + str(error).splitlines()[0]
+    if isinstance(error, OSError) and error.strerror and str(error).startswith("[Errno"):
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     message = " ".join(str(error).split())
     if isinstance(error, RuntimeError) and re.search("Connection (closed|reset) by peer|Broken pipe", message):
         # What gloo says. The other process tells the cause, unless it was killed.

@@ -98,6 +98,8 @@ def note_new_folder(typed: list[str]) -> None:
     for key, value in (split(argument)[1:] for argument in typed):
         if key == "hydra.run.dir" and not Path(value).exists():
             new_folders.append(Path(value))
+        elif key == "hydra.run.dir" and not Path(value).is_dir():
+            raise UsageError(f"hydra.run.dir={value} is a file: name a folder")
 
 
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:

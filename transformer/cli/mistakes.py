@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import hydra
-from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override
@@ -53,13 +52,17 @@ def find_mistake(typed: Sequence[str], prepared: Sequence[str], config_name: str
         loader = GlobalHydra.instance().config_loader()
         overrides = [parse(line) for line in filter(is_override, prepared)]
         chosen = [override for override in overrides if loader.get_group_options(override.key_or_group)]
+        groups = script_groups(configs, config_name)
         for override in chosen:
+            if override.key_or_group not in groups and not override.is_hydra_override():
+                known = ", ".join(sorted(groups))
+                raise UsageError(f"{override.key_or_group}: no choice of this script; its choices are {known}")
             check_choice(override, loader.get_group_options(override.key_or_group))
         base = hydra.compose(config_name, [alternatives(override)[0] for override in chosen])
         settings = dict(sections(OmegaConf.to_container(base)))  # type: ignore[arg-type]
         for override in overrides:
             if override not in chosen and not override.is_delete() and not override.is_hydra_override():
-                check_key(override, settings, groups(loader))
+                check_key(override, settings, groups)
             if override.is_sweep_override() and not any(map(is_multirun, typed)):
                 raise UsageError(f"{override.input_line}: several values need -m, a list brackets: KEY=[A,B]")
 
@@ -85,8 +88,16 @@ def alternatives(override: Override) -> list[str]:
     return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
 
 
-def groups(loader: ConfigLoader) -> list[str]:
-    return [name for name in loader.list_groups("") if name != "hydra"]
+def script_groups(configs: Path, config_name: str) -> set[str]:
+    """The config groups that a script's defaults list names, those of a configuration that it builds on included."""
+    groups: set[str] = set()
+    config: Any = OmegaConf.to_container(OmegaConf.load(configs / f"{config_name}.yaml"))
+    for entry in config.get("defaults", []):
+        if isinstance(entry, dict):
+            groups |= {key.partition("@")[0] for key in entry} | {key for key in entry if "@" in key}
+        elif entry != "_self_":
+            groups |= script_groups(configs, entry)
+    return groups
 
 
 def check_choice(group: Override, options: list[str]) -> None:
@@ -107,7 +118,7 @@ def sections(settings: dict[str, Any], above: str = "") -> list[tuple[str, Any]]
     return found
 
 
-def check_key(override: Override, settings: dict[str, Any], groups: list[str]) -> None:
+def check_key(override: Override, settings: dict[str, Any], groups: set[str]) -> None:
     """Refuse a setting that does not exist, or a value in place of a whole section."""
     key = above = override.key_or_group
     while above and above not in settings:

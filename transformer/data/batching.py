@@ -14,6 +14,7 @@ from torch.utils.data import Dataset, Sampler
 from transformer.data.encoded import EncodedSplit
 from transformer.data.mmap import IdArray
 from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.model.masks import padding_visible
 
 
 class Batch(NamedTuple):
@@ -40,19 +41,6 @@ def pad(sequences: list[IdArray], extra: int = 0) -> Int[Tensor, "batch longest"
     return torch.from_numpy(padded)
 
 
-def visible_tokens(
-    ids: Int[Tensor, "batch length"], has_padding: bool | None = None
-) -> Bool[Tensor, "batch length"] | None:
-    """The padding mask: True where an id is not padding; None if there is no padding, so that no mask is applied.
-
-    Whoever knows `has_padding` spares a GPU the wait for the answer.
-    """
-    visible = ids != PAD
-    if has_padding is None:
-        has_padding = not bool(visible.all())
-    return visible if has_padding else None
-
-
 def _with_eos(padded: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
     """Puts the end symbol into the first padding of each row."""
     return padded.scatter_(1, (padded != PAD).sum(dim=1, keepdim=True), EOS)
@@ -72,7 +60,7 @@ class PairDataset(Dataset[Batch]):
         sources, targets = map(list, zip(*(self.split.pair(epoch, number) for number in indices.tolist()), strict=True))
         source, labels = _with_eos(pad(sources, extra=1)), _with_eos(pad(targets, extra=1))
         inputs = functional.pad(pad(targets), (1, 0), value=BOS)
-        return Batch(source, visible_tokens(source), inputs, labels, torch.from_numpy(indices))
+        return Batch(source, padding_visible(source, PAD), inputs, labels, torch.from_numpy(indices))
 
 
 def make_batches(

@@ -13,12 +13,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from transformer.data.batching import pad, visible_tokens
-from transformer.data.tokenizer import BOS, EOS, Tokenizer
+from transformer.data.batching import pad
+from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from transformer.device import parallel_map, parse_device, parse_precision
 from transformer.inference import checkpoint
 from transformer.inference.search import Hypothesis, SearchSettings, search
 from transformer.model.eval_mode import eval_mode
+from transformer.model.masks import padding_visible
 from transformer.model.transformer import Cache, Transformer
 
 log = logging.getLogger(__name__)
@@ -173,7 +174,7 @@ class Translator:
         max_lengths = [min(positions - 1, n) for n in settings.max_lengths([len(ids) for ids in sources])]
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
         with torch.autocast(self.device.type, enabled=False):
-            cache = self.model.decoder.init_cache(self.model.encode(source, visible_tokens(source)))
+            cache = self.model.decoder.init_cache(self.model.encode(source, padding_visible(source, PAD)))
             found = search(step, cache, bos_ids, EOS, max_lengths, lines, settings)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 

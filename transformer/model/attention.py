@@ -4,26 +4,17 @@ import math
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from transformer.model.config import AttentionConfig
 from transformer.model.dropout import Dropout
+from transformer.model.masks import Visible
 from transformer.model.scores import SCORES
 
-# True in a mask means visible: the query may look at the key (the opposite of nn.MultiheadAttention's masks).
-# `all_queries` are those of one sentence, all its hypotheses one after the other.
-Visible = Bool[Tensor, "#sentences #heads #all_queries keys"]
-# The same for all heads and queries: which tokens of a padded source are no padding.
-SourceVisible = Bool[Tensor, "sentences 1 1 source"]
 # What is added to the scores, to say how far apart query and key are.
 Bias = Float[Tensor, "#sentences heads #all_queries keys"]
-
-
-def causal_visible(queries: int, keys: int, device: torch.device) -> Bool[Tensor, "1 1 queries keys"]:
-    """Lets each of the last `queries` positions of `keys` see itself and what came before it, nothing later."""
-    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)[None, None]
 
 
 def attention_weights(

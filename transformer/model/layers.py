@@ -8,9 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transformer.model.attention import Bias, KeyValues, KVCache, MultiHeadAttention, SourceVisible, Visible
+from transformer.model.attention import Bias, KeyValues, KVCache, MultiHeadAttention
 from transformer.model.config import AttentionConfig, FeedForwardConfig, ModelConfig
 from transformer.model.dropout import Dropout
+from transformer.model.masks import SourceVisible, Visible
 from transformer.model.positions import QUERY_KEY_POSITIONS
 
 States = Float[Tensor, "batch length dim"]

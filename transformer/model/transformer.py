@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer.model.attention import SourceVisible, Visible, causal_visible
 from transformer.model.config import ModelConfig
 from transformer.model.dropout import Dropout
 from transformer.model.layers import DecoderLayer, EncoderLayer, LayerCache
+from transformer.model.masks import SourceVisible, Visible, causal_visible
 from transformer.model.positions import EMBEDDING_POSITIONS, SCORE_POSITIONS, NoPositions
 
 

@@ -61,6 +61,8 @@ class Reporter(Callback):
         bleu, loss = metrics["validation/bleu"], metrics["validation/loss"]
         step, total = trainer.global_step, self._total(trainer)
         elapsed = time.monotonic() - self.started
+        # A resumed run with no step left has trained nothing.
+        trained = f"loss {metrics['train/loss']:.2f}   " if "train/loss" in metrics else ""
         left = (
             ""
             if total is None
@@ -68,8 +70,7 @@ class Reporter(Callback):
         )
         self.console.print(
             f"step {step:,}{'' if total is None else f' of {total:,}'}   "
-            f"loss {metrics.get('train/loss', float('nan')):.2f}   "
-            f"validation loss {loss:.2f}   BLEU {bleu:.1f}   {self._speed(module)}   "
+            f"{trained}validation loss {loss:.2f}   BLEU {bleu:.1f}   {self._speed(module)}   "
             f"{_clock(elapsed)} gone{left}",
             soft_wrap=True,
         )

@@ -1,0 +1,28 @@
+"""The masks of attention. True means visible: the query may look at the key. (In nn.MultiheadAttention it is False.)"""
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+# `all_queries` are those of one sentence, all its hypotheses one after the other.
+Visible = Bool[Tensor, "#sentences #heads #all_queries keys"]
+# The padding mask as attention takes it: the same for all heads and queries.
+SourceVisible = Bool[Tensor, "sentences 1 1 source"]
+
+
+def padding_visible(
+    ids: Int[Tensor, "batch length"], pad: int, has_padding: bool | None = None
+) -> Bool[Tensor, "batch length"] | None:
+    """The padding mask: True where an id is not `pad`; None if there is no padding, so that no mask is applied.
+
+    Who knows `has_padding` saves a GPU from waiting for the answer.
+    """
+    visible = ids != pad
+    if has_padding is None:
+        has_padding = not bool(visible.all())
+    return visible if has_padding else None
+
+
+def causal_visible(queries: int, keys: int, device: torch.device) -> Bool[Tensor, "1 1 queries keys"]:
+    """The causal mask: each of the last `queries` positions of `keys` sees itself and what came before it."""
+    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)[None, None]
