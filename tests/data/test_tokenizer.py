@@ -30,7 +30,7 @@ def test_decoding_what_was_encoded_gives_the_text(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_tokeniser_is_its_bytes(kind: Kind) -> None:
+def test_a_tokenizer_is_its_bytes(kind: Kind) -> None:
     tokenizer = trained(kind)
     again = Tokenizer(tokenizer.model, kind)
     assert again.encode("Der Hund läuft.") == tokenizer.encode("Der Hund läuft.")

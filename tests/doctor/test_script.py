@@ -101,7 +101,7 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_corpus_too_small_for_its_tokeniser_is_still_looked_at(tmp_path: Path) -> None:
+def test_a_corpus_too_small_for_its_tokenizer_is_still_looked_at(tmp_path: Path) -> None:
     settings = write(tmp_path / "corpus", {"train": clean(1, seed=9) * 2, "test": TEST, "validation": VALIDATION})
     splits = [f"data.{split}={prefix}" for split, prefix in settings.splits.items()]
     size = ["tokenizer.vocabulary_size=2000", f"cache={tmp_path}/cache"]

@@ -40,7 +40,7 @@ def test_scores_are_sacrebleus_own_with_signatures() -> None:
     assert "case:mixed" in scores.signatures["bleu"]
 
 
-def test_the_bleu_tokeniser_follows_the_target_language() -> None:
+def test_the_bleu_tokenizer_follows_the_target_language() -> None:
     assert "tok:zh" in score(["我 喜欢 猫"], ["我 喜欢 狗"], "zh", ["bleu"]).signatures["bleu"]
     with pytest.raises(ValueError, match=r"pip install 'sacrebleu\[ja\]'"):
         score(["猫"], ["犬"], "ja", ["bleu"])

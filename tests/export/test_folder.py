@@ -14,7 +14,7 @@ def make(work: Path) -> None:
     (work / "model.bin").write_bytes(b"weights of another program" * 100)
 
 
-def test_tokenisers_and_settings_come_back_alone(taught: Translator, tmp_path: Path) -> None:
+def test_tokenizers_and_settings_come_back_alone(taught: Translator, tmp_path: Path) -> None:
     write(tmp_path / "deep" / "export", "onnx", taught, make)
     manifest, (source, target) = read(tmp_path / "deep" / "export")
     assert manifest.translator.model == taught.model.config

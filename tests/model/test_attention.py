@@ -86,7 +86,7 @@ def test_simple_self_attention_is_attention_without_projections() -> None:
     torch.testing.assert_close(attention(x, x, x)[0, 0], torch.stack(rows))  # type: ignore[arg-type]
 
 
-def test_masking_before_the_softmax_equals_renormalising_after_it() -> None:
+def test_masking_before_the_softmax_equals_renormalizing_after_it() -> None:
     scores, visible = torch.randn(2, 3, 5, 5), causal_visible(5, 5, torch.device("cpu"))
     after = scores.softmax(-1) * torch.ones(5, 5).tril()
     after = after / after.sum(-1, keepdim=True)

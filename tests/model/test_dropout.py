@@ -12,7 +12,7 @@ def test_dropout_zeroes_its_share_scales_the_rest_and_rests_in_evaluation(p: flo
     dropped = dropout(ones)
     assert (dropped == 0).float().mean() == pytest.approx(p, abs=0.005)
     torch.testing.assert_close(dropped[dropped != 0].unique(), torch.tensor([1 / (1 - p)]))
-    # Neighbours share one draw of random bits: they must be dropped independently all the same.
+    # Neighbors share one draw of random bits: they must be dropped independently all the same.
     kept = (dropped != 0).flatten().float()
     assert torch.corrcoef(torch.stack([kept[:-1], kept[1:]]))[0, 1].abs() < 0.01
     assert torch.equal(dropout.eval()(ones), ones)

@@ -114,7 +114,7 @@ def test_a_line_of_100_000_characters_ends_after_work_and_memory_in_its_proporti
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_text_can_teach_a_tokeniser_or_is_too_little_for_one(kind: Kind) -> None:
+def test_any_text_can_teach_a_tokenizer_or_is_too_little_for_one(kind: Kind) -> None:
     chance, lost, tried = random.Random(6), [], trials(2, 100)
     for number in range(tried):
         lines = ["".join(chance.choices(STRANGE + OTHERS, k=chance.randrange(60))) for _ in range(chance.randrange(40))]

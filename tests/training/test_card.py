@@ -25,18 +25,18 @@ def corpus(license: str | None) -> DataSettings:
         (None, None),
     ],
 )
-def test_a_licence_is_written_as_the_hub_does_and_a_remark_is_none(license: str | None, written: str | None) -> None:
+def test_a_license_is_written_as_the_hub_does_and_a_remark_is_none(license: str | None, written: str | None) -> None:
     assert identifier(corpus(license)) == written
 
 
-def test_the_card_says_what_the_licence_means_for_the_weights() -> None:
+def test_the_card_says_what_the_license_means_for_the_weights() -> None:
     assert "so do these weights" in terms(corpus("MIT"))
     assert "may not be freely redistributable" in terms(corpus("none, for research and education"))
     assert "State it here before you publish" in terms(corpus(None))
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_corpus_of_the_project_states_its_licence_and_home(path: Path) -> None:
+def test_every_corpus_of_the_project_states_its_license_and_home(path: Path) -> None:
     stated = OmegaConf.load(path)
     unknown = path.stem == "files"
     assert (stated.license is None) == (stated.home is None) == unknown

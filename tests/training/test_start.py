@@ -66,7 +66,7 @@ def test_a_model_of_both_directions_is_scored_in_either(tmp_path: Path) -> None:
     assert "Of de → en, the direction that was validated and tested; the other was only trained. Of one run" in card
 
 
-def test_training_begins_with_the_weights_and_tokenisers_of_another_run(
+def test_training_begins_with_the_weights_and_tokenizers_of_another_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = settings(corpus(tmp_path), trainer__max_steps=6)

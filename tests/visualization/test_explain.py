@@ -356,7 +356,7 @@ def test_the_page_of_a_model_without_cross_attention_shows_the_other_two(
     opened.page.context.close()
 
 
-def test_the_mark_that_joins_pieces_of_a_word_tokeniser_is_not_shown(browser: Any, tmp_path: Path) -> None:
+def test_the_mark_that_joins_pieces_of_a_word_tokenizer_is_not_shown(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "words.html"
     path.write_text(page(explain(untrained(["ein Haus, ein Hund."], "word"), "ein Haus, Hund.", SEARCH)), "utf-8")
     opened = Opened(browser, path)

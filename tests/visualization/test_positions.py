@@ -34,7 +34,7 @@ def line(figure: Figure, panel: int, number: int = 0) -> torch.Tensor:
     return torch.tensor(figure.axes[panel].lines[number].get_ydata())
 
 
-def test_the_drawn_table_is_the_given_one_with_zero_in_the_middle_of_the_colours() -> None:
+def test_the_drawn_table_is_the_given_one_with_zero_in_the_middle_of_the_colors() -> None:
     for table in (sinusoidal_table(30, 16), small_model(positions="learned").encoder.embedding.positions.table):
         [image] = table_figure(table, "title").axes[0].images
         torch.testing.assert_close(torch.tensor(image.get_array().data), table.detach())

@@ -33,6 +33,6 @@ def comet_scores(
         done = subprocess.run([program, *files, *options], cwd=folder, capture_output=True, text=True, check=False)
     found = re.findall(r"^\d+\tscore: (\S+)$", done.stdout, re.MULTILINE)
     if done.returncode or len(found) != len(systems):
-        said = (done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}").splitlines()[-1]
-        raise ValueError(f"comet={model}: comet-score cannot fetch or use this model: {said}")
+        message = (done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}").splitlines()[-1]
+        raise ValueError(f"comet={model}: comet-score cannot fetch or use this model: {message}")
     return dict(zip(systems, map(float, found), strict=True))
