@@ -89,3 +89,10 @@ def test_the_readme_says_how_many_lines_its_sitting_takes() -> None:
     lines = sum(len((PACKAGE / f"{name}.py").read_text(encoding="utf-8").splitlines()) for name in path.split())
     [number] = re.findall(r"about ([\d,]+) lines", (PROJECT / "README.md").read_text(encoding="utf-8"))
     assert abs(int(number.replace(",", "")) - lines) < 100
+
+
+def test_the_tests_that_the_sources_name_are_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (PROJECT / "docs" / "sources.md").read_text(encoding="utf-8"))
+    assert named
+    for file, test in named:
+        assert f"def {test}(" in (PROJECT / file).read_text(encoding="utf-8"), (file, test)
