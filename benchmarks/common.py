@@ -19,6 +19,7 @@ from transformer.config import from_dict  # noqa: E402
 from transformer.data.corpus import DataSettings  # noqa: E402
 from transformer.data.datamodule import TranslationData  # noqa: E402
 from transformer.data.tokenizer import TokenizerSettings  # noqa: E402
+from transformer.device import find_hardware  # noqa: E402
 from transformer.training.callbacks.throughput import peak_memory  # noqa: E402
 
 Row = dict[str, Any]
@@ -104,6 +105,14 @@ def config(size: Size, vocabulary: int) -> ModelConfig:
     return from_dict(
         ModelConfig, model | dict.fromkeys(("source_vocab_size", "target_vocab_size"), vocabulary), "model"
     )
+
+
+def precisions(device: str) -> tuple[str, ...]:
+    """What is worth measuring here: bf16 only where the device has instructions for it; else stderr says so."""
+    if why := find_hardware(device).why_slow("bf16"):
+        print(f"bf16 is left out: {why}", file=sys.stderr)
+        return "float32", "int8"
+    return "float32", "bf16", "int8"
 
 
 def _call(connection: Any, function: Callable[..., Any], arguments: tuple[Any, ...], threads: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.common import Row, Setting, alone, config, prepared, vocabulary
+from benchmarks.common import Row, Setting, alone, config, precisions, prepared, vocabulary
 from benchmarks.training import marian
 from transformer import Transformer, Translator
 from transformer.data.batching import pad
@@ -157,11 +157,13 @@ PRECISIONS = {
 }
 
 
-def compared(systems: list[str] | None) -> list[tuple[str, str, int]]:
+def compared(systems: list[str] | None, device: str) -> list[tuple[str, str, int]]:
     """What can be measured here of what was asked for: (system, precision, beam)."""
+    here = precisions(device)
     chosen = [name for name in SYSTEMS if systems is None or name in systems]
     installed = [name for name in chosen if name == "ours" or importlib.util.find_spec(name.split("-")[0])]
-    return [(name, precision, beam) for beam in (1, 5) for name in installed for precision in PRECISIONS[name]]
+    modes = [(name, precision) for name in installed for precision in PRECISIONS[name] if precision in here]
+    return [(*mode, beam) for beam in (1, 5) for mode in modes]
 
 
 def measure(case: tuple[str, str, int], setting: Setting, sentences: int) -> Row:

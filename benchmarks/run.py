@@ -158,7 +158,7 @@ def main() -> None:
             lambda case: dict(zip(("system", "precision", "matmul"), case, strict=True)),
         )
     else:
-        speed, cases = "sentences_per_second", decoding.compared(systems)
+        speed, cases = "sentences_per_second", decoding.compared(systems, arguments.device)
         sentences = 1000 if arguments.steps == 40 else 100 * arguments.steps
         rows = interleaved(
             cases,

@@ -31,6 +31,7 @@ from benchmarks.common import (
     Setting,
     Size,
     alone,
+    precisions,
     prepared,
     vocabulary,
 )
@@ -237,12 +238,13 @@ COMPARED = {
 
 def compared(systems: list[str] | None, device: str) -> list[tuple[str, str, str]]:
     """What can be measured here of what was asked for: (system, precision, matmul)."""
+    here = precisions(device)
     chosen = [name for name in COMPARED if systems is None or name in systems]
     if device == "cpu":
         chosen = [name for name in chosen if not name.endswith("-compiled")]
     if not importlib.util.find_spec("transformers"):
         chosen = [name for name in chosen if name != "transformers"]
-    return [(name, *mode) for name in chosen for mode in COMPARED[name]]
+    return [(name, *mode) for name in chosen for mode in COMPARED[name] if mode[0] in here]
 
 
 def measure(case: tuple[str, str, str], setting: Setting, steps: int) -> Row:

@@ -33,6 +33,7 @@ def read(config: dict[str, Any]) -> dict[str, Any]:
 
 def doctor(config: dict[str, Any]) -> None:
     # Importing torch takes seconds, which a wrong key need not wait for.
+    from transformer.device import choose_precision
     from transformer.doctor.examine import Training, examine
     from transformer.doctor.report import next_command, show
     from transformer.files import atomic_write
@@ -46,7 +47,9 @@ def doctor(config: dict[str, Any]) -> None:
         if not experiment and (CONFIGS / "experiment" / f"{preset}.yaml").exists():
             experiment, composed = preset, as_dict(compose_again(f"experiment={preset}"))
         settings = run_settings(composed)
-        return Training(read_run_settings(settings), settings["model"], settings["trainer"], experiment)
+        return Training(
+            read_run_settings(settings), settings["model"], choose_precision(settings["trainer"]), experiment
+        )
 
     corpus = read_run_settings(run_settings(config)).data
     report, experiment = examine(corpus, training_for, fix)

@@ -18,6 +18,7 @@ Run = tuple[dict[str, Any], Path | None]
 
 def read(config: dict[str, Any]) -> Run:
     """Return the settings of the run, checked but for what only the corpus can tell, and the checkpoint to resume."""
+    from transformer.device import choose_precision
     from transformer.training.config import read_run_settings
     from transformer.training.loggers import quiet
     from transformer.training.validate import validate_settings
@@ -30,6 +31,7 @@ def read(config: dict[str, Any]) -> Run:
         check_new_run()
         check_init_from(settings["init_from"])
     read_run_settings(settings)
+    settings["trainer"] = choose_precision(settings["trainer"])
     validate_settings(settings)
     return settings, checkpoint
 

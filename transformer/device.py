@@ -1,16 +1,19 @@
 """The device, and how torch uses it: threads, precision, kernels for matrix multiplication and attention."""
 
+import logging
 import math
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import torch
+
+log = logging.getLogger(__name__)
 
 MatmulPrecision = Literal["highest", "high", "medium"]
 # medium keeps a kernel for every shape that it has met: only for so many times the speed is that worth the memory.
@@ -20,6 +23,12 @@ MAX_WORKERS = 8
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# Instructions that multiply matrices of 16-bit numbers, as Linux names them and as people do. Without them torch
+# emulates these numbers, which is slower than float32.
+CPU_INSTRUCTIONS = {
+    "bf16": {"amx_bf16": "AMX", "avx512_bf16": "AVX512_BF16", "bf16": "ARM BF16"},
+    "fp16": {"amx_fp16": "AMX", "avx512_fp16": "AVX512_FP16", "asimdhp": "ARM FP16"},
+}
 
 
 @dataclass(frozen=True)
@@ -40,21 +49,113 @@ class ServingSettings:
     batch_tokens: Annotated[int, ">= 1"]
 
 
+@dataclass(frozen=True)
+class Hardware:
+    """A kind of device, and by which of its instructions it multiplies 16-bit numbers: {"bf16": "AVX512_BF16"}."""
+
+    device: Literal["cpu", "cuda", "mps"]
+    instructions: Mapping[str, str]
+
+    def describe(self, precision: str) -> str:
+        """A precision as the first lines of a run show it, with the reason."""
+        kind = number_kind(precision)
+        if self.device == "mps":
+            reason = "on Apple's GPU this project has not been tried"
+        elif kind is None:
+            reason = "" if "bf16" in self.instructions else f"this {self.name} has no bf16 instructions"
+        else:
+            reason = self.instructions.get(kind, "emulated")
+        return f"precision {precision}" + (f" ({reason})" if reason else "")
+
+    def why_slow(self, precision: str) -> str | None:
+        """Why a precision that was asked for is slower than float32 here; None where it is not."""
+        kind = number_kind(precision)
+        if kind is None or kind in self.instructions:
+            return None
+        return f"this {self.name} has no {kind} instructions and emulates them, which is slower than float32"
+
+    @property
+    def name(self) -> str:
+        return "CPU" if self.device == "cpu" else "GPU"
+
+
+def number_kind(precision: str) -> Literal["bf16", "fp16"] | None:
+    """The 16-bit numbers of a precision, in our words or Lightning's (bfloat16, bf16-mixed, 16-true); None: it has
+    none."""
+    return "bf16" if precision.startswith("bf") else "fp16" if re.match("(float)?16", precision) else None
+
+
+def fast_instructions(features: Collection[str]) -> dict[str, str]:
+    """The 16-bit numbers that a processor with these features multiplies fast, and by what."""
+    found = {
+        kind: [name for feature, name in known.items() if feature in features]
+        for kind, known in CPU_INSTRUCTIONS.items()
+    }
+    return {kind: names[0] for kind, names in found.items() if names}
+
+
+def cpu_features() -> set[str]:
+    """The features of this processor, as Linux names them; on other systems those that torch can tell."""
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        return set(" ".join(re.findall(r"^(?:flags|Features)\s*:(.*)$", info.read_text(), re.MULTILINE)).split())
+    asked = {"amx_bf16": "_is_amx_tile_supported", "avx512_bf16": "_is_avx512_bf16_supported"}
+    return {feature for feature, question in asked.items() if getattr(torch.cpu, question, bool)()}
+
+
+def device_kind(accelerator: str) -> Literal["cpu", "cuda", "mps"]:
+    """The kind of device that Lightning's `accelerator` (auto, cpu, gpu, cuda, mps) means on this machine."""
+    if accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available():
+        return "cuda"
+    if accelerator in ("auto", "gpu", "mps") and torch.backends.mps.is_available():
+        return "mps"
+    return "cpu"
+
+
+def find_hardware(accelerator: str) -> Hardware:
+    """What there is on this machine."""
+    device = device_kind(accelerator)
+    if device == "cpu":
+        return Hardware(device, fast_instructions(cpu_features()))
+    if device == "mps":
+        return Hardware(device, {"fp16": "Metal"})
+    has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    return Hardware(device, {"fp16": "GPU"} | ({"bf16": "GPU"} if has_bf16 else {}))
+
+
+def choose_precision(trainer: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of Lightning's Trainer with a precision in place of auto: bf16-mixed where the hardware multiplies
+    bf16 fast, else 32-true. Any other stays as it is; one that is slow is warned of."""
+    precision, hardware = str(trainer.get("precision")), find_hardware(str(trainer.get("accelerator", "auto")))
+    if precision == "auto":
+        return trainer | {"precision": "bf16-mixed" if "bf16" in hardware.instructions else "32-true"}
+    if why := hardware.why_slow(precision):
+        log.warning("trainer.precision=%s: %s: trainer.precision=32-true", precision, why)
+    return trainer
+
+
 def parse_device(name: str) -> torch.device:
-    """cpu, cuda, cuda:1 … or auto (a GPU if there is one). Raises ValueError for other names and missing GPUs."""
+    """cpu, cuda, cuda:1, mps … or auto (a GPU if there is one). Raises ValueError for other names and missing GPUs."""
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
-        raise ValueError(f"device={name} is not allowed; choose one of auto, cpu, cuda, cuda:0, …")
-    if name != "cpu" and not torch.cuda.is_available():
+        name = device_kind("auto")
+    if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", name):
+        raise ValueError(f"device={name} is not allowed; choose one of auto, cpu, cuda, cuda:0, …, mps")
+    if device_kind(kind := name.partition(":")[0]) != kind:
         raise ValueError(f"device={name}: this machine has no GPU that torch can use")
     return torch.device(name)
 
 
-def parse_precision(name: str) -> torch.dtype:
-    """The dtype of float32, bfloat16 or float16. Raises ValueError, naming these, for others."""
+def parse_precision(name: str, hardware: Hardware) -> torch.dtype:
+    """The dtype of float32, bfloat16, float16 or auto (bfloat16 where the hardware multiplies it fast, else float32).
+
+    One that is slow is warned of. Raises ValueError, naming these, for others.
+    """
+    if name == "auto":
+        name = "bfloat16" if "bf16" in hardware.instructions else "float32"
     if name not in PRECISIONS:
-        raise ValueError(f"precision={name} is not allowed; choose one of {', '.join(PRECISIONS)}")
+        raise ValueError(f"precision={name} is not allowed; choose one of auto, {', '.join(PRECISIONS)}")
+    if why := hardware.why_slow(name):
+        log.warning("precision=%s: %s: precision=float32", name, why)
     return PRECISIONS[name]
 
 
@@ -106,16 +207,17 @@ def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
 def configure_torch(settings: MachineSettings, accelerator: str) -> str:
     """Configures torch for this process; returns a line about the choices.
 
-    They are for the CPU if `accelerator` is "cpu" or there is no GPU, else for the GPU.
+    They are for the device that `accelerator` means, as `device_kind` has it.
     """
-    device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
+    device = device_kind(accelerator)
     threads = settings.threads or available_threads()
     torch.set_num_threads(threads)
     # oneDNN keeps a kernel for each of the last so many shapes, by default 1,024 of a megabyte or more each.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     precision, reason = settings.matmul_precision, "as set"
     if precision is None:
-        precision, reason = fastest_matmul_precision() if device == "cpu" else ("high", "TF32")
+        choices: dict[str, tuple[MatmulPrecision, str]] = {"cuda": ("high", "TF32"), "mps": ("highest", "float32")}
+        precision, reason = choices[device] if device in choices else fastest_matmul_precision()
     torch.set_float32_matmul_precision(precision)
     # On a CPU, at the lengths of sentences, the backward of torch's fused kernel takes twice as long as plain
     # matrix multiplications.

@@ -28,7 +28,8 @@ OVERRIDES = (
     *("model.decoder.self_attention.dropout=0.1", "model.decoder.cross_attention.dropout=0.1"),
     *("training.learning_rate=0.03", "training.weight_decay=0.1", "training.warmup_steps=4", "training.samples=1"),
     *("training.validate_every=6", "training.patience=50", "training.averaging={decay: 0.9, count: 3}"),
-    *("trainer=cpu", "trainer.max_steps=20", "trainer.log_every_n_steps=3", "search=greedy"),
+    *("trainer=cpu", "trainer.precision=32-true", "trainer.max_steps=20", "trainer.log_every_n_steps=3"),
+    "search=greedy",
     *(f"{search}.{change}" for search in ("search", "validation_search")
       for change in ("beam=1", "max_length=12", "length_ratio=1", "length_extra=3")),
 )  # fmt: skip

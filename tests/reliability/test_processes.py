@@ -209,6 +209,7 @@ def script_arguments(home: Path, run: Path, *arguments: str) -> list[str]:
         *("data=files", *corpora, "data.source_language=de", "data.target_language=en", f"cache={home / 'cache'}"),
         *("data.batch_tokens=100", "tokenizer=word", "search=greedy", "model.dim=16", "model.feed_forward.dim=24"),
         *("model.layers=1", "model.heads=2", "machine.matmul_precision=highest", "model.dropout=0"),
+        "trainer.precision=32-true",
         *(f"model.{place}.dropout=0" for place in dropouts.split()[1:]),
         *("training.learning_rate=0.03", "training.warmup_steps=1", "training.validate_every=2", "training.samples=1"),
         *("trainer.max_steps=4", "loggers=[csv]", f"hydra.run.dir={run}", *arguments),

@@ -13,16 +13,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 CONFIGS = PROJECT / "configs"
 
 
-def auto_precision(accelerator: str) -> str:
-    """bf16 where a GPU has it: half the memory, and no loss scale to underflow."""
-    import torch  # late: it takes seconds, and most mistakes on a command line are found without it
-
-    gpu = accelerator != "cpu" and torch.cuda.is_available()
-    return "bf16-mixed" if gpu and torch.cuda.is_bf16_supported() else "32-true"
-
-
 # What the YAML files call as ${NAME:…}.
-OmegaConf.register_new_resolver("auto_precision", auto_precision, replace=True)
 OmegaConf.register_new_resolver("project", lambda folder="": str(PROJECT / folder), replace=True)
 
 

@@ -14,7 +14,7 @@ from transformer.data.batching import Batch
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD, TokenizerSettings
-from transformer.device import MachineSettings, configure_torch
+from transformer.device import MachineSettings, configure_torch, device_kind, find_hardware
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.throughput import peak_memory
 from transformer.training.loss import linear_cross_entropy
@@ -65,7 +65,8 @@ def _size(batch: Batch) -> int:
 def measure(plan: Plan) -> CostEstimate:
     """Times training steps for some seconds: batches built, forward, backward, clipping, the optimizer."""
     machine = configure_torch(plan.machine, plan.accelerator)
-    device = torch.device("cuda" if plan.accelerator != "cpu" and torch.cuda.is_available() else "cpu")
+    machine += f", {find_hardware(plan.accelerator).describe(plan.precision)}"
+    device = torch.device(device_kind(plan.accelerator))
     torch.manual_seed(plan.seed)
     loader = TranslationData(plan.data, plan.tokenizer, plan.seed).loader("train")
     model = Transformer(plan.model).to(device)

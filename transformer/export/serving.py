@@ -38,7 +38,7 @@ def load_translator(checkpoint: Path, settings: TranslateSettings) -> Translator
     """Load a checkpoint or an export; ValueError where it is of other languages than `settings` ask for."""
     serving, machine = settings.serving, settings.machine
     if checkpoint.is_dir():
-        if serving.precision != "float32":
+        if serving.precision != "auto":
             raise ValueError(f"precision={serving.precision}: that of an export was chosen when it was made")
         translator = load_export(checkpoint, serving.device, machine.threads or available_threads())
     else:

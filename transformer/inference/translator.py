@@ -15,7 +15,7 @@ from torch import Tensor
 
 from transformer.data.batching import pad
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
-from transformer.device import parallel_map, parse_device, parse_precision
+from transformer.device import find_hardware, parallel_map, parse_device, parse_precision
 from transformer.inference import checkpoint
 from transformer.inference.search import Hypothesis, SearchSettings, search
 from transformer.model.eval_mode import eval_mode
@@ -57,11 +57,13 @@ class Translator:
     ) -> Translator:
         """Reads a .safetensors, a .ckpt or a run's folder; needs neither corpus nor configs, runs no code of the file.
 
-        `device` is cpu, cuda, cuda:1 … or auto (a GPU if there is one); `precision` float32, bfloat16 or float16;
-        `target_language` chooses the direction of a model that learned both. Raises FileNotFoundError, or ValueError
-        for a file that is truncated, altered, foreign or carries code, and for a device that is not there.
+        `device` is cpu, cuda, cuda:1, mps … or auto (a GPU if there is one); `precision` float32, bfloat16, float16 or
+        auto (bfloat16 where this hardware multiplies it fast, else float32); `target_language` chooses the direction of
+        a model that learned both. Raises FileNotFoundError, or ValueError for a file that is truncated, altered,
+        foreign or carries code, and for a device that is not there.
         """
-        place, kind = parse_device(device), parse_precision(precision)
+        place = parse_device(device)
+        kind = parse_precision(precision, find_hardware(place.type))
         saved = checkpoint.load(Path(path)).with_target(target_language)
         return cls(saved.build().to(place, kind).eval(), saved.tokenizers, saved.languages)
 

@@ -14,7 +14,7 @@ from transformer.data.augmentation import augmented
 from transformer.data.corpus import Pair
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
-from transformer.device import configure_torch
+from transformer.device import configure_torch, find_hardware
 from transformer.inference import Translator, checkpoint
 from transformer.inference.checkpoint import SavedTranslator
 from transformer.model import ModelConfig, Transformer
@@ -62,7 +62,9 @@ def run(
     pretrained = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
     data = prepare_data(settings, pretrained)
     saved = read_run(resume)
-    machine = configure_torch(restore_numerics(settings.machine, saved), trainer.get("accelerator", "auto"))
+    accelerator = str(trainer.get("accelerator", "auto"))
+    machine = configure_torch(restore_numerics(settings.machine, saved), accelerator)
+    machine += f", {find_hardware(accelerator).describe(str(trainer.get('precision', '32-true')))}"
     recorded = asdict(settings) | {"model": model, "trainer": trainer, "digests": data.digests, "numerics": numerics()}
     history = check_resumption(saved, recorded, print_changes=first_process())
 

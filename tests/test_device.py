@@ -1,0 +1,115 @@
+"""The precision follows from what a machine can do: a pure function of named features, no timing."""
+
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.factories import composed
+from transformer.device import (
+    Hardware,
+    choose_precision,
+    cpu_features,
+    fast_instructions,
+    find_hardware,
+    parse_device,
+    parse_precision,
+)
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+OLD_LAPTOP = {"sse4_2", "avx2", "fma", "f16c"}
+OLD_CPU, NEW_CPU = Hardware("cpu", {}), Hardware("cpu", {"bf16": "AVX512_BF16"})
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        (OLD_LAPTOP, {}),
+        ({*OLD_LAPTOP, "avx512f", "avx512_vnni"}, {}),
+        ({*OLD_LAPTOP, "avx512f", "avx512_bf16"}, {"bf16": "AVX512_BF16"}),
+        ({"avx512_bf16", "amx_tile", "amx_bf16", "avx512_fp16"}, {"bf16": "AMX", "fp16": "AVX512_FP16"}),
+        ({"fp", "asimd"}, {}),
+        ({"fp", "asimd", "asimdhp", "bf16", "i8mm"}, {"bf16": "ARM BF16", "fp16": "ARM FP16"}),
+    ],
+)
+def test_only_instructions_of_a_processor_make_16_bits_fast(features: set[str], expected: dict[str, str]) -> None:
+    assert fast_instructions(features) == expected
+
+
+@pytest.mark.skipif(not hasattr(torch.cpu, "_is_avx512_bf16_supported"), reason="torch cannot tell")
+def test_what_linux_says_of_this_processor_is_what_torch_says() -> None:
+    assert ("avx512_bf16" in cpu_features()) == torch.cpu._is_avx512_bf16_supported()
+
+
+@pytest.mark.parametrize(
+    ("hardware", "training", "translating"),
+    [
+        (OLD_CPU, "32-true", torch.float32),
+        (NEW_CPU, "bf16-mixed", torch.bfloat16),
+        (Hardware("cuda", {"fp16": "GPU"}), "32-true", torch.float32),
+        (Hardware("cuda", {"fp16": "GPU", "bf16": "GPU"}), "bf16-mixed", torch.bfloat16),
+        (Hardware("mps", {"fp16": "Metal"}), "32-true", torch.float32),
+    ],
+)
+def test_auto_is_bf16_only_where_it_is_fast(
+    hardware: Hardware,
+    training: str,
+    translating: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("transformer.device.find_hardware", lambda accelerator: hardware)
+    assert choose_precision({"precision": "auto", "max_steps": 5}) == {"precision": training, "max_steps": 5}
+    assert parse_precision("auto", hardware) == translating
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true", "16-mixed", "32-true", 32, "64-true"])
+def test_what_is_set_wins_and_is_warned_of_where_it_is_emulated(
+    precision: str | int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("transformer.device.find_hardware", lambda accelerator: OLD_CPU)
+    with caplog.at_level(logging.WARNING):
+        assert choose_precision({"precision": precision}) == {"precision": precision}
+    slow = [f"trainer.precision={precision}: this CPU has no"] if "16" in str(precision) else []
+    assert [record.getMessage()[: len(slow[0])] for record in caplog.records] == slow
+    assert all("\n" not in record.getMessage() for record in caplog.records)
+
+
+def test_a_slow_precision_of_translating_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    assert parse_precision("bfloat16", OLD_CPU) == torch.bfloat16
+    assert parse_precision("bfloat16", NEW_CPU) == torch.bfloat16
+    [record] = caplog.records
+    assert "this CPU has no bf16 instructions and emulates them" in record.getMessage()
+
+
+def test_the_first_lines_of_a_run_say_why_a_precision_was_taken() -> None:
+    assert NEW_CPU.describe("bf16-mixed") == "precision bf16-mixed (AVX512_BF16)"
+    assert NEW_CPU.describe("32-true") == "precision 32-true"
+    assert OLD_CPU.describe("32-true") == "precision 32-true (this CPU has no bf16 instructions)"
+    assert OLD_CPU.describe("bf16-mixed") == "precision bf16-mixed (emulated)"
+    assert "not been tried" in Hardware("mps", {"fp16": "Metal"}).describe("32-true")
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        *(f"experiment={path.stem}" for path in sorted((CONFIGS / "experiment").iterdir())),
+        *(f"trainer={path.stem}" for path in sorted((CONFIGS / "trainer").iterdir())),
+    ],
+)
+def test_every_preset_leaves_the_precision_to_the_hardware(choice: str) -> None:
+    assert composed(choice)["trainer"]["precision"] == "auto"
+
+
+def test_translating_chooses_by_hardware_and_scores_are_the_same_everywhere() -> None:
+    assert composed(name="translate")["precision"] == "auto"
+    assert composed(name="evaluate")["precision"] == "float32"
+
+
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="this machine has it")
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"device=mps: this machine has no GPU that torch can use"):
+        parse_device("mps")
+    assert find_hardware("cpu").device == "cpu"
