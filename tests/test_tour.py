@@ -1,36 +1,21 @@
-"""docs/tour.md is run from top to bottom; what it prints and draws is what the page shows.
+"""docs/tour.md and docs/library.md are run from top to bottom; what they print and draw is what they show.
 
 `python -m tests.test_tour RUN` draws its pictures anew, those of a trained model from the run's folder RUN.
 """
 
-import contextlib
-import io
 import os
 import re
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.factories import model_dict, tokenizer_settings
+from tests.pages import DOCS, play
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import train_tokenizer
-
-DOCS = Path(__file__).parents[1] / "docs"
-TOUR = (DOCS / "tour.md").read_text(encoding="utf-8")
-
-
-def play(run: str) -> list[tuple[str, str, str | None]]:
-    """Runs the snippets in the current folder; gives each with what it printed and what the page says it prints."""
-    names: dict[str, object] = {"RUN": run}
-    played = []
-    for code, shown in re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", TOUR, re.DOTALL):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code, "docs/tour.md", "exec"), names)
-        played.append((code, printed.getvalue().strip(), shown.strip()))
-    return played
 
 
 def test_the_tour_prints_and_draws_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,12 +27,22 @@ def test_the_tour_prints_and_draws_what_it_shows(tmp_path: Path, monkeypatch: py
     model = Transformer(from_dict(ModelConfig, plain, "model"))
     Translator(model, (tokenizer, tokenizer), ("de", "en")).save(tmp_path / "translator.safetensors")
     monkeypatch.chdir(tmp_path)
-    for code, printed, shown in play(str(tmp_path / "translator.safetensors")):
+    for code, printed, shown in play("tour.md", RUN=str(tmp_path / "translator.safetensors")):
         assert printed == shown, code
     drawn = {f"images/{path.name}" for path in (tmp_path / "images").iterdir()}
-    assert drawn <= set(re.findall(r"\]\(([^)]+)\)", TOUR))
+    assert drawn <= set(re.findall(r"\]\(([^)]+)\)", (DOCS / "tour.md").read_text(encoding="utf-8")))
     for picture in drawn:
         assert (DOCS / picture).stat().st_size > 5_000, picture
+
+
+def test_the_library_page_trains_a_model_and_decodes_with_a_cache() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # its tensors are small: more threads would wait for each other
+    try:
+        for code, printed, shown in play("library.md"):
+            assert printed == shown, code
+    finally:
+        torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
@@ -65,4 +60,4 @@ def test_the_pages_name_only_tests_that_are_there(page: Path) -> None:
 if __name__ == "__main__":
     run = str(Path(sys.argv[1]).absolute())
     os.chdir(DOCS)
-    play(run)
+    play("tour.md", RUN=run)

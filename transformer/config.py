@@ -28,15 +28,20 @@ def from_dict(kind: type[T], plain: Any, path: str) -> T:
 
     An unknown or missing key, a wrong type or a value that is not allowed raises ValueError saying what is.
     """
+    return kind(**read_fields(kind, plain, path))
+
+
+def read_fields(kind: type, plain: Any, path: str) -> dict[str, Any]:
+    """The fields of the dataclass `kind` as `from_dict` reads them, for a class that checks itself when it is built."""
     if not isinstance(plain, dict):
         raise ValueError(f"{path} must be a group of settings, not {plain!r}")
     hints = typing.get_type_hints(kind, include_extras=True)
-    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    names = [field.name for field in dataclasses.fields(kind)]
     _check_names(plain, names, path)
     for name in names:
         if name not in plain:
             raise ValueError(f"the setting {_under(path, name)} is missing")
-    return kind(**{name: _value(hints[name], plain[name], _under(path, name)) for name in names})
+    return {name: _value(hints[name], plain[name], _under(path, name)) for name in names}
 
 
 def _check_names(plain: dict[Any, Any], names: list[str], path: str) -> None:
@@ -45,6 +50,18 @@ def _check_names(plain: dict[Any, Any], names: list[str], path: str) -> None:
             near = get_close_matches(str(key), names, n=1)
             hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
             raise ValueError(f"unknown setting {_under(path, key)}: {hint}")
+
+
+def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Nested settings with those of `above` in place of those of `below`, one by one; a dataclass within `above` counts
+    as the dict of its fields."""
+    merged = dict(below)
+    for key, value in above.items():
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = dataclasses.asdict(value)
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
 
 
 def flatten(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -38,6 +38,12 @@ def test_lines_keep_their_order_and_count_and_empty_ones_stay_empty(translator: 
     assert translator.translate([]) == []
 
 
+def test_one_text_gives_one_translation_as_a_list_of_it_gives_a_list(translator: Translator) -> None:
+    for text in TEXTS:
+        assert [translator.translate(text)] == translator.translate([text])
+        assert [translator.n_best(text)] == translator.n_best([text])
+
+
 @pytest.mark.parametrize("method", ["greedy", "beam"])
 def test_a_batch_gives_what_its_sentences_give_alone(translator: Translator, method: str) -> None:
     search = replace(BEAM, method=method)

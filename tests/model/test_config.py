@@ -1,10 +1,14 @@
 """What a model may be made of, and what one is told when it cannot be."""
 
-import pytest
+from dataclasses import asdict, replace
 
-from tests.factories import model_dict
-from transformer import ModelConfig
+import pytest
+import torch
+
+from tests.factories import MODEL_KEYS, composed, model_dict
+from transformer import ModelConfig, Transformer
 from transformer.config import from_dict
+from transformer.model.config import EncoderConfig
 
 
 def message(**changes: object) -> str:
@@ -42,3 +46,50 @@ def test_sizes_and_rates_out_of_range_are_refused() -> None:
     assert message(dropout=1.0) == "model.dropout=1.0 must be >= 0 and < 1"
     assert "one vocabulary for both languages" in message(target_vocab_size=31)
     assert "odd head_dim 3" in message(positions="rotary", encoder__self_attention__head_dim=3)
+
+
+def test_the_defaults_of_the_class_are_those_of_the_base_preset() -> None:
+    preset = {key: value for key, value in composed("model=base")["model"].items() if key in MODEL_KEYS}
+    vocabularies = {"source_vocab_size": 37_000, "target_vocab_size": 37_000}  # the paper's: a corpus has its own
+    assert asdict(ModelConfig()) == preset | vocabularies
+
+
+def test_the_default_model_has_the_65_million_parameters_of_the_paper() -> None:
+    with torch.device("meta"):
+        count = sum(weight.numel() for weight in Transformer(ModelConfig()).parameters())
+    assert count == pytest.approx(65e6, rel=0.04)  # table 3
+
+
+@pytest.mark.parametrize(
+    ("given", "overrides"),
+    [
+        ({"dim": 256, "heads": 4, "layers": 3}, ["model.dim=256", "model.heads=4", "model.layers=3"]),
+        ({"score": "dot", "encoder": {"layers": 2}}, ["model.score=dot", "model.encoder.layers=2"]),
+        (
+            {"heads": 4, "decoder": {"self_attention": {"heads": 2}, "cross_attention": None}},
+            ["model.heads=4", "model.decoder.self_attention.heads=2", "model.decoder.cross_attention=null"],
+        ),
+        ({"feed_forward": {"dim": 64}}, ["model.feed_forward.dim=64"]),
+    ],
+)
+def test_the_class_takes_the_words_of_the_command_line(given: dict[str, object], overrides: list[str]) -> None:
+    model = {key: value for key, value in composed("model=base", *overrides)["model"].items() if key in MODEL_KEYS}
+    sizes = {"source_vocab_size": 8000, "target_vocab_size": 8000}
+    built = ModelConfig(**sizes, **given)  # type: ignore[arg-type]
+    assert built == from_dict(ModelConfig, model | sizes, "model")
+    assert replace(built, dropout=0.3) == from_dict(ModelConfig, model | sizes | {"dropout": 0.3}, "model")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"norm": "middle"}, "model.norm=middle is not allowed; choose one of pre, post"),
+        ({"encoder": {"layer": 2}}, "unknown setting model.encoder.layer: did you mean layers"),
+        ({"layers": 0}, "model.encoder.layers=0 must be >= 1"),
+        ({"heads": 7}, "heads=7 does not divide model.dim=512"),
+        ({"heads": 4, "encoder": EncoderConfig()}, "set them in these parts"),
+    ],
+)
+def test_the_class_refuses_what_the_command_line_refuses(given: dict[str, object], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        ModelConfig(**given)  # type: ignore[arg-type]

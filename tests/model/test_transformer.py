@@ -3,6 +3,7 @@
 import math
 from itertools import product
 
+import jaxtyping
 import pytest
 import torch
 from torch import nn
@@ -208,3 +209,33 @@ def test_the_record_holds_the_weights_of_all_three_attentions_by_layer() -> None
     assert [tuple(weights.shape) for weights in record.encoder] == [(2, 3, 7, 7)] * 2
     assert [tuple(weights.shape) for weights in record.decoder] == [(2, 3, 5, 5)] * 2
     assert [tuple(weights.shape) for weights in record.cross] == [(2, 3, 5, 7)] * 2
+
+
+@pytest.mark.parametrize(
+    ("source", "inputs", "visible", "problem"),
+    [
+        ((3, 7), (2, 5), None, "2 targets but 3 sources"),
+        ((2, 7), (2, 0), None, "a target has no tokens: inputs begin with BOS"),
+        ((2, 0), (2, 5), None, "the source has no tokens: it ends with EOS"),
+        ((2, 7), (2, 5), torch.ones(2, 6, dtype=torch.bool), r"source_visible has the shape \[2, 6\]"),
+        ((2, 7), (2, 5), torch.ones(2, 7), "a mask must be torch.bool, .* not torch.float32"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused_in_a_sentence(
+    source: tuple[int, int],
+    inputs: tuple[int, int],
+    visible: torch.Tensor | None,
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as outside of the tests
+    model = small_model()
+    with pytest.raises(ValueError, match=problem):
+        model(torch.full(source, 5), torch.full(inputs, 5), visible)
+
+
+def test_a_step_takes_equally_many_ids_for_every_sentence() -> None:
+    model = small_model()
+    cache = model.decoder.init_cache(model.encode(torch.full((2, 7), 5)))
+    with pytest.raises(ValueError, match="3 rows cannot be shared out among the 2 sentences of the cache"):
+        model.step(torch.full((3,), 2), cache)

@@ -109,8 +109,7 @@ class CTranslate2Translator(Translator):
         ended = [(target, score) for target, score in targets if target[-1] == self._end]
         scored = self._engine.score_batch([source] * len(cut), cut, max_input_length=0)
         for target, result in zip(cut, scored, strict=True):
-            score = sum(result.log_probs) / (len(target) + 1) ** settings.length_penalty
-            ended.append(([*target, self._end], score))
+            ended.append(([*target, self._end], settings.score(sum(result.log_probs), len(target) + 1)))
         return sorted(ended, key=lambda target: -target[1])
 
     def _hypothesis(self, target: list[str], score: float, settings: SearchSettings) -> Hypothesis:

@@ -56,9 +56,13 @@ class SearchSettings:
         bounds = [round(self.length_ratio * length) + self.length_extra for length in source_lengths]
         return [max(1, self.min_length, min(self.max_length, bound)) for bound in bounds]
 
+    def score(self, log_probability: float, length: int) -> float:
+        """log-probability / length^length_penalty: by this hypotheses are compared. EOS counts in `length`."""
+        return log_probability / length**self.length_penalty
+
 
 class Hypothesis(NamedTuple):
-    """Target ids without BOS and EOS; `score` = `log_probability` / length^length_penalty, with EOS counted."""
+    """Target ids without BOS and EOS, and how good they are; `score` is that of `SearchSettings.score`."""
 
     ids: list[int]
     score: float
@@ -82,9 +86,7 @@ def search(
     if settings.method == "beam":
         return beam_search(step, state, bos_ids, eos, max_lengths, settings)
     if settings.method == "greedy":
-        return generate(
-            step, state, bos_ids, eos, max_lengths, settings, lambda log_probs, *_: log_probs.argmax(dim=-1)
-        )
+        return generate(step, state, bos_ids, eos, max_lengths, settings, most_probable)
     # Uniform random numbers for every position of each sentence.
     generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + i) % 2**63) for i in indices]
     draws = torch.stack([torch.rand(max(max_lengths) + 1, generator=own) for own in generators]).to(bos_ids.device)
@@ -145,8 +147,7 @@ def generate(
         for row in (ids == eos).nonzero().flatten().tolist():
             if not hypotheses[numbers[row]]:
                 total, path = totals[row].item(), tokens[numbers[row], :position].tolist()
-                score = total / (position + 1) ** settings.length_penalty
-                hypotheses[numbers[row]].append(Hypothesis(path, score, total))
+                hypotheses[numbers[row]].append(Hypothesis(path, settings.score(total, position + 1), total))
         finished = [bool(hypotheses[sentence]) for sentence in numbers]
         if all(finished):
             break
@@ -218,8 +219,7 @@ def beam_search(
         for index, candidate in (ends & best.isfinite())[:, :beam].nonzero().tolist():
             if not finished[index]:
                 total, path = best[index, candidate].item(), tokens[index, origins[index, candidate]].tolist()
-                score = total / (position + 1) ** settings.length_penalty
-                hypotheses[numbers[index]].append(Hypothesis(path, score, total))
+                hypotheses[numbers[index]].append(Hypothesis(path, settings.score(total, position + 1), total))
         for index, limit in enumerate(at_limit.tolist()):
             finished[index] = finished[index] or limit or len(hypotheses[numbers[index]]) >= beam
         if all(finished):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Literal, overload
 
 import torch
 from torch import Tensor
@@ -71,29 +71,68 @@ class Translator:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""
         checkpoint.save(Path(path), self.model, self.tokenizers, self.languages)
 
+    @overload
     def translate(
-        self, texts: list[str], search: SearchSettings = BEAM, batch_tokens: int = 2048, long_lines: LongLines = "split"
-    ) -> list[str]:
-        """The best translation of each text, in order; an empty text stays empty.
+        self, texts: str, search: SearchSettings = ..., batch_tokens: int = ..., long_lines: LongLines = ...
+    ) -> str: ...
+
+    @overload
+    def translate(
+        self, texts: list[str], search: SearchSettings = ..., batch_tokens: int = ..., long_lines: LongLines = ...
+    ) -> list[str]: ...
+
+    def translate(
+        self,
+        texts: str | list[str],
+        search: SearchSettings = BEAM,
+        batch_tokens: int = 2048,
+        long_lines: LongLines = "split",
+    ) -> str | list[str]:
+        """The best translation: of one text, or of each text of a list, in order; an empty text stays empty.
 
         A text of more tokens than the model allows is named in the log and translated in pieces, or refused
         (`long_lines`): then ValueError names its line.
         """
+        if isinstance(texts, str):
+            return self.n_best(texts, search, batch_tokens, long_lines)[0].text
         return [found[0].text for found in self.n_best(texts, search, batch_tokens, long_lines)]
 
+    @overload
+    def n_best(
+        self,
+        texts: str,
+        search: SearchSettings = ...,
+        batch_tokens: int = ...,
+        long_lines: LongLines = ...,
+        lines: Sequence[int] | None = ...,
+    ) -> list[Translation]: ...
+
+    @overload
     def n_best(
         self,
         texts: list[str],
+        search: SearchSettings = ...,
+        batch_tokens: int = ...,
+        long_lines: LongLines = ...,
+        lines: Sequence[int] | None = ...,
+    ) -> list[list[Translation]]: ...
+
+    def n_best(
+        self,
+        texts: str | list[str],
         search: SearchSettings = BEAM,
         batch_tokens: int = 2048,
         long_lines: LongLines = "split",
         lines: Sequence[int] | None = None,
-    ) -> list[list[Translation]]:
-        """All hypotheses of each text, best first, with scores; of a text translated in pieces only the best.
+    ) -> list[Translation] | list[list[Translation]]:
+        """All hypotheses of one text, or of each text of a list, best first, with scores; of a text translated in
+        pieces only the best.
 
         `lines` are the texts' numbers, 1, 2, … unless given: warnings and errors name them, and the random draws of
         sampling depend on them.
         """
+        if isinstance(texts, str):
+            return self.n_best([texts], search, batch_tokens, long_lines, lines)[0]
         lines = range(1, len(texts) + 1) if lines is None else lines
         pieces = self._encode(texts, lines, long_lines)
         numbered = [(ids, line) for line, parts in zip(lines, pieces, strict=True) for ids in parts]

@@ -140,7 +140,12 @@ class MultiHeadAttention(nn.Module):
 
         Rows that share a sentence (the hypotheses of a beam) may share one row of them: they are then further
         queries of that sentence, so keys and values are projected and stored once per sentence.
+
+        `states` are [rows, queries, dim]; `visible` is bool and broadcasts to [batch, heads, queries, keys], True where
+        a query may look. Raises ValueError for a mask of another type: torch's kernel would add its numbers.
         """
+        if visible is not None and visible.dtype != torch.bool:
+            raise ValueError(f"a mask must be torch.bool, True where attention may look, not {visible.dtype}")
         rows, length, _ = states.shape
         queries = group_by_sentence(self.project_queries(states, offset), len(key_values.keys))
         if record is None and self.score.is_product and use_fused_kernel(states):

@@ -1,8 +1,12 @@
-"""What a model is made of, as plain typed data: it comes from YAML and goes into every checkpoint."""
+"""What a model is made of, as plain typed data: it comes from YAML and goes into every checkpoint.
+
+The defaults are those of the paper's base model, as in configs/model/base.yaml (a test compares the two).
+"""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+from transformer.config import merge, read_fields
 from transformer.model.positions import POSITIONS
 from transformer.model.scores import SCORES
 
@@ -13,14 +17,21 @@ Rate = Annotated[float, ">= 0", "< 1"]
 
 @dataclass(frozen=True)
 class AttentionConfig:
-    """One of the three attentions. `head_dim` and `value_dim` are per head; None means dim / heads."""
+    """One of the three attentions.
 
-    heads: Size
-    head_dim: Size | None
-    value_dim: Size | None
-    dropout: Rate
-    bias: bool
-    score: Annotated[str, SCORES]
+    heads: how many; each has its own projections of width head_dim
+    head_dim, value_dim: width of a head's queries and keys, and of its values; None: dim / heads
+    dropout: share of the attention weights that is dropped in training
+    bias: whether the four projections have one
+    score: how a query is compared with a key, a name of `scores.SCORES`
+    """
+
+    heads: Size = 8
+    head_dim: Size | None = None
+    value_dim: Size | None = None
+    dropout: Rate = 0.0
+    bias: bool = True
+    score: Annotated[str, SCORES] = "scaled_dot"
 
     def head_dims(self, dim: int) -> tuple[int, int]:
         """The width of a head's queries and keys, and that of its values, in a model of width `dim`."""
@@ -29,33 +40,45 @@ class AttentionConfig:
 
 @dataclass(frozen=True)
 class FeedForwardConfig:
-    """The position-wise network: its inner width, its activation and the dropout inside it."""
+    """The position-wise network: its inner width, its activation and the dropout on the inner states."""
 
-    dim: Size
-    activation: Literal["relu", "gelu", "swiglu"]
-    dropout: Rate
+    dim: Size = 2048
+    activation: Literal["relu", "gelu", "swiglu"] = "relu"
+    dropout: Rate = 0.0
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    layers: Size
-    self_attention: AttentionConfig
+    """How many layers, and their attention: source to source."""
+
+    layers: Size = 6
+    self_attention: AttentionConfig = AttentionConfig()
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """Without `cross_attention` (None) the decoder never sees the source: it is a language model."""
+    """How many layers, and their attentions: target to target and target to source.
 
-    layers: Size
-    self_attention: AttentionConfig
-    cross_attention: AttentionConfig | None
+    Without `cross_attention` (None) the decoder never sees the source: it is a language model.
+    """
+
+    layers: Size = 6
+    self_attention: AttentionConfig = AttentionConfig()
+    cross_attention: AttentionConfig | None = AttentionConfig()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class ModelConfig:
-    """Everything that fixes the shape of a Transformer.
+    """Everything that fixes the shape of a Transformer; `ModelConfig()` is the paper's base model.
 
-    Raises ValueError, naming the key and both numbers, for a combination that cannot be built.
+    source_vocab_size, target_vocab_size: how many ids there are on each side
+    dim: width of every token's state
+    positions: how the model learns the order of tokens, a name of `positions.POSITIONS`
+    max_length: the longest source, and the longest inputs of the decoder, in tokens
+    norm: post: after each sublayer (the paper); pre: before it (trains more steadily)
+    tied_embeddings: all: source = target = output; target: target = output; none
+    dropout: after the embeddings and every sublayer, in training
+    feed_forward, encoder, decoder: the parts
     """
 
     source_vocab_size: Size
@@ -70,6 +93,54 @@ class ModelConfig:
     encoder: EncoderConfig
     decoder: DecoderConfig
 
+    def __init__(
+        self,
+        source_vocab_size: int = 37_000,
+        target_vocab_size: int = 37_000,
+        *,
+        dim: int = 512,
+        heads: int | None = None,
+        layers: int | None = None,
+        score: str | None = None,
+        positions: str = "sinusoidal",
+        max_length: int = 512,
+        norm: str = "post",
+        tied_embeddings: str = "all",
+        dropout: float = 0.1,
+        feed_forward: FeedForwardConfig | dict[str, Any] | None = None,
+        encoder: EncoderConfig | dict[str, Any] | None = None,
+        decoder: DecoderConfig | dict[str, Any] | None = None,
+    ) -> None:
+        """`heads` (8), `layers` (6) and `score` (scaled_dot) are for all attentions and both stacks, but where a part
+        sets its own. A part may be a plain dict, also of some of its settings: encoder={"layers": 12}.
+
+        Raises ValueError, naming the setting, for a value that is not allowed or a combination that cannot be built.
+        """
+        attention = {key: value for key, value in {"heads": heads, "score": score}.items() if value is not None}
+        stack = {} if layers is None else {"layers": layers}
+        if (attention or stack) and (isinstance(encoder, EncoderConfig) or isinstance(decoder, DecoderConfig)):
+            raise ValueError("heads, layers and score are for parts that are not given whole: set them in these parts")
+        shared = AttentionConfig(**attention)  # type: ignore[arg-type]
+        below = {
+            "feed_forward": FeedForwardConfig(),
+            "encoder": EncoderConfig(**stack, self_attention=shared),
+            "decoder": DecoderConfig(**stack, self_attention=shared, cross_attention=shared),
+        }
+        parts = {"feed_forward": feed_forward or {}, "encoder": encoder or {}, "decoder": decoder or {}}
+        settings = {
+            "source_vocab_size": source_vocab_size,
+            "target_vocab_size": target_vocab_size,
+            "dim": dim,
+            "positions": positions,
+            "max_length": max_length,
+            "norm": norm,
+            "tied_embeddings": tied_embeddings,
+            "dropout": dropout,
+        }
+        for name, value in read_fields(ModelConfig, settings | merge(merge({}, below), parts), "model").items():
+            object.__setattr__(self, name, value)  # frozen from here on
+        self._check_combinations()
+
     def attentions(self) -> dict[str, AttentionConfig]:
         """The attentions that this model has, by their full names."""
         attentions = {
@@ -79,7 +150,7 @@ class ModelConfig:
         }
         return {name: attention for name, attention in attentions.items() if attention is not None}
 
-    def __post_init__(self) -> None:
+    def _check_combinations(self) -> None:
         for name, attention in self.attentions().items():
             if self.dim % attention.heads and None in (attention.head_dim, attention.value_dim):
                 raise ValueError(

@@ -17,14 +17,23 @@ from transformer.model.positions import EMBEDDING_POSITIONS, SCORE_POSITIONS, No
 
 
 class Memory(NamedTuple):
-    """The encoded source, and the mask by which attention sees its tokens and no padding (None: it sees all)."""
+    """The encoded source, as `Transformer.encode` gives it.
+
+    states: one vector for each source token, [batch, source, dim]
+    visible: the padding mask as attention takes it, bool [batch, 1, 1, source], True at tokens; None: no padding
+    """
 
     states: Float[Tensor, "batch source dim"]
     visible: SourceVisible | None
 
 
 class Cache(NamedTuple):
-    """How far decoding is: the keys and values of each layer, and how many positions have been decoded.
+    """How far decoding is. The first one comes from `Decoder.init_cache(memory)`, each next one from the step before.
+
+    layers: the keys and values of each decoder layer
+    source_visible: the padding mask of the source, as in `Memory`
+    length: how many positions have been decoded
+    ancestry: which of the decoded positions each hypothesis may look at, bool [sentences, 1, hypotheses, keys]
 
     The target keys of all hypotheses of a sentence (neighboring rows) stand in one list: with beam 5 each step appends
     five. `ancestry` is True where a key is a hypothesis' own past. When the beam is reordered, only this mask changes;
@@ -57,6 +66,11 @@ class Cache(NamedTuple):
             # and a single new token may look at all of it, without a mask.
             visible = causal_visible(length, keys + length, self.ancestry.device) if length > 1 else None
             return visible, self.ancestry.new_ones(sentences, 1, 1, keys + length)
+        if rows % sentences:
+            raise ValueError(
+                f"{rows} rows cannot be shared out among the {sentences} sentences of the cache: a step takes equally "
+                "many ids (hypotheses) for every sentence"
+            )
         # Several hypotheses with one new token each: each sees its own past and its own new key.
         newest = torch.eye(rows // sentences, dtype=torch.bool, device=self.ancestry.device)
         newest = newest.expand(sentences, 1, -1, -1)
@@ -76,7 +90,8 @@ def next_distances(
 
 
 class AttentionRecord(NamedTuple):
-    """The attention weights of all layers, each batch × heads × queries × keys, for pictures."""
+    """Empty lists, into which `encode` and `decode` put the attention weights of each layer, for pictures: each
+    [batch, heads, queries, keys], of the encoder's and the decoder's self-attention and of cross-attention."""
 
     encoder: list[Tensor]
     decoder: list[Tensor]
@@ -177,6 +192,7 @@ class Transformer(nn.Module):
     """Encoder, decoder and the projection to logits, assembled as `config` says."""
 
     def __init__(self, config: ModelConfig) -> None:
+        """New weights, drawn by torch's random state (torch.manual_seed)."""
         super().__init__()
         self.config = config
         self.encoder = Encoder(config)
@@ -207,33 +223,62 @@ class Transformer(nn.Module):
         source_visible: Bool[Tensor, "batch source"] | None = None,
         record: AttentionRecord | None = None,
     ) -> Memory:
-        """Encodes padded source ids, each ended by EOS; `source_visible` is False at padding (None: no padding)."""
+        """Encodes the source, once for all target tokens.
+
+        `source` holds ids [batch, source]: sentences of different lengths, each with EOS at its end, are padded to the
+        longest. `source_visible` is bool [batch, source], True at tokens and False at padding
+        (`masks.padding_visible` makes it); None: no padding. `record` collects the attention weights.
+
+        Returns states [batch, source, dim] and the mask, for `decode` and `Decoder.init_cache`. Raises ValueError for
+        a source without tokens and a mask of another shape.
+        """
+        if source.size(1) == 0:
+            raise ValueError("the source has no tokens: it ends with EOS, so it has at least that one")
+        if source_visible is not None and source_visible.shape != source.shape:
+            raise ValueError(
+                f"source_visible has the shape {list(source_visible.shape)}, the source {list(source.shape)}: the mask "
+                "has one entry for each id"
+            )
         visible = None if source_visible is None else source_visible[:, None, None, :]
         return Memory(self.encoder(source, visible, record.encoder if record else None), visible)
 
     def decode(
         self, inputs: Int[Tensor, "batch target"], memory: Memory, record: AttentionRecord | None = None
     ) -> Float[Tensor, "batch target vocabulary"]:
-        """Logits (before the softmax) of the id after each input, all positions at once (teacher forcing).
+        """Logits, before the softmax, of the id after each input: all positions at once (teacher forcing).
 
-        `inputs` begin with BOS; position i sees the inputs up to i and the whole memory. Padding at the end of a target
-        needs no mask: no real token comes after it.
+        `inputs` are ids [batch, target] that begin with BOS: the target moved by one. Position i sees the inputs up to
+        i and the whole `memory` of `encode`. Padding at the end of a target needs no mask: no real token comes after
+        it; leave its positions out of the loss.
+
+        Returns [batch, target, target_vocab_size]. Raises ValueError for inputs without tokens, and for another number
+        of targets than of sources.
         """
         return self.output(self.decode_hidden(inputs, memory, record))
 
     def decode_hidden(
         self, inputs: Int[Tensor, "batch target"], memory: Memory, record: AttentionRecord | None = None
     ) -> Float[Tensor, "batch target dim"]:
-        """The states of which `output` makes the logits: the loss projects them piece by piece to save memory."""
+        """The states [batch, target, dim] of which `output` makes the logits: training projects them piece by piece to
+        save memory. Takes and raises what `decode` does."""
+        if inputs.size(1) == 0:
+            raise ValueError("a target has no tokens: inputs begin with BOS, so they have at least that one")
+        if inputs.size(0) != memory.states.size(0):
+            raise ValueError(f"{inputs.size(0)} targets but {memory.states.size(0)} sources: each target needs its own")
         decoder_record = (record.decoder, record.cross) if record else None
         # With an empty cache the whole target is new: training reads past everything that is about a search.
         states, _ = self.decoder(inputs, self.decoder.init_cache(memory), decoder_record)
         return states
 
     def step(self, ids: Int[Tensor, " rows"], cache: Cache) -> tuple[Float[Tensor, "rows vocabulary"], Cache]:
-        """Logits of the id after the newest one of each row, and the cache that includes it.
+        """Logits, before the softmax, of the id after the newest one of each row, and the cache that includes it.
 
-        The first `ids` are BOS and the first cache is `decoder.init_cache(memory)`.
+        `ids` [rows] hold one new id for each row (hypothesis): BOS at the first step, then the id that was chosen.
+        `cache` is `decoder.init_cache(memory)` at the first step, then what the step before returned; one that was
+        given is not to be used again. The rows of a sentence stand together, equally many for each: `Cache.select`
+        says which hypotheses go on.
+
+        Returns logits [rows, target_vocab_size]: the last position of what `decode` gives for the whole target.
         """
         states, cache = self.decoder(ids[:, None], cache)
         return self.output(states[:, -1]), cache
@@ -244,5 +289,11 @@ class Transformer(nn.Module):
         inputs: Int[Tensor, "batch target"],
         source_visible: Bool[Tensor, "batch source"] | None = None,
     ) -> Float[Tensor, "batch target vocabulary"]:
-        """Logits (before the softmax) of the target id after each input; see `encode` and `decode`."""
+        """Logits, before the softmax, of the target id after each input: what a training step needs.
+
+        `source` are ids [batch, source], each sentence with EOS at its end, and padding after it; `source_visible` is
+        bool [batch, source], False at padding (None: no padding). `inputs` are ids [batch, target]: BOS, then the
+        target. The labels are the target, then EOS. Returns [batch, target, target_vocab_size]. See `encode` and
+        `decode`.
+        """
         return self.decode(inputs, self.encode(source, source_visible))

@@ -1,0 +1,21 @@
+"""Runs the snippets of a documentation page, to compare what they print with what the page shows."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def play(page: str, **names: object) -> list[tuple[str, str, str]]:
+    """Runs the Python snippets of docs/PAGE in the current folder, one after another in one session that begins with
+    `names`; gives each with what it printed and what the page says it prints."""
+    played = []
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for code, shown in re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, re.DOTALL):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, f"docs/{page}", "exec"), names)
+        played.append((code, printed.getvalue().strip(), shown.strip()))
+    return played
