@@ -71,6 +71,9 @@ def train(job: Run) -> dict[str, float]:
         sys.exit(128 + error.number)
     if first_process():
         show_result(result, as_typed(folder), typed.search)
+    if not result.scores:
+        bleu = result.validation_bleu
+        return ({} if bleu is None else {"validation/bleu": bleu}) | result.cost
     scores = {f"{split}/{name}": v for split, scores in result.scores.items() for name, v in scores.values.items()}
     return scores | result.cost
 

@@ -32,10 +32,10 @@ def test_of_equal_settings_few_come_out_as_different() -> None:
 
 
 def test_a_gain_is_within_the_spread_or_beyond_it() -> None:
-    assert describe_gain([10.0, 11.0, 12.0], [12.0, 13.0, 14.0]) == "+2 ± 2.27, within the spread"
-    assert describe_gain([10.0, 11.0, 12.0], [9.0, 7.0, 8.0]) == "-3 ± 2.27, beyond the spread"
-    assert describe_gain([10.0, 11.0, 12.0], [13.0]) == "+2 (one seed tells no spread)"
-    assert describe_gain([10.0, 10.0], [10.0, 10.0]) == "+0 ± 0, within the spread"
+    assert describe_gain([10.0, 11.0, 12.0], [12.0, 13.0, 14.0]) == "+2.00 ± 2.27, within the spread"
+    assert describe_gain([10.0, 11.0, 12.0], [9.0, 7.0, 8.0]) == "-3.00 ± 2.27, beyond the spread"
+    assert describe_gain([10.0, 11.0, 12.0], [13.0]) == "+2.00 (one seed tells no spread)"
+    assert describe_gain([10.0, 10.0], [10.0, 10.0]) == "+0.00 ± 0.00, within the spread"
 
 
 def test_the_seeds_of_the_better_known_side_count_for_less() -> None:
@@ -62,8 +62,21 @@ def test_the_table_of_seeds_says_whether_a_gain_lies_within_the_spread(
     assert show_sweep(tmp_path)
     printed = capsys.readouterr().out
     rows = {line.split()[0]: line for line in printed.split("gain in test/bleu")[1].splitlines() if line.strip()}
-    assert "31 ± 1" in rows["4"]
+    assert "31.00 ± 1.00" in rows["4"]
     assert "spread" not in rows["4"]
     assert rows["8"].strip().endswith("within the spread")
     assert rows["16"].strip().endswith("beyond the spread")
     assert "the interval holds 0" in printed
+
+
+def test_scores_below_one_are_shown_like_all_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for trial, score in enumerate([0.0612, 0.00004, 31.5]):
+        (tmp_path / str(trial)).mkdir()
+        overrides, results = {"model.heads": str(trial + 1)}, {"test/bleu": score, "tokens/s": 15281.0}
+        outcome = {"trial": trial, "overrides": overrides, "results": results, "error": ""}
+        (tmp_path / str(trial) / "result.json").write_text(json.dumps(outcome))
+    assert show_sweep(tmp_path)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[2:] for row in rows if len(row) == 4][1:] == [
+        [score, "15,281.00"] for score in ("0.06", "0.00", "31.50")
+    ]

@@ -77,8 +77,8 @@ def _summary(rows: list[Row], settings: list[str], results: list[str]) -> Iterat
         summary = {key: group[0][key] for key in settings} | {"seeds": len(group)}
         for name in results:
             values = [row[name] for row in group]
-            spread = f" ± {statistics.stdev(values):.3g}" if len(values) > 1 else ""
-            summary[name] = f"{statistics.mean(values):.4g}{spread}"
+            spread = f" ± {number(statistics.stdev(values))}" if len(values) > 1 else ""
+            summary[name] = f"{number(statistics.mean(values))}{spread}"
         if results and len(groups) > 1:
             first, *_ = groups.values()
             before, after = ([row[results[0]] for row in seeds] for seeds in (first, group))
@@ -86,13 +86,18 @@ def _summary(rows: list[Row], settings: list[str], results: list[str]) -> Iterat
         yield summary
 
 
+def number(value: float) -> str:
+    """A result as the tables show it: all of one column with as many decimals, however small."""
+    return f"{value:,.2f}"
+
+
 def describe_gain(before: list[float], after: list[float]) -> str:
     """How much higher the mean of some seeds is than that of others, and whether more than chance speaks for it."""
     gain = statistics.mean(after) - statistics.mean(before)
     if min(len(before), len(after)) < 2:
-        return f"{gain:+.3g} (one seed tells no spread)"
+        return f"{gain:+,.2f} (one seed tells no spread)"
     interval = welch(before, after)
-    return f"{gain:+.3g} ± {interval:.3g}, {'within' if abs(gain) <= interval else 'beyond'} the spread"
+    return f"{gain:+,.2f} ± {number(interval)}, {'within' if abs(gain) <= interval else 'beyond'} the spread"
 
 
 def welch(one: list[float], other: list[float]) -> float:
@@ -118,6 +123,6 @@ def _show(rows: list[Row], output: Path) -> None:
     table = Table(*columns, box=box.SIMPLE)
     for row in rows:
         cells = [row.get(column, "") for column in columns]
-        table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells))
+        table.add_row(*(number(cell) if isinstance(cell, float) else str(cell) for cell in cells))
     width = None if sys.stdout.isatty() else 10_000  # nothing is cut in a pipe
     Console(width=width, markup=False, emoji=False, highlight=False).print(table)

@@ -55,6 +55,7 @@ class TrainingSettings:
 class RunSettings(MetricSettings):
     """A whole run, but for the model (the tokenizers decide its vocabularies) and Lightning's Trainer."""
 
+    test: bool
     seed: Annotated[int, ">= 0", "<= 4294967295"]
     init_from: str | None
     loggers: list[LoggerName]

@@ -20,8 +20,10 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Result:
-    """How a run ended: scores a split, what it cost, and three sample translations of the test set."""
+    """How a run ended: the best validation BLEU (None: nothing was validated), scores a split, what it cost, and three
+    sample translations of the test set. Without a test (test=false) there are neither scores nor samples."""
 
+    validation_bleu: float | None
     scores: dict[str, Scores]
     cost: dict[str, float]
     samples: list[tuple[str, str, str]]
@@ -85,6 +87,10 @@ def show_result(result: Result, run: str, search: SearchSettings) -> None:
     usual = asdict(SearchSettings())
     chosen = [f"search.{key}={value}" for key, value in asdict(search).items() if value != usual[key]]
     arguments = " ".join([run, *chosen])
+    if not result.scores:
+        bleu = "nothing was validated" if result.validation_bleu is None else f"BLEU {result.validation_bleu:.1f}"
+        print(f"validation: {bleu}\n\nNext:\n  python scripts/train.py resume={run} test=true")
+        return
     for split, scores in result.scores.items():
         print(f"{split}: {'   '.join(f'{METRICS[name].label} {v:.1f}' for name, v in scores.values.items())}")
     name, signature = next(iter(result.scores["test"].signatures.items()))

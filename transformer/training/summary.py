@@ -54,6 +54,7 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
         f"{config.encoder.layers} + {config.decoder.layers} layers, dim {config.dim}, {config.positions} positions",
         f"{total:,} parameters: " + ", ".join(f"{name} {count:,}" for name, count in parts.items()),
         machine,
+        "training loss is with label smoothing, dropout and R-Drop where they are set, validation loss without them",
         *([f"weights and tokenizers are those of {init_from}, whatever tokenizer= says"] if init_from else []),
         sep="\n",
     )

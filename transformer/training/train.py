@@ -16,7 +16,7 @@ from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
 from transformer.device import configure_torch, find_hardware
 from transformer.inference import Translator, checkpoint
-from transformer.inference.checkpoint import SavedTranslator
+from transformer.inference.checkpoint import SavedTranslator, load_training
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.averaging import WeightAveraging
 from transformer.training.callbacks.checkpointing import (
@@ -82,19 +82,25 @@ def run(
     with callbacks.signals, explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens):
         lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         cost = callbacks.throughput.measured(lightning)
-        best = callbacks.best_weights(lightning, module)
-        lightning.test(module, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
+        best, validation_bleu = callbacks.best_weights(lightning, module)
+        if settings.test:
+            lightning.test(module, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
+        elif best is not None:
+            module.load_state_dict(load_training(best)["state_dict"])
+    if lightning.is_global_zero:
+        translator.save(folder / "translator.safetensors")
+    if not settings.test:
+        return Result(validation_bleu, {}, cost, [])
 
     hypotheses = module.test_hypotheses
     outputs, tested = {split: hypotheses.texts(split) for split in hypotheses.by_split}, hypotheses.numbers("test")
     samples = [(*texts["test"][tested[i]], outputs["test"][i]) for i in _spread(len(tested), 3)]
     if lightning.is_global_zero:
-        translator.save(folder / "translator.safetensors")
         write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, cost)
         write_card(folder, translator, data, recorded, machine)
         source, _, translation = min(samples, key=lambda sample: len(sample[0]))
         draw_attentions(translator, source, translation, folder / "attention")
-    return Result(module.test_scores, cost, samples)
+    return Result(validation_bleu, module.test_scores, cost, samples)
 
 
 def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> TranslationData:
@@ -156,12 +162,14 @@ class RunCallbacks:
             *([LearningRateMonitor("step")] if settings.loggers else []),
         ]
 
-    def best_weights(self, trainer: Trainer, module: TranslationModule) -> Path | None:
-        """The checkpoint to test; None for the weights of the last step: where there was no validation
-        (trainer.limit_val_batches=0), or no average as good."""
-        best = Path(self.best.path)
-        last_is_better = self.averaging is not None and self.averaging.is_beaten(trainer, module)
-        return best if best.exists() and not last_is_better else None
+    def best_weights(self, trainer: Trainer, module: TranslationModule) -> tuple[Path | None, float | None]:
+        """The checkpoint to test and its validation BLEU. No checkpoint means the weights of the last step: where there
+        was no validation (trainer.limit_val_batches=0, and so no BLEU), or no average as good."""
+        if not Path(self.best.path).exists() or self.best.best_model_score is None:
+            return None, None
+        bleu = float(self.best.best_model_score)
+        last = self.averaging.last_bleu(trainer, module, bleu) if self.averaging else None
+        return (None, last) if last is not None and last > bleu else (Path(self.best.path), bleu)
 
 
 def build_trainer(

@@ -7,6 +7,11 @@ from transformer.visualization.picture import blank, save
 
 # A batch has sentences of one length, and long ones are harder: one batch's loss alone says little.
 AROUND = 4
+# Why the two losses are not of one height.
+LABELS = {
+    "train/loss": "training: running mean, with any label smoothing",
+    "validation/loss": "validation: without label smoothing",
+}
 Points = tuple[list[int], list[float]]
 
 
@@ -44,8 +49,8 @@ def draw_curves(metrics: Path, output: Path) -> None:
             steps, values = columns.get(name, ([], []))
             if name == "train/loss":
                 axes.plot(steps, values, alpha=0.25, color="C0")
-                name, values = "train/loss, running mean", running_mean(values)
-            axes.plot(steps, values, label=name, marker="" if name.startswith(("train", "lr")) else ".")
+                values = running_mean(values)
+            axes.plot(steps, values, label=LABELS.get(name, name), marker="." if name.startswith("validation") else "")
         axes.set_xlabel("step")
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)

@@ -94,15 +94,15 @@ class WeightAveraging(Callback):
             for weight, trained in zip(self._weights(), saved["weights"], strict=True):
                 weight.copy_(trained)
 
-    def is_beaten(self, trainer: Trainer, module: Any) -> bool:
-        """Whether the weights of the last step translate the validation set better than the best average did."""
-        best = trainer.checkpoint_callback.best_model_score  # type: ignore[union-attr]
+    def last_bleu(self, trainer: Trainer, module: Any, best: float) -> float | None:
+        """The validation BLEU of the last step's weights, to be compared with the `best` of an average; None where
+        validation was of a part of its set."""
         # 1.0 is all of the validation set, 1 a single batch.
-        if best is None or trainer.limit_val_batches != 1.0 or isinstance(trainer.limit_val_batches, int):
-            return False
+        if trainer.limit_val_batches != 1.0 or isinstance(trainer.limit_val_batches, int):
+            return None
         sources, references = zip(*module.texts["validation"], strict=True)
         hypotheses = module.translator.translate(list(sources), module.validation_search)
         last = score(hypotheses, list(references), module.translator.target_language, ["bleu"])["bleu"]
         if trainer.is_global_zero:
             print(f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights", file=sys.stderr)
-        return last > float(best)
+        return last

@@ -1,4 +1,4 @@
-"""A run as it goes on: a bar, a line and samples at every validation, curves."""
+"""A run as it goes on: a bar or a line every half minute, a line and samples at every validation, curves."""
 
 import time
 from pathlib import Path
@@ -14,10 +14,13 @@ from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.visualization.curves import draw_curves
 
+# Seconds between two lines of progress where stderr is no terminal, and so has no bar.
+HEARTBEAT = 30.0
+
 
 class Reporter(Callback):
-    """Shows on stderr how far training is: a bar with tokens/s and time left, a line a validation, and sample
-    translations when BLEU improves. The first process speaks, the others are silent."""
+    """Shows on stderr how far training is: a bar with tokens/s and time left (in a file a line every half minute), a
+    line a validation, and sample translations when BLEU improves. The first process speaks, the others are silent."""
 
     def __init__(self, translator: Translator, samples: list[Pair], search: SearchSettings) -> None:
         self.translator, self.samples, self.search = translator, samples, search
@@ -27,6 +30,10 @@ class Reporter(Callback):
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
         self.started, self.pause, self.first_step = time.monotonic(), 0.0, trainer.global_step
+        self.last_line = self.started
+        total = self._total(trainer)
+        if trainer.is_global_zero and total is not None and trainer.global_step >= total:
+            self._print(f"no step is left: {total:,} of {total:,} are done (a greater trainer.max_steps trains on)")
         if trainer.is_global_zero and self.console.is_terminal:
             columns = (
                 TextColumn("training"),
@@ -38,7 +45,7 @@ class Reporter(Callback):
                 TimeRemainingColumn(),
             )
             self.bar = Progress(*columns, console=self.console, speed_estimate_period=120)
-            self.task = self.bar.add_task("training", total=self._total(trainer), loss="", speed="")
+            self.task = self.bar.add_task("training", total=total, loss="", speed="")
             self.bar.start()
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
@@ -47,6 +54,9 @@ class Reporter(Callback):
             self.bar.update(
                 self.task, completed=trainer.global_step, loss=f"loss {loss:.2f}", speed=self._speed(module)
             )
+        elif self.bar is None and trainer.is_global_zero and time.monotonic() - self.last_line >= HEARTBEAT:
+            loss = trainer.progress_bar_metrics.get("train/loss", float("nan"))
+            self._print(f"{self._step(trainer)}   training loss {loss:.2f}   {self._speed_and_time(trainer, module)}")
 
     def on_validation_start(self, trainer: Trainer, module: Any) -> None:
         self.validation_started = time.monotonic()
@@ -59,20 +69,11 @@ class Reporter(Callback):
             return
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         bleu, loss = metrics["validation/bleu"], metrics["validation/loss"]
-        step, total = trainer.global_step, self._total(trainer)
-        elapsed = time.monotonic() - self.started
         # A resumed run with no step left has trained nothing.
-        trained = f"loss {metrics['train/loss']:.2f}   " if "train/loss" in metrics else ""
-        left = (
-            ""
-            if total is None
-            else f", at most {_clock(elapsed * (total - step) / max(1, step - self.first_step))} left"
-        )
-        self.console.print(
-            f"step {step:,}{'' if total is None else f' of {total:,}'}   "
-            f"{trained}validation loss {loss:.2f}   BLEU {bleu:.1f}   {self._speed(module)}   "
-            f"{_clock(elapsed)} gone{left}",
-            soft_wrap=True,
+        trained = f"training loss {metrics['train/loss']:.2f}   " if "train/loss" in metrics else ""
+        self._print(
+            f"{self._step(trainer)}   {trained}validation loss {loss:.2f}   BLEU {bleu:.1f}   "
+            f"{self._speed_and_time(trainer, module)}"
         )
         if bleu > self.best:
             self.best = bleu
@@ -83,6 +84,11 @@ class Reporter(Callback):
 
     def on_train_end(self, trainer: Trainer, module: Any) -> None:
         self._stop()
+
+    def on_test_start(self, trainer: Trainer, module: Any) -> None:
+        if trainer.is_global_zero:
+            splits = ", ".join(f"{split} ({len(module.texts[split]):,} sentences)" for split in module.test_splits)
+            self._print(f"testing: {splits}")
 
     def on_exception(self, trainer: Trainer, module: Any, exception: BaseException) -> None:
         self._stop()
@@ -97,6 +103,21 @@ class Reporter(Callback):
         if self.bar is not None:
             self.bar.stop()
             self.bar = None
+
+    def _print(self, line: str) -> None:
+        self.console.print(line, soft_wrap=True)
+        self.last_line = time.monotonic()
+
+    def _step(self, trainer: Trainer) -> str:
+        total = self._total(trainer)
+        return f"step {trainer.global_step:,}" + ("" if total is None else f" of {total:,}")
+
+    def _speed_and_time(self, trainer: Trainer, module: Any) -> str:
+        step, total, elapsed = trainer.global_step, self._total(trainer), time.monotonic() - self.started
+        line = f"{self._speed(module)}   {_clock(elapsed)} gone"
+        if total is None:
+            return line
+        return f"{line}, at most {_clock(elapsed * (total - step) / max(1, step - self.first_step))} left"
 
     def _speed(self, module: Any) -> str:
         seconds = time.monotonic() - self.started - self.pause

@@ -15,8 +15,8 @@ class Throughput(Callback):
     """Measures a run: the median time of a step, with loading and logging but without validation and checkpoints after
     it, how many target tokens a second that makes, and the peak of memory."""
 
-    # The first steps allocate memory and choose kernels.
-    warm_up = 5
+    # The first steps allocate memory and choose kernels; a run with no others counts its last one.
+    warm_up = 6
 
     def __init__(self) -> None:
         self.step_seconds: list[float] = []
@@ -25,7 +25,7 @@ class Throughput(Callback):
         self.last: tuple[float, Tensor | int] | None = None
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
-        self.last = None
+        self.last = time.perf_counter(), module.tokens_seen
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
         if (batch_index + 1) % trainer.accumulate_grad_batches:
@@ -42,7 +42,8 @@ class Throughput(Callback):
     def measured(self, trainer: Trainer) -> dict[str, float]:
         """Milliseconds a step, target tokens a second, and peak memory in MB: the GPU's where there is one, else the
         process's."""
-        seconds, tokens = self.step_seconds[self.warm_up :], self.step_tokens[self.warm_up :]
+        skipped = min(self.warm_up, len(self.step_seconds) - 1)
+        seconds, tokens = self.step_seconds[skipped:], self.step_tokens[skipped:]
         on_gpu = trainer.strategy.root_device.type == "cuda"
         memory = torch.cuda.max_memory_allocated() if on_gpu else peak_memory()
         return {

@@ -1,5 +1,6 @@
 """Every run ends with a validation, and early if BLEU no longer improves, wherever it was interrupted."""
 
+import sys
 from typing import Any
 
 from lightning import LightningModule, Trainer
@@ -65,6 +66,9 @@ class Patience(EarlyStopping):
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         trainer.should_stop = self.wait_count >= self.patience
+        if trainer.should_stop and trainer.is_global_zero:
+            what = f"{self.wait_count} validations without a better BLEU"
+            print(f"no step is left: {what} (a greater training.patience trains on)", file=sys.stderr)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict | {"patience": self.patience})

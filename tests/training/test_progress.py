@@ -1,0 +1,43 @@
+"""What a run says while it trains, and what it leaves with and without its test."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.reliability.runs import corpus, last, settings, train
+from transformer.training.callbacks import progress
+
+
+def test_a_file_sees_a_line_of_progress_between_validations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "HEARTBEAT", 0.0)
+    train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=4, loggers=[]))
+    said = capsys.readouterr().err
+    for step in (1, 2, 3, 4):
+        assert re.search(rf"^step {step} of 4   training loss \d+\.\d\d   .*at most \d:\d\d left$", said, re.MULTILINE)
+    assert len(re.findall("^step .* validation loss ", said, re.MULTILINE)) == 1
+    assert "training loss is with label smoothing" in said
+    assert "testing: test (10 sentences)" in said
+    # A run of few steps has a time per step too.
+    assert json.loads((tmp_path / "run" / "test.json").read_text())["cost"]["ms/step"] > 0
+
+
+def test_a_run_without_its_test_is_tested_when_it_is_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, untested = tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=3, loggers=[], test=False)
+    train(run, untested)
+    weights = load_file(run / "translator.safetensors")
+    assert not (run / "test.json").exists()
+    assert "testing" not in capsys.readouterr().err
+    train(run, untested | {"test": True}, last(run))
+    said = capsys.readouterr().err
+    assert "no step is left: 3 of 3 are done (a greater trainer.max_steps trains on)" in said
+    again = load_file(run / "translator.safetensors")
+    assert all(torch.equal(again[name], weights[name]) for name in weights)
+    assert json.loads((run / "test.json").read_text())["test"]["bleu"] >= 0
