@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformer.cli.errors import UsageError, say
 from transformer.cli.launch import launch
-from transformer.cli.runs import find_checkpoint
+from transformer.cli.runs import find_checkpoint, run_of
 
 if TYPE_CHECKING:
     from transformer.device import MachineSettings
@@ -51,7 +51,9 @@ def explain_text(job: Job) -> None:
     translator = Translator.load(checkpoint, config["device"], target_language=config["target_language"])
     configure_torch(machine, translator.device.type)
     if output.suffix.lower() == ".html":
-        atomic_write(output, page(explain(translator, text, search)).encode())
+        run = run_of(checkpoint)
+        name = str(run.absolute().name / checkpoint.relative_to(run))
+        atomic_write(output, page(explain(translator, text, search, name)).encode())
         say("Open this page in a browser:")
     else:
         draw_translation(translator, text, search, view, output)

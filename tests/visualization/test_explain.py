@@ -15,6 +15,7 @@ from tests.visualization.models import SEARCH, TEXTS, untrained
 from transformer import Translator
 from transformer.visualization.attention import read
 from transformer.visualization.explain import explain, page
+from transformer.visualization.page import FOLDER, LANGUAGES
 
 HOSTILE = 'Hund </script><script>document.title="taken"</script> <b>&amp; <!-- \u2028 ein Haus {{data}}'
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -30,7 +31,7 @@ def explained(translator: Translator) -> dict[str, Any]:
 
 
 def data_of(html: str) -> dict[str, Any]:
-    [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    [data] = re.findall(r'<script type="application/json" id="explanation">(.*?)</script>', html, re.DOTALL)
     return json.loads(data)
 
 
@@ -92,11 +93,13 @@ def test_a_model_in_training_is_explained_without_dropout(translator: Translator
 def test_text_in_the_page_stays_text_and_the_page_needs_no_network(translator: Translator) -> None:
     html = page(explain(translator, HOSTILE, SEARCH))
     template = page({})
-    assert html.count("<script") == template.count("<script") == 2
+    assert html.count("<script") == template.count("<script")
     assert html.count("<!--") == template.count("<!--")
     assert data_of(html)["text"] == HOSTILE
     assert not re.search(r"https?:|//\w+\.\w|\bsrc\s*=|\bhref\s*=|@import|\burl\(|\bfetch\(|\bimport\b", html)
-    assert "default-src 'none'" in html
+    [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", "0"), ("   ", "0"), ("ja " * 100, r"\d+")])
@@ -131,6 +134,26 @@ def test_the_script_refuses_in_one_line_and_leaves_no_page(translator: Translato
     assert done.stdout == ""
     assert done.stderr.splitlines() == ["error: the text has 0 tokens; between 1 and 79 can be shown"]
     assert [path.name for path in tmp_path.iterdir()] == ["t.safetensors"]
+
+
+def test_the_texts_of_both_languages_have_the_same_keys_and_gaps() -> None:
+    english, chinese = (json.loads((FOLDER / f"texts/{name}.json").read_text(encoding="utf-8")) for name in LANGUAGES)
+    gaps = [
+        {key: sorted(re.findall(r"\{\w+\}|`[^`]+`", words)) for key, words in table.items()}
+        for table in (english, chinese)
+    ]
+    assert gaps[0] == gaps[1]
+
+
+def test_every_text_that_the_page_asks_for_is_in_the_tables() -> None:
+    table = json.loads((FOLDER / "texts/en.json").read_text(encoding="utf-8"))
+    scripts = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("view/*.js"))
+    html = (FOLDER / "page.html").read_text(encoding="utf-8")
+    asked = re.findall(r'\b(?:text|rich)\("([^"]+)"', scripts) + re.findall(r'data-(?:text|label)="([^"]+)"', html)
+    assert set(asked) <= set(table)
+    beginnings = tuple(re.findall(r"`([a-z]+ )\$\{", scripts))
+    unused = {key for key in table if f'"{key}"' not in scripts + html and not key.startswith(beginnings)}
+    assert unused == {"language"}  # the name of the language, read as it is
 
 
 # From here on in a browser.
@@ -224,13 +247,28 @@ def test_a_click_holds_a_piece_and_layer_head_and_attention_can_be_chosen(
     row = [weight / 1000 for weight in explained["attention"]["decoder"][2][1][1]]
     assert len(row) == 2
     assert opened.shares("target")[:3] == pytest.approx([*row, 0], abs=1e-6)
+    opened.choose("head", "mean")
+    row = torch.tensor([head[1] for head in explained["attention"]["decoder"][2]]).float().mean(0).div(1000).tolist()
+    assert opened.shares("target")[:3] == pytest.approx([*row, 0], abs=1e-6)
     opened.choose("attention", "encoder")  # has two layers only: back to the mean
     assert opened.current() == "source0"
     opened.piece("source", 4).click()
-    row = [head[4] for layer in explained["attention"]["encoder"] for head in [layer[1]]]
-    expected = torch.tensor(row).float().mean(0).div(1000).tolist()
-    assert opened.shares("source") == pytest.approx(expected, abs=1e-6)
+    assert opened.shares("source") == pytest.approx(mean(explained, "encoder", 4), abs=1e-6)
     assert opened.piece("target", 2).is_disabled()
+
+
+def test_heads_are_not_averaged_over_layers_and_stand_side_by_side_as_matrices(
+    opened: Opened, explained: dict[str, Any]
+) -> None:
+    values = "all => all.map(input => input.value)"
+    assert opened.page.locator("#head input").evaluate_all(values) == ["mean"]
+    opened.choose("layer", "1")
+    assert opened.page.locator("#head input").evaluate_all(values) == ["mean", "0", "1"]
+    alphas = """canvas => [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data]
+      .filter((_, at) => at % 4 === 3).map(alpha => (alpha / 255) ** 2)"""
+    drawn = opened.page.locator("#head canvas").nth(2).evaluate(alphas)
+    weights = [weight / 1000 for row in explained["attention"]["cross"][1][1] for weight in row]
+    assert drawn == pytest.approx(weights, abs=0.01)
 
 
 def test_a_piece_of_the_source_shows_which_steps_looked_at_it(opened: Opened, explained: dict[str, Any]) -> None:
@@ -241,17 +279,13 @@ def test_a_piece_of_the_source_shows_which_steps_looked_at_it(opened: Opened, ex
 
 
 def test_the_keyboard_reaches_everything(opened: Opened) -> None:
-    opened.page.keyboard.press("Tab")
-    assert opened.page.evaluate("document.activeElement.name") == "attention"
+    for name in ("language", "panel", "attention"):
+        opened.page.keyboard.press("Tab")
+        assert opened.page.evaluate("document.activeElement.name || 'panel'") == name
     opened.page.keyboard.press("ArrowRight")
     opened.page.keyboard.press("ArrowLeft")
     opened.page.keyboard.press("Tab")
     opened.page.keyboard.press("ArrowRight")  # layer 1
-    opened.page.keyboard.press("Tab")
-    opened.page.keyboard.press("ArrowRight")  # head 1
-    assert opened.page.locator("#layer input[value='0'], #head input[value='0']").evaluate_all(
-        "all => all.every(input => input.checked)"
-    )
     opened.page.keyboard.press("Tab")
     assert opened.current() == "source0"
     opened.page.keyboard.press("Tab")
@@ -262,11 +296,16 @@ def test_the_keyboard_reaches_everything(opened: Opened) -> None:
     assert opened.page.evaluate(f"{focused}.outlineStyle + {focused}.outlineWidth") == "solid3px"
     assert opened.page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
     opened.page.keyboard.press("End")
-    label = opened.page.evaluate("document.activeElement.getAttribute('aria-label')")
-    assert label.startswith("end symbol")
+    assert opened.page.evaluate("document.activeElement.querySelector('.read').textContent") == "end symbol"
+    opened.page.keyboard.press("Tab")
+    opened.page.keyboard.press("ArrowRight")  # head 1
+    assert opened.page.locator("#layer input[value='0'], #head input[value='0']").evaluate_all(
+        "all => all.every(input => input.checked)"
+    )
 
 
 def test_every_step_and_hypothesis_is_listed(opened: Opened, explained: dict[str, Any]) -> None:
+    opened.page.locator("#tab-search").click()
     rows = opened.page.locator("#steps tbody tr")
     assert rows.count() == len(explained["steps"])
     for at, step in enumerate(explained["steps"]):
@@ -332,7 +371,7 @@ def test_markup_in_a_sentence_is_shown_not_run(browser: Any, translator: Transla
     opened = Opened(browser, path)
     assert opened.errors == []
     assert opened.page.title().startswith("Hund </script><script>")
-    assert "<script>" in opened.page.locator("#languages").inner_text()
+    assert "<script>" in opened.page.locator("#source-text").inner_text()
     assert opened.page.locator("main script, main b b").count() == 0
     opened.page.context.close()
 
@@ -365,3 +404,66 @@ def test_the_mark_that_joins_pieces_of_a_word_tokenizer_is_not_shown(browser: An
     )
     assert words == [["ein"], ["Haus", ","], ["Hund", "."], ["</s>"]]
     opened.page.context.close()
+
+
+def test_the_page_speaks_the_language_of_the_browser_and_another_by_choice(browser: Any, path: Path) -> None:
+    opened = Opened(browser, path, locale="zh-CN")
+    assert opened.page.locator("#tab-attention").inner_text() == "注意力"
+    opened.choose("language", "en")
+    assert opened.page.locator("#tab-attention").inner_text() == "Attention"
+    assert opened.page.evaluate("document.documentElement.lang") == "en"
+    assert opened.errors == []
+    opened.page.context.close()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (360, 740)])
+def test_what_a_step_looked_at_is_in_view_beside_the_sentences(
+    browser: Any, path: Path, width: int, height: int
+) -> None:
+    opened = Opened(browser, path, viewport={"width": width, "height": height})
+    opened.piece("target", 2).scroll_into_view_if_needed()
+    opened.piece("target", 2).click()
+    for name in ("shares", "choices"):
+        box = opened.page.locator(f"#{name} li").first.bounding_box()
+        assert 0 <= box["y"] <= height - box["height"], name
+    opened.page.context.close()
+
+
+def test_a_beam_that_took_a_less_likely_piece_says_which_rival_lost(
+    browser: Any, path: Path, explained: dict[str, Any], tmp_path: Path
+) -> None:
+    rival, best = explained["hypotheses"][1], explained["hypotheses"][0]
+    step = next(at for at, pair in enumerate(zip(best["pieces"], rival["pieces"], strict=False)) if len(set(pair)) == 2)
+    steps = [dict(step) for step in explained["steps"]]
+    steps[step]["next_best"] = [(rival["pieces"][step], 0.9), *steps[step]["next_best"][1:]]
+    changed = tmp_path / "page.html"
+    changed.write_text(page(explained | {"steps": steps}), encoding="utf-8")
+    opened = Opened(browser, changed, locale="en-US")
+    opened.piece("target", step + 1).click()
+    reason = opened.page.locator("#why").inner_text()
+    assert rival["text"] in reason
+    assert f"{rival['score']:.3f}" in reason
+    assert f"{best['score']:.3f}" in reason
+    opened.page.context.close()
+
+
+def test_one_step_at_a_time_shows_what_the_causal_mask_hides(opened: Opened, explained: dict[str, Any]) -> None:
+    opened.page.locator("#tab-stepwise").click()
+    for _ in range(2):
+        opened.page.locator("#step-next").click()
+    count = len(explained["steps"])
+    row = opened.page.locator("#mask tbody tr").nth(2)
+    assert row.get_attribute("class").strip() == "current"
+    assert row.locator("td.masked").count() == count - 3
+    assert opened.page.locator("#so-far span").count() == 3 + 1
+    assert opened.page.locator("#mask tbody tr.later").count() == count - 3
+
+
+def test_the_search_is_a_tree_of_its_hypotheses_that_grows(opened: Opened, explained: dict[str, Any]) -> None:
+    opened.page.locator("#tab-search").click()
+    prefixes = {tuple(h["pieces"][:end]) for h in explained["hypotheses"] for end in range(len(h["pieces"]) + 1)}
+    assert opened.page.locator("#columns .node").count() == len(prefixes)
+    best = opened.page.locator("#columns .node.best b").all_inner_texts()
+    assert len(best) == len(explained["target"])
+    opened.page.locator("#grown").fill("1")
+    assert opened.page.locator("#columns .node").count() == len({prefix for prefix in prefixes if len(prefix) < 2})

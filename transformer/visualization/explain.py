@@ -1,7 +1,5 @@
 """One translation explained on an HTML page: all attention weights, each step's alternatives, the hypotheses."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 from jaxtyping import Float
@@ -11,11 +9,9 @@ from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import BEAM, Translator
 from transformer.visualization.attention import read_translation
+from transformer.visualization.page import assemble, to_json
 
-TEMPLATE = Path(__file__).with_name("explain.html")
 NEXT_BEST = 5
-# Inside a <script> these could end it, open a comment, or (the separators) break a line of old JavaScript.
-ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
 def _thousandths(weights: Float[Tensor, "1 heads queries keys"], causal: bool = False) -> list[list[list[int]]]:
@@ -35,19 +31,27 @@ def _steps(probabilities: Float[Tensor, "steps vocabulary"], ids: list[int], tok
     return steps
 
 
-def explain(translator: Translator, text: str, search: SearchSettings = BEAM) -> dict[str, Any]:
+def explain(translator: Translator, text: str, search: SearchSettings = BEAM, name: str = "") -> dict[str, Any]:
     """What the page shows, as plain data: pieces, weights in thousandths, steps and hypotheses.
 
     Row t of the decoder's two attentions is the step that produced target piece t: its query is at the piece before,
-    the first one at `<s>`. A model without cross-attention has an empty list there. Raises ValueError for a
-    text without tokens or with too many.
+    the first one at `<s>`. A model without cross-attention has an empty list there. `name` is what the page calls the
+    model. Raises ValueError for a text without tokens or with too many.
     """
     reading, ids, hypotheses = read_translation(translator, text, search)
     end = translator.target_tokenizer.piece(EOS)
+    config = translator.model.config
     return {
         "text": text,
         "translation": hypotheses[0].text,
         "languages": [translator.source_language, translator.target_language],
+        "model": {
+            "name": name,
+            "parameters": sum(weight.numel() for weight in translator.model.parameters()),
+            "dim": config.dim,
+            "encoder_layers": config.encoder.layers,
+            "decoder_layers": config.decoder.layers,
+        },
         "source": reading.source,
         "target": [*reading.target, end],
         "attention": {
@@ -59,17 +63,17 @@ def explain(translator: Translator, text: str, search: SearchSettings = BEAM) ->
         "hypotheses": [
             {
                 "text": hypothesis.text,
+                "pieces": [*hypothesis.pieces, end],
                 "score": round(hypothesis.score, 4),
                 "log_probability": round(hypothesis.log_probability, 4),
                 "length": len(hypothesis.pieces) + 1,
             }
             for hypothesis in hypotheses
         ],
-        "search": {"method": search.method, "length_penalty": search.length_penalty},
+        "search": {"method": search.method, "beam": search.beam, "length_penalty": search.length_penalty},
     }
 
 
 def page(explanation: dict[str, Any]) -> str:
     """The explanation as one HTML file that needs nothing but a browser."""
-    data = json.dumps(explanation, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(ESCAPES)
-    return TEMPLATE.read_text(encoding="utf-8").replace("{{data}}", data)
+    return assemble({"explanation": to_json(explanation)})

@@ -1,0 +1,67 @@
+// What stands on top of the page, and the panels below it, of which one is in view.
+
+import { drawAttentionPanel } from "./attention_panel.js";
+import { find, walkWithArrows } from "./dom.js";
+import { drawSearch } from "./search.js";
+import { data, setData } from "./state.js";
+import { drawStepwise } from "./stepwise.js";
+import { language, text } from "./texts.js";
+import { drawTree } from "./tree.js";
+
+const PANELS = { attention: drawAttentionPanel, stepwise: drawStepwise, search: drawSearch };
+let panel = "attention";
+
+function drawTop() {
+  const [source, target] = data.languages;
+  document.title = `${data.text} → ${data.translation}`;
+  find("languages").textContent = text("languages", { source: languageName(source), target: languageName(target) });
+  find("model").textContent = data.model ? text("model", { ...data.model, parameters: data.model.parameters.toLocaleString(language) }) : "";
+  for (const [side, sentence, tag] of [["source", data.text, source], ["target", data.translation, target]]) {
+    const place = find(`${side}-text`);
+    place.textContent = sentence || text("nothing");
+    place.lang = tag;
+  }
+}
+
+// “German” for de, in the reader's language, and the tag itself where it is none that the browser knows.
+function languageName(tag) {
+  try {
+    return new Intl.DisplayNames([language], { type: "language" }).of(tag);
+  } catch {
+    return tag;
+  }
+}
+
+function drawTabs() {
+  const tabs = Object.keys(PANELS).filter(name => !find(`tab-${name}`).hidden);
+  for (const name of tabs) {
+    find(`tab-${name}`).setAttribute("aria-selected", name === panel);
+    find(`tab-${name}`).tabIndex = name === panel ? 0 : -1;
+    find(`panel-${name}`).hidden = name !== panel;
+  }
+}
+
+// Only the panel in view is drawn: others are when they come into view.
+export function draw() {
+  drawTop();
+  drawTabs();
+  PANELS[panel]();
+}
+
+export function show(explanation) {
+  setData(explanation);
+  draw();
+}
+
+for (const name of Object.keys(PANELS)) {
+  for (const kind of ["click", "focus"]) {
+    find(`tab-${name}`).addEventListener(kind, () => {
+      if (panel === name) return;
+      panel = name;
+      draw();
+    });
+  }
+}
+walkWithArrows(find("tabs"), "[role=tab]:not([hidden])");
+addEventListener("resize", () => panel === "search" && drawTree());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
