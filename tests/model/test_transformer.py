@@ -7,6 +7,7 @@ import jaxtyping
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from tests.factories import small_model
 from transformer import Transformer
@@ -25,13 +26,13 @@ def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> N
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
 def test_logits_equal_those_of_torch_nn_transformer_with_the_same_weights(norm: str, activation: str) -> None:
     ours = small_model(norm=norm, feed_forward__activation=activation, positions="none")
     for parameter in ours.parameters():  # biases and norms too must not stay at 0 and 1
         nn.init.normal_(parameter, std=0.3)
     final = None if norm == "post" else nn.LayerNorm(24)
-    pre, common = norm == "pre", (24, 3, 37, 0.0, activation)
+    pre, common = norm == "pre", (24, 3, 37, 0.0, getattr(functional, activation))
     encoder_layer = nn.TransformerEncoderLayer(*common, batch_first=True, norm_first=pre)
     decoder_layer = nn.TransformerDecoderLayer(*common, batch_first=True, norm_first=pre)
     encoder = nn.TransformerEncoder(encoder_layer, 2, final, enable_nested_tensor=False)

@@ -24,7 +24,7 @@ CHOICES = [
     *(f"{group}={path.stem}" for group in GROUPS for path in sorted((CONFIGS / group).iterdir())),
     *(f"model.positions={name}" for name in POSITIONS),
     *(f"model.score={name}" for name in SCORES),
-    *(f"model.feed_forward.activation={name}" for name in ("relu", "gelu", "swiglu")),
+    *(f"model.feed_forward.activation={name}" for name in ("relu", "gelu", "silu", "swiglu")),
     *(f"training.optimizer={name}" for name in OPTIMIZERS),
     *(f"training.schedule={name}" for name in SCHEDULES),
     "model.decoder.cross_attention.score=additive model.encoder.self_attention.score=dot",

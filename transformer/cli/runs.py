@@ -21,6 +21,7 @@ from transformer.files import new_folder
 MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
 LOCK = ".lock"  # held by the process that trains
 EXPORT = "export.json"  # in the folder of an export
+HUB = "tokenizer_config.json"  # in a folder of Hugging Face's transformers
 # Folders that this process has made, or lets Hydra make: they go again if the run is refused.
 new_folders: list[Path] = []
 
@@ -107,6 +108,8 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False) -> Pat
     With `exports` it may be the folder of an export, which is returned as such.
     """
     path = newest_run(runs, MODELS) if value is None else Path(value)
+    if (path / HUB).is_file() and not any((path / file).is_file() for file in MODELS):
+        return path
     if (path / EXPORT).is_file():
         if not exports:
             raise UsageError(f"checkpoint={value} is an export, for translate.py only: name what it was made of")

@@ -13,11 +13,10 @@ from ctranslate2.specs import common_spec, transformer_spec
 from torch import Tensor, nn
 
 from transformer.data.tokenizer import BOS, EOS, UNK, Tokenizer
-from transformer.export.supported import check_supported
+from transformer.export.supported import check_supported, product_query
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import ModelConfig
 from transformer.model.layers import AddNorm, DecoderLayer, EncoderLayer
-from transformer.model.scores import Bilinear
 from transformer.model.transformer import Decoder, Encoder, Transformer
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "none")
@@ -25,6 +24,7 @@ SCORES = ("dot", "scaled_dot", "bilinear")  # the products of (changed) query an
 ACTIVATIONS = {
     "relu": common_spec.Activation.RELU,
     "gelu": common_spec.Activation.GELU,
+    "silu": common_spec.Activation.SWISH,
     "swiglu": common_spec.Activation.SWISH,
 }
 
@@ -124,14 +124,10 @@ def _layer(spec: Any, layer: nn.Module) -> None:
 def _attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm, fused: int) -> None:
     """The last `fused` of query, key and value lie in one matrix: all three where they see the same states."""
     parts = [common_spec.LinearSpec() for _ in range(3)]
-    for part, linear in zip(parts, (attention.query, attention.key, attention.value), strict=True):
-        _linear(part, linear)
-    if isinstance(attention.score, Bilinear):
-        # (x Qᵀ) W = x (Wᵀ Q)ᵀ, each head with its own W.
-        turned = attention.score.weight.mT
-        parts[0].weight = (turned @ parts[0].weight.view(attention.heads, attention.head_dim, -1)).flatten(0, 1)
-        if parts[0].has_bias():
-            parts[0].bias = (turned @ parts[0].bias.view(attention.heads, attention.head_dim, 1)).flatten()
+    for name, part in product_query(attention).items():
+        setattr(parts[0], name, part)
+    _linear(parts[1], attention.key)
+    _linear(parts[2], attention.value)
     if fused == 2:
         spec.linear[0] = parts[0]
     fuse_linear(spec.linear[3 - fused], parts[-fused:])

@@ -20,20 +20,19 @@ from transformer.inference.untrusted import MAX_PLAIN_BYTES
 MANIFEST = "export.json"
 # SentencePiece's own format: programs in other languages read it too.
 TOKENIZERS = ("source.spm", "target.spm")
+Program = Literal["ctranslate2", "huggingface", "onnx"]
 
 
 @dataclass(frozen=True)
 class Manifest:
     """What an export says of itself: its format, the translator it was made of, and the sha256 of every other file."""
 
-    export: Literal["ctranslate2", "onnx"]
+    export: Program
     translator: checkpoint.Description
     files: dict[str, str]
 
 
-def write(
-    folder: Path, export: Literal["ctranslate2", "onnx"], translator: Translator, make: Callable[[Path], None]
-) -> None:
+def write(folder: Path, export: Program, translator: Translator, make: Callable[[Path], None]) -> None:
     """Writes an export, whole or not at all; `make` puts the other program's files into the folder it is given.
 
     A former export is replaced. Raises ValueError for a folder that holds anything else, OSError when the disk takes

@@ -4,17 +4,20 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from transformer.device import PRECISIONS
 from transformer.export import folder
+from transformer.export.huggingface import export as to_huggingface
 from transformer.inference.translator import Translator
 
-Format = Literal["ctranslate2", "onnx", "safetensors"]
+Format = Literal["ctranslate2", "huggingface", "onnx", "safetensors"]
 # What each format can hold weights in.
 OFFERED = {
     "ctranslate2": ("float32", "float16", "bfloat16", "int8"),
+    "huggingface": ("float32", "float16", "bfloat16"),
     "onnx": ("float32",),
     "safetensors": ("float32", "float16", "bfloat16"),
 }
@@ -58,6 +61,10 @@ def export(translator: Translator, settings: ExportSettings) -> None:
             from transformer.export.ctranslate2 import export as to_ctranslate2
         arguments = (model, translator.tokenizers, settings.precision)
         folder.write(output, "ctranslate2", translator, lambda work: to_ctranslate2(*arguments, work))
+    elif settings.format == "huggingface":
+        assert dtype is not None
+        make = partial(to_huggingface, model, translator.tokenizers, translator.languages, dtype)
+        folder.write(output, "huggingface", translator, make)
     else:
         with _extra():
             from transformer.export.onnx import export as to_onnx

@@ -32,7 +32,7 @@ from transformer.model.transformer import Cache, Transformer
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 # additive is missing: it is computed in as many blocks as the lengths need, and a graph has a fixed number of them.
 SCORES = ("dot", "scaled_dot", "bilinear", "concat")
-ACTIVATIONS = ("relu", "gelu", "swiglu")
+ACTIVATIONS = ("relu", "gelu", "silu", "swiglu")
 
 
 class ConcatenatedKVCache(KVCache):

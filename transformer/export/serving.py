@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from transformer.device import MachineSettings, ServingSettings, available_threads, configure_torch
 from transformer.export.formats import load as load_export
 from transformer.inference import Translator
+from transformer.inference.huggingface import TOKENIZER_CONFIG
 from transformer.inference.search import SearchSettings
 
 
@@ -37,7 +38,7 @@ class TranslateSettings:
 def load_translator(checkpoint: Path, settings: TranslateSettings) -> Translator:
     """Load a checkpoint or an export; ValueError where it is of other languages than `settings` ask for."""
     serving, machine = settings.serving, settings.machine
-    if checkpoint.is_dir():
+    if checkpoint.is_dir() and not (checkpoint / TOKENIZER_CONFIG).is_file():
         if serving.precision != "auto":
             raise ValueError(f"precision={serving.precision}: that of an export was chosen when it was made")
         translator = load_export(checkpoint, serving.device, machine.threads or available_threads())

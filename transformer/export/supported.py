@@ -2,7 +2,11 @@
 
 from collections.abc import Collection
 
+from torch import Tensor
+
+from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import ModelConfig
+from transformer.model.scores import Bilinear
 
 
 def check_supported(
@@ -15,3 +19,15 @@ def check_supported(
     for setting, value, supported in choices:
         if value not in supported:
             raise ValueError(f"{setting}={value} cannot be exported to {program}: it supports {', '.join(supported)}")
+
+
+def product_query(attention: MultiHeadAttention) -> dict[str, Tensor]:
+    """Copies of the weight (and bias) by which states become what is multiplied with keys: the query, and W of a
+    bilinear score."""
+    query = {name: part.detach().cpu().clone() for name, part in attention.query.named_parameters()}
+    if isinstance(attention.score, Bilinear):
+        # (x Qᵀ) W = x (Wᵀ Q)ᵀ, each head with its own W.
+        turned = attention.score.weight.detach().cpu().mT
+        for name, part in query.items():
+            query[name] = (turned @ part.view(attention.heads, attention.head_dim, -1)).view_as(part)
+    return query

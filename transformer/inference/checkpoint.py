@@ -19,6 +19,7 @@ from torch import Tensor
 from transformer.config import flatten, from_dict
 from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import atomic_write
+from transformer.inference import huggingface
 from transformer.inference.untrusted import (
     check_plain,
     check_shapes,
@@ -116,7 +117,7 @@ def save(path: Path, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer]
 
 
 def load(path: Path) -> SavedTranslator:
-    """Reads and checks a .safetensors, a .ckpt or a run's folder.
+    """Reads and checks a .safetensors, a .ckpt, a run's folder or one of Hugging Face's transformers.
 
     Raises FileNotFoundError, or ValueError naming the file, what is wrong with it and the newest file of the same run
     that is whole.
@@ -126,6 +127,8 @@ def load(path: Path) -> SavedTranslator:
             path / "translator.safetensors",
             *(path / "checkpoints" / f"{name}.ckpt" for name in ("best", "last")),
         ]
+        if (folder := path / huggingface.TOKENIZER_CONFIG).is_file() and not any(choice.exists() for choice in choices):
+            return _read(folder, lambda config: SavedTranslator(*huggingface.read(config.parent)))
         path = next((choice for choice in choices if choice.exists()), path)
     return _read(path, _load)
 

@@ -81,19 +81,26 @@ def _check_pickle(content: bytes) -> None:
             raise pickle.UnpicklingError(argument)
 
 
-def read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor], str]:
-    """The description, the tensors and the digest in a .safetensors file."""
+def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """The metadata and the tensors in a .safetensors file."""
     with path.open("rb") as raw:
         if (header := int.from_bytes(raw.read(8), "little")) > MAX_PLAIN_BYTES:
             raise ValueError(f"truncated or no safetensors file (a header of {header:,} bytes)")
     try:
         with safetensors.safe_open(path, framework="pt") as file:  # type: ignore[no-untyped-call]
-            about = file.metadata() or {}
-            content = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if len(text := about.get("translator", "null")) > MAX_DESCRIPTION:
-            raise ValueError("its description is too large")
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"truncated or no safetensors file ({error})") from error
+
+
+def read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor], str]:
+    """The description, the tensors and the digest in one of our .safetensors files."""
+    about, content = read_tensors(path)
+    if len(text := about.get("translator", "null")) > MAX_DESCRIPTION:
+        raise ValueError("its description is too large")
+    try:
         description = json.loads(text)
-    except (safetensors.SafetensorError, json.JSONDecodeError, RecursionError) as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"truncated or no safetensors file ({error})") from error
     if not isinstance(description, dict):
         raise ValueError("it does not describe a translator")

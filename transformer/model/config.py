@@ -43,7 +43,7 @@ class FeedForwardConfig:
     """The position-wise network: its inner width, its activation and the dropout on the inner states."""
 
     dim: Size = 2048
-    activation: Literal["relu", "gelu", "swiglu"] = "relu"
+    activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
     dropout: Rate = 0.0
 
 

@@ -15,6 +15,11 @@ from transformer.model.masks import SourceVisible, Visible
 from transformer.model.positions import QUERY_KEY_POSITIONS
 
 States = Float[Tensor, "batch length dim"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+}
 
 
 class FeedForward(nn.Module):
@@ -22,20 +27,17 @@ class FeedForward(nn.Module):
 
     def __init__(self, dim: int, config: FeedForwardConfig) -> None:
         super().__init__()
-        self.activation = config.activation
+        self.activation = ACTIVATIONS.get(config.activation, functional.silu)  # swiglu's gate: silu
         self.inner = nn.Linear(dim, config.dim)
         self.gate = nn.Linear(dim, config.dim) if config.activation == "swiglu" else None
         self.outer = nn.Linear(config.dim, dim)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, states: States) -> States:
-        inner = self.inner(states)
         if self.gate is not None:
-            inner = functional.silu(self.gate(states)) * inner
-        elif self.activation == "gelu":
-            inner = functional.gelu(inner)
+            inner = self.activation(self.gate(states)) * self.inner(states)
         else:
-            inner = functional.relu(inner)
+            inner = self.activation(self.inner(states))
         return self.outer(self.dropout(inner))
 
 

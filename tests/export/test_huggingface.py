@@ -1,0 +1,271 @@
+"""Folders of Hugging Face's transformers: what we write computes there what it does here, and theirs does here."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+import torch
+
+from tests.export.models import TEXTS, Build
+from tests.factories import small_model, tokenizer_settings
+from transformer import Translator
+from transformer.data.batching import pad
+from transformer.data.tokenizer import BOS, EOS, PAD, train_tokenizer
+from transformer.export.formats import ExportSettings, export
+from transformer.inference.hub_vocabulary import KINDS
+from transformer.inference.translator import BEAM
+from transformer.model.masks import padding_visible
+
+transformers = pytest.importorskip("transformers", reason="the dev extra is not installed")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses"),
+    # What its own code does.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"),
+]
+
+# An empty text has no tokens to translate: ours stays empty, theirs babbles.
+FULL_TEXTS = [text for text in TEXTS if text]
+VARIANTS: dict[str, dict[str, object]] = {
+    "pre": {},
+    "pre, learned, gelu": {"positions": "learned", "feed_forward__activation": "gelu"},
+    "pre, no positions, other scores, no biases": {
+        "positions": "none",
+        "encoder__self_attention__score": "bilinear",
+        "decoder__self_attention__score": "dot",
+        "encoder__self_attention__bias": False,
+        "decoder__cross_attention__bias": False,
+    },
+    "post": {"norm": "post", "encoder__self_attention__heads": 4},
+    "post, silu, two embeddings": {
+        "norm": "post",
+        "feed_forward__activation": "silu",
+        "tied_embeddings": "target",
+    },
+    "post, nothing tied": {"norm": "post", "tied_embeddings": "none", "encoder__layers": 1},
+}
+
+
+def exported(translator: Translator, folder: Path, precision: str = "float32") -> tuple[Any, Any]:
+    """The model and the tokenizer that transformers makes of an export."""
+    export(translator, ExportSettings("huggingface", precision, str(folder)))  # type: ignore[arg-type]
+    model, found = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, output_loading_info=True)
+    assert not any(found.values()), found
+    return model.eval(), transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def batch(translator: Translator) -> dict[str, torch.Tensor]:
+    source = pad([torch.tensor([*translator.source_tokenizer.encode(text), EOS]).numpy() for text in FULL_TEXTS])
+    inputs = torch.randint(EOS + 1, 40, (len(FULL_TEXTS), 7))
+    inputs[:, 0] = BOS
+    return {"source": source, "inputs": inputs, "source_visible": padding_visible(source, PAD)}
+
+
+@torch.inference_mode()
+def their_logits(model: Any, source: torch.Tensor, inputs: torch.Tensor, source_visible: torch.Tensor) -> torch.Tensor:
+    return model(input_ids=source, attention_mask=source_visible.long(), decoder_input_ids=inputs).logits
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_exported_model_gives_the_same_logits_there_and_read_back(
+    build: Build, tmp_path: Path, variant: str
+) -> None:
+    translator = build(**VARIANTS[variant])
+    model, _ = exported(translator, tmp_path / "hub")
+    given = batch(translator)
+    with torch.inference_mode():
+        ours = translator.model(**given)
+        read_back = Translator.load(tmp_path / "hub").model(**given)
+    torch.testing.assert_close(their_logits(model, **given), ours, atol=1e-5, rtol=0)
+    torch.testing.assert_close(read_back, ours, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+def test_generate_finds_the_translations_of_our_search(taught: Translator, tmp_path: Path, method: str) -> None:
+    model, tokenizer = exported(taught, tmp_path / "hub")
+    beams = {"greedy": {"num_beams": 1}, "beam": {}}[method]
+    tokens = model.generate(**tokenizer(FULL_TEXTS, return_tensors="pt", padding=True), **beams)
+    search = replace(BEAM, method=method, length_ratio=100.0)  # type: ignore[arg-type]
+    assert tokenizer.batch_decode(tokens, skip_special_tokens=True) == taught.translate(FULL_TEXTS, search)
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_their_tokenizer_gives_our_ids(tmp_path: Path, kind: str) -> None:
+    tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings(kind, 44, byte_fallback=False))
+    model = small_model(source_vocab_size=len(tokenizer), target_vocab_size=len(tokenizer))
+    translator = Translator(model, (tokenizer, tokenizer), ("de", "en"))
+    _, theirs = exported(translator, tmp_path / "hub")
+    texts = [*TEXTS, "Ünïcode ½ ﬁ 猫 🙂", "  two  spaces ", "<s> </s>"]
+    assert [theirs(text).input_ids[:-1] for text in texts[:-1]] == tokenizer.encode_all(texts[:-1])
+    back = Translator.load(tmp_path / "hub")
+    assert back.source_tokenizer.encode_all(texts) == tokenizer.encode_all(texts)
+    assert back.languages == ("de", "en")
+
+
+def test_a_language_code_asks_a_model_of_both_directions_for_one(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 62), ("de", "en"))
+    model = small_model(source_vocab_size=62, target_vocab_size=62)
+    translator = Translator(model, (tokenizer, tokenizer), ("de", "en"))
+    _, theirs = exported(translator, tmp_path / "hub")
+    assert theirs(">>en<<ein Haus").input_ids[:-1] == translator.source_tokenizer.encode("ein Haus")
+    assert (
+        Translator.load(tmp_path / "hub").source_tokenizer.encode("ein Haus")[0]
+        == translator.source_tokenizer.prefix[0]
+    )
+
+
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+def test_rounded_weights_are_loaded_as_they_were_rounded(taught: Translator, tmp_path: Path, precision: str) -> None:
+    model, _ = exported(taught, tmp_path / "hub", precision)
+    dtype = getattr(torch, precision)
+    assert model.dtype == dtype
+    weight = taught.model.decoder.embedding.tokens.weight.detach()
+    torch.testing.assert_close(model.get_input_embeddings().weight.detach(), weight.to(dtype), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"positions": "rotary"}, "model.positions=rotary cannot be exported to Hugging Face with model.norm=pre"),
+        ({"norm": "post", "positions": "learned"}, "model.positions=learned cannot be exported"),
+        ({"feed_forward__activation": "swiglu"}, "model.feed_forward.activation=swiglu"),
+        ({"encoder__self_attention__score": "additive"}, "model.encoder.self_attention.score=additive"),
+        ({"decoder__cross_attention": None}, "model.decoder.cross_attention=null"),
+        ({"decoder__cross_attention__heads": 4}, "model.decoder.cross_attention.heads"),
+        ({"decoder__self_attention__value_dim": 7}, "model.decoder.self_attention.head_dim and value_dim"),
+        ({"tied_embeddings": "target"}, "model.tied_embeddings=target with model.norm=pre"),
+    ],
+    ids=str,
+)
+def test_what_transformers_has_no_class_for_is_refused(
+    build: Build, tmp_path: Path, changes: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(reason)) as caught:
+        export(build(**changes), ExportSettings("huggingface", "float32", str(tmp_path / "hub")))
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def train_spm(path: Path, texts: list[str], model_type: str, size: int) -> list[str]:
+    """A SentencePiece model numbered as those of the OPUS-MT models: without <pad>, the unknown first."""
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=iter(texts * 3),
+        model_prefix=str(path.with_suffix("")),
+        model_type=model_type,
+        vocab_size=size,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    path.with_suffix(".model").rename(path)
+    pieces = sentencepiece.SentencePieceProcessor(str(path))
+    return [pieces.IdToPiece(id) for id in range(3, len(pieces))]
+
+
+def marian_folder(folder: Path, model_type: str = "unigram", safe: bool = True, **changes: Any) -> tuple[Any, Any]:
+    """A random model of transformers' Marian class, saved as OPUS-MT models are: </s> is 0 and <pad> the last."""
+    folder.mkdir()
+    english = ["a house", "the little dog runs fast", "we go to the park, as the sun shines", "no!"]
+    pieces = {
+        *train_spm(folder / "source.spm", TEXTS, model_type, 60),
+        *train_spm(folder / "target.spm", english, model_type, 40),
+    }
+    vocabulary = {piece: id for id, piece in enumerate(["</s>", "<unk>", *sorted(pieces), ">>en<<", "<pad>"])}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    torch.manual_seed(1)
+    last = len(vocabulary) - 1
+    config = transformers.MarianConfig(
+        **{
+            **{"vocab_size": last + 1, "d_model": 24, "encoder_layers": 2, "decoder_layers": 1, "dropout": 0.0},
+            **{"encoder_attention_heads": 3, "decoder_attention_heads": 4, "max_position_embeddings": 64},
+            **{"encoder_ffn_dim": 37, "decoder_ffn_dim": 37, "activation_function": "swish", "scale_embedding": True},
+            **{"pad_token_id": last, "eos_token_id": 0, "decoder_start_token_id": last, "forced_eos_token_id": None},
+            **changes,
+        }
+    )
+    model = transformers.MarianMTModel(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.3 * torch.randn_like(weight)
+        for side in (model.model.encoder, model.model.decoder):  # that of no change is a constant
+            side.embed_positions.weight.copy_(side.embed_positions.create_weight())
+    model.save_pretrained(folder)
+    if not safe:
+        (folder / "model.safetensors").unlink()
+        torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    files = [str(folder / name) for name in ("source.spm", "target.spm", "vocab.json")]
+    tokenizer = transformers.MarianTokenizer(*files, source_lang="de", target_lang="en")
+    tokenizer.save_pretrained(folder)
+    return model, tokenizer
+
+
+@pytest.mark.parametrize(("model_type", "safe"), [("unigram", True), ("bpe", False)])
+def test_a_model_of_their_marian_class_gives_the_same_logits_here(tmp_path: Path, model_type: str, safe: bool) -> None:
+    model, tokenizer = marian_folder(tmp_path / "opus", model_type, safe)
+    ours = Translator.load(tmp_path / "opus")
+    assert ours.languages == ("de", "en")
+    # The code that they need in the text is put there by ours, for its target language.
+    theirs = tokenizer([f">>en<<{text}" for text in FULL_TEXTS], return_tensors="pt", padding=True)
+    given = batch(ours)
+    # Our ids stand for theirs: equal pieces, so equal logits at equal places.
+    assert given["source_visible"].tolist() == theirs.attention_mask.bool().tolist()
+    vocabulary = tokenizer.get_vocab()
+    names = [ours.target_tokenizer.piece(id) for id in range(len(ours.target_tokenizer))]
+    special = {"<s>": "<pad>", "<2en>": ">>en<<"}
+    order = torch.tensor([vocabulary[special.get(name, name)] for name in names])
+    source = order[given["source"]]
+    assert source.tolist() == theirs.input_ids.tolist()
+    with torch.inference_mode():
+        found = ours.model(**given)
+    expected = their_logits(model, source, order[given["inputs"]], given["source_visible"])
+    torch.testing.assert_close(found, expected[..., order], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"scale_embedding": False}, "scale_embedding=false"),
+        ({"activation_function": "tanh"}, "activation_function=tanh is not known here"),
+        ({"decoder_ffn_dim": 20}, "encoder_ffn_dim=37 beside decoder_ffn_dim=20"),
+    ],
+    ids=str,
+)
+def test_a_model_of_theirs_that_ours_cannot_compute_is_refused(
+    tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    marian_folder(tmp_path / "opus", **changes)
+    with pytest.raises(ValueError, match=reason) as caught:
+        Translator.load(tmp_path / "opus")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_folder_of_theirs_is_refused_in_one_line(tmp_path: Path) -> None:
+    folder = tmp_path / "opus"
+    marian_folder(folder)
+    Translator.load(folder)
+    for name in ("config.json", "model.safetensors", "source.spm", "target.spm", "vocab.json", "tokenizer_config.json"):
+        whole = (folder / name).read_bytes()
+        for broken in (b"", whole[: len(whole) // 2], b"[1]", b"[" * 100_000, None):
+            if broken is None:
+                (folder / name).unlink()
+            else:
+                (folder / name).write_bytes(broken)
+            if name == "tokenizer_config.json" and broken is None:
+                continue  # then it is no folder of theirs
+            with pytest.raises(ValueError, match="is not a usable checkpoint of this program") as caught:
+                Translator.load(folder)
+            assert "\n" not in str(caught.value)
+        (folder / name).write_bytes(whole)
+    config = json.loads((folder / "config.json").read_text())
+    for lie in (
+        {"vocab_size": 10**12},
+        {"encoder_layers": 10**9},
+        {"d_model": 10**9},
+        {"pad_token_id": -1},
+        {"dropout": "x"},
+    ):
+        (folder / "config.json").write_text(json.dumps(config | lie))
+        with pytest.raises(ValueError, match="is not a usable checkpoint of this program"):
+            Translator.load(folder)
