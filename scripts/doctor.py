@@ -33,6 +33,7 @@ def read(config: dict[str, Any]) -> dict[str, Any]:
 
 def doctor(config: dict[str, Any]) -> None:
     # Importing torch takes seconds, which a wrong key need not wait for.
+    from transformer.data.printable import print_safely
     from transformer.device import choose_precision
     from transformer.doctor.examine import Training, examine
     from transformer.doctor.report import next_command, show
@@ -56,7 +57,7 @@ def doctor(config: dict[str, Any]) -> None:
     if config["output"]:
         atomic_write(Path(config["output"]), json.dumps(report, indent=2, ensure_ascii=False).encode())
     show(report)
-    print(f"\nNext:\n  {next_command(sys.argv[1:], corpus, fix, experiment, report['dropped'])}")
+    print_safely("", "Next:", f"  {next_command(sys.argv[1:], corpus, fix, experiment, report['dropped'])}")
 
 
 if __name__ == "__main__":

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 def read(config: dict[str, Any]) -> EvaluationSettings:
     from transformer.config import from_dict
     from transformer.evaluation.evaluate import EvaluationSettings
+    from transformer.evaluation.run_files import check_entries
 
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
     # The trials of a sweep must not write over each other's results, or over the run's own.
     output = config["output"] or str(trial_folder() or run_of(checkpoint))
     check_output(output, folder=True)
+    if not config["output"]:
+        check_entries(run_of(checkpoint))
     settings = {key: config[key] for key in ("split", "source", "reference", "target_language", "metrics")}
     settings |= {key: config.get(key) for key in ("data", "search", "machine")}
     settings["serving"] = {key: config[key] for key in ("device", "precision", "batch_tokens")}
@@ -30,6 +33,7 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
 def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     # Importing torch takes seconds, which a wrong key need not wait for.
     from transformer import Translator
+    from transformer.data.printable import print_safely
     from transformer.device import configure_torch
     from transformer.evaluation import METRICS, score
     from transformer.evaluation.evaluate import read_texts, translate_texts, write_evaluation
@@ -44,7 +48,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)
     write_evaluation(settings, texts, hypotheses, scores, time.monotonic() - started)
     for name, value in scores.values.items():
-        print(f"{texts.name} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
+        print_safely(f"{texts.name} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
     return dict(scores.values)
 
 

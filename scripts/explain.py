@@ -41,6 +41,7 @@ def read(config: dict[str, Any]) -> Job:
 def explain_text(job: Job) -> None:
     # Importing torch takes seconds, which a wrong key need not wait for.
     from transformer import Translator
+    from transformer.data.printable import print_safely
     from transformer.device import configure_torch
     from transformer.files import atomic_write
     from transformer.visualization.attention import draw_translation
@@ -57,7 +58,7 @@ def explain_text(job: Job) -> None:
         say("Open this page in a browser:")
     else:
         draw_translation(translator, text, search, view, output)
-    print(output.absolute())
+    print_safely(str(output.absolute()))
 
 
 if __name__ == "__main__":

@@ -28,11 +28,12 @@ def read(config: dict[str, Any]) -> Job:
 def export_translator(job: Job) -> None:
     # Importing torch takes seconds, which a wrong key need not wait for.
     from transformer import Translator
+    from transformer.data.printable import print_safely
     from transformer.export.formats import export
 
     settings, checkpoint, target_language = job
     export(Translator.load(checkpoint, target_language=target_language), settings)
-    print(Path(settings.output).absolute())
+    print_safely(str(Path(settings.output).absolute()))
 
 
 if __name__ == "__main__":

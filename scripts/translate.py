@@ -39,7 +39,7 @@ def translate(job: tuple[TranslateSettings, Path]) -> None:
 
     settings, checkpoint = job
     translator = load_translator(checkpoint, settings)
-    is_prompt = settings.text is None and settings.input is None and sys.stdin.isatty()
+    is_prompt = settings.text is None and settings.input is None and sys.stdin is not None and sys.stdin.isatty()
     done = 0
     with output_file(settings.output) as output:
         lines = input_lines(settings.text, settings.input)

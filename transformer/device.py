@@ -35,7 +35,7 @@ CPU_INSTRUCTIONS = {
 class MachineSettings:
     """How torch uses the machine; None lets `configure_torch` choose. configs/machine/auto.yaml explains each."""
 
-    threads: Annotated[int, ">= 1"] | None
+    threads: Annotated[int, ">= 1", "<= 1024"] | None
     matmul_precision: MatmulPrecision | None
     attention: Literal["math", "fused"] | None
 
@@ -46,7 +46,7 @@ class ServingSettings:
 
     device: str
     precision: str
-    batch_tokens: Annotated[int, ">= 1"]
+    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,23 @@ def available_threads() -> int:
     return min(cores, torch.get_num_threads())
 
 
+def available_memory() -> float:
+    """Bytes of the CPU's memory that can still be taken, by the system and its share of the machine; else infinite."""
+    known, share = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
+    free = re.findall(r"^MemAvailable:\s+(\d+) kB", known.read_text(), re.MULTILINE) if known.is_file() else []
+    limits = [1024 * int(kilobytes) for kilobytes in free]
+    limits += [int(limit) for limit in re.findall(r"^\d+", share.read_text())] if share.is_file() else []
+    return float(min(limits, default=math.inf))
+
+
+def check_memory(needed: int, what: str, remedy: str) -> None:
+    """Raises ValueError for what needs more bytes than there are: the system may end the process without a word."""
+    if needed > (available := available_memory()):
+        raise ValueError(
+            f"{what} would take {needed / 1e9:,.1f} GB of memory, and {available / 1e9:,.1f} GB are free: {remedy}"
+        )
+
+
 def _seconds(left: torch.Tensor, right: torch.Tensor) -> float:
     started = time.perf_counter()
     left @ right
@@ -210,7 +227,9 @@ def configure_torch(settings: MachineSettings, accelerator: str) -> str:
     They are for the device that `accelerator` means, as `device_kind` has it.
     """
     device = device_kind(accelerator)
-    threads = settings.threads or available_threads()
+    threads, most = settings.threads or available_threads(), max(64, 4 * (os.cpu_count() or 1))
+    if threads > most:
+        raise ValueError(f"machine.threads={threads}: at most {most} threads can share the processors here")
     torch.set_num_threads(threads)
     # oneDNN keeps a kernel for each of the last so many shapes, by default 1,024 of a megabyte or more each.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")

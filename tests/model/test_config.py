@@ -42,7 +42,7 @@ def test_wrong_keys_types_nulls_and_values_name_the_key_and_the_choices() -> Non
 
 
 def test_sizes_and_rates_out_of_range_are_refused() -> None:
-    assert message(encoder__layers=0) == "model.encoder.layers=0 must be >= 1"
+    assert message(encoder__layers=0) == "model.encoder.layers=0 must be >= 1 and <= 200"
     assert message(dropout=1.0) == "model.dropout=1.0 must be >= 0 and < 1"
     assert "one vocabulary for both languages" in message(target_vocab_size=31)
     assert "odd head_dim 3" in message(positions="rotary", encoder__self_attention__head_dim=3)

@@ -2,13 +2,12 @@
 
 import os
 import re
-import sys
 import traceback
 
 from hydra.errors import HydraException, InstantiationException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from transformer.data.printable import terminal_safe
+from transformer.data.printable import print_safely
 
 
 class UsageError(ValueError):
@@ -17,7 +16,7 @@ class UsageError(ValueError):
 
 def say(message: str) -> None:
     """Print one line on stderr."""
-    print(terminal_safe(message), file=sys.stderr, flush=True)
+    print_safely(message, stderr=True)
 
 
 def describe(error: BaseException) -> str:

@@ -26,6 +26,7 @@ from transformer.cli.errors import UsageError, report, say
 from transformer.cli.mistakes import explain
 from transformer.cli.runs import new_folders, remove_empty_folders
 from transformer.cli.sweeps import check_trials, run_trial
+from transformer.data.printable import SafeFormatter
 
 Settings = TypeVar("Settings")
 
@@ -37,10 +38,13 @@ def launch(
     configs: Path = CONFIGS,
 ) -> None:
     """Run a script with the configuration that the command line asks for, and exit."""
+    open_closed_streams()
     typed = sys.argv[1:]
     debug = any(argument.lstrip("+").lower() == "debug=true" for argument in typed)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are told here
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(SafeFormatter())
     logging.getLogger("lightning").propagate = False  # it brings a handler of its own
     begun, errors = False, []
     prepared: list[str] = []
@@ -91,6 +95,18 @@ def launch(
     if status:
         remove_empty_folders()
         sys.exit(status)
+
+
+def open_closed_streams() -> None:
+    """Let what goes to a closed stdout or stderr go nowhere, and let no file that is opened later take their numbers.
+
+    A closed stdin stays None.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def note_new_folder(typed: list[str]) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from transformer.cli.errors import say
+from transformer.cli.errors import UsageError, say
+from transformer.data.corpus import MAX_LINE_BYTES, read_lines
 from transformer.files import atomic_file
 
 
@@ -16,9 +17,9 @@ def input_lines(text: str | None, path: str | None) -> Iterator[str]:
     if text is not None:
         yield " ".join(text.split("\n"))  # a line break within the text is a space: one text, one line
     elif path is not None:
-        from transformer.data.corpus import read_lines
-
         yield from read_lines(Path(path))
+    elif sys.stdin is None:
+        raise UsageError("stdin is closed: give text=… or input=FILE")
     elif sys.stdin.isatty():
         say("Type a sentence, Enter translates it; Ctrl-D ends.")
         yield from _prompted()
@@ -34,7 +35,9 @@ def _prompted() -> Iterator[str]:
 
 
 def _decoded(stream: BinaryIO) -> Iterator[str]:
-    for number, line in enumerate(stream, 1):
+    for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise ValueError(f"stdin line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
         try:
             yield line.decode("utf-8").strip()
         except UnicodeDecodeError as error:

@@ -33,10 +33,12 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
 
     Raises ValueError for a checkpoint that no run can go on from.
     """
+    from transformer.evaluation.run_files import check_entries
     from transformer.training.callbacks.resume import read_run
     from transformer.training.config import read_run_settings
     from transformer.training.validate import validate_trainer
 
+    check_entries(output_folder())
     resume = Path(config["resume"]).absolute()
     checkpoint = resume if resume.is_file() else output_folder() / MODELS[-1]
     now = run_settings(config)

@@ -68,9 +68,14 @@ def remove_empty_folders() -> None:
 
 
 def check_new_run() -> None:
-    """Refuse a single run a folder that holds one already."""
-    if HydraConfig.initialized() and trial_folder() is None and ((folder := output_folder()) / MODELS[-1]).exists():
+    """Refuse a single run a folder that holds one already, or whose files lead elsewhere."""
+    if not HydraConfig.initialized() or trial_folder() is not None:
+        return
+    if ((folder := output_folder()) / MODELS[-1]).exists():
         raise UsageError(f"{folder} holds a run: resume={folder} goes on with it; else choose another hydra.run.dir")
+    from transformer.evaluation.run_files import check_entries
+
+    check_entries(folder)
 
 
 def find_resumable(resume: str, runs: Path) -> tuple[Path, Path]:

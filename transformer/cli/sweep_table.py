@@ -4,15 +4,14 @@ import csv
 import json
 import math
 import statistics
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from transformer.data.printable import console, print_safely
 from transformer.visualization.sweep import draw_sweep
 
 Row = dict[str, Any]
@@ -50,7 +49,7 @@ def show_sweep(folder: Path) -> bool:
                 trial["results"][results[0]]
             )
         draw_sweep(settings, values, results[0], folder / "sweep.png")
-        print(f"picture: {folder / 'sweep.png'}", file=sys.stderr)
+        print_safely(f"picture: {folder / 'sweep.png'}", stderr=True)
     return bool(trials) and len(finished) == len(trials)
 
 
@@ -124,5 +123,4 @@ def _show(rows: list[Row], output: Path) -> None:
     for row in rows:
         cells = [row.get(column, "") for column in columns]
         table.add_row(*(number(cell) if isinstance(cell, float) else str(cell) for cell in cells))
-    width = None if sys.stdout.isatty() else 10_000  # nothing is cut in a pipe
-    Console(width=width, markup=False, emoji=False, highlight=False).print(table)
+    console().print(table)

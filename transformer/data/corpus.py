@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,14 @@ from typing import Annotated
 from transformer.data.download import fetch_corpus
 
 Pair = tuple[str, str]
-MAX_LINE_BYTES = 1 << 24  # a small .gz can hold a line larger than memory
+MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
+# Languages and the names of splits, which are parts of file names.
+NAME, NAMED = re.compile(r"\w[\w.-]{,63}"), "at most 64 letters, digits and .-_"
+# What stands beside the splits in test.json and evaluation.json, and the splits that every corpus has.
+TAKEN = (
+    *("train", "validation", "test", "versions", "corpus", "revision", "seconds", "cost"),
+    *("sentences", "checkpoint", "sha256", "search", "searches"),
+)
 
 
 @dataclass(frozen=True)
@@ -29,9 +37,9 @@ class DataSettings:
     extra_tests: dict[str, str]
     url: str | None
     sha256: dict[str, str]
-    max_length: Annotated[int, ">= 1"]
-    batch_tokens: Annotated[int, ">= 1"]
-    workers: Annotated[int, ">= 0"]
+    max_length: Annotated[int, ">= 1", "<= 1000000"]
+    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
+    workers: Annotated[int, ">= 0", "<= 128"]
     both_directions: bool
     cache: str
     license: str | None
@@ -40,6 +48,14 @@ class DataSettings:
     def __post_init__(self) -> None:
         if foreign := [name for name in self.sha256 if Path(name).name != name]:
             raise ValueError(f"data.sha256 names {foreign[0]}: only plain file names are fetched")
+        for key in ("source_language", "target_language"):
+            if not NAME.fullmatch(language := getattr(self, key)):
+                raise ValueError(f"data.{key}={language} must be {NAMED}: de, zh_Hans, …")
+        for name in self.extra_tests:
+            if name in TAKEN:
+                raise ValueError(f"data.extra_tests.{name}: this name is taken in the results; choose another")
+            if not NAME.fullmatch(name):
+                raise ValueError(f"data.extra_tests: the name {name} must be {NAMED}")
         if self.source_language == self.target_language:
             raise ValueError(f"data.source_language and data.target_language are both {self.source_language}")
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import torch
 from lightning import LightningDataModule
-from rich.console import Console
 from rich.progress import track
 from torch.utils.data import DataLoader, Dataset
 
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.corpus import DataSettings, Pair
 from transformer.data.encoded import EncodedSplit, write_split
+from transformer.data.printable import console
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.files import cached_folder
 
@@ -74,12 +74,10 @@ class TranslationData(LightningDataModule):
             def make(folder: Path) -> None:
                 # Read once before: mistakes are found at once, and the progress bar knows the total.
                 total = sum(1 for _ in settings.pairs(name))
-                console = Console(stderr=True)
+                bar = console(stderr=True)
                 # Without a terminal the bar would leave an empty line, where an error has one line for itself.
-                off = not console.is_terminal
-                pairs = track(
-                    settings.pairs(name), f"encoding {name}", total, console=console, transient=True, disable=off
-                )
+                off = not bar.is_terminal
+                pairs = track(settings.pairs(name), f"encoding {name}", total, console=bar, transient=True, disable=off)
                 write_split(folder, pairs, tokenizers, settings.max_length, keep_all)
 
             models = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers]

@@ -7,9 +7,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from transformer.data.printable import console
 from transformer.files import DIGESTS, atomic_file, cached_folder, sha256
 
 # By what `data.url` says: settings choose among these, and can name no program or path of their own.
@@ -59,7 +59,7 @@ def download(url: str, path: Path, expected: str) -> None:
             with (
                 urllib.request.urlopen(url, timeout=TIMEOUT) as response,
                 atomic_file(path) as file,
-                Progress(*columns, console=Console(stderr=True)) as progress,
+                Progress(*columns, console=console(stderr=True)) as progress,
             ):
                 task = progress.add_task(path.name, total=int(response.headers.get("Content-Length", 0)) or None)
                 digest = hashlib.sha256()

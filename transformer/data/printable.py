@@ -1,13 +1,23 @@
-"""Text that is safe to print."""
+"""Text that is safe to print: the one place where what a stranger may have written is made harmless for a terminal.
 
+Names, messages, corpora and translations are printed by `print_safely` or on a `console` only; log messages are made
+safe by `SafeFormatter`.
+"""
+
+import logging
+import sys
 import unicodedata
+from collections.abc import Iterator
+
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
+from rich.segment import Segment
 
 # Marks that reorder the text around them: embeddings, overrides and isolates of the bidirectional algorithm.
 BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def terminal_safe(text: str) -> str:
-    """Escapes what could steer a terminal or break a line: names, messages and translations may be a stranger's."""
+    """One line, with what could steer a terminal or break the line written as an escape such as \\x1b or \\n."""
     if text.isprintable():
         return text
     return "".join(
@@ -16,3 +26,44 @@ def terminal_safe(text: str) -> str:
         else letter
         for letter in text
     )
+
+
+def print_safely(*lines: str, stderr: bool = False) -> None:
+    """Prints lines on stdout, or at once on stderr."""
+    for line in lines:
+        print(terminal_safe(line), file=sys.stderr if stderr else sys.stdout, flush=stderr)
+
+
+class SafeFormatter(logging.Formatter):
+    """Formats a log message so that it is safe to print; the lines of a traceback stay lines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(terminal_safe, super().format(record).split("\n")))
+
+
+def console(stderr: bool = False) -> Console:
+    """rich's console for tables, bars and styled text: nothing but its own codes reaches the terminal.
+
+    In a pipe no line of stdout is wrapped or cut.
+    """
+    width = None if stderr or sys.stdout.isatty() else 10_000
+    made = Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
+    made.push_render_hook(_SafeText())
+    return made
+
+
+class _SafeText(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Safe(renderable) for renderable in renderables]
+
+
+class _Safe:
+    """What `renderable` looks like with all its text made safe; rich's own controls, of its bars, stay."""
+
+    def __init__(self, renderable: RenderableType) -> None:
+        self.renderable = renderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for text, style, control in console.render(self.renderable, options):
+            safe = text if control else "\n".join(map(terminal_safe, text.split("\n")))
+            yield Segment(safe, style, control)

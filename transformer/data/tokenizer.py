@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -14,6 +14,8 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 Kind = Literal["bpe", "unigram", "word", "char"]
 # Stands before punctuation that follows without a space (tokenizer=word); NFKC normalization keeps it.
 JOINER = "⁀"
+# A tokenizer may be a stranger's, and normalize one letter to many. SentencePiece's own makes at most 18 of one (ﷺ).
+LONG, MAX_GROWTH = 10_000, 32
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class TokenizerSettings:
     """How text is segmented; configs/tokenizer/bpe.yaml explains every setting."""
 
     kind: Kind
-    vocabulary_size: Annotated[int, ">= 5"]
+    vocabulary_size: Annotated[int, ">= 5", "<= 1000000"]
     joint: bool
     character_coverage: Annotated[float, "> 0", "<= 1"]
     byte_fallback: bool
@@ -64,6 +66,10 @@ class Tokenizer:
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text. Raises ValueError where normalization makes a long text much longer still."""
+        for text in texts:
+            if len(text) > LONG and len(self._pieces.Normalize(text)) > MAX_GROWTH * len(text):
+                raise ValueError(f"a line of {len(text):,} characters is too long for this tokenizer")
         return [
             self.prefix + ids for ids in self._pieces.EncodeAsIds([_with_joiners(text, self.kind) for text in texts])
         ]
@@ -96,15 +102,26 @@ def _advice(error: str, settings: TokenizerSettings) -> str:
     return f"no tokenizer could be trained with {setting}: {error}"
 
 
+def _prepared(texts: Iterable[str], kind: Kind, failures: list[Exception]) -> Iterator[str]:
+    """Texts for SentencePiece, which makes a long line of its own of what goes wrong while they are read."""
+    try:
+        for text in texts:
+            yield _with_joiners(text, kind)
+    except Exception as error:
+        failures.append(error)
+        raise
+
+
 def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings, languages: Sequence[str] = ()) -> Tokenizer:
     """Learns a vocabulary from raw sentences (a million of them at most), with a tag for each of `languages`.
 
     Raises ValueError when the text is too small, or has too many characters, for the size of the vocabulary.
     """
     model = io.BytesIO()
+    failures: list[Exception] = []
     try:
         sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=(_with_joiners(text, settings.kind) for text in texts),
+            sentence_iterator=_prepared(texts, settings.kind, failures),
             model_writer=model,
             model_type=settings.kind,
             vocab_size=settings.vocabulary_size,
@@ -122,5 +139,7 @@ def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings, languages
             minloglevel=2,
         )
     except RuntimeError as error:
+        if failures:
+            raise failures[0] from None
         raise ValueError(_advice(str(error), settings)) from error
     return Tokenizer(model.getvalue(), settings.kind)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import track
 
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
+from transformer.data.printable import console
 from transformer.doctor.estimate import Plan, estimate, preset_for
 from transformer.doctor.examination import Dropped, Examination
 from transformer.doctor.fix import clean_copy
@@ -120,4 +120,4 @@ def _plan(training: Training, data: TranslationData) -> Plan:
 
 def _progress(lines: Iterable[Line], name: str) -> Iterable[Line]:
     """Progress on stderr; how many lines there are is not known before they were read."""
-    return track(lines, name, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    return track(lines, name, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty())

@@ -1,7 +1,6 @@
 """The doctor's report: as plain data, and as a table to read."""
 
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.table import Table
 
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
+from transformer.data.printable import console, print_safely
 from transformer.data.tokenizer import UNK
 from transformer.doctor.checks import CHECKS
 from transformer.doctor.estimate import CostEstimate
@@ -64,10 +64,10 @@ def _share(value: float) -> str:
     return f"{value:.1%}" if value >= 0.0005 else f"{value:.2%}" if value >= 0.00005 else "<0.01%"
 
 
-def _show_training(report: Report, console: Console) -> None:
+def _show_training(report: Report, out: Console) -> None:
     tokenizer, cost = report["tokenizer"], report["estimate"]
     if "error" in tokenizer:
-        console.print(f"\nno training as things are: {tokenizer['error']}")
+        out.print(f"\nno training as things are: {tokenizer['error']}")
         return
     unknown = [
         f"{split} {language} {_share(share)}"
@@ -76,29 +76,28 @@ def _show_training(report: Report, console: Console) -> None:
         if share
     ]
     pieces = f"{tokenizer['kind']}, {tokenizer['size']:,} pieces"
-    console.print(f"\nunknown to the tokenizer ({pieces}): {', '.join(unknown) or 'nothing'}")
-    console.print(report["advice"])
-    console.print(
+    out.print(f"\nunknown to the tokenizer ({pieces}): {', '.join(unknown) or 'nothing'}")
+    out.print(report["advice"])
+    out.print(
         f"an epoch: {cost['seconds_per_epoch']:,.0f} s ({cost['steps_per_epoch']:,} steps of "
         f"{1000 * cost['seconds_per_step']:,.0f} ms), {cost['peak_bytes'] / 1e9:.1f} GB of memory, "
         f"{cost['parameters']:,} parameters"
     )
     if "run" in cost:
         run = cost["run"]
-        console.print(
+        out.print(
             f"a run: {run['steps']:,} steps as set, {run['epochs']:,.1f} epochs, {run['seconds']:,.0f} s "
             "(validation not counted)"
         )
-    console.print(f"measured here in {cost['steps_timed']} steps: {cost['machine']}")
+    out.print(f"measured here in {cost['steps_timed']} steps: {cost['machine']}")
 
 
 def show(report: Report) -> None:
     """Prints the report."""
-    width = None if sys.stdout.isatty() else 10_000  # in a pipe no line is wrapped
-    console = Console(width=width, markup=False, emoji=False, highlight=False)
+    out = console()
     corpus = report["corpus"]
     counts = ", ".join(f"{split} {count:,}" for split, count in corpus["pairs"].items())
-    print(f"{corpus['name']}: {corpus['source_language']} → {corpus['target_language']}, pairs: {counts}")
+    print_safely(f"{corpus['name']}: {corpus['source_language']} → {corpus['target_language']}, pairs: {counts}")
     table = Table(box=SIMPLE, pad_edge=False)
     for heading, side in (("check", "left"), ("split", "left"), ("pairs", "right"), ("share", "right")):
         table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
@@ -113,17 +112,17 @@ def show(report: Report) -> None:
             mark + finding["check"], finding["split"], f"{finding['pairs']:,}", _share(finding["share"]), where
         )
     if report["findings"]:
-        console.print(table)
+        out.print(table)
     meanings = {finding["check"]: finding["means"] for finding in report["findings"]}
     for name, meaning in meanings.items():
-        console.print(f"{name}: {meaning}")
+        out.print(f"{name}: {meaning}")
     if clean := [check.name for check in CHECKS if check.name not in meanings]:
-        console.print(f"nothing found: {', '.join(clean)}")
+        out.print(f"nothing found: {', '.join(clean)}")
     for path in report["byte_order_marks"]:
-        console.print(f"{path} begins with a byte order mark: removed on reading")
+        out.print(f"{path} begins with a byte order mark: removed on reading")
     if report["dropped"]:
-        console.print(f"✗ {report['dropped']:,} of {corpus['pairs']['train']:,} training pairs have such a fault")
-    _show_training(report, console)
+        out.print(f"✗ {report['dropped']:,} of {corpus['pairs']['train']:,} training pairs have such a fault")
+    _show_training(report, out)
 
 
 # Arguments that name the corpus, of which a cleaned copy is another.

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from rich.console import Console
 from rich.progress import track
 
 from transformer.data.corpus import Pair
+from transformer.data.printable import console
 from transformer.evaluation.comet import comet_scores
 from transformer.evaluation.comparison import show_comparison, show_differences
 from transformer.evaluation.metrics import METRICS
@@ -24,9 +24,9 @@ from transformer.files import atomic_write
 class CompareSettings:
     runs: str
     split: str
-    sentences: Annotated[int, ">= 0"]
-    resamples: Annotated[int, ">= 40"]  # of fewer no fortieth can be left out at either end
-    trials: Annotated[int, ">= 1"]
+    sentences: Annotated[int, ">= 0", "<= 1000000"]
+    resamples: Annotated[int, ">= 40", "<= 100000"]  # of fewer no fortieth can be left out at either end
+    trials: Annotated[int, ">= 1", "<= 1000000"]
     comet: str | None
     output: str | None
 
@@ -106,5 +106,5 @@ def compare_runs(settings: CompareSettings) -> Comparison:
 
 
 def _progress(tests: Iterable[Test]) -> Iterable[Test]:
-    console = Console(stderr=True)
-    return track(list(tests), "resampling", console=console, transient=True, disable=not console.is_terminal)
+    bar = console(stderr=True)
+    return track(list(tests), "resampling", console=bar, transient=True, disable=not bar.is_terminal)

@@ -1,21 +1,18 @@
 """A comparison of systems as one reads it: a table, a sentence for each pair, and where they differ most."""
 
-import sys
-
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from transformer.data.corpus import Pair
-from transformer.data.printable import terminal_safe
+from transformer.data.printable import console
 from transformer.evaluation.metrics import METRICS
 from transformer.evaluation.significance import LEVEL, Difference, TestedScore
 
 
 def show_comparison(tested: dict[str, dict[str, TestedScore]], comet: dict[str, float], notes: list[str]) -> None:
     """Prints all scores (with * where they too differ from the first system's) and a verdict by the first metric."""
-    console = _console()
+    out = console()
     table = Table("run", box=box.SIMPLE)
     main, *_ = tested
     labels = [METRICS[metric].label for metric in tested]
@@ -27,12 +24,12 @@ def show_comparison(tested: dict[str, dict[str, TestedScore]], comet: dict[str, 
         neural = [f"{comet[name]:.4f}"] if comet else []
         chance = tested[main][name]
         table.add_row(name, *scores, *neural, _p(chance.p_bootstrap), _p(chance.p_randomization))
-    console.print(table)
+    out.print(table)
     for name in others:
-        console.print(verdict(first, name, main, tested[main]))
-    console.print()
+        out.print(verdict(first, name, main, tested[main]))
+    out.print()
     for note in notes:
-        console.print(Text(terminal_safe(note), style="dim"))
+        out.print(Text(note, style="dim"))
     legend = [
         f"±: half of the 95 % interval; *: differs from {first}, both p being below {LEVEL:g}; the p shown are of "
         f"{labels[0]}",
@@ -41,7 +38,7 @@ def show_comparison(tested: dict[str, dict[str, TestedScore]], comet: dict[str, 
     if len(others) > 1:
         legend.append(f"{len(others)} comparisons: one in {1 / LEVEL:.0f} of equals comes out as different by chance")
     for line in legend:
-        console.print(Text(line, style="dim"))
+        out.print(Text(line, style="dim"))
 
 
 def verdict(first: str, other: str, metric: str, tested: dict[str, TestedScore]) -> str:
@@ -61,9 +58,9 @@ def show_differences(
     first: str, other: str, differences: list[Difference], pairs: list[Pair], systems: dict[str, list[str]]
 ) -> None:
     """Prints the sentences whose BLEU differs most between two systems."""
-    console = _console()
+    out = console()
     if differences:
-        console.print(Text(f"\nWhere {first} and {other} differ most (BLEU of the sentence)", style="bold"))
+        out.print(Text(f"\nWhere {first} and {other} differ most (BLEU of the sentence)", style="bold"))
     width = max(len("reference"), len(first), len(other))
     for difference in differences:
         source, reference = pairs[difference.sentence]
@@ -73,14 +70,9 @@ def show_differences(
             first: f"{systems[first][difference.sentence]}  ({difference.first:.0f})",
             other: f"{systems[other][difference.sentence]}  ({difference.other:.0f})",
         }
-        console.print(f"\nline {difference.sentence + 1}", style="dim")
+        out.print(f"\nline {difference.sentence + 1}", style="dim")
         for name, text in lines.items():
-            console.print(Text(terminal_safe(f"  {name:<{width}}  {text}")))
-
-
-def _console() -> Console:
-    width = None if sys.stdout.isatty() else 10_000  # nothing is cut in a pipe
-    return Console(width=width, markup=False, emoji=False, highlight=False)
+            out.print(Text(f"  {name:<{width}}  {text}"))
 
 
 def _score(tested: TestedScore) -> str:

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console
 from rich.progress import track
 
 from transformer.data.corpus import DataSettings, Pair, read_pairs
+from transformer.data.printable import console
 from transformer.device import MachineSettings, ServingSettings
 from transformer.evaluation.metrics import MetricSettings, Scores
 from transformer.evaluation.run_files import CONFIG, EVALUATION, RESULTS, read_corpus, read_json
@@ -97,7 +97,7 @@ def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:
 def translate_texts(translator: Translator, texts: Texts, search: SearchSettings, batch_tokens: int) -> list[str]:
     """Translate chunk by chunk, so that there is progress to see."""
     hypotheses: list[str] = []
-    for start in track(range(0, len(texts.sources), CHUNK), f"translating {texts.name}", console=Console(stderr=True)):
+    for start in track(range(0, len(texts.sources), CHUNK), f"translating {texts.name}", console=console(stderr=True)):
         chunk = texts.sources[start : start + CHUNK]
         found = translator.n_best(chunk, search, batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
         hypotheses += [translations[0].text for translations in found]

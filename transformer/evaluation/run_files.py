@@ -1,7 +1,7 @@
 """Files of a run's folder, read as plain data: the folder may be a stranger's.
 
 Only regular files of bounded size are opened, links are not followed, and YAML is read without aliases, tags and
-interpolations.
+interpolations. Before anything is written into the folder, `check_entries` has seen that it leads nowhere else.
 """
 
 import json
@@ -18,6 +18,14 @@ from transformer.files import atomic_write
 
 CONFIG, RESULTS, EVALUATION = "config.yaml", "test.json", "evaluation.json"
 MAX_BYTES, MAX_TEXT_BYTES = 1 << 20, 1 << 30  # of settings and results, which take some thousand; of translations
+
+
+# All that a run writes, and the folders of it.
+ENTRIES = (
+    *("config.yaml", "test.json", "evaluation.json", "hypotheses.*.txt", "README.md", "translator.safetensors"),
+    *("metrics.csv", "curves.png", ".lock", "checkpoints", "attention", "tensorboard", "wandb"),
+    *("checkpoints/*", "attention/*", "tensorboard/*"),
+)
 
 
 class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
@@ -43,6 +51,15 @@ def read_file(path: Path, most: int = MAX_BYTES) -> bytes:
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:
             raise ValueError(f"{path} cannot be read: it is no file of at most {most:,} bytes")
         return file.read()
+
+
+def check_entries(run: Path) -> None:
+    """Raise ValueError for a link, a device or the like where a run writes: it would be written somewhere else."""
+    for path in sorted({path for pattern in ENTRIES for path in run.glob(pattern)}):
+        mode = path.lstat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            kind = "a link" if stat.S_ISLNK(mode) else "no file"
+            raise ValueError(f"{path} is {kind}: nothing is written into a run's folder that leads elsewhere")
 
 
 def read_json(path: Path) -> dict[str, Any]:

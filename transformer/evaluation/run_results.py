@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer.data.corpus import Pair
-from transformer.data.printable import terminal_safe
 from transformer.evaluation.metrics import METRICS, Scores, score
 from transformer.evaluation.run_files import EVALUATION, MAX_TEXT_BYTES, RESULTS, read_corpus, read_file, read_json
 
@@ -46,7 +45,7 @@ def _folders(part: str) -> list[Path]:
 def run_names(folders: list[Path]) -> list[str]:
     """Name runs by the part of their paths that tells them apart."""
     absolute = [os.path.abspath(folder) for folder in folders]  # noqa: PTH100
-    return [terminal_safe(os.path.relpath(folder, os.path.commonpath(absolute))) for folder in absolute]
+    return [os.path.relpath(folder, os.path.commonpath(absolute)) for folder in absolute]
 
 
 @dataclass

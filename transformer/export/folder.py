@@ -15,7 +15,7 @@ from transformer.data.tokenizer import Tokenizer
 from transformer.files import atomic_folder, sha256
 from transformer.inference import checkpoint
 from transformer.inference.translator import Translator
-from transformer.inference.untrusted import MAX_PLAIN_BYTES
+from transformer.inference.untrusted import MAX_PLAIN_BYTES, check_tokenizer
 
 MANIFEST = "export.json"
 # SentencePiece's own format: programs in other languages read it too.
@@ -87,7 +87,10 @@ def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
         if sha256(folder / name) != expected:
             raise ValueError(f"{name} does not match its digest: it was altered or damaged")
     kind = manifest.translator.tokenizer_kind
-    source, target = (Tokenizer((folder / name).read_bytes(), kind) for name in TOKENIZERS)
+    models = [(folder / name).read_bytes() for name in TOKENIZERS]
+    for model in models:
+        check_tokenizer(model)
+    source, target = (Tokenizer(model, kind) for model in models)
     config = manifest.translator.model
     if (len(source), len(target)) != (config.source_vocab_size, config.target_vocab_size):
         raise ValueError("its tokenizers and its model have vocabularies of different sizes")

@@ -18,7 +18,7 @@ class TranslateSettings:
     text: str | None
     input: str | None
     output: str | None
-    n_best: Annotated[int, ">= 1"]
+    n_best: Annotated[int, ">= 1", "<= 1000"]
     long_lines: Literal["split", "refuse"]
     source_language: str | None
     target_language: str | None

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from transformer.config import flatten, from_dict
+from transformer.data.printable import terminal_safe
 from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import atomic_write
 from transformer.inference import huggingface
@@ -24,6 +25,7 @@ from transformer.inference.untrusted import (
     check_plain,
     check_shapes,
     check_tensors,
+    check_tokenizer,
     read_checkpoint,
     read_safetensors,
 )
@@ -151,9 +153,8 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
     try:
         return read(path)
     except Exception as error:  # a stranger's file may be wrong in any way: the answer is always one line
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
-        # What stands in the file could steer a terminal.
-        reason = "".join(letter if letter.isprintable() else "?" for letter in reason)
+        # What stands in the file could steer the terminal of whoever uses this from Python.
+        reason = terminal_safe(" ".join(str(error).split())[:300]) or type(error).__name__
         offer = _newest_whole(path, read)
         raise ValueError(
             f"{path} is not a usable checkpoint of this program: {reason}"
@@ -183,6 +184,8 @@ def _load(path: Path) -> SavedTranslator:
     sides = [content.pop(f"tokenizer.{side}", torch.empty(0)) for side in ("source", "target")]
     if any(side.dtype != torch.uint8 for side in sides):
         raise ValueError("it holds no tokenizers")
+    for side in sides:
+        check_tokenizer(side.numpy().tobytes())
     source, target = (Tokenizer(side.numpy().tobytes(), description.tokenizer_kind) for side in sides)
     if (len(source), len(target)) != (description.model.source_vocab_size, description.model.target_vocab_size):
         raise ValueError("its tokenizers and its model have vocabularies of different sizes")

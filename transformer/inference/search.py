@@ -36,16 +36,16 @@ class SearchSettings:
     for sampling."""
 
     method: Literal["greedy", "beam", "sampling"] = "beam"
-    beam: Annotated[int, ">= 1"] = 5
+    beam: Annotated[int, ">= 1", "<= 1000"] = 5
     length_penalty: Annotated[float, ">= -10", "<= 10"] = 1.0
-    min_length: Annotated[int, ">= 0"] = 0
-    max_length: Annotated[int, ">= 1"] = 1024
+    min_length: Annotated[int, ">= 0", "<= 1000000"] = 0
+    max_length: Annotated[int, ">= 1", "<= 1000000"] = 1024
     length_ratio: Annotated[float, ">= 0", "<= 1000"] = 2.0
-    length_extra: Annotated[int, ">= 0"] = 20
+    length_extra: Annotated[int, ">= 0", "<= 1000000"] = 20
     temperature: Annotated[float, ">= 0.001", "<= 1000"] = 1.0
-    top_k: Annotated[int, ">= 0"] = 0
+    top_k: Annotated[int, ">= 0", "<= 1000000"] = 0
     top_p: Annotated[float, "> 0", "<= 1"] = 1.0
-    seed: Annotated[int, ">= 0"] = 1
+    seed: Annotated[int, ">= 0", "<= 4294967295"] = 1
 
     def __post_init__(self) -> None:
         if self.min_length > self.max_length:

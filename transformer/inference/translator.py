@@ -15,7 +15,7 @@ from torch import Tensor
 
 from transformer.data.batching import pad
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
-from transformer.device import find_hardware, parallel_map, parse_device, parse_precision
+from transformer.device import check_memory, find_hardware, parallel_map, parse_device, parse_precision
 from transformer.inference import checkpoint
 from transformer.inference.search import Hypothesis, SearchSettings, search
 from transformer.model.eval_mode import eval_mode
@@ -156,7 +156,10 @@ class Translator:
         places = [place for place, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
         lengths = [len(sources[place]) for place in places]
         threads = torch.get_num_threads() if self.device.type == "cpu" else 1
-        batches = [[places[i] for i in batch] for batch in _by_length(lengths, batch_tokens, min_batches=threads)]
+        batch_indices = list(_by_length(lengths, batch_tokens, min_batches=threads))
+        batches = [[places[i] for i in batch] for batch in batch_indices]
+
+        self._check_memory([[lengths[i] for i in batch] for batch in batch_indices], search, threads)
 
         def translate_batch(batch: list[int]) -> list[list[Translation]]:
             return self._search([sources[place] for place in batch], [lines[place] for place in batch], search)
@@ -187,6 +190,20 @@ class Translator:
                 log.warning("%s: translated in %d pieces", problem, len(pieces))
             encoded.append(pieces)
         return encoded
+
+    def _check_memory(self, batches: list[list[int]], search: SearchSettings, threads: int) -> None:
+        """Raises ValueError for a search of sources of these lengths that does not fit into memory; a GPU says so."""
+        config, beam = self.model.config, search.beam if search.method == "beam" else 1
+        if self.device.type != "cpu":
+            return
+        needed = []
+        for lengths in batches:
+            longest = min(config.max_length, max(search.max_lengths(lengths)) + 1)
+            # The keys and values of a hypothesis, which are copied when it grows, and its scores in four forms.
+            cache = 3 * 2 * config.decoder.layers * config.dim * longest
+            needed.append(4 * beam * len(lengths) * (cache + 4 * config.target_vocab_size))
+        what = f"search.beam={search.beam} with {max(map(len, batches), default=0)} sentences at a time"
+        check_memory(threads * max(needed, default=0), what, "lower search.beam, search.max_length or batch_tokens")
 
     @property
     def device(self) -> torch.device:

@@ -11,7 +11,9 @@ from transformer.model.positions import POSITIONS
 from transformer.model.scores import SCORES
 
 # Bounds and registries beside a type are checked where settings are read (transformer.config.from_dict).
-Size = Annotated[int, ">= 1"]
+# No size of a model is larger, by far; what is built of them must fit into memory besides.
+Size = Annotated[int, ">= 1", "<= 1000000"]
+Layers = Annotated[int, ">= 1", "<= 200"]
 Rate = Annotated[float, ">= 0", "< 1"]
 
 
@@ -51,7 +53,7 @@ class FeedForwardConfig:
 class EncoderConfig:
     """How many layers, and their attention: source to source."""
 
-    layers: Size = 6
+    layers: Layers = 6
     self_attention: AttentionConfig = AttentionConfig()
 
 
@@ -62,7 +64,7 @@ class DecoderConfig:
     Without `cross_attention` (None) the decoder never sees the source: it is a language model.
     """
 
-    layers: Size = 6
+    layers: Layers = 6
     self_attention: AttentionConfig = AttentionConfig()
     cross_attention: AttentionConfig | None = AttentionConfig()
 

@@ -14,6 +14,8 @@ from transformer.training.loggers import LoggerName
 from transformer.training.optim import OPTIMIZERS, SCHEDULES
 from transformer.training.regularization import REGULARIZERS
 
+Steps = Annotated[int, ">= 1", "<= 1000000000"]
+
 
 @dataclass(frozen=True)
 class AveragingSettings:
@@ -21,7 +23,7 @@ class AveragingSettings:
 
     kind: Literal["none", "exponential", "last"]
     decay: Annotated[float, "> 0", "< 1"]
-    count: Annotated[int, ">= 1"]
+    count: Annotated[int, ">= 1", "<= 1000"]
 
 
 @dataclass(frozen=True)
@@ -29,21 +31,21 @@ class TrainingSettings:
     """How the weights are trained. `validate_every` counts steps, `patience` validations without a better BLEU."""
 
     optimizer: Annotated[str, OPTIMIZERS]
-    learning_rate: Annotated[float, "> 0"]
+    learning_rate: Annotated[float, "> 0", "<= 1000"]
     betas: list[Annotated[float, ">= 0", "< 1"]]
-    weight_decay: Annotated[float, ">= 0"]
+    weight_decay: Annotated[float, ">= 0", "<= 1000"]
     schedule: Annotated[str, SCHEDULES]
-    warmup_steps: Annotated[int, ">= 0"]
+    warmup_steps: Annotated[int, ">= 0", "<= 1000000000"]
     label_smoothing: Annotated[float, ">= 0", "< 1"]
-    r_drop: Annotated[float, ">= 0"]
+    r_drop: Annotated[float, ">= 0", "<= 1000"]
     bpe_dropout: Rate
     regularization: dict[Annotated[str, REGULARIZERS], Rate]
     averaging: AveragingSettings
-    validate_every: Annotated[int, ">= 1"]
-    patience: Annotated[int, ">= 1"]
-    checkpoint_every_steps: Annotated[int, ">= 1"] | None
-    checkpoint_every_minutes: Annotated[float, "> 0"] | None
-    samples: Annotated[int, ">= 0"]
+    validate_every: Steps
+    patience: Steps
+    checkpoint_every_steps: Steps | None
+    checkpoint_every_minutes: Annotated[float, "> 0", "<= 1000000"] | None
+    samples: Annotated[int, ">= 0", "<= 1000"]
     compile: Literal["inductor", "aot_eager"] | None
 
     def __post_init__(self) -> None:

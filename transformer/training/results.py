@@ -9,6 +9,7 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from transformer.data.printable import print_safely
 from transformer.evaluation import METRICS, Scores
 from transformer.files import atomic_write
 from transformer.inference import Translator
@@ -89,13 +90,13 @@ def show_result(result: Result, run: str, search: SearchSettings) -> None:
     arguments = " ".join([run, *chosen])
     if not result.scores:
         bleu = "nothing was validated" if result.validation_bleu is None else f"BLEU {result.validation_bleu:.1f}"
-        print(f"validation: {bleu}\n\nNext:\n  python scripts/train.py resume={run} test=true")
+        print_safely(f"validation: {bleu}", "", "Next:", f"  python scripts/train.py resume={run} test=true")
         return
     for split, scores in result.scores.items():
-        print(f"{split}: {'   '.join(f'{METRICS[name].label} {v:.1f}' for name, v in scores.values.items())}")
+        print_safely(f"{split}: {'   '.join(f'{METRICS[name].label} {v:.1f}' for name, v in scores.values.items())}")
     name, signature = next(iter(result.scores["test"].signatures.items()))
-    print(f"{METRICS[name].label}'s signature: {signature}")
+    print_safely(f"{METRICS[name].label}'s signature: {signature}")
     for source, reference, translation in result.samples:
-        print(f"\n{source}\n→ {translation}\n= {reference}")
-    print(f"\nNext:\n  python scripts/evaluate.py checkpoint={arguments}")
-    print(f"  python scripts/translate.py checkpoint={arguments} text={shlex.quote(result.samples[0][0])}")
+        print_safely("", source, f"→ {translation}", f"= {reference}")
+    print_safely("", "Next:", f"  python scripts/evaluate.py checkpoint={arguments}")
+    print_safely(f"  python scripts/translate.py checkpoint={arguments} text={shlex.quote(result.samples[0][0])}")

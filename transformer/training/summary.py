@@ -1,17 +1,17 @@
 """The table of corpus and model that stands before training."""
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 
 from transformer.data.datamodule import TranslationData
+from transformer.data.printable import console
 from transformer.data.tokenizer import UNK
 from transformer.inference import Translator
 
 
 def show_run(data: TranslationData, translator: Translator, machine: str, init_from: str | None) -> None:
     """The table of corpus and model, where its weights come from, and how the `machine` is used, on stderr."""
-    console = Console(stderr=True, highlight=False)
+    out = console(stderr=True)
     settings = data.settings
     table = Table(title=f"{settings.name}: {settings.source_language} → {settings.target_language}", box=SIMPLE)
     table.add_column("split")
@@ -42,7 +42,7 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
                 notes.append(
                     f"{name}: {len(lines):,} {reason}, {treatment}: lines {', '.join(map(str, lines[:10]))}{more}"
                 )
-    console.print(table, *notes, sep="\n")
+    out.print(table, *notes, sep="\n")
     model, config = translator.model, translator.model.config
     parts = {
         "encoder": sum(weight.numel() for weight in model.encoder.layers.parameters()),
@@ -50,7 +50,7 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
     }
     total = sum(weight.numel() for weight in model.parameters())
     parts["embeddings and output"] = total - sum(parts.values())
-    console.print(
+    out.print(
         f"{config.encoder.layers} + {config.decoder.layers} layers, dim {config.dim}, {config.positions} positions",
         f"{total:,} parameters: " + ", ".join(f"{name} {count:,}" for name, count in parts.items()),
         machine,

@@ -39,7 +39,7 @@ from transformer.training.loggers import build_logger, first_process, quiet
 from transformer.training.module import TranslationModule
 from transformer.training.results import Result, draw_attentions, write_results
 from transformer.training.summary import show_run
-from transformer.training.validate import validate_lengths, validate_run
+from transformer.training.validate import check_size, validate_lengths, validate_limits, validate_run
 
 
 def run(
@@ -69,6 +69,7 @@ def run(
     history = check_resumption(saved, recorded, print_changes=first_process())
 
     translator = build_translator(settings, model, data, pretrained)
+    validate_limits(data, trainer)
     texts = {name: data.texts(name) for name in settings.data.splits if name != "train"}
     searches = settings.validation_search, settings.search
     module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics)
@@ -118,6 +119,7 @@ def build_translator(
     vocabularies = {"source_vocab_size": len(data.source_tokenizer), "target_vocab_size": len(data.target_tokenizer)}
     config = from_dict(ModelConfig, model | vocabularies, "model")
     validate_lengths(data, config)
+    check_size(config)
     network = pretrained.build_for_finetuning(config) if pretrained else Transformer(config)
     return Translator(network, (data.source_tokenizer, data.target_tokenizer), settings.data.languages)
 

@@ -8,18 +8,22 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from lightning import Trainer
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
+from transformer.device import available_threads, check_memory
 from transformer.files import check_writable
-from transformer.model import ModelConfig
+from transformer.model import ModelConfig, Transformer
 from transformer.training.optim import require_muon
 
 # What would leave weights as they began, or nothing to score.
 NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches")
+# Arguments of which -1 means all, or no limit.
+UNLIMITED, MAX_NUMBER = ("max_steps", "max_epochs", "devices", "num_sanity_val_steps"), 10**12
 RESERVED_TRAINER_ARGS = {
     "callbacks": "built by train.py: see the settings of training",
     "logger": "built by train.py: choose with loggers=[csv,tensorboard]",
@@ -84,6 +88,13 @@ def validate_trainer(arguments: dict[str, Any]) -> None:
     for name in NOT_ZERO:
         if arguments.get(name) == 0:
             raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test; 1 makes it short")
+    for name, value in arguments.items():
+        if type(value) in (int, float) and not (value == -1 and name in UNLIMITED) and not 0 <= value <= MAX_NUMBER:
+            allowed = f"from 0 to {MAX_NUMBER:,}" + (", or -1" if name in UNLIMITED else "")
+            raise ValueError(f"trainer.{name}={value} must be a number {allowed}")
+    processes, most = arguments.get("devices", 1), max(8, 4 * available_threads())
+    if arguments.get("accelerator") == "cpu" and re.fullmatch(r"\d+", str(processes)) and int(processes) > most:
+        raise ValueError(f"trainer.devices={processes}: at most {most} processes can share the processors here")
     hints = typing.get_type_hints(Trainer.__init__)
     for name, value in arguments.items():
         types = typing.get_args(hints[name]) or (hints[name],)
@@ -97,6 +108,31 @@ def validate_trainer(arguments: dict[str, Any]) -> None:
         meant = [value for value in arguments.values() if isinstance(value, str) and value in message]
         named = [f"trainer.{name}={value}" for name, value in arguments.items() if value in meant and value != "auto"]
         raise ValueError(f"{' '.join(named) or 'trainer'}: {message}") from error
+
+
+def check_size(config: ModelConfig) -> None:
+    """Raises ValueError for a model that is too large for this machine, before memory is taken for it."""
+    with torch.device("meta"):
+        model = Transformer(config)
+    tensors = [*model.parameters(), *model.buffers()]
+    remedy = "lower model.dim, model.feed_forward.dim, model.layers, model.max_length or tokenizer.vocabulary_size"
+    check_memory(sum(tensor.numel() * tensor.element_size() for tensor in tensors), "the model", remedy)
+
+
+def validate_limits(data: TranslationData, trainer: dict[str, Any]) -> None:
+    """Raises ValueError for a share of the batches (trainer.limit_train_batches=0.01) that is less than one batch."""
+    for part, splits in {
+        "train": ["train"],
+        "val": ["validation"],
+        "test": ["test", *data.settings.extra_tests],
+    }.items():
+        share = trainer.get(f"limit_{part}_batches", 1)
+        for split in splits if isinstance(share, float) and 0 < share < 1 else []:
+            if int(share * (count := len(data.loader(split)))) < 1:
+                raise ValueError(
+                    f"trainer.limit_{part}_batches={share} of the {count} batches of {split} is less than one: give "
+                    f"a number of batches, as trainer.limit_{part}_batches=1"
+                )
 
 
 def validate_lengths(data: TranslationData, config: ModelConfig) -> None:

@@ -40,8 +40,8 @@ class View:
     """Which weights to look at. Layers and heads are counted from 1; None: the last layer, the mean of its heads."""
 
     attention: Attention
-    layer: Annotated[int, ">= 1"] | None
-    head: Annotated[int, ">= 1"] | None
+    layer: Annotated[int, ">= 1", "<= 1000000"] | None
+    head: Annotated[int, ">= 1", "<= 1000000"] | None
 
 
 class Reading(NamedTuple):

@@ -1,6 +1,5 @@
 """An average of the weights over time, which is validated, tested and saved instead of the last step's weights."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +8,7 @@ import torch
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
+from transformer.data.printable import print_safely
 from transformer.evaluation import score
 from transformer.training.config import AveragingSettings
 
@@ -104,5 +104,5 @@ class WeightAveraging(Callback):
         hypotheses = module.translator.translate(list(sources), module.validation_search)
         last = score(hypotheses, list(references), module.translator.target_language, ["bleu"])["bleu"]
         if trainer.is_global_zero:
-            print(f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights", file=sys.stderr)
+            print_safely(f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights", stderr=True)
         return last

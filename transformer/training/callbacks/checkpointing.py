@@ -1,6 +1,5 @@
 """Checkpoints: written whole, holding where the run stands, and saved in time."""
 
-import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from transformer.config import from_dict
+from transformer.data.printable import print_safely
 from transformer.files import atomic_file
 from transformer.inference.checkpoint import load_training
 from transformer.training.callbacks.nonfinite import NonFiniteError
@@ -172,7 +172,7 @@ class StepCheckpoints(Callback):
             checkpoint["loops"]["fit_loop"] = progress.loop_state()
             if trainer.is_global_zero:
                 effect = "some pairs may come twice or not at all, dropout is drawn differently"
-                print(f"the batches of epoch {progress.epoch} are dealt out anew: {effect}", file=sys.stderr)
+                print_safely(f"the batches of epoch {progress.epoch} are dealt out anew: {effect}", stderr=True)
         data.start = progress.epoch, progress.batch
 
     def _sharding(self, trainer: Trainer) -> list[int | float]:

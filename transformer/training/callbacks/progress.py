@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from lightning import Callback, Trainer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
 from transformer.data.corpus import Pair
+from transformer.data.printable import console
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.visualization.curves import draw_curves
@@ -24,7 +24,7 @@ class Reporter(Callback):
 
     def __init__(self, translator: Translator, samples: list[Pair], search: SearchSettings) -> None:
         self.translator, self.samples, self.search = translator, samples, search
-        self.console = Console(stderr=True, highlight=False)
+        self.console = console(stderr=True)
         self.best = -1.0
         self.bar: Progress | None = None
 

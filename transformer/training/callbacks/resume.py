@@ -1,6 +1,5 @@
 """Checked before a run goes on from a checkpoint: which settings it must keep, and which have changed."""
 
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import torch
 
 from transformer.config import flatten
+from transformer.data.printable import print_safely
 from transformer.device import MachineSettings
 from transformer.inference.checkpoint import load_training
 
@@ -73,7 +73,7 @@ def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], pri
         )
     for line in changed_settings(saved["settings"], settings):
         if print_changes:
-            print(f"changed: {line}", file=sys.stderr)
+            print_safely(f"changed: {line}", stderr=True)
     return History(saved["rows"], steps)
 
 
