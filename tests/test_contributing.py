@@ -1,14 +1,13 @@
 """The recipes of CONTRIBUTING.md are carried out on a copy of the project, and each command is tried."""
 
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.scripts.running import Run
 
 PROJECT = Path(__file__).parents[1]
 RECIPES = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -69,9 +68,7 @@ def test_there_is_a_recipe_for_every_place_to_extend() -> None:
 
 @pytest.mark.parametrize("arguments", RUNS, ids=" ".join)
 def test_the_commands_of_the_recipes_train(copy: Path, tmp_path: Path, arguments: list[str]) -> None:
-    environment = os.environ | {"PYTHONPATH": str(copy)}
     places = [f"cache={tmp_path}/cache", f"hydra.run.dir={tmp_path}/run"]
-    command = [sys.executable, "scripts/train.py", *SMALL, *places, *arguments]
-    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=600)
+    done = Run(str(copy / "scripts" / "train.py"), *SMALL, *places, *arguments, cwd=copy, project=copy).wait()
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "translator.safetensors").exists()

@@ -36,16 +36,24 @@ READ, WRITE = os.O_RDONLY, os.O_WRONLY | os.O_CREAT
 
 
 class Run:
-    """A command that runs in a process of its own: the path of a script, or -m and a module, and its arguments."""
+    """A command that runs in a process of its own: the path of a script, or -m and a module, and its arguments.
+
+    `project`: a copy of this project whose `transformer` it imports.
+    """
 
     def __init__(
-        self, *command: str, cwd: Path, given: str | bytes = b"", environment: dict[str, str] | None = None
+        self,
+        *command: str,
+        cwd: Path,
+        given: str | bytes = b"",
+        environment: dict[str, str] | None = None,
+        project: Path | None = None,
     ) -> None:
         self.command = command
         self._folder = tempfile.TemporaryDirectory()
         given_file, self.out, self.err = streams = [Path(self._folder.name) / name for name in ("in", "out", "err")]
         given_file.write_bytes(given.encode() if isinstance(given, str) else given)
-        self.process = CHILDREN.Process(target=_run, args=(command, cwd, streams, environment or {}))
+        self.process = CHILDREN.Process(target=_run, args=(command, cwd, streams, environment or {}, project))
         self.process.start()
 
     def wait_for(self, text: str) -> None:
@@ -70,9 +78,15 @@ class Run:
         return subprocess.CompletedProcess(self.command, self.process.exitcode, out, err)
 
 
-def _run(command: tuple[str, ...], cwd: Path, streams: list[Path], environment: dict[str, str]) -> None:
+def _run(
+    command: tuple[str, ...], cwd: Path, streams: list[Path], environment: dict[str, str], project: Path | None
+) -> None:
     """Becomes the command: its folder, arguments, environment, input and output."""
     os.chdir(cwd)
+    if project:
+        for name in [name for name in sys.modules if name.split(".")[0] == "transformer"]:
+            del sys.modules[name]
+        sys.path.insert(0, str(project))
     os.environ.update(environment)
     for number, (stream, flags) in enumerate(zip(streams, (READ, WRITE, WRITE), strict=True)):
         os.dup2(os.open(stream, flags), number)
