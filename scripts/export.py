@@ -20,7 +20,9 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.export.formats import ExportSettings
 
     if config["output"] is None:
-        raise UsageError("output is not set: give output=FOLDER, with format=safetensors output=FILE.safetensors")
+        raise UsageError(
+            "output is not set: give output=FOLDER, for format=page FILE.html, for safetensors FILE.safetensors"
+        )
     settings = from_dict(ExportSettings, {key: config[key] for key in ("format", "precision", "output")}, "")
     return settings, find_checkpoint(config["checkpoint"], Path(config["runs"])), config["target_language"]
 

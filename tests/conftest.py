@@ -1,8 +1,12 @@
-"""Shapes in signatures are checked while testing, and only then."""
+"""Shapes in signatures are checked while testing, and only then. Browsers are started once, where a test needs one."""
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+
+from tests.browsers import CHROMIUM, CHROMIUM_FLAGS, FIREFOX, Firefox
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers share the cores; before torch is imported, and for all processes that a test starts.
@@ -28,3 +32,26 @@ def _seeded() -> None:
     import torch
 
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium: `browser.new_page()` is a page of Playwright."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="pip install playwright (it drives the installed Chromium)"
+    )
+    if CHROMIUM is None:
+        pytest.skip("no browser: apt-get install chromium (Debian) or another Chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
+    if FIREFOX is None:
+        pytest.skip("no Firefox: apt-get install firefox-esr (Debian) or another Firefox")
+    firefox = Firefox(tmp_path_factory.mktemp("firefox"))
+    yield firefox
+    firefox.close()

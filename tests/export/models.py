@@ -28,7 +28,7 @@ def small_tokenizer() -> Tokenizer:
 def random_translator(tokenizer: Tokenizer, **changes: object) -> Translator:
     """A translator whose weights are all random; `a__b=x` sets model.a.b."""
     torch.manual_seed(1)
-    sizes = {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE, "max_length": 32}
+    sizes = {"source_vocab_size": len(tokenizer), "target_vocab_size": len(tokenizer), "max_length": 32}
     model = Transformer(from_dict(ModelConfig, model_dict(**sizes, **changes), "model")).eval()
     with torch.no_grad():
         for weight in model.parameters():

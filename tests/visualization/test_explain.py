@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,6 @@ from transformer.visualization.explain import explain, page
 from transformer.visualization.page import FOLDER, LANGUAGES
 
 HOSTILE = 'Hund </script><script>document.title="taken"</script> <b>&amp; <!-- \u2028 ein Haus {{data}}'
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync"
-)
 
 
 @pytest.fixture(scope="module")
@@ -156,19 +150,6 @@ def test_every_text_that_the_page_asks_for_is_in_the_tables() -> None:
 
 
 # From here on in a browser.
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="pip install playwright (it drives the installed Chromium)"
-    )
-    if CHROMIUM is None:
-        pytest.skip("no browser: apt-get install chromium (Debian) or another Chromium")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
-        yield browser
-        browser.close()
 
 
 class Opened:

@@ -9,37 +9,40 @@ from pathlib import Path
 from typing import Literal
 
 from transformer.device import PRECISIONS
-from transformer.export import folder
+from transformer.export import folder, page
 from transformer.export.huggingface import export as to_huggingface
 from transformer.inference.translator import Translator
 
-Format = Literal["ctranslate2", "huggingface", "onnx", "safetensors"]
-# What each format can hold weights in.
+Format = Literal["ctranslate2", "huggingface", "onnx", "page", "safetensors"]
+# What each format can hold weights in; the first unless another is asked for.
 OFFERED = {
     "ctranslate2": ("float32", "float16", "bfloat16", "int8"),
     "huggingface": ("float32", "float16", "bfloat16"),
     "onnx": ("float32",),
+    "page": ("int8", "float16"),
     "safetensors": ("float32", "float16", "bfloat16"),
 }
+# Formats that are one file, which ends in this.
+SUFFIXES = {"page": ".html", "safetensors": ".safetensors"}
 
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """What to write, in which precision, and where: a folder, for safetensors a file."""
+    """What to write, in which precision (None: the format's usual one), and where: a folder, or a file (`SUFFIXES`)."""
 
     format: Format
-    precision: Literal["float32", "float16", "bfloat16", "int8"]
+    precision: Literal["float32", "float16", "bfloat16", "int8"] | None
     output: str
 
     def __post_init__(self) -> None:
-        if self.precision not in OFFERED[self.format]:
+        if self.precision not in (None, *OFFERED[self.format]):
             offered = ", ".join(OFFERED[self.format])
             raise ValueError(f"precision={self.precision} is not for format={self.format}; choose one of {offered}")
-        output = Path(self.output)
-        if self.format != "safetensors":
+        output, suffix = Path(self.output), SUFFIXES.get(self.format)
+        if suffix is None:
             folder.check_replaceable(output)
-        elif output.suffix != ".safetensors" or output.is_dir():
-            raise ValueError(f"output={self.output} must name a file that ends in .safetensors")
+        elif output.suffix != suffix or output.is_dir():
+            raise ValueError(f"output={self.output} must name a file that ends in {suffix}")
 
 
 def export(translator: Translator, settings: ExportSettings) -> None:
@@ -49,17 +52,20 @@ def export(translator: Translator, settings: ExportSettings) -> None:
     `pip install -e '.[export]'` are missing.
     """
     output, model = Path(settings.output), translator.model
-    if dtype := PRECISIONS.get(settings.precision):
+    precision = settings.precision or OFFERED[settings.format][0]
+    if dtype := PRECISIONS.get(precision):
         for name, weight in model.named_parameters():
             if not weight.to(dtype).isfinite().all():
-                raise ValueError(f"precision={settings.precision} cannot hold {name}: its values are too large")
+                raise ValueError(f"precision={precision} cannot hold {name}: its values are too large")
     if settings.format == "safetensors":
         rounded = copy.deepcopy(model).to(dtype)
         Translator(rounded, translator.tokenizers, translator.languages).save(output)
+    elif settings.format == "page":
+        page.export(translator, precision, output)
     elif settings.format == "ctranslate2":
         with _extra():
             from transformer.export.ctranslate2 import export as to_ctranslate2
-        arguments = (model, translator.tokenizers, settings.precision)
+        arguments = (model, translator.tokenizers, precision)
         folder.write(output, "ctranslate2", translator, lambda work: to_ctranslate2(*arguments, work))
     elif settings.format == "huggingface":
         assert dtype is not None

@@ -1,8 +1,9 @@
 """The page that shows a translation, put together as one HTML file that needs nothing but a browser.
 
-`page.html` is the frame, `style.css` its look, `texts/` every word of it, one table a language, and `view/` the
-scripts that draw, one subject each. All of it is inlined; the browser runs and applies only what has the digests that
-stand in the page's security policy, and fetches nothing.
+`page.html` is the frame, `style.css` its look, `texts/` every word of it, one table a language, `view/` the scripts
+that draw, one subject each, and `runtime/` the translator itself in JavaScript, for pages with weights. All of it is
+inlined; the browser runs and applies only what has the digests that stand in the page's security policy, and fetches
+nothing.
 """
 
 import base64
@@ -14,23 +15,30 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 LANGUAGES = ("en", "zh")
+TEXT = ("runtime", "weights")
 IMPORT = re.compile(r'^import \{[^}]*\} from "(\.[^"]+)";\n', re.MULTILINE)
 # Inside a <script> these could end it, open a comment, or (the separators) break a line of old JavaScript.
 ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
 def assemble(blocks: dict[str, str]) -> str:
-    """The page as HTML. `blocks` are its data, each as `to_json` writes it, by the id of the element that holds it."""
+    """The page as HTML. `blocks` are its data by the id of the element that holds it: JSON as `to_json` writes it, or
+    of TEXT what is no JSON and does not contain `</script`.
+
+    The page makes a worker of the block "runtime", if it has one.
+    """
     style, script = _read("style.css"), bundle("view/main.js")
     texts = to_json({language: json.loads(_read(f"texts/{language}.json")) for language in LANGUAGES})
     parts = {
-        "policy": f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}",
+        "policy": f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}"
+        + ("; worker-src blob:" if "runtime" in blocks else ""),
         "style": style,
         "texts": texts,
         "script": script,
         # The data last: it may contain anything.
         "blocks": "\n".join(
-            f'<script type="application/json" id="{name}">{data}</script>' for name, data in blocks.items()
+            f'<script type="{"text/plain" if name in TEXT else "application/json"}" id="{name}">{data}</script>'
+            for name, data in blocks.items()
         ),
     }
     html = _read("page.html")

@@ -1,0 +1,84 @@
+"""Installed browsers that show our pages: Chromium, driven by Playwright, and Firefox, driven by its own Marionette."""
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM_FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+).split()
+FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
+# Chosen port, no first-run pages, no calls home.
+FIREFOX_PREFERENCES = {
+    "marionette.port": 0,
+    "browser.shell.checkDefaultBrowser": False,
+    "datareporting.policy.dataSubmissionEnabled": False,
+    "app.normandy.enabled": False,
+    "services.settings.server": "",
+    "network.captive-portal-service.enabled": False,
+    "network.connectivity-service.enabled": False,
+    "extensions.update.enabled": False,
+}
+START_SECONDS, ANSWER_SECONDS = 120, 120
+
+
+class Firefox:
+    """The browser with one tab. It is spoken to over a local socket: `length:json`, as geckodriver does."""
+
+    def __init__(self, profile: Path) -> None:
+        preferences = (f'user_pref("{name}", {json.dumps(value)});\n' for name, value in FIREFOX_PREFERENCES.items())
+        (profile / "user.js").write_text("".join(preferences))
+        command = [str(FIREFOX), "--headless", "--marionette", "--no-remote", "--profile", str(profile), "about:blank"]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.count = 0
+        try:
+            self.socket = socket.create_connection(("127.0.0.1", self._port(profile)), timeout=ANSWER_SECONDS)
+            self.stream = self.socket.makefile("rb")
+            self._receive()  # its greeting
+            self.ask("WebDriver:NewSession", capabilities={})
+            self.ask("WebDriver:SetTimeouts", script=1000 * ANSWER_SECONDS)
+        except BaseException:
+            self.close()
+            raise
+
+    def _port(self, profile: Path) -> int:
+        end = time.monotonic() + START_SECONDS
+        while time.monotonic() < end and self.process.poll() is None:
+            if (file := profile / "MarionetteActivePort").exists() and (text := file.read_text()):
+                return int(text)
+            time.sleep(0.05)
+        raise RuntimeError("Firefox did not start")
+
+    def _receive(self) -> Any:
+        length = b""
+        while not length.endswith(b":"):
+            length += self.stream.read(1)
+        return json.loads(self.stream.read(int(length[:-1])))
+
+    def ask(self, command: str, **parameters: Any) -> Any:
+        self.count += 1
+        message = json.dumps([0, self.count, command, parameters]).encode()
+        self.socket.sendall(b"%d:%s" % (len(message), message))
+        _, number, error, result = self._receive()
+        assert number == self.count
+        if error:
+            raise RuntimeError(f"{command}: {error['message']}")
+        return result
+
+    def open(self, path: Path) -> None:
+        self.ask("WebDriver:Navigate", url=path.as_uri())
+
+    def evaluate(self, function: str, argument: Any = None) -> Any:
+        """What a JavaScript function (or what it promises) gives in the page, as Playwright's `evaluate`."""
+        script = f"return ({function})(arguments[0])"
+        return self.ask("WebDriver:ExecuteScript", script=script, args=[argument])["value"]
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait()

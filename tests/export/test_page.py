@@ -1,0 +1,215 @@
+"""The page that translates, in browsers: its tokenizer against SentencePiece, its model and search against ours."""
+
+import os
+import random
+import unicodedata
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.browsers import Firefox
+from tests.export.models import Build, random_translator
+from tests.factories import tokenizer_settings
+from transformer import Translator
+from transformer.data.corpus import read_lines
+from transformer.data.tokenizer import BOS, EOS, Tokenizer, train_tokenizer
+from transformer.export.formats import ExportSettings, export
+from transformer.export.page import ACTIVATIONS, POSITIONS, SCORES, check, rounded
+from transformer.model.positions import POSITIONS as ALL_POSITIONS
+from transformer.model.positions import NoPositions
+from transformer.model.scores import SCORES as ALL_SCORES
+from transformer.model.transformer import AttentionRecord
+
+TOY = Path(__file__).parents[2] / "data" / "toy"
+# How many strings each tokenizer is tried with; PAGE_STRINGS=10000 for a thorough run.
+STRINGS = int(os.environ.get("PAGE_STRINGS", "200"))
+# Waits until the page is ready, or says why not.
+READY = """async () => {
+  const before = document.getElementById("status")?.textContent;
+  for (;;) {
+    const status = document.getElementById("status");
+    if (window.translator) return "ready";
+    if (status && status.textContent !== before) return status.textContent;
+    await new Promise(resolve => setTimeout(resolve, 10));
+  }
+}"""
+TRANSLATE = "([text, options]) => window.translator.translate(text, options)"
+EXPLAIN = """([text, options]) => window.translator.explain(text, options)
+    .then(result => JSON.parse(JSON.stringify(result, (_, value) => ArrayBuffer.isView(value) ? [...value] : value)))"""
+
+
+class Opened:
+    """A page in Chromium or Firefox. Nothing may go wrong on it, and nothing may be asked for but itself."""
+
+    def __init__(self, browser: Any, path: Path) -> None:
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        if isinstance(browser, Firefox):
+            self.page: Any = browser
+            browser.open(path)
+        else:
+            self.page = browser.new_page()
+            self.page.on("request", lambda request: self.requests.append(request.url))
+            self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+            self.page.on("console", lambda message: self.errors.append(message.text))
+            self.page.goto(path.as_uri())
+        self.status = self.page.evaluate(READY)
+
+    def ask(self, function: str, *argument: Any) -> Any:
+        return self.page.evaluate(function, list(argument))
+
+    def close(self) -> None:
+        if not isinstance(self.page, Firefox):
+            self.page.close()
+
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture
+def open_page(browser: Any, tmp_path: Path) -> Any:
+    """Exports a translator and opens the page."""
+    opened: list[Opened] = []
+
+    def open_page(translator: Translator, precision: str | None = None, firefox: Firefox | None = None) -> Opened:
+        path = tmp_path / f"{len(opened)}.html"
+        export(translator, ExportSettings("page", precision, str(path)))  # type: ignore[arg-type]
+        opened.append(Opened(firefox or browser, path))
+        assert opened[-1].status == "ready"
+        return opened[-1]
+
+    yield open_page
+    for one in opened:
+        assert one.errors == []
+        assert all(url.startswith(("file:", "blob:null")) for url in one.requests)
+        one.close()
+
+
+def random_texts(count: int) -> list[str]:
+    """Sentences, and strings of letters with accents beside them, CJK, emoji, controls, spaces, any code points."""
+    draw = random.Random(1)
+    sentences = [line for split in ("validation.de", "validation.en") for line in read_lines(TOY / split)]
+
+    def letters(*ranges: tuple[int, int]) -> str:
+        return "".join(chr(draw.randint(*draw.choice(ranges))) for _ in range(draw.randint(1, 8)))
+
+    kinds: list[Callable[[], str]] = [
+        lambda: draw.choice(sentences),
+        lambda: unicodedata.normalize("NFD", draw.choice(sentences)),
+        lambda: "".join(draw.choice("aeouÀéß") + draw.choice(["\u0301", "\u0308\u0323", ""]) for _ in range(4)),
+        lambda: letters((0x4E00, 0x9FFF), (0x3040, 0x30FF), (0xAC00, 0xD7A3), (0xFF00, 0xFFEF)),
+        lambda: draw.choice(["👩\u200d🔬", "👍🏽🎉", "🇩🇪", "🏳️\u200d🌈"]),
+        lambda: letters((0, 0x20), (0x7F, 0xA0)),
+        lambda: draw.choice([" ", "  ", "\u3000", "\u00a0\t", "\ufeff", "\u200b", "▁", "⁀", "\u2028", "\r\n"]),
+        lambda: draw.choice(["<2en>", "<s>", "</s>", "<unk>", "<0x41>", "</script>", "don't!?", "½ № ﬁ Ω"]),
+        lambda: letters((0x20, 0xD7FF), (0xE000, 0x10FFFF), (0xA0, 0x2FFF)),
+    ]
+    texts = ["".join(draw.choice(kinds)() for _ in range(draw.randint(1, 5))) for _ in range(count)]
+    # Which letters there will be depends on the version of Unicode.
+    return ["".join(letter for letter in text if unicodedata.category(letter) != "Cn") for text in texts]
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    return random_texts(STRINGS)
+
+
+@pytest.mark.parametrize("fallback", [False, True], ids=["unknown", "bytes"])
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "char"])
+def test_ids_and_texts_are_those_of_sentencepiece(open_page: Open, texts: list[str], kind: str, fallback: bool) -> None:
+    sentences = [line for split in ("train.de", "train.en") for line in islice(read_lines(TOY / split), 1000)]
+    settings = tokenizer_settings(kind, 1500, byte_fallback=fallback)
+    tokenizer = train_tokenizer([*sentences, "你好世界", "żółć Ω 🎉"], settings, ("de", "en"))
+    opened = open_page(random_translator(tokenizer))
+    draw, size = random.Random(1), len(tokenizer)
+    ids = [[draw.randrange(size) for _ in range(draw.randint(0, 12))] for _ in texts]
+    found = opened.ask("([texts, ids]) => window.translator.tokenize({texts, ids})", texts, ids)
+    tagged = Tokenizer(tokenizer.model, tokenizer.kind, "en")
+    for text, expected, one in zip(texts, tagged.encode_all(texts), found["ids"], strict=True):
+        assert one == (expected if text.strip() and len(expected) > 1 else []), repr(text)
+    assert found["texts"] == [tokenizer.decode(one) for one in ids]
+
+
+ATTENTIONS = ("encoder__self_attention", "decoder__self_attention", "decoder__cross_attention")
+
+
+def in_all_attentions(**settings: object) -> dict[str, object]:
+    return {f"{attention}__{key}": value for attention in ATTENTIONS for key, value in settings.items()}
+
+
+VARIANTS: dict[str, dict[str, object]] = {
+    "as the presets": {},
+    "learned, post, gelu, dot": {
+        "positions": "learned",
+        "norm": "post",
+        "feed_forward__activation": "gelu",
+        **in_all_attentions(score="dot"),
+    },
+    "rotary, swiglu, bilinear, nothing tied, no biases": {
+        "positions": "rotary",
+        "feed_forward__activation": "swiglu",
+        "tied_embeddings": "none",
+        **in_all_attentions(score="bilinear", bias=False),
+    },
+    "alibi, additive, target tied, heads of a width of their own": {
+        "positions": "alibi",
+        "tied_embeddings": "target",
+        **in_all_attentions(score="additive", head_dim=6, value_dim=5),
+    },
+    "no positions, concat, other heads": {
+        "positions": "none",
+        "encoder__self_attention__heads": 4,
+        "decoder__cross_attention__heads": 2,
+        **in_all_attentions(score="concat"),
+    },
+    "rotary concat, post": {"positions": "rotary", "norm": "post", **in_all_attentions(score="concat")},
+    "no cross-attention": {"decoder__cross_attention": None},
+}
+SOURCE, TARGET = [5, 9, 20, 33, 7, 41, 12, EOS], [8, 15, 16, 23, 42, 4]
+
+
+def test_the_page_runs_every_model_that_can_be_trained(build: Build) -> None:
+    assert set(POSITIONS) == set(ALL_POSITIONS)
+    assert set(SCORES) == set(ALL_SCORES)
+    used = [build(**changes).model.config for changes in VARIANTS.values()]
+    assert {config.positions for config in used} == set(POSITIONS)
+    assert {attention.score for config in used for attention in config.attentions().values()} == set(SCORES)
+    assert {config.feed_forward.activation for config in used} == set(ACTIVATIONS)
+
+
+def test_a_model_with_a_part_that_the_page_lacks_is_refused_by_its_setting(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ALL_POSITIONS, "binary", NoPositions)
+    with pytest.raises(ValueError, match=r"^model\.positions=binary cannot be exported to a page: it supports sinus"):
+        check(replace(build().model.config, positions="binary"))
+
+
+@pytest.mark.parametrize(
+    ("variant", "precision"), [("as the presets", "float16"), *((name, "int8") for name in VARIANTS)]
+)
+def test_logits_and_attention_are_those_of_pytorch_with_the_same_weights(
+    open_page: Open, build: Build, variant: str, precision: str
+) -> None:
+    translator = build(**VARIANTS[variant])
+    found = open_page(translator, precision).ask(
+        """([source, target]) => window.translator.read({source, target}).then(({logits, attention}) => (
+          { logits: logits.map(row => [...row]), attention: Object.fromEntries(Object.entries(attention).map(
+            ([name, layers]) => [name, layers.map(heads => heads.map(head => head.map(row => [...row])))])) }))""",
+        SOURCE,
+        TARGET,
+    )
+    model, record = rounded(translator, precision).model, AttentionRecord([], [], [])
+    with torch.no_grad():
+        memory = model.encode(torch.tensor([SOURCE]), record=record)
+        logits = model.decode(torch.tensor([[BOS, *TARGET]]), memory, record=record)
+    torch.testing.assert_close(torch.tensor(found["logits"]), logits[0], atol=1e-4, rtol=0)
+    for name, layers in record._asdict().items():
+        assert len(found["attention"][name]) == len(layers)
+        for weights, expected in zip(found["attention"][name], layers, strict=True):
+            torch.testing.assert_close(torch.tensor(weights), expected[0], atol=1e-5, rtol=0)

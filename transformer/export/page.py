@@ -1,0 +1,98 @@
+"""A translator as one HTML page that translates in a browser, without a network.
+
+`visualization/page/runtime` is the program in it. The weights are base64 of a gzip file, whose own checksum tells the
+browser of any damage (`weights.js` there says what is in it). They are rounded: to int8, each row of a matrix with a
+scale of its own, or to float16; biases and norms, which are few, stay float32 beside int8.
+"""
+
+import base64
+import copy
+import gzip
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from transformer.export.supported import check_supported
+from transformer.files import atomic_write
+from transformer.inference.translator import Translator
+from transformer.model.config import ModelConfig
+from transformer.visualization.page import assemble, bundle
+
+POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
+SCORES = ("dot", "scaled_dot", "bilinear", "concat", "additive")
+ACTIVATIONS = ("relu", "gelu", "swiglu")
+
+
+def check(config: ModelConfig) -> None:
+    """Raises ValueError, naming the setting, for a model with a part that the page's program does not have."""
+    check_supported(config, "a page", POSITIONS, SCORES, ACTIVATIONS)
+
+
+def export(translator: Translator, precision: str, output: Path) -> None:
+    """Writes the page, whole or not at all; `precision` is int8 or float16. Raises what `check` does."""
+    check(translator.model.config)
+    weights = base64.b64encode(pack(translator, precision)).decode("ascii")
+    atomic_write(output, assemble({"runtime": bundle("runtime/worker.js"), "weights": weights}).encode())
+
+
+def pack(translator: Translator, precision: str) -> bytes:
+    """All that translates, as weights.js reads it."""
+    source, target = translator.tokenizers
+    content = {name: encoded(weight, precision) for name, weight in translator.model.named_parameters()}
+    sides = {"source": source} if source.model == target.model else {"source": source, "target": target}
+    for side, tokenizer in sides.items():
+        content[f"tokenizer.{side}"] = ("uint8", [len(tokenizer.model)], tokenizer.model)
+    tensors, offset = [], 0
+    for name, (kind, shape, data) in content.items():
+        tensors.append({"name": name, "type": kind, "shape": shape, "offset": offset, "length": len(data)})
+        offset += len(data)
+    description = {
+        "languages": list(translator.languages),
+        "tokenizer": {"tag": source.prefix[0] if source.prefix else None},
+        "model": asdict(translator.model.config),
+        "parameters": sum(weight.numel() for weight in translator.model.parameters()),
+        "precision": precision,
+        "tensors": tensors,
+    }
+    header = json.dumps(description).encode()
+    parts = [len(header).to_bytes(4, "little"), header, *(data for _, _, data in content.values())]
+    # No time of day in it: the same translator gives the same page.
+    return gzip.compress(b"".join(parts), mtime=0)
+
+
+def encoded(weight: Tensor, precision: str) -> tuple[str, list[int], bytes]:
+    """A weight's type, shape and bytes."""
+    weight = weight.detach().float().cpu()
+    if precision == "float16":
+        return "float16", list(weight.shape), _bytes(weight.half())
+    if weight.dim() == 1:
+        return "float32", list(weight.shape), _bytes(weight)
+    integers, scales = quantized(weight)
+    return "int8", list(weight.shape), _bytes(scales) + _bytes(integers)
+
+
+def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Integers from -127 to 127, and the scale of each row: weight ≈ scale · integers."""
+    scales = weight.abs().amax(dim=-1) / 127
+    integers = (weight / scales.where(scales > 0, 1.0)[..., None]).round()
+    return integers.to(torch.int8), scales
+
+
+def rounded(translator: Translator, precision: str) -> Translator:
+    """The translator with the weights that the page has."""
+    model = copy.deepcopy(translator.model)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if precision == "float16":
+                weight.copy_(weight.half())
+            elif weight.dim() > 1:
+                integers, scales = quantized(weight)
+                weight.copy_(integers * scales[..., None])
+    return Translator(model, translator.tokenizers, translator.languages)
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.contiguous().numpy().tobytes()

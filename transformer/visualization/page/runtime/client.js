@@ -1,0 +1,43 @@
+// The page's side of the worker: `startTranslator()` starts it with the weights that lie in the page, and sets
+// window.translator once it is ready.
+
+export async function startTranslator() {
+  const text = id => document.getElementById(id)?.textContent ?? "";
+  const address = URL.createObjectURL(new Blob([text("runtime")], { type: "text/javascript" }));
+  const worker = new Worker(address), calls = new Map();
+
+  const about = await new Promise((resolve, reject) => {
+    worker.onmessage = ({ data }) => ("about" in data ? resolve(data.about) : reject(new Error(data.failed)));
+    worker.onerror = () => reject(new Error("This file is damaged: its program is cut off or altered."));
+    worker.postMessage({ weights: text("weights").trim() });
+  });
+
+  worker.onmessage = ({ data: { call, progress, result, failed } }) => {
+    const { resolve, reject, onProgress } = calls.get(call) ?? {};
+    if (progress !== undefined) return onProgress?.(progress);
+    calls.delete(call);
+    return failed === undefined ? resolve?.(result) : reject?.(new Error(failed));
+  };
+
+  let count = 0;
+  // `signal` (an AbortSignal) takes a call back; `progress` is called after every step.
+  const ask = (method, text, { signal, progress: onProgress, ...options } = {}) => new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const call = count++;
+    calls.set(call, { resolve, reject, onProgress });
+    signal?.addEventListener("abort", () => {
+      if (calls.delete(call)) worker.postMessage({ cancel: call });
+      reject(signal.reason);
+    });
+    worker.postMessage({ call, method, text, options });
+  });
+
+  window.translator = {
+    about,
+    translate: (text, options) => ask("translate", text, options),
+    explain: (text, options) => ask("explain", text, options),
+    tokenize: options => ask("tokenize", "", options),
+    read: options => ask("read", "", options),
+  };
+  return window.translator;
+}

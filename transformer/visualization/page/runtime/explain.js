@@ -1,0 +1,68 @@
+// One translation as the page shows it: the same structure that transformer/visualization/explain.py makes.
+
+import { EOS } from "./tokenizer.js";
+import { names } from "./translator.js";
+
+// There are layers × heads × tokens² weights to show.
+export const MAX_SHOWN = 200;
+const NEXT_BEST = 5;
+
+// Yields as `translate` does. Returns null for a text without tokens. `options.tree` asks for the steps of the beam.
+export function* explain(translator, text, { tree = false, ...options }) {
+  const { about, source: sourceTokenizer, target: targetTokenizer } = translator;
+  const found = yield* translator.find(text, options, Math.min(MAX_SHOWN, about.max_tokens));
+  if (!found) return null;
+  const { hypotheses, reading, settings, cut } = found, ids = [...hypotheses[0].ids, EOS], target = [...reading.inputs, EOS];
+  return {
+    text: found.text,
+    translation: translator.show(hypotheses[0].ids).text,
+    languages: about.languages,
+    source: names(sourceTokenizer, reading.source),
+    source_ids: reading.source,
+    target: names(targetTokenizer, target),
+    target_ids: target,
+    attention: {
+      encoder: thousandths(reading.attention.encoder),
+      // What a step could not see is left out.
+      decoder: thousandths(reading.attention.decoder, options.modify?.causal !== false),
+      cross: thousandths(reading.attention.cross),
+    },
+    steps: ids.map((id, at) => ({
+      probability: reading.probabilities[at][id], next_best: nextBest(reading.probabilities[at], id, targetTokenizer),
+    })),
+    hypotheses: hypotheses.map(({ ids, score, log_probability }) => ({
+      text: translator.show(ids).text, score, log_probability, length: ids.length + 1, pieces: names(targetTokenizer, [...ids, EOS]),
+    })),
+    search: { method: settings.method, length_penalty: settings.length_penalty, beam: settings.beam },
+    model: {
+      parameters: about.parameters, dim: about.model.dim,
+      encoder_layers: about.model.encoder.layers, decoder_layers: about.model.decoder.layers,
+    },
+    cut,
+    tree: tree && found.tree ? found.tree.map(step => drawn(step, hypotheses, targetTokenizer)) : null,
+    trace: reading.trace,
+  };
+}
+
+// Weights to three decimals, as integers.
+function thousandths(layers, causal = false) {
+  const rounded = (row, query) => Array.from(causal ? row.subarray(0, query + 1) : row, weight => Math.round(weight * 1000));
+  return layers.map(heads => heads.map(head => head.map(rounded)));
+}
+
+// The most probable ids that were not chosen: [piece, probability, id].
+function nextBest(probabilities, chosen, tokenizer) {
+  const ids = [...probabilities.keys()].filter(id => id !== chosen).sort((a, b) => probabilities[b] - probabilities[a]);
+  return ids.slice(0, NEXT_BEST).map(id => [tokenizer.pieces[id], probabilities[id], id]);
+}
+
+// One step of the beam. `hypothesis` says which of the hypotheses a candidate became.
+function drawn({ position, candidates }, hypotheses, tokenizer) {
+  return {
+    position,
+    candidates: candidates.map(({ origin, id, logProb, total, score, place, hypothesis }) => ({
+      origin, id, piece: tokenizer.pieces[id], probability: Math.exp(logProb), total, score, place,
+      hypothesis: hypothesis && hypotheses.includes(hypothesis) ? hypotheses.indexOf(hypothesis) : null,
+    })),
+  };
+}

@@ -1,0 +1,99 @@
+// Text ↔ ids, exactly as SentencePiece does it: read `sentencepiece`, `normalizer` and `segmentation` first.
+
+import { encoder, readSentencePiece, TYPE } from "./sentencepiece.js";
+import { Normalizer, SPACE } from "./normalizer.js";
+import { SEGMENTATIONS } from "./segmentation.js";
+
+export const PAD = 0, UNK = 1, BOS = 2, EOS = 3;
+// Of a word tokenizer: stands before punctuation that follows without a space.
+const JOINER = "⁀";
+// Letters, numbers, and spaces as Python's regular expressions know them.
+const WORD = String.raw`\p{L}\p{N}_`, SPACES = String.raw`\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000`;
+const JOINTS = new RegExp(`(?<=[${WORD}])(?=[^${WORD}${SPACES}])|(?<=[^${WORD}${SPACES}])(?=[^${SPACES}])`, "gu");
+const ONLY_SPACES = new RegExp(`^[${SPACES}]*$`, "u"), OUTER_SPACES = new RegExp(`^[${SPACES}]+|[${SPACES}]+$`, "gu");
+
+const byteName = byte => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`;
+
+// The text that bytes spell; one that is no part of a character is shown as �.
+function spelled(bytes) {
+  let text = "";
+  for (let at = 0, length; at < bytes.length; at += length) {
+    const character = [1, 2, 3, 4].map(length => strict(bytes.slice(at, at + length))).find(character => character !== null);
+    text += character ?? "\ufffd";
+    length = character ? encoder.encode(character).length : 1;
+  }
+  return text;
+}
+
+function strict(bytes) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(new Uint8Array(bytes));
+  } catch {
+    return null;
+  }
+}
+
+export class Tokenizer {
+  // `tag` is the id that asks a model of both directions for one of them; null: none.
+  constructor(bytes, tag = null) {
+    const { pieces, kind, byteFallback, charsmap } = readSentencePiece(bytes);
+    this.kind = kind;
+    this.byteFallback = byteFallback;
+    this.prefix = tag === null ? [] : [tag];
+    this.pieces = pieces.map(piece => piece.text);
+    this.types = pieces.map(piece => piece.type);
+    const normal = pieces.filter(piece => piece.type === TYPE.NORMAL);
+    const userDefined = pieces.filter(piece => piece.type === TYPE.USER_DEFINED).map(piece => piece.text);
+    this.vocabulary = {
+      // Special symbols and bytes are never found in a text.
+      ids: new Map(pieces.flatMap(({ text, type }, id) => (type === TYPE.NORMAL || type === TYPE.USER_DEFINED ? [[text, id]] : []))),
+      scores: pieces.map(piece => piece.score),
+      types: this.types,
+      userDefined: userDefined.sort((a, b) => b.length - a.length),
+      longest: Math.max(0, ...pieces.map(piece => [...piece.text].length)),
+      unknownScore: Math.fround(normal.reduce((least, piece) => Math.min(least, piece.score), Infinity) - 10),
+    };
+    this.bytes = new Map(pieces.flatMap(({ text, type }, id) => (type === TYPE.BYTE ? [[text, id]] : [])));
+    this.normalizer = new Normalizer(charsmap, userDefined);
+  }
+
+  // Ids without begin and end symbol; none for a text of spaces.
+  encode(text) {
+    if (ONLY_SPACES.test(text)) return [];
+    const normalized = this.normalizer.normalize(this.kind === "word" ? text.replace(JOINTS, ` ${JOINER}`) : text);
+    if (!normalized) return [];
+    const ids = [];
+    for (const piece of SEGMENTATIONS[this.kind](normalized, this.vocabulary)) {
+      const id = this.vocabulary.ids.get(piece) ?? UNK;
+      if (id === UNK && this.byteFallback) {
+        for (const byte of encoder.encode(piece)) ids.push(this.bytes.get(byteName(byte)) ?? UNK);
+      } else if (id !== UNK || ids.at(-1) !== UNK) {
+        ids.push(id);  // neighbors that are unknown are one unknown
+      }
+    }
+    return [...this.prefix, ...ids];
+  }
+
+  // The text of ids. Special ids give none, but for an unknown, which is shown as ⁇.
+  decode(ids) {
+    let text = "", bytes = [];
+    const flush = () => {
+      text += spelled(bytes);
+      bytes = [];
+    };
+    for (const id of ids.filter(id => id !== PAD && id !== BOS && id !== EOS)) {
+      if (this.types[id] === TYPE.BYTE) {
+        bytes.push(parseInt(this.pieces[id].slice(3, 5), 16));
+        continue;
+      }
+      flush();
+      // The space before the first word was no part of the text.
+      const piece = text ? this.pieces[id] : this.pieces[id].replace(new RegExp(`^${SPACE}`), "");
+      text += id === UNK ? " ⁇ " : piece.replaceAll(SPACE, " ");
+    }
+    flush();
+    if (this.kind !== "word") return text;
+    // An unknown word spelled in bytes has the mark of a space among them.
+    return text.replaceAll(SPACE, " ").replace(OUTER_SPACES, "").replace(new RegExp(` ?${JOINER}`, "gu"), "");
+  }
+}

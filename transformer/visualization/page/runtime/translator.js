@@ -1,0 +1,114 @@
+// Text in, translation out: tokenizer, model and search put together, as in transformer/inference/translator.py.
+
+import { BOS, EOS, PAD, Tokenizer } from "./tokenizer.js";
+import { Change } from "./change.js";
+import { Record } from "./record.js";
+import { DEFAULTS, generator, maxLength, search } from "./search.js";
+import { Transformer } from "./model.js";
+import { logSoftmax, rowsOf, softmax } from "./matrix.js";
+
+export class Translator {
+  // Takes what `unpack` (weights.js) gives.
+  constructor({ languages, tokenizer, model, parameters, precision, tensors }) {
+    this.model = new Transformer(model, tensors);
+    this.source = new Tokenizer(tensors["tokenizer.source"].values, tokenizer.tag);
+    // One vocabulary of both languages is in the file once.
+    this.target = new Tokenizer((tensors["tokenizer.target"] ?? tensors["tokenizer.source"]).values);
+    this.about = { languages, tokenizer: this.source.kind, precision, parameters, model, max_tokens: model.max_length - 1 };
+  }
+
+  // Yields what is found so far, after every step: { text, pieces, ids }. Returns { text, pieces, ids, score,
+  // log_probability, attention, cut }; a text without tokens has an empty translation.
+  *translate(text, options) {
+    const found = yield* this.find(text, options, this.about.max_tokens);
+    if (!found) return { ...this.show([]), score: 0, log_probability: 0, attention: { encoder: [], decoder: [], cross: [] }, cut: null };
+    const [{ ids, score, log_probability }] = found.hypotheses;
+    return { ...this.show(ids), score, log_probability, attention: found.reading.attention, cut: found.cut };
+  }
+
+  // Searches, then reads the best hypothesis. Null for a text without tokens. More than `limit` tokens are cut off.
+  *find(text, { modify = {}, trace = null, ...options }, limit) {
+    const settings = { ...DEFAULTS, ...options }, change = new Change(modify);
+    if (modify.shuffle !== undefined) text = shuffled(text, modify.shuffle);
+    const { ids, cut } = this.encode(text, limit - (modify.padding ?? 0));
+    if (!ids.length) return null;
+    const source = [...ids, EOS, ...Array(modify.padding ?? 0).fill(PAD)], record = new Record(trace);
+    const memory = this.model.encode(source, { change, record });
+    const longest = Math.max(settings.prefix.length, Math.min(limit, maxLength(settings, ids.length)));
+    const steps = search(rows => this.step(rows, memory, change), this.model.emptyCache(), longest, settings);
+    let progress = steps.next();
+    for (; !progress.done; progress = steps.next()) yield this.show(progress.value);
+    const { hypotheses, tree } = progress.value;
+    return { text, cut, settings, hypotheses, tree, reading: this.read(source, hypotheses[0].ids, memory, { change, record }) };
+  }
+
+  show(ids) {
+    // Bytes may spell a line end, but a translation is one line.
+    return { text: this.target.decode(ids).replace(/[\r\n]+/g, " "), pieces: names(this.target, ids), ids: [...ids] };
+  }
+
+  // Ids of the text; of one with too many, those of the longest beginning, to the end of a word, that has few enough.
+  encode(text, limit) {
+    const ids = this.source.encode(text);
+    if (ids.length <= limit) return { ids, cut: null };
+    const ends = [...text.matchAll(/\S+/gu)].map(word => word.index + word[0].length);
+    const fits = end => this.source.encode(text.slice(0, end)).length <= limit;
+    // The first word alone may be too long: then it is cut between any two letters.
+    const places = fits(ends[0]) ? ends : [...text].map(letter => letter.length).map((length => end => (length += end))(0));
+    let fitting = 0, tooLong = places.length;
+    while (tooLong - fitting > 1) {
+      const middle = (fitting + tooLong) >> 1;
+      if (fits(places[middle])) fitting = middle; else tooLong = middle;
+    }
+    const at = places[fitting];
+    return { ids: this.source.encode(text.slice(0, at)), cut: { tokens: ids.length, limit, at } };
+  }
+
+  // Of each hypothesis: the log-probabilities of its next id, and its cache with the newest position in it.
+  step(rows, memory, change) {
+    let states, caches;
+    if (change.causal) {
+      // Several hypotheses may go on from one cache: each gets a list of its own, of the same keys and values.
+      caches = rows.map(({ state }) => state.map(layer => [...layer]));
+      const newest = rows.map(({ ids }, row) => ({ id: ids.at(-1), position: ids.length - 1, cache: caches[row] }));
+      states = rowsOf(this.model.decode(newest, memory, { change }), this.model.config.dim);
+    } else {
+      // Without the causal mask a new token changes the states of all before it: they are computed anew.
+      caches = rows.map(() => null);
+      states = rows.map(({ ids }) => rowsOf(this.decodeAll(ids, memory, { change }), this.model.config.dim).at(-1));
+    }
+    return { logProbs: states.map(state => logSoftmax(this.model.logits(state))), states: caches };
+  }
+
+  decodeAll(inputs, memory, run) {
+    const cache = this.model.emptyCache();
+    return this.model.decode(inputs.map((id, position) => ({ id, position, cache })), memory, run);
+  }
+
+  // One pass over a whole translation, all positions at once. Row t of the decoder's attentions and of the logits is about
+  // the id after `inputs[t]`. The record has that of the encoder already.
+  read(source, ids, memory, { change, record }) {
+    const inputs = [BOS, ...ids], { encoder, decoder } = this.model.config;
+    const logits = rowsOf(this.model.logits(this.decodeAll(inputs, memory, { change, record })), this.target.pieces.length);
+    const weights = (attention, { layers }, config, queries, keys) => Array.from({ length: config ? layers : 0 },
+      (_, layer) => record.weights(attention, layer, config.heads, queries.length, keys.length));
+    const attention = {
+      encoder: weights("encoder", encoder, encoder.self_attention, source, source),
+      decoder: weights("decoder", decoder, decoder.self_attention, inputs, inputs),
+      cross: weights("cross", decoder, decoder.cross_attention, inputs, source),
+    };
+    return { source, inputs, attention, logits, probabilities: logits.map(softmax), trace: record.trace && { ...record.trace, steps: record.steps() } };
+  }
+}
+
+export const names = (tokenizer, ids) => ids.map(id => tokenizer.pieces[id]);
+
+// The words of a text in another order, the same for the same seed (Fisher and Yates).
+function shuffled(text, seed) {
+  const words = text.split(/\s+/u).filter(Boolean), random = generator(seed);
+  for (let last = words.length - 1; last > 0; last--) {
+    const other = Math.floor(random() * (last + 1));
+    [words[last], words[other]] = [words[other], words[last]];
+  }
+  return words.join(" ");
+}
