@@ -40,8 +40,9 @@ VARIANTS: dict[str, dict[str, object]] = {
         "decoder__cross_attention__bias": False,
     },
     "post": {"norm": "post", "encoder__self_attention__heads": 4},
-    "post, silu, two embeddings": {
+    "post, silu, two embeddings, a bias of the output": {
         "norm": "post",
+        "output_bias": True,
         "feed_forward__activation": "silu",
         "tied_embeddings": "target",
     },
@@ -187,6 +188,7 @@ def marian_folder(folder: Path, model_type: str = "unigram", safe: bool = True, 
     )
     model = transformers.MarianMTModel(config).eval()
     with torch.no_grad():
+        model.final_logits_bias.normal_()
         for weight in model.parameters():
             weight += 0.3 * torch.randn_like(weight)
         for side in (model.model.encoder, model.model.decoder):  # that of no change is a constant

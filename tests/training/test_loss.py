@@ -67,16 +67,19 @@ def states_weight_labels(views: int, batch: int, target: int) -> tuple[Tensor, T
     return states.requires_grad_(), weight.requires_grad_(), labels
 
 
+@pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize(("batch", "target"), [(1, 1), (5, 8), (9, 13)])
 def test_linear_cross_entropy_equals_torchs_however_many_pieces_it_takes(
-    batch: int, target: int, monkeypatch: pytest.MonkeyPatch
+    batch: int, target: int, has_bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loss, "CPU_POSITIONS", 40)  # less than a piece, exactly one, three with a rest
     states, weight, labels = states_weight_labels(1, batch, target)
-    expected = torch_cross_entropy(functional.linear(states[0], weight), labels)
-    actual = linear_cross_entropy(states[0], weight, labels, 0.1, ignore_index=PAD)
+    bias = torch.randn(37, requires_grad=True) if has_bias else None
+    expected = torch_cross_entropy(functional.linear(states[0], weight, bias), labels)
+    actual = linear_cross_entropy(states[0], weight, labels, 0.1, PAD, bias)
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-4)
-    gradients = (torch.autograd.grad(1.7 * value, (states, weight)) for value in (actual, expected))
+    parameters = (states, weight) if bias is None else (states, weight, bias)
+    gradients = (torch.autograd.grad(1.7 * value, parameters) for value in (actual, expected))
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 

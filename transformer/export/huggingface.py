@@ -159,7 +159,8 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
     theirs = {their_name(name): reorder_width(name, weight, order) for name, weight in ours.items()}
     if config.tied_embeddings == "all":
         theirs["model.shared.weight"] = theirs.pop("model.encoder.embed_tokens.weight")
-    return theirs | {"final_logits_bias": torch.zeros(1, config.target_vocab_size)}
+    theirs.setdefault("final_logits_bias", torch.zeros(config.target_vocab_size))
+    return theirs | {"final_logits_bias": theirs["final_logits_bias"][None]}
 
 
 def _vocabulary(tokenizer: Tokenizer, languages: tuple[str, str]) -> dict[str, int]:

@@ -33,7 +33,7 @@ from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
 
 T = TypeVar("T")
-FORMAT = "encoder-decoder translator 2"
+FORMAT = "encoder-decoder translator 3"
 
 
 @dataclass(frozen=True)

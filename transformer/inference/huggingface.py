@@ -38,6 +38,7 @@ ACTIVATIONS = {"relu": ("relu",), "gelu": ("gelu",), "silu": ("silu", "swish")}
 # Our parameters → theirs, applied one after another.
 RENAMED: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"^output\.weight$", "lm_head.weight"),
+    (r"^output\.bias$", "final_logits_bias"),
     (r"^(encoder|decoder)\.norm\.", r"\1.layer_norm."),
     (r"^(encoder|decoder)\.", r"model.\1."),
     (r"\.embedding\.tokens\.", ".embed_tokens."),
@@ -126,7 +127,7 @@ class HubConfig:
         known = ", ".join(theirs for names in ACTIVATIONS.values() for theirs in names)
         raise ValueError(f"activation_function={self.activation_function} is not known here; known are {known}")
 
-    def model(self, positions: str, vocab_sizes: tuple[int, int]) -> ModelConfig:
+    def model(self, positions: str, output_bias: bool, vocab_sizes: tuple[int, int]) -> ModelConfig:
         """Our configuration of the same model."""
 
         def attention(heads: int) -> dict[str, Any]:
@@ -141,6 +142,7 @@ class HubConfig:
             "positions": positions,
             "max_length": self.max_position_embeddings,
             "norm": "pre" if self.model_type == MODEL_TYPES["pre"] else "post",
+            "output_bias": output_bias,
             "tied_embeddings": tied if self.tie_word_embeddings else "none",
             "dropout": self.dropout,
             "feed_forward": {
@@ -194,7 +196,8 @@ def read(folder: Path) -> tuple[ModelConfig, tuple[Tokenizer, Tokenizer], tuple[
         and all(torch.equal(table.float(), sinusoidal_table(*shape)) for table in tables if table is not None)
     )
     vocab_sizes = (len(numberings[0].their_ids), len(numberings[1].their_ids))
-    config = settings.model("learned" if learned else "sinusoidal", vocab_sizes)
+    output_bias = bool(tensors.get("final_logits_bias", torch.zeros(1)).any())
+    config = settings.model("learned" if learned else "sinusoidal", output_bias, vocab_sizes)
     weights = dict(_our_weights(config, settings, tensors, numberings))
     check_shapes(config, weights)
     about = read_json(folder / TOKENIZER_CONFIG)
@@ -275,17 +278,17 @@ def _our_weights(
     """Each of our parameters, out of theirs."""
     if 10 * (config.encoder.layers + config.decoder.layers) > len(tensors):
         raise ValueError("it declares more layers than it holds")
-    if (bias := tensors.get("final_logits_bias")) is not None and bias.any():
-        raise ValueError("final_logits_bias is not zero: the output has no bias here")
     to_ours = sines_first(config.dim).argsort() if config.norm == "post" else torch.arange(config.dim)
     with torch.device("meta"):
         model = Transformer(config)
     for name, _ in model.named_parameters():
         theirs = their_name(name)
         weight = _tensor(tensors, theirs)
+        if name == "output.bias":
+            weight = weight.flatten()
         side = numberings[0 if name.startswith("encoder") else 1]
         try:
-            if name == "output.weight" or ".tokens." in name:
+            if name.startswith("output.") or ".tokens." in name:
                 weight = weight[torch.tensor(side.their_ids)]
             yield name, reorder_width(name, weight, to_ours)
         except IndexError:

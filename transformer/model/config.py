@@ -79,6 +79,7 @@ class ModelConfig:
     max_length: the longest source, and the longest inputs of the decoder, in tokens
     norm: post: after each sublayer (the paper); pre: before it (trains more steadily)
     tied_embeddings: all: source = target = output; target: target = output; none
+    output_bias: whether the projection to logits has one, as in Marian; the paper has none
     dropout: after the embeddings and every sublayer, in training
     feed_forward, encoder, decoder: the parts
     """
@@ -90,6 +91,7 @@ class ModelConfig:
     max_length: Annotated[int, ">= 2", "<= 65536"]
     norm: Literal["pre", "post"]
     tied_embeddings: Literal["all", "target", "none"]
+    output_bias: bool
     dropout: Rate
     feed_forward: FeedForwardConfig
     encoder: EncoderConfig
@@ -108,6 +110,7 @@ class ModelConfig:
         max_length: int = 512,
         norm: str = "post",
         tied_embeddings: str = "all",
+        output_bias: bool = False,
         dropout: float = 0.1,
         feed_forward: FeedForwardConfig | dict[str, Any] | None = None,
         encoder: EncoderConfig | dict[str, Any] | None = None,
@@ -137,6 +140,7 @@ class ModelConfig:
             "max_length": max_length,
             "norm": norm,
             "tied_embeddings": tied_embeddings,
+            "output_bias": output_bias,
             "dropout": dropout,
         }
         for name, value in read_fields(ModelConfig, settings | merge(merge({}, below), parts), "model").items():

@@ -197,7 +197,7 @@ class Transformer(nn.Module):
         self.config = config
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
-        self.output = nn.Linear(config.dim, config.target_vocab_size, bias=False)
+        self.output = nn.Linear(config.dim, config.target_vocab_size, bias=config.output_bias)
         self._initialize()
         if config.decoder.cross_attention is None:
             # Nothing of the source reaches the loss: the encoder gets no gradients, which DDP would wait for.

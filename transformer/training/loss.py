@@ -73,7 +73,7 @@ def symmetric_kl(
 class _ProjectedLoss(torch.autograd.Function):
     """Projects some positions, takes their loss and gradient, and lets go of their logits before the next ones.
 
-    The gradients of states and weight are complete after forward; backward only scales them.
+    The gradients of states, weight and bias are complete after forward; backward only scales them.
     """
 
     @staticmethod
@@ -81,6 +81,7 @@ class _ProjectedLoss(torch.autograd.Function):
         context: Any,
         states: Tensor,
         weight: Tensor,
+        bias: Tensor | None,
         labels: Tensor,
         ignore_index: int,
         logits_loss: LogitsLoss,
@@ -92,11 +93,14 @@ class _ProjectedLoss(torch.autograd.Function):
         counted = labels != ignore_index
         total = torch.zeros((), device=states.device)
         states_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight)
+        bias_gradient = None if bias is None else torch.zeros_like(bias)
         for start in range(0, states.size(1), size):
             rows = slice(start, start + size)
             piece, mask = states[:, rows].to(dtype), counted[rows, None].to(dtype)
             # Flattened to a matrix product: one of three dimensions is slower.
             logits = (piece.flatten(0, 1) @ projection.T).view(*piece.shape[:2], -1)
+            if bias is not None:
+                logits += bias
             losses, gradient = logits_loss(logits, labels[rows])
             total += (losses * counted[rows]).sum()
             if not needs_gradient:  # a validation
@@ -105,13 +109,15 @@ class _ProjectedLoss(torch.autograd.Function):
             # Masked where dim is small, not in the gradient of the logits.
             states_gradient[:, rows] = (gradient @ projection).view_as(piece) * mask
             weight_gradient += gradient.T @ (piece * mask).flatten(0, 1)
-        context.save_for_backward(states_gradient, weight_gradient)
+            if bias_gradient is not None:
+                bias_gradient += gradient.T @ mask.expand(len(piece), -1, -1).flatten()
+        context.save_for_backward(states_gradient, weight_gradient, bias_gradient)
         return total
 
     @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
-        states_gradient, weight_gradient = context.saved_tensors
-        return states_gradient * gradients[0], weight_gradient * gradients[0], None, None, None, None
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        of_inputs = [None if saved is None else saved * gradients[0] for saved in context.saved_tensors]
+        return *of_inputs, None, None, None, None
 
 
 def projected_loss(
@@ -120,10 +126,11 @@ def projected_loss(
     labels: Int[Tensor, "batch target"],
     ignore_index: int,
     logits_loss: LogitsLoss,
+    bias: Float[Tensor, " vocabulary"] | None,
 ) -> Float[Tensor, ""]:
-    """The `logits_loss` of the logits states · weightᵀ, summed over the positions whose label is not `ignore_index`."""
+    """The `logits_loss` of the logits states · weightᵀ + bias, summed over the labels that are not `ignore_index`."""
     rows, flat_labels, needs_gradient = states.flatten(1, 2), labels.flatten(), torch.is_grad_enabled()
-    total: Tensor = _ProjectedLoss.apply(rows, weight, flat_labels, ignore_index, logits_loss, needs_gradient)  # type: ignore[no-untyped-call]
+    total: Tensor = _ProjectedLoss.apply(rows, weight, bias, flat_labels, ignore_index, logits_loss, needs_gradient)  # type: ignore[no-untyped-call]
     return total
 
 
@@ -133,15 +140,16 @@ def linear_cross_entropy(
     labels: Int[Tensor, "batch target"],
     label_smoothing: float,
     ignore_index: int,
+    bias: Float[Tensor, " vocabulary"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The cross-entropy of the logits states · weightᵀ, summed over the positions whose label is not `ignore_index`."""
+    """The cross-entropy of the logits states · weightᵀ + bias, summed over the labels that are not `ignore_index`."""
 
     def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         losses = cross_entropy_(logits[0], labels, label_smoothing)
         gradient = logits  # overwritten in place
         return losses, gradient
 
-    return projected_loss(states[None], weight, labels, ignore_index, loss)
+    return projected_loss(states[None], weight, labels, ignore_index, loss, bias)
 
 
 def r_drop_loss(
@@ -151,6 +159,7 @@ def r_drop_loss(
     label_smoothing: float,
     alpha: float,
     ignore_index: int,
+    bias: Float[Tensor, " vocabulary"] | None = None,
 ) -> Float[Tensor, ""]:
     """(CE(p) + CE(q) + α (KL(p‖q) + KL(q‖p)) / 2) / 2, summed over the positions whose label is not `ignore_index`:
     p and q are predictions of one batch under two draws of dropout, and are pulled together (R-Drop, Liang et al. 2021,
@@ -168,4 +177,4 @@ def r_drop_loss(
             (gradient + alpha * divergence_gradient) / 2,
         )
 
-    return projected_loss(states, weight, labels, ignore_index, loss)
+    return projected_loss(states, weight, labels, ignore_index, loss, bias)

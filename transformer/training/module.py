@@ -61,15 +61,15 @@ class TranslationModule(LightningModule):
         smoothing and R-Drop, in validation the plain cross-entropy."""
         smoothing = self.settings.label_smoothing if self.training else 0.0
         r_drop = self.settings.r_drop if self.training else 0.0
-        output, labels, tokens = self.model.output.weight, batch.labels, (batch.labels != PAD).sum()
+        output, labels, tokens = self.model.output, batch.labels, (batch.labels != PAD).sum()
         if r_drop:
             batch = twice(batch)
         memory = self.model.encode(batch.source, batch.source_visible)
         states = self.model.decode_hidden(batch.inputs, memory)
         if r_drop:
             states = states.view(2, *labels.shape, -1)
-            return r_drop_loss(states, output, labels, smoothing, r_drop, ignore_index=PAD), tokens
-        return linear_cross_entropy(states, output, labels, smoothing, ignore_index=PAD), tokens
+            return r_drop_loss(states, output.weight, labels, smoothing, r_drop, PAD, output.bias), tokens
+        return linear_cross_entropy(states, output.weight, labels, smoothing, PAD, output.bias), tokens
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """Returns the loss's *sum*: `on_before_optimizer_step` divides its gradient by all tokens of the step."""
