@@ -5,28 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer.cli.errors import UsageError
 from transformer.cli.launch import launch
-from transformer.cli.runs import check_output
 
 if TYPE_CHECKING:
     from transformer.evaluation.compare import CompareSettings
 
 
 def read(config: dict[str, Any]) -> CompareSettings:
-    from transformer.config import from_dict
-    from transformer.evaluation.compare import CompareSettings
+    from transformer.cli.runs import check_output
+    from transformer.config import UsageError, from_dict
 
     if config["runs"] is None:
         raise UsageError("runs is not set: name two or more, as runs=[A,B]")
-    settings = from_dict(CompareSettings, {key: value for key, value in config.items() if key != "debug"}, "")
-    if settings.output:
-        check_output(settings.output, folder=True)
-    return settings
+    if config["output"]:
+        check_output(config["output"], folder=True)
+    from transformer.evaluation.compare import CompareSettings
+
+    return from_dict(CompareSettings, {key: value for key, value in config.items() if key != "debug"}, "")
 
 
 def compare(settings: CompareSettings) -> None:
-    # Importing torch takes seconds, which a wrong key need not wait for.
     from transformer.evaluation.compare import compare_runs
     from transformer.visualization.comparison import draw_comparison
 

@@ -7,16 +7,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer.cli.compose import CONFIGS, as_dict, chosen, compose_again
+from transformer.cli import CONFIGS
 from transformer.cli.launch import launch
-from transformer.cli.runs import check_output
-from transformer.cli.settings import run_settings
 
 if TYPE_CHECKING:
     from transformer.doctor.examine import Training
 
 
 def read(config: dict[str, Any]) -> dict[str, Any]:
+    from transformer.cli.runs import check_output
+    from transformer.cli.settings import run_settings
     from transformer.doctor.fix import check_new
     from transformer.training.config import read_run_settings
     from transformer.training.validate import validate_trainer_names
@@ -32,7 +32,8 @@ def read(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def doctor(config: dict[str, Any]) -> None:
-    # Importing torch takes seconds, which a wrong key need not wait for.
+    from transformer.cli.compose import as_dict, chosen, compose_again
+    from transformer.cli.settings import run_settings
     from transformer.data.printable import print_safely
     from transformer.device import choose_precision
     from transformer.doctor.examine import Training, examine

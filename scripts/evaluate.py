@@ -7,21 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer.cli.launch import launch
-from transformer.cli.runs import check_output, find_checkpoint, run_of, trial_folder
 
 if TYPE_CHECKING:
     from transformer.evaluation.evaluate import EvaluationSettings
 
 
 def read(config: dict[str, Any]) -> EvaluationSettings:
+    from transformer.cli.runs import check_output, find_checkpoint, run_of, trial_folder
     from transformer.config import from_dict
-    from transformer.evaluation.evaluate import EvaluationSettings
-    from transformer.evaluation.run_files import check_entries
 
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
     # The trials of a sweep must not write over each other's results, or over the run's own.
     output = config["output"] or str(trial_folder() or run_of(checkpoint))
     check_output(output, folder=True)
+    from transformer.evaluation.evaluate import EvaluationSettings
+    from transformer.evaluation.run_files import check_entries
+
     if not config["output"]:
         check_entries(run_of(checkpoint))
     settings = {key: config[key] for key in ("split", "source", "reference", "target_language", "metrics")}
@@ -31,8 +32,8 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
 
 
 def evaluate(settings: EvaluationSettings) -> dict[str, float]:
-    # Importing torch takes seconds, which a wrong key need not wait for.
     from transformer import Translator
+    from transformer.cli.runs import run_of
     from transformer.data.printable import print_safely
     from transformer.device import configure_torch
     from transformer.evaluation import METRICS, score

@@ -5,42 +5,43 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer.cli.errors import UsageError, say
 from transformer.cli.launch import launch
-from transformer.cli.runs import find_checkpoint, run_of
 
 if TYPE_CHECKING:
     from transformer.device import MachineSettings
     from transformer.inference.search import SearchSettings
     from transformer.visualization.attention import View
 
-
 Job = tuple[dict[str, Any], Path, "SearchSettings", "MachineSettings", "View"]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.config import from_dict
-    from transformer.device import MachineSettings
-    from transformer.inference.search import SearchSettings
-    from transformer.visualization.attention import View
-    from transformer.visualization.picture import SUFFIXES
+    from transformer.cli.runs import find_checkpoint
+    from transformer.config import UsageError, from_dict
 
     if config["text"] is None:
         raise UsageError('text is not set: give the sentence to explain, text="…"')
     output = Path(config["output"])
     if output.is_dir():
         raise UsageError(f"output={output} is a folder: name a file, such as {output / 'explain.html'}")
+    checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
+    from transformer.device import MachineSettings
+    from transformer.inference.search import SearchSettings
+    from transformer.visualization.attention import View
+    from transformer.visualization.picture import SUFFIXES
+
     if output.suffix.lower() not in (".html", *SUFFIXES):
         raise UsageError(f"output={output} must end in .html (a page) or one of {', '.join(SUFFIXES)} (a picture)")
     search = from_dict(SearchSettings, config["search"], "search")
     machine = from_dict(MachineSettings, config["machine"], "machine")
     view = from_dict(View, {key: config[key] for key in ("attention", "layer", "head")}, "")
-    return config, find_checkpoint(config["checkpoint"], Path(config["runs"])), search, machine, view
+    return config, checkpoint, search, machine, view
 
 
 def explain_text(job: Job) -> None:
-    # Importing torch takes seconds, which a wrong key need not wait for.
     from transformer import Translator
+    from transformer.cli.errors import say
+    from transformer.cli.runs import run_of
     from transformer.data.printable import print_safely
     from transformer.device import configure_torch
     from transformer.files import atomic_write

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer.cli.errors import UsageError
 from transformer.cli.launch import launch
-from transformer.cli.runs import find_checkpoint
 
 if TYPE_CHECKING:
     from transformer.export.formats import ExportSettings
@@ -16,19 +14,21 @@ Job = tuple["ExportSettings", Path, str | None]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.config import from_dict
-    from transformer.export.formats import ExportSettings
+    from transformer.cli.runs import find_checkpoint
+    from transformer.config import UsageError, from_dict
 
     if config["output"] is None:
         raise UsageError(
             "output is not set: give output=FOLDER, for format=page FILE.html, for safetensors FILE.safetensors"
         )
+    checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
+    from transformer.export.formats import ExportSettings
+
     settings = from_dict(ExportSettings, {key: config[key] for key in ("format", "precision", "output")}, "")
-    return settings, find_checkpoint(config["checkpoint"], Path(config["runs"])), config["target_language"]
+    return settings, checkpoint, config["target_language"]
 
 
 def export_translator(job: Job) -> None:
-    # Importing torch takes seconds, which a wrong key need not wait for.
     from transformer import Translator
     from transformer.data.printable import print_safely
     from transformer.export.formats import export

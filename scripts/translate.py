@@ -7,11 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer.cli.errors import UsageError
 from transformer.cli.launch import launch
-from transformer.cli.lines import input_lines, output_file
-from transformer.cli.runs import check_output, find_checkpoint
-from transformer.data.printable import terminal_safe
 
 if TYPE_CHECKING:
     from transformer.export.serving import TranslateSettings
@@ -20,21 +16,24 @@ CHUNK = 256  # lines translated together: enough to fill batches, few enough tha
 
 
 def read(config: dict[str, Any]) -> tuple[TranslateSettings, Path]:
-    from transformer.config import from_dict
+    from transformer.cli.runs import check_output, find_checkpoint
+    from transformer.config import UsageError, from_dict
+
+    if config["input"] is not None and not Path(config["input"]).exists():
+        raise UsageError(f"input={config['input']}: no such file")
+    if config["output"] is not None:
+        check_output(config["output"], folder=False)
+    checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]), exports=True)
     from transformer.export.serving import TranslateSettings
 
     serving = {key: config[key] for key in ("device", "precision", "batch_tokens")}
     rest = {key: value for key, value in config.items() if key not in (*serving, "runs", "debug", "checkpoint")}
-    settings = from_dict(TranslateSettings, rest | {"serving": serving}, "")
-    if settings.input is not None and not Path(settings.input).exists():
-        raise UsageError(f"input={settings.input}: no such file")
-    if settings.output is not None:
-        check_output(settings.output, folder=False)
-    return settings, find_checkpoint(config["checkpoint"], Path(config["runs"]), exports=True)
+    return from_dict(TranslateSettings, rest | {"serving": serving}, ""), checkpoint
 
 
 def translate(job: tuple[TranslateSettings, Path]) -> None:
-    # Importing torch takes seconds, which a wrong key need not wait for.
+    from transformer.cli.lines import input_lines, output_file
+    from transformer.data.printable import terminal_safe
     from transformer.export.serving import load_translator
 
     settings, checkpoint = job

@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from transformer.inference import Translator
     from transformer.model import ModelConfig, Transformer
 
+__version__ = "0.1.0"
 __all__ = ["ModelConfig", "Transformer", "Translator"]
 
 

@@ -12,6 +12,10 @@ from typing import Any, Literal, TypeVar
 T = TypeVar("T")
 
 
+class UsageError(ValueError):
+    """A mistake in what a user has asked for; its message names the key and the remedy."""
+
+
 class Registry(dict[str, T]):
     """The choices of a setting by name. Hashable, so that it can stand within a type: list[Annotated[str, METRICS]]."""
 
@@ -33,10 +37,11 @@ def from_dict(kind: type[T], plain: Any, path: str) -> T:
 
 def read_fields(kind: type, plain: Any, path: str) -> dict[str, Any]:
     """The fields of the dataclass `kind` as `from_dict` reads them, for a class that checks itself when it is built."""
-    if not isinstance(plain, dict):
-        raise ValueError(f"{path} must be a group of settings, not {plain!r}")
-    hints = typing.get_type_hints(kind, include_extras=True)
     names = [field.name for field in dataclasses.fields(kind)]
+    if not isinstance(plain, dict):
+        inside = ", ".join(_under(path, name) for name in names)
+        raise ValueError(f"{path} must be a group of settings ({inside}), not {plain!r}")
+    hints = typing.get_type_hints(kind, include_extras=True)
     _check_names(plain, names, path)
     for name in names:
         if name not in plain:

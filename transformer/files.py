@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 # The file in a cached folder that holds the sha256 of all others.
 DIGESTS = "sha256.json"
+# Marks a folder as a cache of this program (https://bford.info/cachedir).
+CACHE_TAG = "CACHEDIR.TAG"
+CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# Prepared corpora of transformer-translator.\n"
 # Machines that share a folder have processes of the same number.
 HOST = socket.gethostname()
 
@@ -200,6 +203,18 @@ def _make_folder(folder: Path, make: Callable[[Path], None]) -> None:
     with atomic_folder(folder) as work:
         make(work)
         (work / DIGESTS).write_text(json.dumps(_digests(work)))
+
+
+def is_cache(folder: Path) -> bool:
+    """Whether a folder is marked as a cache of this program."""
+    tag = folder / CACHE_TAG
+    return tag.is_file() and tag.stat().st_size == len(CACHE_SIGNATURE) and tag.read_bytes() == CACHE_SIGNATURE
+
+
+def mark_cache(folder: Path) -> None:
+    """Marks a folder of prepared corpora as such, so that a resumed run goes on using it."""
+    if folder.is_dir() and not (folder / CACHE_TAG).exists():
+        atomic_write(folder / CACHE_TAG, CACHE_SIGNATURE)
 
 
 def _is_whole(folder: Path) -> bool:

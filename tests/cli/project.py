@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import hydra
-
 from transformer.cli.arguments import is_multirun, is_override, prepare
-from transformer.cli.compose import as_dict
-from transformer.cli.errors import describe
+from transformer.cli.compose import as_dict, compose_all
 from transformer.cli.mistakes import explain
 from transformer.cli.sweeps import check_trials
 
@@ -96,13 +93,12 @@ def make_project(folder: Path) -> Path:
 def compose(project: Path, *arguments: str, name: str = "train") -> dict:  # type: ignore[type-arg]
     """Compose in this process what a script would get."""
     prepared = filter(is_override, prepare(arguments, project / "configs"))
-    with hydra.initialize_config_dir(str(project / "configs"), version_base="1.3"):
-        return as_dict(hydra.compose(name, list(prepared)))
+    return as_dict(compose_all(name, list(prepared), project / "configs"))
 
 
 def refusal(project: Path, *arguments: str) -> str:
     """Return the line with which a script would refuse its arguments, without starting one."""
-    configs, prepared = project / "configs", []
+    configs = project / "configs"
     try:
         prepared = prepare(arguments, configs)
         if any(map(is_multirun, arguments)):
@@ -111,7 +107,7 @@ def refusal(project: Path, *arguments: str) -> str:
             assert all(map(is_override, prepared)), "an option is for Hydra's own parser"
             compose(project, *arguments)
     except Exception as error:
-        line = describe(explain(error, arguments, prepared, "train", configs))
+        line = explain(error, arguments, "train", configs)
         assert "\n" not in line
         return line
     raise AssertionError(f"{arguments} was accepted")

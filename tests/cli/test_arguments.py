@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from tests.cli.project import compose
+from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare, quote
-from transformer.cli.compose import CONFIGS
-from transformer.cli.errors import UsageError
+from transformer.config import UsageError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 TRICKY = st.text("\\${}'\",=?#[]() \n\tä:~+x", max_size=10)

@@ -46,7 +46,10 @@ def test_two_runs_in_one_second_have_two_folders(project: Path, tmp_path: Path) 
         (["model.heads"], 2, "error: model.heads: no '=' in it: write KEY=VALUE"),
         (["two", "words", "-m"], 2, "error: two: no '=' in it"),
         ([""], 2, "error: (empty): no '=' in it"),
-        (["--foo"], 2, "error: unrecognized arguments: --foo; --help shows the usage"),
+        (["--foo"], 2, "error: --foo: settings have no dashes: write KEY=VALUE; --help shows the options"),
+        (["--heads", "8"], 2, "error: --heads: settings have no dashes: write model.heads=8;"),
+        (["hydra.run=x"], 2, "error: hydra.run is a section; set one of hydra.run.dir"),
+        (["hydra.run.dirr=x"], 2, "error: hydra.run.dirr: no such setting; did you mean hydra.run.dir?"),
         (["name=value"], 1, "error: the file is bad"),
         (["name=key"], 1, "error: KeyError: 'lost' (debug=true shows where)"),
         (["model.heads=13"], 1, "error: 13 heads (debug=true shows where)"),
@@ -98,7 +101,7 @@ def test_ctrl_c_stops_quietly(project: Path, tmp_path: Path) -> None:
     started.wait_for("started")
     started.send_signal(signal.SIGINT)
     done = started.wait()
-    assert (done.returncode, done.stderr) == (130, "a log line\nstarted\nstopped\n")
+    assert (done.returncode, done.stderr) == (130, "a log line\nstarted\nstopped by SIGINT\n")
 
 
 @posix_only

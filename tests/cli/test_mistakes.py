@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.cli.project import refusal
 from transformer.training.validate import validate_trainer
@@ -59,6 +60,12 @@ def test_resuming_is_for_one_run_in_its_own_folder(project: Path, more: list[str
 def test_an_argument_that_is_not_the_trainers_or_is_ours_is_refused(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         validate_trainer({name: 1})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_where_torch_sees_no_gpu_the_remedy_is_named() -> None:
+    with pytest.raises(ValueError, match=r"trainer.accelerator=gpu: torch sees no GPU here: give trainer=cpu, or"):
+        validate_trainer({"accelerator": "gpu"})
 
 
 @pytest.mark.parametrize("strategy", ["fsdp", "fsdp_cpu_offload", "deepspeed_stage_2", "ddp_spawn", "ddp_fork"])

@@ -13,11 +13,13 @@ from omegaconf import DictConfig, open_dict
 
 from tests.reliability.runs import corpus, settings, train
 from tests.scripts.running import SMALL, ok
+from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
-from transformer.cli.compose import CONFIGS, as_dict
-from transformer.cli.errors import UsageError
-from transformer.cli.resume import CACHE_SIGNATURE, CACHE_TAG, resume_run
+from transformer.cli.compose import as_dict
+from transformer.cli.resume import resume_run
+from transformer.config import UsageError
 from transformer.evaluation.run_files import read_corpus, read_file, write_config
+from transformer.files import CACHE_SIGNATURE, CACHE_TAG
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 Settings = dict[str, Any]

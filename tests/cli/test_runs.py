@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from transformer.cli.compose import PROJECT
-from transformer.cli.errors import UsageError
+from transformer.cli import PROJECT
 from transformer.cli.runs import find_checkpoint, find_resumable, newest_run
+from transformer.config import UsageError
 
 
 @pytest.fixture

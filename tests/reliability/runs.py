@@ -90,7 +90,7 @@ def assert_equal(saved: Any, expected: Any, folders: tuple[str, str], where: str
 def train(folder: Path, plain: dict[str, Any], resume: Path | None = None) -> None:
     folder.mkdir(exist_ok=True)
     rest = {key: value for key, value in plain.items() if key not in ("model", "trainer")}
-    run(from_dict(RunSettings, rest, ""), plain["model"], plain["trainer"], folder, resume, lambda: None)
+    run(from_dict(RunSettings, rest, ""), plain["model"], plain["trainer"], folder, resume)
 
 
 def last(folder: Path) -> Path | None:

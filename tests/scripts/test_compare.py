@@ -13,8 +13,9 @@ import scripts.compare as compare
 import scripts.evaluate as evaluate
 from tests.scripts.running import PROJECT, SMALL, ok, refused
 from transformer import Translator
+from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
-from transformer.cli.compose import CONFIGS, compose
+from transformer.cli.compose import compose
 from transformer.evaluation import METRICS, score
 
 FAST = ["resamples=100", "trials=100"]

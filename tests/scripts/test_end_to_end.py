@@ -139,7 +139,7 @@ def test_a_sweep_ends_in_one_table(home: Path) -> None:
     ("arguments", "said"),
     [
         (["model.heads=5"], "heads=5 does not divide model.dim=32"),
-        (["model.heads=eight"], "model.encoder.self_attention.heads=eight must be a whole number"),
+        (["model.heads=eight"], "model.heads=eight must be a whole number"),
         (["model.hed=3"], "model.hed"),
         (["model.dropout=null"], "model.dropout=null must be a number"),
         (["model.positions=absolute"], "choose one of sinusoidal, learned, rotary"),
@@ -192,10 +192,13 @@ def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["translate", "text=ja", "input=own.de"], "text= and input= are two texts to translate"),
+        (["translate", "checkpoint=run", "text=ja", "input=run/config.yaml"], "text= and input= are two texts"),
         (["translate", "input=nowhere"], "input=nowhere: no such file"),
         (["translate", "text=ja", "output=run"], "output=run is a folder: name a file in it"),
-        (["translate", "text=ja", "search=sampling", "n_best=3"], "n_best=3 must be 1 with search=sampling"),
+        (
+            ["translate", "checkpoint=run", "text=ja", "search=sampling", "n_best=3"],
+            "n_best=3 must be 1 with search=sampling",
+        ),
         (["evaluate", "checkpoint=run", "output=run/test.json"], "output=run/test.json is a file: name a folder"),
         (["compare", "runs=[run,run]", "output=run/test.json"], "output=run/test.json is a file: name a folder"),
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import OmegaConf
 
-from transformer.cli.errors import UsageError
+from transformer.config import UsageError
 
 EXTRA_TESTS = "data.extra_tests."  # followed by a name of the user's own, and a path
 PATHS = (
@@ -19,6 +19,8 @@ PATHS = (
 )
 LITERAL = ("text", "name", *PATHS)
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, but for interpolations such as ${now:%Y}
+# The group of a section that goes by another name: validation_search=greedy.
+PLACED = {"validation_search": "search@validation_search"}
 # Lightning starts the other processes of a run with the arguments of the first and three more: this one, the run's
 # folder in double quotes, and hydra.output_subdir.
 LIGHTNING_CHILD = "hydra.job.name=train_ddp_process_"
@@ -58,15 +60,16 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
     Raises UsageError for what cannot be meant.
     """
     options = [argument for argument in typed if not is_override(argument)]
+    own_configs = any(option.startswith(("--config-dir", "-cd")) for option in options)
     is_child = any(argument.startswith(LIGHTNING_CHILD) for argument in typed)
     # By key, as Hydra refuses a group that is chosen twice: the later one counts.
     prepared: dict[str, str] = {}
-    for argument in filter(is_override, typed):
-        prefix, key, value = split(argument)
+    for prefix, key, value in map(split, filter(is_override, typed)):
+        key = key if value.startswith("{") else PLACED.get(key, key)
+        if not own_configs:
+            _check_group(configs, key, value)
         prepared.pop(key, None)
         prepared[key] = _prepare_one(prefix, key, value, is_child)
-        if not any(option.startswith(("--config-dir", "-cd")) for option in options):
-            _check_group(configs, key, value)
     if "resume" in prepared and not is_child and ("hydra.run.dir" in prepared or any(map(is_multirun, options))):
         raise UsageError("resume= continues one run in its own folder: leave out -m and hydra.run.dir")
     if "trainer.max_epochs" in prepared and "trainer.max_steps" not in prepared:
@@ -85,6 +88,8 @@ def _prepare_one(prefix: str, key: str, value: str, is_child: bool) -> str:
         value = quote(value)
     elif key == "hydra.run.dir" and is_child:
         value = quote(value[1:-1])
+    elif key == "hydra.run.dir" and Path(value).is_file():
+        raise UsageError(f"hydra.run.dir={value} is a file: name a folder")
     elif key in FOLDERS and value[:1] not in ("'", '"'):
         value = quote(value, interpolate=True)
     return f"{prefix}{key}={value}"

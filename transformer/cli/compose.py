@@ -1,32 +1,55 @@
 """Whole configurations from the YAML presets, as plain data."""
 
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from transformer.cli import CONFIGS, PROJECT
 from transformer.cli.arguments import split
+from transformer.cli.errors import describe
+from transformer.config import UsageError, flatten
 
-PROJECT = Path(__file__).resolve().parents[2]
-CONFIGS = PROJECT / "configs"
+Settings = TypeVar("Settings")
 
 
 # What the YAML files call as ${NAME:…}.
 OmegaConf.register_new_resolver("project", lambda folder="": str(PROJECT / folder), replace=True)
 
 
+def compose_all(name: str, overrides: Sequence[str], configs: Path = CONFIGS) -> DictConfig:
+    """The configuration of a script with overrides in Hydra's grammar, and Hydra's own settings with it."""
+    with hydra.initialize_config_dir(str(configs), version_base="1.3", job_name=name):
+        return hydra.compose(name, list(overrides), return_hydra_config=True)
+
+
 def compose(name: str, *overrides: str) -> dict[str, Any]:
     """The settings of scripts/NAME.py with overrides in Hydra's grammar, interpolations resolved, as plain data."""
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        config = hydra.compose(name, list(overrides))
-    return as_dict(config, complete=False)
+    return as_dict(compose_all(name, overrides), complete=False)
 
 
 def as_dict(config: DictConfig, complete: bool = True) -> dict[str, Any]:
-    """A configuration as plain data, interpolations resolved; what is missing is an error if it has to be complete."""
-    return OmegaConf.to_container(config, resolve=True, throw_on_missing=complete)  # type: ignore[return-value]
+    """The script's own settings as plain data, interpolations resolved; `complete`: a missing one is an error."""
+    settings = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    return OmegaConf.to_container(settings, resolve=True, throw_on_missing=complete)  # type: ignore[return-value]
+
+
+def read_settings(read: Callable[[dict[str, Any]], Settings], config: DictConfig) -> Settings:
+    """What `read` makes of a configuration; ValueError names a setting as it can be typed.
+
+    Some settings take their values from another, `${model.heads}`, and only that one may have been typed.
+    """
+    settings = as_dict(config)
+    try:
+        return read(settings)
+    except ValueError as error:
+        values = dict(flatten(OmegaConf.to_container(config)))  # type: ignore[arg-type]
+        sources = {key: value[2:-1] for key, value in values.items() if re.fullmatch(r"\$\{[\w.]+\}", str(value))}
+        raise UsageError(re.sub(r"[\w.]+", lambda key: sources.get(key[0], key[0]), describe(error))) from error
 
 
 def compose_again(*instead: str) -> DictConfig:

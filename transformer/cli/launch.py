@@ -1,34 +1,31 @@
-"""Starts a script: `hydra.main` composes its configuration; mistakes and failures cost one line.
+"""Starts a script: `hydra.main` composes its configuration; mistakes, failures and signals cost one line.
 
 A script is two functions. `read` makes typed settings of the configuration, which is plain data, and refuses what is
-wrong; `work` does the work. An error before `work` begins is a mistake on the command line (exit status 2), a later one
-a failure (1). Both import what is slow (torch, Lightning) inside, so that `--help` and a wrong key answer at once.
+wrong; `work` does the work. The exit status is 2 for a mistake that a user can mend on the command line, 1 for a
+failure, 128 and its number for a signal. All that is slow to import is imported within functions, here and in the
+scripts: signals are handled from the first moment, and `--help` and a wrong key are answered without torch.
 """
 
 import argparse
 import functools
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
-from unittest.mock import patch
 
-import hydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
-from omegaconf import DictConfig
-
-from transformer.cli.arguments import is_multirun, is_override, prepare, split
-from transformer.cli.compose import CONFIGS, as_dict
-from transformer.cli.errors import UsageError, report, say
-from transformer.cli.mistakes import explain
-from transformer.cli.runs import new_folders, remove_empty_folders
-from transformer.cli.sweeps import check_trials, run_trial
-from transformer.data.printable import SafeFormatter
+from transformer import __version__
+from transformer.cli import CONFIGS
+from transformer.config import UsageError
+from transformer.training.callbacks.signals import SIGNALS, Interrupted, SignalHandler
 
 Settings = TypeVar("Settings")
+
+
+class PastHydra(BaseException):
+    """Carries an error, its cause, past Hydra, which would print it in its own way."""
 
 
 def launch(
@@ -39,62 +36,90 @@ def launch(
 ) -> None:
     """Run a script with the configuration that the command line asks for, and exit."""
     open_closed_streams()
+    try:
+        with SignalHandler():
+            status = run_script(read, work, config_name, configs)
+    except Interrupted as stopped:
+        from transformer.cli.errors import rank, say
+
+        status = 128 + stopped.number
+        if rank() == 0:
+            say(str(stopped))
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)  # from here on, a signal ends the process without a traceback
+    sys.exit(status)
+
+
+def run_script(
+    read: Callable[[dict[str, Any]], Settings],
+    work: Callable[[Settings], dict[str, float] | None],
+    config_name: str,
+    configs: Path,
+) -> int:
+    """Return the exit status of a script; its errors are told."""
     typed = sys.argv[1:]
+    if "--version" in typed:
+        print(f"transformer-translator {__version__}")
+        return 0
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+    from omegaconf import DictConfig
+
+    from transformer.cli.arguments import is_multirun, is_override, prepare, split
+    from transformer.cli.compose import read_settings
+    from transformer.cli.errors import report
+    from transformer.cli.mistakes import explain
+    from transformer.cli.runs import note_new_folder, remove_empty_folders
+    from transformer.cli.sweeps import check_trials, run_trial
+    from transformer.data.printable import SafeFormatter
+
     debug = any(argument.lstrip("+").lower() == "debug=true" for argument in typed)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are told here
+    argparse.ArgumentParser.error = refuse  # type: ignore[assignment, method-assign]
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(SafeFormatter())
     logging.getLogger("lightning").propagate = False  # it brings a handler of its own
-    begun, errors = False, []
-    prepared: list[str] = []
+    begun = False
 
     @functools.wraps(work)
     def job(config: DictConfig) -> Any:
         nonlocal begun
-        if HydraConfig.get().mode == RunMode.MULTIRUN:
-            begun = True
-            return run_trial(read, work, as_dict(config), debug)
-        sys.argv[1:] = typed  # Lightning hands them to the other processes of a run, which prepare them anew
         try:
-            settings = read(as_dict(config))
+            if HydraConfig.get().mode == RunMode.MULTIRUN:
+                begun = True
+                return run_trial(read, work, config, debug)
+            sys.argv[1:] = typed  # Lightning hands them to the other processes of a run, which prepare them anew
+            settings = read_settings(read, config)
             begun = True
             work(settings)
             sys.stdout.flush()
         except Exception as error:
-            errors.append(error)  # kept from Hydra, which has its own way of printing it
-        except SystemExit as stop:  # how Lightning ends after ctrl-c
-            raise (KeyboardInterrupt() if isinstance(stop.__context__, KeyboardInterrupt) else stop) from None
-        return None
+            raise PastHydra from error
 
-    status = 0
     try:
-        prepared = prepare(typed, configs)
-        note_new_folder(typed)
+        sys.argv[1:] = prepare(typed, configs)
+        for _, key, value in map(split, typed):
+            if key == "hydra.run.dir":
+                note_new_folder(Path(value))  # Hydra makes it before the settings are read
         if sweep := any(map(is_multirun, typed)):
-            folder = check_trials([line for line in prepared if is_override(line)], config_name, configs, read)
-        sys.argv[1:] = prepared
-        with patch.object(argparse.ArgumentParser, "error", refuse):  # it would print a usage of many lines
-            hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)()
-        if errors:
-            raise errors[0]
+            folder = check_trials(list(filter(is_override, sys.argv[1:])), config_name, configs, read)
+        hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)()
         if sweep:
             from transformer.cli.sweep_table import show_sweep
 
-            status = 0 if show_sweep(folder) else 1
+            return 0 if show_sweep(folder) else 1
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        say("stopped")
-        status = 130
-    except Exception as error:
-        if isinstance(error, BrokenPipeError) and stdout_is_closed():
-            status = 141
-        else:
-            status = 1 if begun else 2
-            report(error if begun else explain(error, typed, prepared, config_name, configs), debug)
-    if status:
+        return 0
+    except (Exception, PastHydra) as caught:
+        error: Any = caught.__cause__ if isinstance(caught, PastHydra) else caught
+    finally:
         remove_empty_folders()
-        sys.exit(status)
+    if isinstance(error, BrokenPipeError) and stdout_is_closed():
+        return 141
+    report(error, debug, explain(error, typed, config_name, configs))
+    return 1 if begun and not isinstance(error, UsageError) else 2
 
 
 def open_closed_streams() -> None:
@@ -109,16 +134,8 @@ def open_closed_streams() -> None:
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
-def note_new_folder(typed: list[str]) -> None:
-    """Remember a run's folder that is typed and not there yet: Hydra makes it before the settings are read."""
-    for key, value in (split(argument)[1:] for argument in typed):
-        if key == "hydra.run.dir" and not Path(value).exists():
-            new_folders.append(Path(value))
-        elif key == "hydra.run.dir" and not Path(value).is_dir():
-            raise UsageError(f"hydra.run.dir={value} is a file: name a folder")
-
-
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    """In place of argparse's own method, which prints a usage of many lines."""
     raise UsageError(f"{message}; --help shows the usage")
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from transformer.cli.errors import UsageError, say
+from transformer.cli.errors import say
+from transformer.config import UsageError
 from transformer.data.corpus import MAX_LINE_BYTES, read_lines
 from transformer.files import atomic_file
 

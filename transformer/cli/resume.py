@@ -14,18 +14,15 @@ from omegaconf import OmegaConf
 
 from transformer.cli.arguments import split
 from transformer.cli.compose import as_dict, chosen, compose_again
-from transformer.cli.errors import UsageError
 from transformer.cli.runs import MODELS, output_folder
 from transformer.cli.settings import run_settings
-from transformer.files import atomic_write
+from transformer.config import UsageError
+from transformer.files import is_cache
 
 Leaves = dict[tuple[str, ...], Any]
 REMOVED = object()
 # Stands for any other value of a setting that is typed, to see what follows from it.
 OTHER_VALUE = "another value"
-# Marks a folder as a cache of this program (https://bford.info/cachedir).
-CACHE_TAG = "CACHEDIR.TAG"
-CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# Prepared corpora of transformer-translator.\n"
 
 
 def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
@@ -121,14 +118,3 @@ def distrust(data: dict[str, Any], now: dict[str, Any]) -> None:
         data["url"] = None
     if data["cache"] != now["cache"] and not is_cache(Path(data["cache"])):
         data["cache"] = now["cache"]
-
-
-def is_cache(folder: Path) -> bool:
-    tag = folder / CACHE_TAG
-    return tag.is_file() and tag.stat().st_size == len(CACHE_SIGNATURE) and tag.read_bytes() == CACHE_SIGNATURE
-
-
-def mark_cache(folder: Path) -> None:
-    """Mark the folder of prepared corpora as such, so that a resumed run goes on using it."""
-    if folder.is_dir() and not (folder / CACHE_TAG).exists():
-        atomic_write(folder / CACHE_TAG, CACHE_SIGNATURE)

@@ -3,10 +3,12 @@
 Registers the resolvers that configs/*.yaml use for folders.
 """
 
+import contextlib
 import functools
 import os
 import shlex
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -14,15 +16,16 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from transformer.cli.compose import CONFIGS
-from transformer.cli.errors import UsageError
-from transformer.files import new_folder
+from transformer.cli import CONFIGS
+from transformer.config import UsageError
+from transformer.files import exclusive_lock, new_folder
+from transformer.training.callbacks.signals import Interrupted
 
 MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
 LOCK = ".lock"  # held by the process that trains
 EXPORT = "export.json"  # in the folder of an export
 HUB = "tokenizer_config.json"  # in a folder of Hugging Face's transformers
-# Folders that this process has made, or lets Hydra make: they go again if the run is refused.
+# Folders that this process makes, or lets Hydra make, the deepest first: they go again if the run is refused.
 new_folders: list[Path] = []
 
 
@@ -40,8 +43,9 @@ def run_folder(resume: str | None, runs: str, name: str | None) -> str:
 def dated_folder(runs: str, name: str | None, ending: str = "") -> str:
     """Make a folder with the date, the time and a name, also where two start in one second."""
     suffix = (f"_{name}" if name else "") + ending
-    new_folders.append(new_folder(Path(runs, f"{datetime.now():%Y-%m-%d_%H-%M-%S}{suffix}")))
-    return str(new_folders[-1])
+    note_new_folder(Path(runs))
+    new_folders.insert(0, new_folder(Path(runs, f"{datetime.now():%Y-%m-%d_%H-%M-%S}{suffix}")))
+    return str(new_folders[0])
 
 
 OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
@@ -59,12 +63,41 @@ def trial_folder() -> Path | None:
     return output_folder() if is_trial else None
 
 
+def note_new_folder(folder: Path) -> None:
+    """Remember which folders come into being with this one."""
+    new_folders.extend(path for path in (folder, *folder.parents) if not path.exists())
+
+
 def remove_empty_folders() -> None:
     """Remove what this process has made and put nothing into, but for the lock."""
     for folder in filter(Path.is_dir, new_folders):
         if {path.name for path in folder.iterdir()} <= {LOCK}:
             (folder / LOCK).unlink(missing_ok=True)
             folder.rmdir()
+
+
+@contextlib.contextmanager
+def training_in(folder: Path) -> Iterator[None]:
+    """Hold the folder of a run, which one process trains in at a time, and say how to go on with a run that stopped.
+
+    Where several processes train together, the first speaks for all. The others end in silence and without a failure,
+    for which Lightning would kill the first.
+    """
+    from transformer.training.callbacks.nonfinite import NonFiniteError
+    from transformer.training.loggers import first_process
+
+    try:
+        # Before loggers are built, which cut the log back to the checkpoint.
+        with exclusive_lock(folder / LOCK, f"the run {folder}") if first_process() else contextlib.nullcontext():
+            yield
+    except (NonFiniteError, Interrupted) as error:
+        if not first_process():
+            sys.exit(0)
+        if isinstance(error, Interrupted):
+            is_saved = (folder / MODELS[-1]).exists()
+            go_on = f"go on with: python scripts/train.py resume={as_typed(folder)}"
+            error.advice = go_on if is_saved else "nothing was saved yet"
+        raise
 
 
 def check_new_run() -> None:

@@ -3,6 +3,7 @@
 import json
 import logging
 import multiprocessing
+import os
 import re
 import signal
 import sys
@@ -14,11 +15,14 @@ import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
+from hydra.core.override_parser.types import IntervalSweep, Override
+from omegaconf import DictConfig
 
-from transformer.cli.compose import as_dict
-from transformer.cli.errors import UsageError, describe, report
-from transformer.cli.mistakes import alternatives
+from transformer.cli.arguments import split
+from transformer.cli.compose import as_dict, read_settings
+from transformer.cli.errors import describe, report, say
+from transformer.config import UsageError
+from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
 Read = Callable[[dict[str, Any]], Any]
 Work = Callable[[Any], dict[str, float] | None]
@@ -27,25 +31,28 @@ Work = Callable[[Any], dict[str, float] | None]
 def check_trials(overrides: list[str], config_name: str, configs: Path, read: Read) -> Path:
     """Read the settings of every trial, so that a mistake in the last is told before the first; return the folder."""
     with hydra.initialize_config_dir(str(configs), version_base="1.3", job_name=config_name):
-        loader = GlobalHydra.instance().config_loader()
-        base = hydra.compose(config_name, return_hydra_config=True)
-        given = {re.split("[=@]", line.lstrip("+~"))[0] for line in overrides}
-        swept = OmegaConf.select(base, "hydra.sweeper.params") or {}
-        lines = [*overrides, *(f"{key}={value}" for key, value in swept.items() if key not in given)]
-        parsed = OverridesParser.create(config_loader=loader).parse_overrides(lines)
+        parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+        choices = [alternatives(override) for override in parser.parse_overrides(overrides)]
         # Each value of a sweep is tried once, not each combination: seconds, not minutes.
-        trials = [[alternatives(override)[0] for override in parsed]]
-        first = trials[0]
-        for place, override in enumerate(parsed):
-            trials += [[*first[:place], other, *first[place + 1 :]] for other in alternatives(override)[1:]]
-        for trial in trials:
-            settings = as_dict(hydra.compose(config_name, trial))
-            check_devices(settings.get("trainer") or {})
-            read(settings)
+        first = [values[0] for values in choices]
+        others = [(place, value) for place, values in enumerate(choices) for value in values[1:]]
+        for trial in [first, *([*first[:place], value, *first[place + 1 :]] for place, value in others)]:
+            config = hydra.compose(config_name, trial)
+            check_devices(config.get("trainer") or {})
+            read_settings(read, config)
         folder = Path(str(hydra.compose(config_name, first, return_hydra_config=True).hydra.sweep.dir))
     for stale in folder.rglob("result.json"):
         stale.unlink()
     return folder
+
+
+def alternatives(override: Override) -> list[str]:
+    """Write an override once for each value that it sweeps over."""
+    if not override.is_sweep_override():
+        return [str(override.input_line)]
+    if isinstance(interval := override.value(), IntervalSweep):
+        return [f"{override.get_key_element()}={interval.start}"]
+    return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
 
 
 def check_devices(trainer: dict[str, Any]) -> None:
@@ -58,23 +65,26 @@ def check_devices(trainer: dict[str, Any]) -> None:
         )
 
 
-def run_trial(read: Read, work: Work, config: dict[str, Any], debug: bool) -> Any:
+def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> Any:
     """Do the work of one trial in a process of its own: its memory is its own, and a crash ends no other trial."""
     job = HydraConfig.get()
-    arguments = (read, work, config, HydraConfig.instance().cfg, debug)
     outcome = Path(job.runtime.output_dir, "result.json")
+    arguments = (read, work, as_dict(config), HydraConfig.instance().cfg, debug)
     if not job.launcher._target_.endswith(".BasicLauncher"):
         _work_and_record(*arguments)  # a launcher such as submitit has started a process already
         return _results(outcome)
     process = multiprocessing.get_context("spawn").Process(target=_work_and_record, args=arguments)
     process.start()
-    process.join()
-    if process.exitcode == 130:
-        raise KeyboardInterrupt
+    try:
+        process.join()
+    except Interrupted:
+        if hasattr(signal, "SIGUSR1"):  # which asks only once, should the trial have received the other signal too
+            os.kill(process.pid, signal.SIGUSR1)  # type: ignore[arg-type]
+        process.join()
+        raise
     if not outcome.exists():
-        signalled = process.exitcode is not None and process.exitcode < 0
-        how = signal.Signals(-process.exitcode).name if signalled else f"status {process.exitcode}"  # type: ignore[operator]
-        _record(None, f"the process of this trial ended with {how}")
+        code = process.exitcode or 0
+        _record(None, f"the process of this trial ended with {signal.Signals(-code).name if code < 0 else code}")
     return _results(outcome)
 
 
@@ -83,9 +93,11 @@ def _work_and_record(read: Read, work: Work, config: dict[str, Any], hydra_confi
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
     results, message = None, ""
     try:
-        results = work(read(config))
-    except KeyboardInterrupt:
-        sys.exit(130)  # the sweep was interrupted with it, and says so
+        with SignalHandler():
+            results = work(read(config))
+    except Interrupted as stopped:
+        say(str(stopped))
+        sys.exit(128 + stopped.number)
     except Exception as error:
         report(error, debug)
         message = describe(error)
@@ -97,7 +109,7 @@ def _record(results: dict[str, float] | None, error: str) -> None:
     job = HydraConfig.get()
     outcome = {
         "trial": job.job.num,
-        "overrides": dict(re.findall(r"(?s)^[+~]*([^=]*)=?(.*)", override)[0] for override in job.overrides.task),
+        "overrides": dict(split(override)[1:] for override in job.overrides.task),
         "results": {key: float(value) for key, value in (results or {}).items()},
         "error": error,
     }

@@ -29,6 +29,13 @@ class Result:
     cost: dict[str, float]
     samples: list[tuple[str, str, str]]
 
+    def numbers(self) -> dict[str, float]:
+        """Scores as `split/metric`, or the one of validation, and the cost: what the table of a sweep shows."""
+        if not self.scores:
+            return ({} if self.validation_bleu is None else {"validation/bleu": self.validation_bleu}) | self.cost
+        scores = {f"{split}/{name}": v for split, scores in self.scores.items() for name, v in scores.values.items()}
+        return scores | self.cost
+
 
 def write_results(
     folder: Path,

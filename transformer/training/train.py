@@ -1,7 +1,6 @@
 """A whole run: data, model, training, the best checkpoint, the test, and what stays in the run's folder."""
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ from transformer.data.corpus import Pair
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
 from transformer.device import configure_torch, find_hardware
+from transformer.evaluation.run_files import write_config
+from transformer.files import check_writable, mark_cache
 from transformer.inference import Translator, checkpoint
 from transformer.inference.checkpoint import SavedTranslator, load_training
 from transformer.model import ModelConfig, Transformer
@@ -39,7 +40,7 @@ from transformer.training.loggers import build_logger, first_process, quiet
 from transformer.training.module import TranslationModule
 from transformer.training.results import Result, draw_attentions, write_results
 from transformer.training.summary import show_run
-from transformer.training.validate import check_size, validate_lengths, validate_limits, validate_run
+from transformer.training.validate import check_size, validate_lengths, validate_limits
 
 
 def run(
@@ -48,16 +49,16 @@ def run(
     trainer: dict[str, Any],
     folder: Path,
     resume: Path | None,
-    begins: Callable[[], None],
 ) -> Result:
     """Trains, tests the best checkpoint and leaves a whole folder behind.
 
-    `resume` continues from a checkpoint of the same folder. Raises ValueError or OSError for settings that cannot be,
-    before it calls `begins` and trains, and Interrupted when a signal ends the run.
+    The settings have passed `validate_settings`; `resume` continues from a checkpoint of the same folder. Raises
+    ValueError or OSError, before it trains, for what the corpus, the checkpoint or the folder does not allow, and
+    Interrupted when a signal ends the run.
     """
     started = time.monotonic()
     quiet()
-    validate_run(folder, asdict(settings) | {"model": model, "trainer": trainer})
+    check_writable(folder)
     seed_everything(settings.seed, verbose=False)
     pretrained = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
     data = prepare_data(settings, pretrained)
@@ -65,7 +66,8 @@ def run(
     accelerator = str(trainer.get("accelerator", "auto"))
     machine = configure_torch(restore_numerics(settings.machine, saved), accelerator)
     machine += f", {find_hardware(accelerator).describe(str(trainer.get('precision', '32-true')))}"
-    recorded = asdict(settings) | {"model": model, "trainer": trainer, "digests": data.digests, "numerics": numerics()}
+    plain = asdict(settings) | {"model": model, "trainer": trainer}
+    recorded = plain | {"digests": data.digests, "numerics": numerics()}
     history = check_resumption(saved, recorded, print_changes=first_process())
 
     translator = build_translator(settings, model, data, pretrained)
@@ -78,8 +80,9 @@ def run(
     data.datasets = gpu_datasets(data.split("train"), lightning.strategy.root_device)
     if lightning.is_global_zero:
         show_run(data, translator, machine, settings.init_from)
+        write_config(folder, plain)
+        mark_cache(data.cache)
 
-    begins()
     with callbacks.signals, explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens):
         lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         cost = callbacks.throughput.measured(lightning)

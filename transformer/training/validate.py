@@ -5,7 +5,6 @@ import inspect
 import re
 import typing
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -16,8 +15,8 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
 from transformer.device import available_threads, check_memory
-from transformer.files import check_writable
 from transformer.model import ModelConfig, Transformer
+from transformer.training.loggers import quiet
 from transformer.training.optim import require_muon
 
 # What would leave weights as they began, or nothing to score.
@@ -35,15 +34,8 @@ RESERVED_TRAINER_ARGS = {
 TRAINER_PAGE = "https://lightning.ai/docs/pytorch/stable/common/trainer.html"
 
 
-def validate_run(folder: Path, settings: dict[str, Any]) -> None:
-    """Raises OSError for a folder that cannot be written, and ValueError for settings that are wrong whatever the
-    corpus."""
-    validate_settings(settings)
-    check_writable(folder)
-
-
 def validate_settings(settings: dict[str, Any]) -> None:
-    """Checks all settings of a run against each other, as plain data whose types and bounds have been checked."""
+    """Checks all settings of a run, as plain data: raises ValueError for what is wrong whatever the corpus."""
     # Vocabularies of some size stand in for those that the tokenizers will have.
     vocabularies = {"source_vocab_size": 100, "target_vocab_size": 100}
     config = from_dict(ModelConfig, settings["model"] | vocabularies, "model")
@@ -77,6 +69,7 @@ def validate_trainer_names(arguments: dict[str, Any]) -> None:
 
 def validate_trainer(arguments: dict[str, Any]) -> None:
     """Raises ValueError for what Lightning's Trainer does not take, by making one, and for what cannot work here."""
+    quiet()
     validate_trainer_names(arguments)
     strategy = str(arguments.get("strategy", "auto"))
     if re.search("fsdp|deepspeed|model_parallel", strategy):
@@ -100,13 +93,15 @@ def validate_trainer(arguments: dict[str, Any]) -> None:
         types = typing.get_args(hints[name]) or (hints[name],)
         if isinstance(value, str) and not any(one is str or typing.get_origin(one) is Literal for one in types):
             raise ValueError(f"trainer.{name}={value} must be {'true or false' if bool in types else 'a number'}")
-    quiet: dict[str, Any] = {"enable_progress_bar": False, "enable_model_summary": False}
+    silent: dict[str, Any] = {"enable_progress_bar": False, "enable_model_summary": False}
     try:
-        Trainer(**(quiet | arguments), logger=False, callbacks=[ModelCheckpoint()])
+        Trainer(**(silent | arguments), logger=False, callbacks=[ModelCheckpoint()])
     except (MisconfigurationException, ImportError, RuntimeError, TypeError, ValueError) as error:
         message = " ".join(str(error).split())
         meant = [value for value in arguments.values() if isinstance(value, str) and value in message]
         named = [f"trainer.{name}={value}" for name, value in arguments.items() if value in meant and value != "auto"]
+        if "No supported gpu backend" in message:
+            message = "torch sees no GPU here: give trainer=cpu, or install a build of torch for this machine's GPU"
         raise ValueError(f"{' '.join(named) or 'trainer'}: {message}") from error
 
 

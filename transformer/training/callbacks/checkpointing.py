@@ -141,7 +141,7 @@ class StepCheckpoints(Callback):
             due = bool(due_anywhere)
         if received:
             self._save(trainer)
-            raise Interrupted(received, saved_step=trainer.global_step)
+            raise Interrupted(received, f"and saved at step {trainer.global_step:,}")
         return due
 
     def _save(self, trainer: Trainer) -> None:

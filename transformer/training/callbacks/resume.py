@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from transformer.config import flatten
+from transformer.config import UsageError, flatten
 from transformer.data.printable import print_safely
 from transformer.device import MachineSettings
 from transformer.inference.checkpoint import load_training
@@ -62,13 +62,13 @@ def restore_numerics(machine: MachineSettings, saved: dict[str, Any] | None) -> 
 def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], print_changes: bool) -> History:
     """Compares the `settings` with those of the run that `read_run` has read, and prints changes on stderr.
 
-    Raises ValueError where the run cannot go on with them.
+    Raises UsageError where the run cannot go on with them.
     """
     if saved is None:
         return History()
     steps, max_steps = saved["progress"]["steps"], settings["trainer"].get("max_steps", -1)
     if type(max_steps) is int and 0 <= max_steps < steps:
-        raise ValueError(
+        raise UsageError(
             f"trainer.max_steps={max_steps}: the run has done {steps:,} steps already; give more, or leave it"
         )
     for line in changed_settings(saved["settings"], settings):
@@ -80,7 +80,7 @@ def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], pri
 def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Each setting that has changed, as a line.
 
-    Raises ValueError, naming all of them, if some must not.
+    Raises UsageError, naming all of them, if some must not.
     """
     before, after = dict(flatten(saved)), dict(flatten(now))
     changed = [key for key in before if key in after and before[key] != after[key]]
@@ -89,7 +89,7 @@ def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
     if corpora := [key.removeprefix("digests.") for key in changed if _within(key, FIXED_CORPORA)]:
         refused.append(f"the files of {' and '.join(corpora)}")
     if refused:
-        raise ValueError(f"a resumed run cannot change {', '.join(refused)}: leave that out, or start a new run")
+        raise UsageError(f"a resumed run cannot change {', '.join(refused)}: leave that out, or start a new run")
     return [lines[key] for key in changed if not _within(key, (*PATHS, "digests"))]
 
 

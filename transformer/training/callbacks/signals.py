@@ -1,36 +1,52 @@
-"""Signals that ask a run to stop: the first one at the next step or validation batch, the second at once."""
+"""Signals that ask a program to end: training stops at the next step or validation batch, at the second one at once.
+
+Imports nothing slow: a script handles signals before it imports torch.
+"""
+
+from __future__ import annotations
 
 import signal
 import threading
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lightning import Trainer
+if TYPE_CHECKING:
+    from lightning import Trainer
 
-# The end of a job or of its time, ctrl-c, and (not on Windows) the warning before a preemption.
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGUSR1") if hasattr(signal, name))
+# Ctrl-C, the end of a job or of its time, a closed terminal, Ctrl-\ and the warning before a preemption. Windows has
+# only the first two.
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1")
+SIGNALS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
 
 
 class Interrupted(BaseException):
-    """A signal has ended the run. No Exception, as KeyboardInterrupt is none: no library on the way may swallow it."""
+    """A signal has ended the program; `advice` says how to go on. No Exception, as KeyboardInterrupt is none: no
+    library on the way may swallow it."""
 
-    def __init__(self, number: int, saved_step: int | None = None) -> None:
-        how = "at once, without saving" if saved_step is None else f"and saved at step {saved_step:,}"
-        super().__init__(f"stopped {how}, by {signal.Signals(number).name}")
-        self.number = number
+    def __init__(self, number: int, how: str = "", advice: str = "") -> None:
+        super().__init__(number, how)
+        self.number, self.how, self.advice = number, how, advice
+
+    def __str__(self) -> str:
+        line = f"stopped {self.how}, by" if self.how else "stopped by"
+        return f"{line} {signal.Signals(self.number).name}" + (f"; {self.advice}" if self.advice else "")
 
 
 class SignalHandler:
     """A context in which signals raise Interrupted; while `deferred` the first one is only kept in `received`, for
-    training to stop where it can save."""
+    training to stop where it can save.
+
+    A signal that is ignored stays ignored: nohup asks for that.
+    """
 
     def __init__(self) -> None:
         self.received: int | None = None
         self.trainer: Trainer | None = None
         self.deferred = False
 
-    def __enter__(self) -> "SignalHandler":
-        self.previous_handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    def __enter__(self) -> SignalHandler:
+        handlers = {number: signal.getsignal(number) for number in SIGNALS}
+        self.previous_handlers = {n: handler for n, handler in handlers.items() if handler != signal.SIG_IGN}
         self.install()
         return self
 
@@ -41,7 +57,7 @@ class SignalHandler:
         """Takes the signals back from Lightning at the start of each stage of a run: its handler of SIGTERM would save
         nothing and, with several processes, could wait for ever."""
         self.trainer, self.deferred = trainer, deferred
-        self._handle(dict.fromkeys(SIGNALS, self._receive))
+        self._handle(dict.fromkeys(self.previous_handlers, self._receive))
 
     def _handle(self, handlers: dict[signal.Signals, Any]) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -56,4 +72,4 @@ class SignalHandler:
         if launcher is not None:
             # The other processes would wait for this one for ever.
             launcher.kill(signal.SIGKILL)
-        raise Interrupted(number)
+        raise Interrupted(number, "at once, without saving" if self.trainer else "")
