@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transformer.inference import Translator
     from transformer.model import ModelConfig, Transformer
+    from transformer.visualization.notebook import Translator
 
 __version__ = "0.1.0"
 __all__ = ["ModelConfig", "Transformer", "Translator"]
@@ -13,7 +13,7 @@ __all__ = ["ModelConfig", "Transformer", "Translator"]
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: importing torch takes seconds that `--help` does not need."""
     if name == "Translator":
-        from transformer.inference import Translator
+        from transformer.visualization.notebook import Translator
 
         return Translator
     if name in ("ModelConfig", "Transformer"):
