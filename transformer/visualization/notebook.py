@@ -14,7 +14,7 @@ class Page:
         self.content, self.height = content, height
 
     def _repr_html_(self) -> str:
-        # In a frame of its own: the page's style and scripts reach nothing of the notebook, nor the notebook's the page.
+        # In a frame of its own: the page's style and scripts reach nothing of the notebook, nor the other way.
         return (
             f'<iframe sandbox="allow-scripts" width="100%" height="{self.height}" frameborder="0" '
             f'srcdoc="{html.escape(self.content)}"></iframe>'
