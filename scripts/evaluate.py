@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read(config: dict[str, Any]) -> EvaluationSettings:
-    from transformer.cli.runs import check_output, find_checkpoint, run_of, trial_folder
+    from transformer.cli.runs import check_output, find_checkpoint, run_of, say_which, trial_folder
     from transformer.config import from_dict
 
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
@@ -28,7 +28,9 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
     settings = {key: config[key] for key in ("split", "source", "reference", "target_language", "metrics")}
     settings |= {key: config.get(key) for key in ("data", "search", "machine")}
     settings["serving"] = {key: config[key] for key in ("device", "precision", "batch_tokens")}
-    return from_dict(EvaluationSettings, settings | {"checkpoint": str(checkpoint), "output": output}, "")
+    typed = from_dict(EvaluationSettings, settings | {"checkpoint": str(checkpoint), "output": output}, "")
+    say_which(config, checkpoint)
+    return typed
 
 
 def evaluate(settings: EvaluationSettings) -> dict[str, float]:

@@ -16,7 +16,7 @@ Job = tuple[dict[str, Any], Path, "SearchSettings", "MachineSettings", "View"]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.runs import find_checkpoint
+    from transformer.cli.runs import find_checkpoint, say_which
     from transformer.config import UsageError, from_dict
 
     if config["text"] is None:
@@ -35,6 +35,7 @@ def read(config: dict[str, Any]) -> Job:
     search = from_dict(SearchSettings, config["search"], "search")
     machine = from_dict(MachineSettings, config["machine"], "machine")
     view = from_dict(View, {key: config[key] for key in ("attention", "layer", "head")}, "")
+    say_which(config, checkpoint)
     return config, checkpoint, search, machine, view
 
 

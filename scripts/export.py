@@ -14,7 +14,7 @@ Job = tuple["ExportSettings", Path, str | None]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.runs import find_checkpoint
+    from transformer.cli.runs import find_checkpoint, say_which
     from transformer.config import UsageError, from_dict
 
     if config["output"] is None:
@@ -25,6 +25,7 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.export.formats import ExportSettings
 
     settings = from_dict(ExportSettings, {key: config[key] for key in ("format", "precision", "output")}, "")
+    say_which(config, checkpoint)
     return settings, checkpoint, config["target_language"]
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer.cli.launch import launch
 
 if TYPE_CHECKING:
+    from transformer.cli.output import Output
     from transformer.export.serving import TranslateSettings
 
-CHUNK = 256  # lines translated together: enough to fill batches, few enough that a pipe sees its output soon
+Job = tuple["TranslateSettings", Path, "Output", int | None]
 
 
-def read(config: dict[str, Any]) -> tuple[TranslateSettings, Path]:
-    from transformer.cli.runs import check_output, find_checkpoint
+def read(config: dict[str, Any]) -> Job:
+    from transformer.cli.lines import count_lines
+    from transformer.cli.output import open_output
+    from transformer.cli.runs import check_output, find_checkpoint, say_which
     from transformer.config import UsageError, from_dict
 
     if config["input"] is not None and not Path(config["input"]).exists():
@@ -28,31 +29,29 @@ def read(config: dict[str, Any]) -> tuple[TranslateSettings, Path]:
 
     serving = {key: config[key] for key in ("device", "precision", "batch_tokens")}
     rest = {key: value for key, value in config.items() if key not in (*serving, "runs", "debug", "checkpoint")}
-    return from_dict(TranslateSettings, rest | {"serving": serving}, ""), checkpoint
+    rest["resume"] = {"true": True, "false": False}.get(config["resume"], config["resume"])  # it arrives as text
+    settings = from_dict(TranslateSettings, rest | {"serving": serving}, "")
+    total = count_lines(config["input"])
+    output = open_output(config["output"], settings.deciding(), checkpoint, settings.resume)
+    say_which(config, checkpoint)
+    return settings, checkpoint, output, total
 
 
-def translate(job: tuple[TranslateSettings, Path]) -> None:
-    from transformer.cli.lines import input_lines, output_file
-    from transformer.data.printable import terminal_safe
+def translate(job: Job) -> None:
+    from transformer.cli.lines import as_lines, chunks, input_lines, is_prompt
     from transformer.export.serving import load_translator
 
-    settings, checkpoint = job
-    translator = load_translator(checkpoint, settings)
-    is_prompt = settings.text is None and settings.input is None and sys.stdin is not None and sys.stdin.isatty()
-    done = 0
-    with output_file(settings.output) as output:
-        lines = input_lines(settings.text, settings.input)
-        while chunk := list(islice(lines, 1 if is_prompt else CHUNK)):
-            numbers = range(done + 1, done + 1 + len(chunk))
+    settings, checkpoint, output, total = job
+    lines = input_lines(settings.text, settings.input)
+    with output:
+        output.skip(lines)
+        translator = load_translator(checkpoint, settings)
+        for chunk in chunks(lines, is_prompt(settings.text, settings.input), output.lines, total):
+            numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
             n_best = translator.n_best(
                 chunk, settings.search, settings.serving.batch_tokens, settings.long_lines, numbers
             )
-            for number, hypotheses in zip(numbers, n_best, strict=True):
-                for hypothesis in hypotheses[: settings.n_best]:
-                    columns = f"{number}\t{hypothesis.score:.4f}\t" if settings.n_best > 1 else ""
-                    output.write(f"{columns}{terminal_safe(hypothesis.text)}\n")
-            output.flush()
-            done += len(chunk)
+            output.write(chunk, "".join(as_lines(numbers, n_best, settings.n_best)))
 
 
 if __name__ == "__main__":

@@ -46,9 +46,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     A link is followed: the file that it names is replaced. What is no regular file (a pipe, /dev/stdout) is written
     through. Raises OSError that names `path` when the disk takes no more; the old file then stays as it was.
     """
-    written_through = (path.exists() and not path.is_file()) or path.is_relative_to("/dev")
     try:
-        with _file_itself(path) if written_through else _replacement(Path(os.path.realpath(path))) as file:
+        with _file_itself(path) if is_written_through(path) else _replacement(Path(os.path.realpath(path))) as file:
             yield file
     except Exception as error:
         # torch.save complains of an unexpected position where the disk was full: the cause stands behind its error.
@@ -57,6 +56,11 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
             older = " (the one written before is whole)" if path.is_file() else ""
             raise OSError(f"{path} cannot be written: {os.strerror(cause.errno)}{older}") from cause
         raise
+
+
+def is_written_through(path: Path) -> bool:
+    """Whether this is no regular file, such as a pipe or /dev/stdout, so that nothing can take its place."""
+    return (path.exists() and not path.is_file()) or path.is_relative_to("/dev")
 
 
 def atomic_write(path: Path, content: bytes) -> None:
@@ -83,7 +87,7 @@ def _replacement(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
     finally:
         with suppress(OSError):
             partial.unlink()
@@ -111,7 +115,7 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """Makes new names last through a power cut, where the system can (Windows cannot open a folder)."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
@@ -167,7 +171,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
             shutil.rmtree(former, ignore_errors=True)
         else:
             work.replace(folder)
-        _flush_folder(folder.parent)
+        flush_folder(folder.parent)
     except OSError as error:
         # NumPy's own error for a full disk has no number; a file not found or not fetched has a class of its own.
         if type(error) in (OSError, PermissionError):

@@ -1,5 +1,6 @@
 """Folders of runs are found as they are named: the newest, the best checkpoint, the one to resume."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from transformer.cli import PROJECT
-from transformer.cli.runs import find_checkpoint, find_resumable, newest_run
+from transformer.cli.runs import find_checkpoint, find_resumable, newest_run, say_which
 from transformer.config import UsageError
 
 
@@ -22,23 +23,57 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
+def finish(run: Path, time: float, bleu: float = 34.25) -> Path:
+    """What a run leaves at its end, as far as choosing one needs it."""
+    description = json.dumps({"source_language": "de", "target_language": "en"})
+    header = json.dumps({"__metadata__": {"translator": description}}).encode()
+    model = run / "translator.safetensors"
+    model.write_bytes(len(header).to_bytes(8, "little") + header)
+    (run / "test.json").write_text(json.dumps({"test": {"bleu": bleu, "signatures": {}}}))
+    os.utime(model, (time, time))
+    return model
+
+
 def test_the_newest_run_may_be_a_trial_of_a_sweep(runs: Path) -> None:
     assert newest_run(runs) == runs / "sweep" / "0"
     os.utime(runs / "early" / "checkpoints" / "last.ckpt")
     assert newest_run(runs) == runs / "early"
 
 
-def test_a_checkpoint_is_a_file_or_the_best_of_a_run_or_the_newest(runs: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_is_a_file_or_the_best_of_a_run(runs: Path, tmp_path: Path) -> None:
     last = runs / "early" / "checkpoints" / "last.ckpt"
     assert find_checkpoint(str(last), runs) == find_checkpoint(str(runs / "early"), runs) == last
-    assert find_checkpoint(None, runs) == runs / "sweep" / "0" / "checkpoints" / "last.ckpt"
     for better in ("checkpoints/best.ckpt", "translator.safetensors"):
         (runs / "early" / better).write_text("")
         assert find_checkpoint(str(runs / "early"), runs) == runs / "early" / better
-    assert find_checkpoint(None, runs) == runs / "early" / "translator.safetensors"
-    for value, message in (("nix", "no such file"), (str(tmp_path), "has none of"), (None, "no run with")):
+    for value, message in (("nix", "no such file"), (str(tmp_path), "has none of"), (None, "no run in")):
         with pytest.raises(FileNotFoundError, match=message):
             find_checkpoint(value, tmp_path / "empty")
+
+
+def test_without_checkpoint_the_run_that_finished_last_is_taken(runs: Path) -> None:
+    with pytest.raises(UsageError, match=r"no run in .* has finished: checkpoint=.*sweep/0 takes what that one has"):
+        find_checkpoint(None, runs)
+    first, second = finish(runs / "early", 1e9 - 9), finish(runs / "sweep" / "0", 1e9 - 8)
+    assert find_checkpoint(None, runs) == second
+    os.utime(first)
+    assert find_checkpoint(None, runs) == first
+
+
+def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs.parent)
+    model = finish(runs / "early", 1e9 - 1.5)
+    say_which({"checkpoint": None, "runs": str(runs)}, model)
+    facts = "newest finished run, de → en, test bleu 34.2, 2 newer not finished"
+    assert capsys.readouterr().err == f"checkpoint=runs/early ({facts})\n"
+    say_which({"checkpoint": "runs/early", "runs": str(runs)}, model)
+    assert capsys.readouterr().err == ""
+    for damaged in (b"", b"\xff" * 40, (9).to_bytes(8, "little") + b'{"a": [1]'):
+        model.write_bytes(damaged)  # whoever loads it says so
+        say_which({"checkpoint": None, "runs": str(runs)}, model)
+        assert capsys.readouterr().err == "checkpoint=runs/early (newest finished run)\n"
 
 
 def test_a_run_is_resumed_by_its_folder_by_a_checkpoint_or_as_the_last(runs: Path) -> None:

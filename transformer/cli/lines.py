@@ -1,16 +1,31 @@
-"""Where texts to translate come from and where translations go: the command line, files, stdin and stdout, a prompt."""
+"""Where texts to translate come from: the command line, a file, stdin or a prompt; and how far they are translated."""
+
+from __future__ import annotations
 
 import contextlib
-import io
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from transformer.cli.errors import say
 from transformer.config import UsageError
 from transformer.data.corpus import MAX_LINE_BYTES, read_lines
-from transformer.files import atomic_file
+from transformer.data.printable import terminal_safe
+
+if TYPE_CHECKING:
+    from transformer.inference.translator import Translation
+
+# Lines translated together: enough to fill batches, few enough that a pipe sees its output soon.
+CHUNK = 256
+
+
+def is_prompt(text: str | None, path: str | None) -> bool:
+    """Tell a person who types sentence by sentence from a text, a file or a pipe."""
+    return text is None and path is None and sys.stdin is not None and sys.stdin.isatty()
 
 
 def input_lines(text: str | None, path: str | None) -> Iterator[str]:
@@ -21,11 +36,18 @@ def input_lines(text: str | None, path: str | None) -> Iterator[str]:
         yield from read_lines(Path(path))
     elif sys.stdin is None:
         raise UsageError("stdin is closed: give text=… or input=FILE")
-    elif sys.stdin.isatty():
+    elif is_prompt(text, path):
         say("Type a sentence, Enter translates it; Ctrl-D ends.")
         yield from _prompted()
     else:
         yield from _decoded(sys.stdin.buffer)
+
+
+def count_lines(path: str | None) -> int | None:
+    """Read a whole file, and so find what is wrong with it, before any work; None for what can be read only once."""
+    if path is None or not Path(path).is_file():
+        return None
+    return sum(1 for _ in read_lines(Path(path)))
 
 
 def _prompted() -> Iterator[str]:
@@ -45,15 +67,27 @@ def _decoded(stream: BinaryIO) -> Iterator[str]:
             raise ValueError(f"stdin line {number} is not UTF-8") from error
 
 
-@contextlib.contextmanager
-def output_file(path: str | None) -> Iterator[TextIO]:
-    """Open stdout, or a file that appears when all of it is written, for UTF-8 text whatever the locale says."""
-    if path is None:
-        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-        yield sys.stdout
-        return
-    with atomic_file(Path(path)) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
-        yield text
-        text.flush()
-        text.detach()  # or it would close the file before it has its name
+def chunks(lines: Iterator[str], is_prompt: bool, done: int, total: int | None) -> Iterator[list[str]]:
+    """Deal out lines to be translated together; on a terminal, show how many of a file's are done, how fast, and how
+    long the rest will take."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = ("translating", BarColumn(), MofNCompleteColumn(), TextColumn("lines{task.fields[pace]}"))
+    console, started, before = Console(stderr=True), time.monotonic(), done
+    with Progress(*columns, console=console, disable=total is None or not console.is_terminal) as bar:
+        task = bar.add_task("", total=total, completed=done, pace="")
+        while chunk := list(islice(lines, 1 if is_prompt else CHUNK)):
+            yield chunk
+            done += len(chunk)
+            speed = (done - before) / (time.monotonic() - started)
+            left = timedelta(seconds=round(((total or done) - done) / speed))
+            bar.update(task, completed=done, pace=f", {speed:,.1f} a second, {left} left")
+
+
+def as_lines(numbers: Iterable[int], n_best: list[list[Translation]], count: int) -> Iterator[str]:
+    """Write the best translation of each text on a line, or up to `count` with number, score and tabs between."""
+    for number, hypotheses in zip(numbers, n_best, strict=True):
+        for hypothesis in hypotheses[:count]:
+            columns = f"{number}\t{hypothesis.score:.4f}\t" if count > 1 else ""
+            yield f"{columns}{terminal_safe(hypothesis.text)}\n"

@@ -5,18 +5,21 @@ Registers the resolvers that configs/*.yaml use for folders.
 
 import contextlib
 import functools
+import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from transformer.cli import CONFIGS
+from transformer.cli.errors import say
 from transformer.config import UsageError
 from transformer.files import exclusive_lock, new_folder
 from transformer.training.callbacks.signals import Interrupted
@@ -25,6 +28,7 @@ MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.c
 LOCK = ".lock"  # held by the process that trains
 EXPORT = "export.json"  # in the folder of an export
 HUB = "tokenizer_config.json"  # in a folder of Hugging Face's transformers
+MAX_BYTES = 1 << 22  # of a description or results, which take some thousand
 # Folders that this process makes, or lets Hydra make, the deepest first: they go again if the run is refused.
 new_folders: list[Path] = []
 
@@ -131,21 +135,34 @@ def check_init_from(init_from: str | None) -> None:
         raise UsageError(f"init_from={path}: no such run or checkpoint; train it first{remedy}")
 
 
-def newest_run(runs: Path, files: Sequence[str] = MODELS[-1:]) -> Path:
-    """Find the run last written to, a trial of a sweep included."""
-    paths = [path for depth in ("*", "*/*") for file in files for path in runs.glob(f"{depth}/{file}")]
-    if not paths:
-        raise FileNotFoundError(f"no run with {' or '.join(files)} in {runs}: train one, or name another")
-    newest = max(paths, key=lambda path: (path.stat().st_mtime_ns, str(path)))
-    return newest.parent.parent if newest.parent.name == "checkpoints" else newest.parent
+def newest_run(runs: Path) -> Path:
+    """Find the run last written to, finished or not, a trial of a sweep included."""
+    if not (found := _by_time(runs, MODELS[-1])):
+        raise FileNotFoundError(f"no run with {MODELS[-1]} in {runs}: train one, or name another")
+    return found[-1].parent.parent
+
+
+def newest_finished_run(runs: Path) -> Path:
+    """Find the run that finished last: only then has it a model of its own beside the checkpoints."""
+    if finished := _by_time(runs, MODELS[0]):
+        return finished[-1].parent
+    if unfinished := _by_time(runs, MODELS[-1]):
+        run = as_typed(unfinished[-1].parent.parent)
+        raise UsageError(f"no run in {runs} has finished: checkpoint={run} takes what that one has so far")
+    raise FileNotFoundError(f"no run in {runs}: train one, or name another folder")
+
+
+def _by_time(runs: Path, file: str) -> list[Path]:
+    paths = [path for depth in ("*", "*/*") for path in runs.glob(f"{depth}/{file}")]
+    return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, str(path)))
 
 
 def find_checkpoint(value: str | None, runs: Path, exports: bool = False) -> Path:
-    """Find the model that `checkpoint=` means: a file, or the best in a folder, or in the newest run.
+    """Find the model that `checkpoint=` means: a file, or the best in a folder, or that of the newest finished run.
 
     With `exports` it may be the folder of an export, which is returned as such.
     """
-    path = newest_run(runs, MODELS) if value is None else Path(value)
+    path = newest_finished_run(runs) if value is None else Path(value)
     if (path / HUB).is_file() and not any((path / file).is_file() for file in MODELS):
         return path
     if (path / EXPORT).is_file():
@@ -158,6 +175,31 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False) -> Pat
     if not path.exists():
         raise FileNotFoundError(f"checkpoint={value}: no such file or run folder")
     raise FileNotFoundError(f"checkpoint={value}: the folder has none of {', '.join(MODELS)}")
+
+
+def say_which(config: dict[str, Any], checkpoint: Path) -> None:
+    """Say which run was taken where `checkpoint=` named none: its languages, its score, and how many newer runs were
+    passed over."""
+    if config["checkpoint"] is None:
+        run, finished = run_of(checkpoint), checkpoint.stat().st_mtime_ns
+        others = [path for path in _by_time(Path(config["runs"]), MODELS[-1]) if path.stat().st_mtime_ns > finished]
+        count = sum(path.parent.parent != run for path in others)
+        passed_over = [f"{count} newer not finished"] if count else []
+        say(f"checkpoint={as_typed(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
+
+
+def _facts(run: Path) -> list[str]:
+    """The languages of a run and its score on the test set, as far as its files tell: who loads them checks them."""
+    facts, results = [], run / "test.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, StopIteration):
+        with (run / MODELS[0]).open("rb") as file:
+            header = json.loads(file.read(min(MAX_BYTES, int.from_bytes(file.read(8), "little"))))
+        description = json.loads(header["__metadata__"]["translator"])
+        facts.append(f"{description['source_language']} → {description['target_language']}")
+        if results.is_file() and not results.is_symlink() and results.stat().st_size <= MAX_BYTES:
+            name, score = next(iter(json.loads(results.read_bytes())["test"].items()))
+            facts.append(f"test {name} {float(score):.1f}")
+    return facts
 
 
 def run_of(checkpoint: Path) -> Path:

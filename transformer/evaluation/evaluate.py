@@ -1,6 +1,7 @@
 """Scores a translator on a split of a corpus, or on files, and keeps the results apart by what they are of."""
 
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from transformer.files import atomic_write, sha256
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 
+log = logging.getLogger(__name__)
 CHUNK = 250  # sentences translated between two moves of the progress bar
 
 
@@ -109,7 +111,10 @@ def write_evaluation(
 ) -> None:
     """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint gave on other splits."""
     output, digest, search = Path(settings.output), sha256(Path(settings.checkpoint)), asdict(settings.search)
-    atomic_write(output / f"hypotheses.{texts.name}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
+    file, content = output / f"hypotheses.{texts.name}.txt", "".join(f"{text}\n" for text in hypotheses).encode()
+    if file.is_file() and file.read_bytes() != content:
+        log.info("%s is replaced: it held other translations", file)
+    atomic_write(file, content)
     results = {
         texts.name: scores.to_dict(),
         "sentences": len(texts.sources),

@@ -1,8 +1,9 @@
 """A translator to use, from a checkpoint or from the folder of an export, with the settings of its use."""
 
-from dataclasses import dataclass
+import logging
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from transformer.device import MachineSettings, ServingSettings, available_threads, configure_torch
 from transformer.export.formats import load as load_export
@@ -10,14 +11,18 @@ from transformer.inference import Translator
 from transformer.inference.huggingface import TOKENIZER_CONFIG
 from transformer.inference.search import SearchSettings
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class TranslateSettings:
-    """`text`, else `input`, else stdin is translated; `n_best` hypotheses of each line are written."""
+    """`text`, else `input`, else stdin is translated; `n_best` hypotheses of each line are written. With `resume` an
+    `output` that was stopped goes on."""
 
     text: str | None
     input: str | None
     output: str | None
+    resume: bool
     n_best: Annotated[int, ">= 1", "<= 1000"]
     long_lines: Literal["split", "refuse"]
     source_language: str | None
@@ -33,6 +38,11 @@ class TranslateSettings:
             raise ValueError(f"n_best={self.n_best} must be {most}")
         if self.text is not None and self.input is not None:
             raise ValueError("text= and input= are two texts to translate: give one of them")
+
+    def deciding(self) -> dict[str, Any]:
+        """The settings that decide what a translation is, as plain data."""
+        elsewhere = ("text", "input", "output", "resume")
+        return {key: value for key, value in asdict(self).items() if key not in elsewhere}
 
 
 def load_translator(checkpoint: Path, settings: TranslateSettings) -> Translator:
@@ -51,4 +61,7 @@ def load_translator(checkpoint: Path, settings: TranslateSettings) -> Translator
     ):
         if asked_for not in (None, language):
             raise ValueError(f"the checkpoint's {side} language is {language}, not {asked_for}")
+    dtype = str(translator.model.output.weight.dtype).removeprefix("torch.")
+    if serving.precision == "auto" and dtype != "float32":
+        log.info("computing in %s, which is fast here; precision=float32 is exact", dtype)
     return translator

@@ -1,0 +1,129 @@
+"""A file of translations: whole or kept to be gone on with, and never mixed from two inputs, settings or models."""
+
+from pathlib import Path
+
+import pytest
+
+from transformer.cli.output import open_output
+from transformer.config import UsageError
+
+LINES = [f"Zeile {number}" for number in range(1, 11)]
+
+
+class Translation:
+    """Copies lines to a file in chunks of three, as translate.py writes translations."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file, self.model = folder / "out.en", folder / "model"
+        self.model.write_text("weights")
+
+    def run(
+        self, lines: list[str] = LINES, stop_after: int = 99, resume: bool = False, before: bytes = b"", **settings: int
+    ) -> None:
+        with open_output(str(self.file), {"search": {"beam": 5} | settings}, self.model, resume) as output:
+            rest = iter(lines)
+            output.skip(rest)
+            while chunk := [line for _, line in zip(range(3), rest, strict=False)]:
+                if output.lines >= stop_after:
+                    raise KeyboardInterrupt
+                output.write(chunk, "".join(f"{line.upper()}\n" for line in chunk))
+
+    def stop(self, after: int = 6) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            self.run(stop_after=after)
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.file.parent.iterdir() if path != self.model)
+
+
+@pytest.fixture
+def translation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Translation:
+    monkeypatch.chdir(tmp_path)
+    return Translation(tmp_path)
+
+
+WHOLE = "".join(f"{line.upper()}\n" for line in LINES)
+
+
+def test_a_whole_translation_leaves_its_file_alone(translation: Translation) -> None:
+    translation.run()
+    assert translation.file.read_text() == WHOLE
+    assert translation.names() == ["out.en"]
+
+
+@pytest.mark.parametrize("after", [3, 9])
+def test_a_stopped_translation_resumed_is_that_of_one_not_stopped(
+    translation: Translation, after: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    translation.file.write_text("an older one")
+    translation.stop(after)
+    assert capsys.readouterr().err == f"{after} lines are kept in out.en.partial: resume=true goes on\n"
+    assert translation.file.read_text() == "an older one"
+    translation.run(resume=True)
+    assert translation.file.read_text() == WHOLE
+    assert translation.names() == ["out.en"]
+
+
+def test_what_a_killed_process_wrote_of_a_chunk_is_not_kept(translation: Translation) -> None:
+    translation.stop()
+    with Path("out.en.partial").open("ab") as file:
+        file.write(b"ZEILE 7\nZEI")
+    translation.run(resume=True)
+    assert translation.file.read_text() == WHOLE
+
+
+def test_a_translation_stopped_in_its_first_chunk_leaves_nothing(translation: Translation) -> None:
+    translation.stop(0)
+    assert translation.names() == []
+    translation.run()
+
+
+def test_another_input_other_settings_and_another_model_are_refused(translation: Translation) -> None:
+    translation.stop()
+    kept = {name: Path(name).read_bytes() for name in translation.names()}
+    with pytest.raises(UsageError, match=r"out.en.partial holds a stopped translation: resume=true goes on"):
+        translation.run()
+    with pytest.raises(UsageError, match=r"out.en.partial was made with search.beam=5"):
+        translation.run(resume=True, beam=4)
+    with pytest.raises(ValueError, match=r"the first 6 lines are not those of out.en.partial"):
+        translation.run(["Zeile 0", *LINES], resume=True)
+    with pytest.raises(ValueError, match=r"the first 6 lines are not those of out.en.partial"):
+        translation.run(LINES[:5], resume=True)
+    translation.model.write_text("other weights")
+    with pytest.raises(UsageError, match="made by another model: name it by checkpoint="):
+        translation.run(resume=True)
+    assert {name: Path(name).read_bytes() for name in translation.names()} == kept
+
+
+def test_what_is_missing_or_damaged_is_not_resumed(translation: Translation) -> None:
+    with pytest.raises(UsageError, match=r"there is no out.en.partial to go on with"):
+        translation.run(resume=True)
+    translation.stop()
+    Path("out.en.partial").write_text("ZEILE 1\n")
+    with pytest.raises(UsageError, match=r"out.en.partial is damaged \(it is shorter than it was\)"):
+        translation.run(resume=True)
+    Path("out.en.partial.json").write_text("{")
+    with pytest.raises(UsageError, match=r"out.en.partial is damaged"):
+        translation.run(resume=True)
+    with pytest.raises(UsageError, match="resume=true goes on with a file"):
+        open_output(None, {}, translation.model, resume=True)
+
+
+def test_a_file_that_another_process_translates_into_is_left_alone(translation: Translation) -> None:
+    with (
+        open_output("out.en", {}, translation.model, resume=False),
+        pytest.raises(OSError, match=r"out.en is in use by another process"),
+    ):
+        translation.run()
+    assert translation.names() == ["out.en"]
+
+
+def test_a_link_is_followed_and_a_device_is_written_through(translation: Translation, tmp_path: Path) -> None:
+    (tmp_path / "real.en").write_text("old")
+    translation.file.symlink_to("real.en")
+    translation.run()
+    assert (tmp_path / "real.en").read_text() == WHOLE
+    assert translation.file.is_symlink()
+    translation.file = Path("/dev/null")
+    translation.run()
+    assert Path("/dev/null").is_char_device()

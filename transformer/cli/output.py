@@ -1,0 +1,159 @@
+"""Where translations go: stdout, or a file that grows under a temporary name, so that a stopped one can be resumed.
+
+FILE.partial holds the translations so far; FILE.partial.json says how far it is and what made it.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from transformer.cli.errors import say
+from transformer.cli.runs import as_typed
+from transformer.config import UsageError, flatten, from_dict
+from transformer.files import atomic_write, exclusive_lock, flush_folder, is_written_through, sha256
+
+
+@dataclass(frozen=True)
+class Begun:
+    """How far a partial file is: the input's lines that are done, their digest, and the bytes of their translations."""
+
+    lines: int
+    input_sha256: str
+    bytes: int
+    made_by: dict[str, str]
+
+
+class Output:
+    """Translations to stdout, or to what is no regular file; `lines` counts the input's lines that are done."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path, self.lines = path, 0
+
+    def __enter__(self) -> "Output":
+        # Appended: a shell may have sent more to the same file already.
+        self._file: BinaryIO = sys.stdout.buffer if self.path is None else Path(self.path).open("ab")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, traceback: TracebackType | None) -> None:
+        if self.path is not None:
+            self._file.close()
+
+    def skip(self, lines: Iterator[str]) -> None:
+        """Passes over the lines that are done."""
+
+    def write(self, sources: list[str], translations: str) -> None:
+        """Adds what the lines `sources` gave."""
+        self._file.write(translations.encode())
+        self._file.flush()
+        self.lines += len(sources)
+
+
+class PartialOutput(Output):
+    """Translations to a file that gets its name when all of it is written; what is done by then is kept.
+
+    With `resume` it goes on with what was kept. As the lines of a chunk are translated together and chunks are written
+    whole, the result is that of one that was never stopped.
+    """
+
+    def __init__(self, path: str, made_by: dict[str, str], resume: bool) -> None:
+        """`made_by` are the settings and the model; UsageError where there is nothing to resume, or something else."""
+        super().__init__(os.path.realpath(path))  # a link is followed
+        self._final = Path(str(self.path))
+        self._partial = self._final.with_name(f"{self._final.name}.partial")
+        self._state = self._final.with_name(f"{self._final.name}.partial.json")
+        self._shown = as_typed(self._partial)
+        self._begun: Begun | None = None
+        self._made_by, self._input = made_by, hashlib.sha256()
+        if resume:
+            self._begun = self._read_begun()
+            for key, value in made_by.items():
+                if (former := self._begun.made_by.get(key)) != value:
+                    how = "by another model: name it by checkpoint=" if key == "model" else f"with {key}={former}"
+                    raise UsageError(f"resume=true: {self._shown} was made {how}")
+        elif self._state.exists():
+            raise UsageError(
+                f"{self._shown} holds a stopped translation: resume=true goes on; or delete {self._state.name}"
+            )
+
+    def _read_begun(self) -> Begun:
+        if not self._state.exists():
+            raise UsageError(f"resume=true: there is no {self._shown} to go on with; leave resume out")
+        try:
+            begun = from_dict(Begun, json.loads(self._state.read_bytes()), "")
+            if self._partial.stat().st_size < begun.bytes:
+                raise ValueError("it is shorter than it was")
+        except (OSError, ValueError, RecursionError) as error:
+            raise UsageError(f"{self._shown} is damaged ({error}): delete {self._state.name}") from error
+        return begun
+
+    def __enter__(self) -> "PartialOutput":
+        self._final.parent.mkdir(parents=True, exist_ok=True)
+        self._lock, lock = contextlib.ExitStack(), self._final.with_name(f".{self._final.name}.lock")
+        self._lock.enter_context(exclusive_lock(lock, str(self._final)))
+        self._lock.callback(lock.unlink, missing_ok=True)  # while it is held: nobody else can have it yet
+        with self._errors():
+            self._file = self._partial.open("r+b" if self._begun else "wb")
+        return self
+
+    def skip(self, lines: Iterator[str]) -> None:
+        if self._begun is None:
+            return
+        for _ in range(self._begun.lines):
+            self._input.update(f"{next(lines, '')}\n".encode())
+        if self._input.hexdigest() != self._begun.input_sha256:
+            raise ValueError(f"resume=true: the first {self._begun.lines:,} lines are not those of {self._shown}")
+        self._file.truncate(self._begun.bytes)  # a chunk that was not written whole
+        self._file.seek(self._begun.bytes)
+        self.lines = self._begun.lines
+
+    def write(self, sources: list[str], translations: str) -> None:
+        with self._errors():
+            super().write(sources, translations)
+            os.fsync(self._file.fileno())
+            self._input.update("".join(f"{source}\n" for source in sources).encode())
+            begun = Begun(self.lines, self._input.hexdigest(), self._file.tell(), self._made_by)
+            atomic_write(self._state, json.dumps(asdict(begun)).encode())
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, traceback: TracebackType | None) -> None:
+        with self._lock:
+            self._file.close()
+            if kind is None:
+                self._partial.replace(self._final)
+                flush_folder(self._final.parent)
+            elif self.lines or self._begun:
+                if self.lines:
+                    say(f"{self.lines:,} lines are kept in {self._shown}: resume=true goes on")
+                return
+            for left in (self._partial, self._state):
+                left.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OSError(f"{self._shown} cannot be written: {error.strerror or error}") from error
+
+
+def open_output(path: str | None, settings: dict[str, Any], model: Path, resume: bool) -> Output:
+    """The output that `output=` and `resume=` mean, of translations by `model` (a file, or an export's folder).
+
+    Raises UsageError for a stopped translation that is to be begun anew, and one by other settings or another model
+    that is to be gone on with.
+    """
+    if path is None or is_written_through(Path(path)):
+        if resume:
+            raise UsageError(
+                "resume=true goes on with a file: give the output=FILE of the translation that was stopped"
+            )
+        return Output(path)
+    files = sorted(filter(Path.is_file, model.iterdir())) if model.is_dir() else [model]
+    made_by = {"model": " ".join(map(sha256, files))} | {key: str(value) for key, value in flatten(settings)}
+    return PartialOutput(path, made_by, resume)
