@@ -11,6 +11,7 @@ import torch
 
 from tests.scripts.running import script
 from tests.visualization.models import SEARCH, TEXTS, untrained
+from tests.visualization.opened import Opened
 from transformer import Translator
 from transformer.visualization.attention import read
 from transformer.visualization.explain import explain, page
@@ -150,34 +151,6 @@ def test_every_text_that_the_page_asks_for_is_in_the_tables() -> None:
 
 
 # From here on in a browser.
-
-
-class Opened:
-    """The page in a browser, with what the tests ask of it."""
-
-    def __init__(self, browser: Any, path: Path, **context: Any) -> None:
-        self.errors: list[str] = []
-        self.requests: list[str] = []
-        self.page = browser.new_context(**context).new_page()
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda message: self.errors.append(message.text))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-
-    def piece(self, side: str, position: int) -> Any:
-        return self.page.locator(f"#{side} .piece").nth(position)
-
-    def shares(self, side: str) -> list[float]:
-        every = f"[...document.querySelectorAll('#{side} .piece')]"
-        return self.page.evaluate(f"{every}.map(piece => Number(piece.style.getPropertyValue('--share')))")
-
-    def current(self) -> str:
-        return self.page.evaluate("document.querySelector('.piece.current').closest('.pieces').id") + str(
-            self.page.evaluate("document.querySelector('.piece.current').dataset.position")
-        )
-
-    def choose(self, group: str, value: str) -> None:
-        self.page.locator(f"#{group} input[value='{value}']").check()
 
 
 @pytest.fixture(scope="module")

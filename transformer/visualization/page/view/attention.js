@@ -14,7 +14,7 @@ export const shown = { attention: "cross", layer: "mean", head: "mean" };
 
 export const attentions = () => Object.keys(SIDES).filter(name => data.attention[name].length);  // there may be no cross
 
-function matrices() {
+export function matrices() {
   const layers = data.attention[shown.attention];
   if (shown.layer === "mean") return layers.flat();
   return shown.head === "mean" ? layers[shown.layer] : [layers[shown.layer][shown.head]];

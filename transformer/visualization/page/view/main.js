@@ -2,16 +2,30 @@
 
 import { startTranslator } from "../runtime/client.js";
 import { find } from "./dom.js";
+import { drawOptions, startLive } from "./live.js";
 import { draw, show } from "./panels.js";
-import { drawLanguages, writeTexts } from "./texts.js";
+import { drawLanguages, text, writeTexts } from "./texts.js";
 
-function start() {
-  const explanation = find("explanation"), status = find("status");
-  if (find("runtime")) startTranslator().then(() => status.remove(), error => { status.textContent = error.message; });
-  else status.remove();
+async function start() {
+  const read = id => find(id) && JSON.parse(find(id).textContent);
+  const explanation = read("explanation");
   writeTexts();
-  drawLanguages(draw);
-  if (explanation) show(JSON.parse(explanation.textContent));
+  drawLanguages(() => {
+    draw();
+    drawOptions();
+  });
+  find("panels").hidden = !explanation;
+  if (explanation) show(explanation);
+  find("status").hidden = true;
+  if (!find("runtime")) return;
+  try {
+    find("notice").textContent = text("starting");
+    startLive(await startTranslator(), explanation?.text ?? read("example") ?? "");
+  } catch (error) {
+    find("notice").textContent = "";
+    find("status").textContent = error.message;
+    find("status").hidden = false;
+  }
 }
 
 addEventListener("DOMContentLoaded", start);

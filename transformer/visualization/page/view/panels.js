@@ -1,5 +1,6 @@
 // What stands on top of the page, and the panels below it, of which one is in view.
 
+import { drawArithmetic } from "./arithmetic.js";
 import { drawAttentionPanel } from "./attention_panel.js";
 import { find, walkWithArrows } from "./dom.js";
 import { drawSearch } from "./search.js";
@@ -7,15 +8,18 @@ import { data, setData } from "./state.js";
 import { drawStepwise } from "./stepwise.js";
 import { language, text } from "./texts.js";
 import { drawTree } from "./tree.js";
+import { drawWhatIf } from "./what_if.js";
 
-const PANELS = { attention: drawAttentionPanel, stepwise: drawStepwise, search: drawSearch };
+const PANELS = { attention: drawAttentionPanel, stepwise: drawStepwise, search: drawSearch, arithmetic: drawArithmetic,
+  "what-if": drawWhatIf };
 let panel = "attention";
 
 function drawTop() {
   const [source, target] = data.languages;
   document.title = `${data.text} → ${data.translation}`;
   find("languages").textContent = text("languages", { source: languageName(source), target: languageName(target) });
-  find("model").textContent = data.model ? text("model", { ...data.model, parameters: data.model.parameters.toLocaleString(language) }) : "";
+  const parameters = data.model.parameters.toLocaleString(language);
+  find("model").textContent = text(data.model.name ? "model" : "model unnamed", { ...data.model, parameters });
   for (const [side, sentence, tag] of [["source", data.text, source], ["target", data.translation, target]]) {
     const place = find(`${side}-text`);
     place.textContent = sentence || text("nothing");
@@ -24,7 +28,7 @@ function drawTop() {
 }
 
 // “German” for de, in the reader's language, and the tag itself where it is none that the browser knows.
-function languageName(tag) {
+export function languageName(tag) {
   try {
     return new Intl.DisplayNames([language], { type: "language" }).of(tag);
   } catch {
@@ -43,6 +47,7 @@ function drawTabs() {
 
 // Only the panel in view is drawn: others are when they come into view.
 export function draw() {
+  if (!data) return;
   drawTop();
   drawTabs();
   PANELS[panel]();

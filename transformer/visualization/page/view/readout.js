@@ -10,10 +10,10 @@ export function bars(shares, onChoose = null) {
   return shares.map(({ label, share, chosen = false, id }) => {
     const bar = make("i");
     bar.style.setProperty("--share", share);
-    const name = onChoose && !chosen
+    const name = onChoose && !chosen && label !== "</s>"
       ? make("button", { type: "button", title: text("force title", { piece: visible(label) }) }, marked(label))
       : marked(label);
-    if (onChoose && !chosen) name.addEventListener("click", () => onChoose(id));
+    name.addEventListener("click", () => name.matches("button") && onChoose(id));
     return make("li", { className: chosen ? "chosen" : "" }, name, make("span", {}, bar), make("span", {}, percent(share)));
   });
 }
@@ -43,6 +43,9 @@ export function whyLess(at) {
   return text("why beam rival", { ...values, rival: rival.text, rivalScore: rival.score.toFixed(3) });
 }
 
+// Puts a piece at a step, behind the pieces that stand before it.
+export const forceAt = (at, id) => force([...data.target_ids.slice(1, at + 1), id]);
+
 export function drawReadout(current, lit) {
   const { side, position } = current, { queries } = SIDES[shown.attention];
   const piece = data[side][position], step = side === "target" ? data.steps[position - 1] : null;
@@ -61,6 +64,6 @@ export function drawReadout(current, lit) {
   clear(find("shares"), ...bars(ranked.slice(0, 5)));
   find("choices-part").hidden = !step;
   if (!step) return;
-  clear(find("choices"), ...bars(choicesOf(position - 1), force && (id => force(position - 1, id))));
+  clear(find("choices"), ...bars(choicesOf(position - 1), force && (id => forceAt(position - 1, id))));
   find("why").textContent = whyLess(position - 1);
 }

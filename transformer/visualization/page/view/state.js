@@ -6,9 +6,16 @@ export function setData(explanation) {
   data = explanation;
 }
 
-// Puts another piece, by its id, at a step and lets decoding go on from there; null where the page cannot translate.
+// Makes the translation begin with these ids and lets decoding go on behind them; null where the page cannot translate.
 export let force = null;
 
-function setForce(action) {
+export function setForce(action) {
   force = action;
+}
+
+// The translator of this page, where its weights lie in it (see runtime/client.js).
+export let translator = null;
+
+export function setTranslator(ready) {
+  translator = ready;
 }

@@ -2,7 +2,7 @@
 
 import { mean } from "./attention.js";
 import { clear, find, make, percent } from "./dom.js";
-import { bars, choicesOf, whyLess } from "./readout.js";
+import { bars, choicesOf, forceAt, whyLess } from "./readout.js";
 import { visible } from "./sentence.js";
 import { data, force } from "./state.js";
 import { text } from "./texts.js";
@@ -45,7 +45,7 @@ export function drawStepwise() {
   find("step-count").textContent = text("step of", { step: reached, count: data.steps.length });
   find("step-first").disabled = find("step-back").disabled = reached === 1;
   find("step-next").disabled = reached === data.steps.length;
-  clear(find("step-choices"), ...bars(choicesOf(at), force && (id => force(at, id))));
+  clear(find("step-choices"), ...bars(choicesOf(at), force && (id => forceAt(at, id))));
   find("step-why").textContent = whyLess(at)
     || text("step takes", { piece: visible(data.target[reached]), share: percent(data.steps[at].probability) });
   drawMask();

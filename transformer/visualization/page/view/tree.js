@@ -28,14 +28,20 @@ function treeOfBeam() {
   const best = data.hypotheses[0].pieces, columns = [];
   for (const { candidates } of data.tree) {
     const before = columns.at(-1), step = columns.length;
-    columns.push(candidates.map(({ origin, piece, score, total, place, hypothesis }) => {
+    columns.push(candidates.map(({ origin, id, piece, score, total, place, hypothesis }) => {
       const parent = before ? before.findIndex(node => node.place === origin) : 0;
       const finished = hypothesis !== null, kept = place !== null || finished;
       const onBest = kept && (!before || before[parent].best) && piece === best[step];
-      return { piece, score, total, place, parent, kept, finished, best: onBest };
+      return { id, piece, score, total, place, parent, kept, finished, best: onBest };
     }));
   }
   return columns;
+}
+
+// The ids from the first step to the node at a place of a column.
+function idsUpTo(columns, step, at) {
+  const { id, parent } = columns[step][at];
+  return step ? [...idsUpTo(columns, step - 1, parent), id] : [id];
 }
 
 export function drawTree() {
@@ -49,8 +55,10 @@ export function drawTree() {
   const node = (candidate, step, at) => {
     const state = candidate.best ? "best" : candidate.finished ? "finished" : candidate.kept ? "kept" : "dropped";
     const note = candidate.score === undefined ? "" : candidate.score.toFixed(2);
-    const button = make(force && step ? "button" : "span", { className: `node ${state}`, dataset: { step, at } },
+    const canForce = force && candidate.id !== undefined && candidate.piece !== "</s>";
+    const button = make(canForce ? "button" : "span", { className: `node ${state}` },
       make("b", {}, visible(candidate.piece)), make("small", {}, note));
+    if (canForce) button.addEventListener("click", () => force(idsUpTo(columns, step, at)));
     if (candidate.total !== undefined) {
       button.title = text("node", { logp: candidate.total.toFixed(3), score: candidate.score.toFixed(3) });
     }
@@ -58,7 +66,7 @@ export function drawTree() {
   };
   const root = make("div", { className: "column" }, make("span", { className: "node best" }, make("b", {}, "<s>")));
   clear(find("columns"), root, ...columns.map((column, step) =>
-    make("div", { className: "column" }, ...column.map((candidate, at) => node(candidate, step + 1, at)))));
+    make("div", { className: "column" }, ...column.map((candidate, at) => node(candidate, step, at)))));
   drawLines(columns);
 }
 
@@ -78,7 +86,26 @@ function drawLines(columns) {
   clear(svg, ...lines);
 }
 
-find("grown").addEventListener("input", event => {
-  grown = Number(event.target.value);
+const STEP_SECONDS = 0.7;
+let growing = null;  // the timer, while the tree grows by itself
+
+// A tree that is shown whole is so for the next sentence, too.
+function growTo(step) {
+  const whole = step >= Number(find("grown").max);
+  if (whole) clearInterval(growing);
+  grown = whole ? Infinity : step;
   drawTree();
+}
+
+find("grown").addEventListener("input", event => {
+  clearInterval(growing);
+  growTo(Number(event.target.value));
+});
+find("grow").addEventListener("click", () => {
+  clearInterval(growing);
+  growTo(1);
+  growing = setInterval(() => {
+    growTo(grown + 1);
+    find("tree").scrollLeft = find("tree").scrollWidth;
+  }, 1000 * STEP_SECONDS);
 });

@@ -1,0 +1,88 @@
+// Where the weights lie in the page: the translation follows what is typed, by the search that is request.
+
+import { clear, find, radios } from "./dom.js";
+import { languageName, show } from "./panels.js";
+import { visible } from "./sentence.js";
+import { setForce, setTranslator, translator } from "./state.js";
+import { text } from "./texts.js";
+
+let running = null;  // what takes the newest call back
+const request = { method: "greedy", seed: 1, prefix: [] };
+
+const METHODS = ["greedy", "beam", "sampling"];
+
+// The options of the search that is chosen, as the translator takes them.
+function searchOptions() {
+  const number = id => Number(find(id).value) || Number(find(id).defaultValue);
+  return {
+    ...request, beam: number("beam"), length_penalty: number("length-penalty"), temperature: number("temperature"),
+  };
+}
+
+async function translate() {
+  running?.abort();
+  const call = running = new AbortController(), options = searchOptions(), typed = find("input").value;
+  const progress = partial => { if (call === running) find("target-text").textContent = partial.text; };
+  try {
+    const explanation = await translator.explain(typed, { ...options, tree: true, progress, signal: call.signal });
+    if (call !== running) return;
+    find("panels").hidden = !explanation;
+    notice(explanation?.cut ? text("cut", { ...explanation.cut, end: typed.slice(0, explanation.cut.at).slice(-30) }) : "");
+    drawForced(explanation);
+    if (!explanation) return clear(find("target-text"));
+    explanation.model.name ??= translator.about.name;
+    show({ ...explanation, forced: options.prefix.length });
+  } catch (error) {
+    if (!call.signal.aborted) notice(error.message);
+  }
+}
+
+const notice = message => { find("notice").textContent = message; };
+
+function drawForced(explanation) {
+  const count = explanation ? request.prefix.length : 0;
+  find("forced").hidden = !count;
+  if (count) find("forced-what").textContent = text("forced", { piece: visible(explanation.target[count]), count });
+}
+
+export function drawOptions() {
+  if (!translator) return;
+  radios(find("method"), "method", METHODS.map(name => [name, text(`method ${name}`)]), request.method, method => {
+    request.method = method;
+    drawOptions();
+    translate();
+  });
+  for (const element of document.querySelectorAll("#options [data-for]")) {
+    element.hidden = element.dataset.for !== request.method;
+  }
+  const [source] = translator.about.languages;
+  find("input").placeholder = text("type here", { language: languageName(source) });
+}
+
+export function startLive(ready, sentence) {
+  setTranslator(ready);
+  setForce(prefix => {
+    request.prefix = prefix;
+    translate();
+  });
+  for (const id of ["input", "options"]) find(id).hidden = false;
+  find("source-text").hidden = true;
+  find("input").lang = translator.about.languages[0];
+  find("input").value = sentence;
+  find("input").addEventListener("input", () => {
+    request.prefix = [];  // what was forced belonged to another sentence
+    translate();
+  });
+  for (const id of ["beam", "length-penalty", "temperature"]) find(id).addEventListener("input", translate);
+  find("again").addEventListener("click", () => {
+    request.seed += 1;
+    translate();
+  });
+  find("unforce").addEventListener("click", () => {
+    request.prefix = [];
+    translate();
+  });
+  for (const name of ["arithmetic", "what-if"]) find(`tab-${name}`).hidden = false;
+  drawOptions();
+  translate();
+}
