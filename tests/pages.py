@@ -8,11 +8,13 @@ from pathlib import Path
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def play(page: str, **names: object) -> list[tuple[str, str, str]]:
-    """Runs the Python snippets of docs/PAGE in the current folder, one after another in one session that begins with
-    `names`; gives each with what it printed and what the page says it prints."""
+def play(page: str, section: str = "", **names: object) -> list[tuple[str, str, str]]:
+    """Runs the Python snippets of docs/PAGE, or of one of its sections, in the current folder, one after another in one
+    session that begins with `names`; gives each with what it printed and what the page says it prints."""
     played = []
     text = (DOCS / page).read_text(encoding="utf-8")
+    if section:
+        text = text.partition(f"## {section}\n")[2].partition("\n## ")[0]
     for code, shown in re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, re.DOTALL):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):

@@ -10,6 +10,7 @@ import torch
 
 from tests.export.models import TEXTS, Build
 from tests.factories import small_model, tokenizer_settings
+from tests.pages import play
 from transformer import Translator
 from transformer.data.corpus import read_lines
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
@@ -248,3 +249,12 @@ def test_a_thousand_sentences_are_translated_the_same(tmp_path: Path) -> None:
         # A tie: what ours takes for the best is as good.
         assert found[line][0].score == pytest.approx(expected[line][0].score, abs=1e-5)
     assert difference < 1e-5
+
+
+def test_the_page_shows_how_an_export_translates_without_this_project(
+    taught: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported(taught, tmp_path / "engine")
+    monkeypatch.chdir(tmp_path)
+    [(_, printed, _)] = play("export.md", "CTranslate2 from Python")
+    assert printed.splitlines() == taught.translate(["der kleine Hund läuft schnell", "ein Haus"])

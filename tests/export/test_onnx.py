@@ -1,20 +1,25 @@
 """The two ONNX graphs, run step by step by onnxruntime, against one teacher-forced pass of the model."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.export.models import Build
+from tests.export.models import Build, teach_to_repeat
+from tests.pages import play
 from tests.scripts.running import script
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.export.formats import ExportSettings, export
+from transformer.inference.translator import BEAM
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the export extra is not installed")
 pytest.importorskip("onnxscript", reason="the export extra is not installed")
 
 
-def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(build: Build, tmp_path: Path) -> None:
+def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     translator = build(
         positions="rotary",
         encoder__layers=1,
@@ -23,6 +28,7 @@ def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(build: Bu
         decoder__cross_attention__heads=4,
         decoder__cross_attention__score="concat",
     )
+    teach_to_repeat(translator, steps=60)
     translator.save(tmp_path / "t.safetensors")
     # A process of its own: torch cannot trace through the checks of shapes that are on in tests.
     arguments = [f"checkpoint={tmp_path}/t.safetensors", "format=onnx", f"output={tmp_path}/graphs"]
@@ -50,6 +56,9 @@ def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(build: Bu
             logits, *new = step.run(None, {"ids": targets[:, position].numpy()} | fixed | cache)
             cache = dict(zip(cache, new, strict=True))
             torch.testing.assert_close(torch.from_numpy(logits), expected[:, position], atol=1e-4, rtol=1e-4)
+    monkeypatch.chdir(tmp_path)
+    [(_, printed, _)] = play("export.md", "ONNX from Python")
+    assert printed == translator.translate("der kleine Hund läuft schnell", replace(BEAM, method="greedy")) != ""
 
 
 @pytest.mark.parametrize(
