@@ -20,8 +20,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(home: Path) -> Path:
     """A run of 12 steps, stopped after 6 and resumed."""
-    cache = f"cache={home}/cache"
-    ok("train", *SMALL, cache, "trainer.max_steps=6", "training.validate_every=4", "hydra.run.dir=run", cwd=home)
+    few = ["trainer.max_steps=6", "training.validate_every=4", "trainer.limit_val_batches=1"]
+    ok("train", *SMALL, f"cache={home}/cache", *few, "hydra.run.dir=run", cwd=home)
     ok("train", "resume=run", "trainer.max_steps=12", cwd=home)
     return home / "run"
 
@@ -113,7 +113,8 @@ def test_texts_are_taken_literally_and_hypotheses_come_with_scores(run: Path) ->
 
 def test_two_processes_share_one_folder_and_score_every_sentence_once(home: Path) -> None:
     arguments = [*SMALL, f"cache={home}/cache", "trainer=ddp", "trainer.accelerator=cpu", "hydra.run.dir=two"]
-    printed = ok("train", *arguments, "trainer.max_steps=4", "training.validate_every=4", cwd=home)
+    few = ["trainer.max_steps=4", "training.validate_every=4", "trainer.limit_val_batches=1"]
+    printed = ok("train", *arguments, *few, cwd=home)
     assert printed.count("test: BLEU") == 1
     run = home / "two"
     assert len((run / "hypotheses.test.txt").read_text().split("\n")) == 501
@@ -124,15 +125,16 @@ def test_two_processes_share_one_folder_and_score_every_sentence_once(home: Path
     assert not (home / "runs").exists()
 
 
-def test_a_sweep_ends_in_one_table(home: Path) -> None:
+def test_a_sweep_of_the_script_ends_in_a_table_of_its_scores(home: Path) -> None:
     few = ["search=greedy", "trainer.max_steps=2", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1"]
     arguments = [*SMALL, f"cache={home}/cache", *few, "hydra.sweep.dir=sweep", "loggers=[csv]"]
-    printed = ok("train", "-m", *arguments, "model.heads=2,4", cwd=home)
+    # One trial: that a table shows all of them, and what differs, is in tests/cli/test_launch.py.
+    printed = ok("train", "-m", *arguments, "model.heads=4", cwd=home)
     with (home / "sweep" / "sweep.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert [row["model.heads"] for row in rows] == ["2", "4"]
-    assert all(float(row["test/bleu"]) >= 0 for row in rows)
-    assert "model.heads" in printed
+    assert len(rows) == 1
+    assert float(rows[0]["test/bleu"]) >= 0
+    assert "test/bleu" in printed
 
 
 @pytest.mark.parametrize(
