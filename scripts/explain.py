@@ -42,7 +42,7 @@ def read(config: dict[str, Any]) -> Job:
 def explain_text(job: Job) -> None:
     from transformer import Translator
     from transformer.cli.errors import say
-    from transformer.cli.runs import run_of
+    from transformer.cli.runs import model_name
     from transformer.data.printable import print_safely
     from transformer.device import configure_torch
     from transformer.files import atomic_write
@@ -54,9 +54,7 @@ def explain_text(job: Job) -> None:
     translator = Translator.load(checkpoint, config["device"], target_language=config["target_language"])
     configure_torch(machine, translator.device.type)
     if output.suffix.lower() == ".html":
-        run = run_of(checkpoint)
-        name = str(run.absolute().name / checkpoint.relative_to(run))
-        atomic_write(output, page(explain(translator, text, search, name)).encode())
+        atomic_write(output, page(explain(translator, text, search, model_name(checkpoint))).encode())
         say("Open this page in a browser:")
     else:
         draw_translation(translator, text, search, view, output)

@@ -24,18 +24,19 @@ def read(config: dict[str, Any]) -> Job:
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
     from transformer.export.formats import ExportSettings
 
-    settings = from_dict(ExportSettings, {key: config[key] for key in ("format", "precision", "output")}, "")
+    settings = from_dict(ExportSettings, {key: config[key] for key in ("format", "precision", "output", "text")}, "")
     say_which(config, checkpoint)
     return settings, checkpoint, config["target_language"]
 
 
 def export_translator(job: Job) -> None:
     from transformer import Translator
+    from transformer.cli.runs import model_name
     from transformer.data.printable import print_safely
     from transformer.export.formats import export
 
     settings, checkpoint, target_language = job
-    export(Translator.load(checkpoint, target_language=target_language), settings)
+    export(Translator.load(checkpoint, target_language=target_language), settings, model_name(checkpoint))
     print_safely(str(Path(settings.output).absolute()))
 
 

@@ -18,7 +18,7 @@ PANELS = ("attention", "stepwise", "search", "arithmetic", "what-if")
 @pytest.fixture(scope="module")
 def live_path(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("live") / "page.html"
-    export(translator, "float16", path)
+    export(translator, "float16", path, TEXTS[2], "a run/translator.safetensors")
     return path
 
 
@@ -50,6 +50,14 @@ def show_all(live: Opened, panel: str) -> None:
         live.page.locator("#stages li").last.wait_for()
     if panel == "what-if":
         live.page.wait_for_function("() => document.querySelector('#after-text').textContent")
+
+
+def test_the_page_opens_with_a_sentence_and_names_its_model(browser: Any, live_path: Path) -> None:
+    opened = Opened(browser, live_path)
+    opened.piece("target", 1).wait_for()
+    assert opened.page.locator("#input").input_value() == TEXTS[2]
+    assert "a run/translator.safetensors" in opened.page.locator("#model").inner_text()
+    opened.page.context.close()
 
 
 def test_the_translation_follows_what_is_typed(live: Opened) -> None:

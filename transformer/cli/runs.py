@@ -207,6 +207,12 @@ def run_of(checkpoint: Path) -> Path:
     return checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
 
 
+def model_name(checkpoint: Path) -> str:
+    """Name a model as its run's folder and the file in it."""
+    run = run_of(checkpoint)
+    return str(run.absolute().name / checkpoint.relative_to(run))
+
+
 def check_output(output: str, folder: bool) -> None:
     """Refuse a place for results that is no `folder`, or no file, before the work that leads to them."""
     path = Path(output)

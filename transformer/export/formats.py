@@ -28,16 +28,22 @@ SUFFIXES = {"page": ".html", "safetensors": ".safetensors"}
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """What to write, in which precision (None: the format's usual one), and where: a folder, or a file (`SUFFIXES`)."""
+    """What to write, in which precision (None: the format's usual one), and where: a folder, or a file (`SUFFIXES`).
+
+    `text` is the sentence that a page opens with.
+    """
 
     format: Format
     precision: Literal["float32", "float16", "bfloat16", "int8"] | None
     output: str
+    text: str | None = None
 
     def __post_init__(self) -> None:
         if self.precision not in (None, *OFFERED[self.format]):
             offered = ", ".join(OFFERED[self.format])
             raise ValueError(f"precision={self.precision} is not for format={self.format}; choose one of {offered}")
+        if self.text is not None and self.format != "page":
+            raise ValueError(f"text= is for format=page; format={self.format} shows no sentence")
         output, suffix = Path(self.output), SUFFIXES.get(self.format)
         if suffix is None:
             folder.check_replaceable(output)
@@ -45,8 +51,8 @@ class ExportSettings:
             raise ValueError(f"output={self.output} must name a file that ends in {suffix}")
 
 
-def export(translator: Translator, settings: ExportSettings) -> None:
-    """Writes the translator, whole or not at all.
+def export(translator: Translator, settings: ExportSettings, name: str = "") -> None:
+    """Writes the translator, whole or not at all; a page calls it `name`.
 
     Raises ValueError, naming the setting, for a model that the format cannot express, and where the libraries of
     `pip install -e '.[export]'` are missing.
@@ -61,7 +67,7 @@ def export(translator: Translator, settings: ExportSettings) -> None:
         rounded = copy.deepcopy(model).to(dtype)
         Translator(rounded, translator.tokenizers, translator.languages).save(output)
     elif settings.format == "page":
-        page.export(translator, precision, output)
+        page.export(translator, precision, output, settings.text or "", name)
     elif settings.format == "ctranslate2":
         with _extra():
             from transformer.export.ctranslate2 import export as to_ctranslate2

@@ -19,7 +19,7 @@ from transformer.export.supported import check_supported
 from transformer.files import atomic_write
 from transformer.inference.translator import Translator
 from transformer.model.config import ModelConfig
-from transformer.visualization.page import assemble, bundle
+from transformer.visualization.page import assemble, bundle, to_json
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 SCORES = ("dot", "scaled_dot", "bilinear", "concat", "additive")
@@ -31,11 +31,16 @@ def check(config: ModelConfig) -> None:
     check_supported(config, "a page", POSITIONS, SCORES, ACTIVATIONS)
 
 
-def export(translator: Translator, precision: str, output: Path) -> None:
-    """Writes the page, whole or not at all; `precision` is int8 or float16. Raises what `check` does."""
+def export(translator: Translator, precision: str, output: Path, text: str = "", name: str = "") -> None:
+    """Writes the page, whole or not at all; `precision` is int8 or float16. Raises what `check` does.
+
+    The page opens with the translation of `text`, and calls the model `name`.
+    """
     check(translator.model.config)
     weights = base64.b64encode(pack(translator, precision)).decode("ascii")
-    atomic_write(output, assemble({"runtime": bundle("runtime/worker.js"), "weights": weights}).encode())
+    opening = to_json({"text": text, "name": name})
+    blocks = {"opening": opening, "runtime": bundle("runtime/worker.js"), "weights": weights}
+    atomic_write(output, assemble(blocks).encode())
 
 
 def pack(translator: Translator, precision: str) -> bytes:

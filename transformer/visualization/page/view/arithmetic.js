@@ -4,7 +4,7 @@ import { SIDES, attentions, matrices } from "./attention.js";
 import { clear, find, make, percent, radios } from "./dom.js";
 import { drawNumbers, shorter } from "./numbers.js";
 import { visible } from "./sentence.js";
-import { data, translator } from "./state.js";
+import { data, latest, translator } from "./state.js";
 import { rich, text } from "./texts.js";
 
 // The stages in their order: the matrices that the translator traces, each with its symbol, and the equation over them
@@ -29,10 +29,7 @@ const STAGES = [
 // Which attention, layer and head is unfolded, and the pair of pieces that is followed through all matrices.
 const unfolded = { attention: "cross", layer: 0, head: 0 };
 const pair = { query: 0, key: 0 };
-let asked = 0;
-
-// The same translation once more, with further options.
-const again = options => translator.explain(data.text, { method: "greedy", prefix: data.target_ids.slice(1, -1), ...options });
+const askTrace = latest();
 
 function chooseUnfolded() {
   const names = attentions();
@@ -52,8 +49,10 @@ function chooseUnfolded() {
 
 export async function drawArithmetic() {
   chooseUnfolded();
-  const call = ++asked, { trace } = await again({ trace: { ...unfolded } });
-  if (call !== asked) return;
+  // The same translation once more, piece by piece.
+  const explanation = await askTrace(data.text, { prefix: data.target_ids.slice(1, -1), trace: { ...unfolded } });
+  if (!explanation) return;
+  const { trace } = explanation;
   const matrices = new Map(trace.steps.map(matrix => [matrix.name, matrix]));
   const { queries, keys } = SIDES[unfolded.attention];
   const names = {

@@ -1,18 +1,19 @@
-// Where the weights lie in the page: the translation follows what is typed, by the search that is request.
+// Where the weights lie in the page: the translation follows what is typed, by the search that is chosen.
 
 import { clear, find, radios } from "./dom.js";
 import { languageName, show } from "./panels.js";
 import { visible } from "./sentence.js";
-import { setForce, setTranslator, translator } from "./state.js";
+import { latest, setForce, setTranslator, translator } from "./state.js";
 import { text } from "./texts.js";
 
-let running = null;  // what takes the newest call back
+let modelName = "";
+const ask = latest();
 const request = { method: "greedy", seed: 1, prefix: [] };
 
 const METHODS = ["greedy", "beam", "sampling"];
 
 // The options of the search that is chosen, as the translator takes them.
-function searchOptions() {
+export function searchOptions() {
   const number = id => Number(find(id).value) || Number(find(id).defaultValue);
   return {
     ...request, beam: number("beam"), length_penalty: number("length-penalty"), temperature: number("temperature"),
@@ -20,20 +21,19 @@ function searchOptions() {
 }
 
 async function translate() {
-  running?.abort();
-  const call = running = new AbortController(), options = searchOptions(), typed = find("input").value;
-  const progress = partial => { if (call === running) find("target-text").textContent = partial.text; };
+  const options = searchOptions(), typed = find("input").value;
+  const progress = partial => { find("target-text").textContent = partial.text; };
   try {
-    const explanation = await translator.explain(typed, { ...options, tree: true, progress, signal: call.signal });
-    if (call !== running) return;
+    const explanation = await ask(typed, { ...options, tree: true, progress });
+    if (explanation === undefined) return;
     find("panels").hidden = !explanation;
     notice(explanation?.cut ? text("cut", { ...explanation.cut, end: typed.slice(0, explanation.cut.at).slice(-30) }) : "");
     drawForced(explanation);
     if (!explanation) return clear(find("target-text"));
-    explanation.model.name ??= translator.about.name;
+    explanation.model.name = modelName;
     show({ ...explanation, forced: options.prefix.length });
   } catch (error) {
-    if (!call.signal.aborted) notice(error.message);
+    notice(error.message);
   }
 }
 
@@ -59,7 +59,9 @@ export function drawOptions() {
   find("input").placeholder = text("type here", { language: languageName(source) });
 }
 
-export function startLive(ready, sentence) {
+// `opening` is the sentence to begin with and the name of the model.
+export function startLive(ready, opening) {
+  modelName = opening.name;
   setTranslator(ready);
   setForce(prefix => {
     request.prefix = prefix;
@@ -68,7 +70,7 @@ export function startLive(ready, sentence) {
   for (const id of ["input", "options"]) find(id).hidden = false;
   find("source-text").hidden = true;
   find("input").lang = translator.about.languages[0];
-  find("input").value = sentence;
+  find("input").value = opening.text;
   find("input").addEventListener("input", () => {
     request.prefix = [];  // what was forced belonged to another sentence
     translate();

@@ -20,7 +20,7 @@ async function start() {
   if (!find("runtime")) return;
   try {
     find("notice").textContent = text("starting");
-    startLive(await startTranslator(), explanation?.text ?? read("example") ?? "");
+    startLive(await startTranslator(), read("opening"));
   } catch (error) {
     find("notice").textContent = "";
     find("status").textContent = error.message;

@@ -19,3 +19,18 @@ export let translator = null;
 export function setTranslator(ready) {
   translator = ready;
 }
+
+// A function that explains a text, of whose calls only the newest counts: it takes back the one before, which gives
+// undefined then.
+export function latest() {
+  let newest = null;
+  return async (sentence, options) => {
+    newest?.abort();
+    const call = newest = new AbortController();
+    try {
+      return await translator.explain(sentence, { ...options, signal: call.signal });
+    } catch (error) {
+      if (!call.signal.aborted) throw error;
+    }
+  };
+}

@@ -2,8 +2,9 @@
 
 import { attentions } from "./attention.js";
 import { clear, find, make, percent } from "./dom.js";
+import { searchOptions } from "./live.js";
 import { visible } from "./sentence.js";
-import { data, translator } from "./state.js";
+import { data, latest, translator } from "./state.js";
 import { text } from "./texts.js";
 
 const SWITCHES = ["positions", "scale", "causal", "cross"];
@@ -11,7 +12,7 @@ const SWITCHES = ["positions", "scale", "causal", "cross"];
 // What is switched off, as the translator takes it (see runtime/change.js), or changed in the source.
 const nothingOff = () => ({ heads: [], layers: [], off: new Set(), padding: 0, shuffle: null });
 let change = nothingOff();
-let compared = 0;
+const askChanged = latest();
 
 function modification() {
   const { heads, layers, off, padding, shuffle } = change;
@@ -84,10 +85,8 @@ function markDifferences(pieces, others) {
 
 // The two translations side by side, with their log-probabilities; and where the source was shuffled, the order it had.
 async function compare() {
-  const call = ++compared, options = { method: data.search.method, beam: data.search.beam, length_penalty: data.search.length_penalty };
-  const [before, after] = await Promise.all([
-    translator.explain(data.text, options), translator.explain(data.text, { ...options, modify: modification() })]);
-  if (call !== compared) return;
+  const after = await askChanged(data.text, { ...searchOptions(), modify: modification() });
+  if (!after) return;
   const pieces = explanation => explanation.target.slice(1, -1);
   const side = (name, one, other) => {
     const log = one.steps.reduce((sum, { probability }) => sum + Math.log(probability), 0) / one.steps.length;
@@ -96,9 +95,9 @@ async function compare() {
     find(`${name}-score`).textContent = text("mean probability", { share: percent(Math.exp(log)) });
     find(`${name}-source`).textContent = one.text;
   };
-  side("before", before, after);
-  side("after", after, before);
-  find("verdict").textContent = text(pieces(after).join("\n") === pieces(before).join("\n") ? "unchanged" : "changed");
+  side("before", data, after);
+  side("after", after, data);
+  find("verdict").textContent = text(pieces(after).join("\n") === pieces(data).join("\n") ? "unchanged" : "changed");
 }
 
 export function drawWhatIf() {
