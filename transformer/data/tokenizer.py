@@ -82,6 +82,13 @@ class Tokenizer:
         # The text of an unknown id is lost, so it cannot be segmented again.
         return ids if UNK in ids else self.prefix + sampled
 
+    def unknown(self, text: str) -> list[str]:
+        """What the vocabulary lacks of a text, each once: characters, or whole words with tokenizer=word."""
+        text = _with_joiners(text, self.kind)
+        pieces = zip(self._pieces.EncodeAsPieces(text), self._pieces.EncodeAsIds(text), strict=True)
+        words = [word for piece, id in pieces if id == UNK for word in piece.split("▁") if word]
+        return list(dict.fromkeys(words if self.kind == "word" else "".join(words)))
+
     def piece(self, id: int) -> str:
         return str(self._pieces.IdToPiece(id))
 

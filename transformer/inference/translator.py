@@ -18,6 +18,7 @@ from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from transformer.device import check_memory, find_hardware, parallel_map, parse_device, parse_precision
 from transformer.inference import checkpoint
 from transformer.inference.search import Hypothesis, SearchSettings, search
+from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_visible
 from transformer.model.transformer import Cache, Transformer
@@ -50,6 +51,7 @@ class Translator:
         source, self.target_tokenizer = tokenizers
         self.source_tokenizer = Tokenizer(source.model, source.kind, target_language_tag=self.target_language)
         self.tokenizers = self.source_tokenizer, self.target_tokenizer
+        self._source_check = SourceCheck(self.source_tokenizer, languages)
 
     @classmethod
     def load(
@@ -179,8 +181,9 @@ class Translator:
         for line, text in zip(lines, texts, strict=True):
             if re.search("[\ud800-\udfff]", text):
                 raise ValueError(f"line {line} is no Unicode text: half of a surrogate pair stands alone in it")
-        encoded = []
-        for line, text, ids in zip(lines, texts, self.source_tokenizer.encode_all(texts), strict=True):
+        all_ids, encoded = self.source_tokenizer.encode_all(texts), []
+        self._source_check.check(texts, all_ids, lines)
+        for line, text, ids in zip(lines, texts, all_ids, strict=True):
             pieces = [ids] if len(ids) > len(self.source_tokenizer.prefix) and text.strip() else []
             if len(ids) > limit:
                 problem = f"line {line} has {len(ids):,} tokens, more than the {limit:,} this model allows"

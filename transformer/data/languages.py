@@ -1,0 +1,118 @@
+"""What language a text is in, as far as its letters and most frequent words tell: enough to notice swapped columns."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from itertools import chain
+
+# Japanese has three scripts, which count as one with that of Chinese.
+HAN = "CJK"
+SCRIPTS = {
+    language: script
+    for script, languages in {
+        "LATIN": "af az ca cs cy da de en eo es et eu fi fr ga gl hr hu id is it la lt lv ms mt nb nl nn no pl pt ro "
+        "sk sl sq sv sw tl tr uz vi",
+        "CYRILLIC": "be bg kk ky mk mn ru tg uk",
+        HAN: "ja yue zh",
+        "ARABIC": "ar fa ug ur",
+        "DEVANAGARI": "hi mr ne sa",
+        "GREEK": "el",
+        "HANGUL": "ko",
+        "HEBREW": "he yi",
+        "THAI": "th",
+        "ARMENIAN": "hy",
+        "GEORGIAN": "ka",
+        "BENGALI": "bn",
+        "TAMIL": "ta",
+        "TELUGU": "te",
+    }.items()
+    for language in languages.split()
+}
+# Words that are frequent in one of these languages and rare in the others.
+FREQUENT_WORDS = {
+    language: frozenset(words.split())
+    for language, words in {
+        "en": "the of and to is that it was for with you are this have be on",
+        "de": "der das und ist nicht ein ich zu mit den sie auf eine im sich von",
+        "fr": "le les des est une et pas dans pour qui vous je du au ce avec",
+        "es": "el los una es por con las del para no más su está muy pero",
+        "it": "il di che per un non sono della con gli del anche ho più alla",
+        "pt": "não uma os para com em dos mais ao você um",
+        "nl": "het een van niet ik dat zijn voor met je op ook maar hij naar er",
+        "pl": "nie się na jest że jak ale po co czy tak od jego",
+        "cs": "se že je jsem není jako by ale si tak pro jeho už co",
+        "sv": "och att det som är en inte på jag för av med den till var ett",
+        "da": "og det er en ikke på jeg til som af med den var et han de",
+        "fi": "ja on ei se että hän oli mutta en niin minä kun joka ovat olen ole",
+        "hu": "az és nem hogy egy van ez meg csak volt már ha mint",
+        "tr": "bir ve bu ne için çok da de ben var mi değil sen gibi ile",
+    }.items()
+}
+# A text of fewer letters says nothing of its script.
+MIN_LETTERS = 5
+# Names and formulas bring other scripts: a text may have so few letters of its own. A syllable counts for more than a
+# letter of an alphabet.
+MIN_SHARE, SYLLABLES, WEIGHT = 0.15, (HAN, "HANGUL"), 4
+# Frequent words that a text must have of another language, and how many times more often than those of its own.
+MIN_WORDS, MIN_RATIO = 3, 4
+
+
+@cache
+def script(character: str) -> str:
+    """The script of a letter: the first word of its Unicode name."""
+    name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
+    return HAN if name in ("HIRAGANA", "KATAKANA") else name
+
+
+def scripts(text: str) -> Counter[str]:
+    """The number of letters of each script."""
+    if text.isascii():
+        return Counter({"LATIN": count} if (count := sum(map(str.isalpha, text))) else {})
+    return Counter(script(character) for character in text if character.isalpha())
+
+
+def looks_like(texts: Iterable[str], language: str) -> str | None:
+    """What texts look like if that is not `language`: a script (`LATIN script`) or a language code; None if they fit.
+
+    Languages are told apart by their scripts, and those of FREQUENT_WORDS by these; of any other language, and of a
+    text too short to tell, nothing is said.
+    """
+    letters: Counter[str] = Counter()
+    words: Counter[str] = Counter()
+    for text in texts:
+        letters.update(scripts(text))
+        words.update("".join(mark if mark.isalpha() else " " for mark in text.lower()).split())
+    code = language.lower().replace("_", "-").partition("-")[0]
+    for name in SYLLABLES:
+        letters[name] *= WEIGHT
+    expected = SCRIPTS.get(code)
+    if expected and letters.total() >= MIN_LETTERS and letters[expected] < MIN_SHARE * letters.total():
+        [(found, _)] = letters.most_common(1)
+        return f"{found} script"
+    if code not in FREQUENT_WORDS:
+        return None
+    counts = {other: sum(words[word] for word in frequent) for other, frequent in FREQUENT_WORDS.items()}
+    likeliest = max(counts, key=lambda other: counts[other])
+    return likeliest if counts[likeliest] >= max(MIN_WORDS, MIN_RATIO * counts[code]) else None
+
+
+def language_faults(pairs: Iterable[tuple[str, str]], languages: tuple[str, str]) -> tuple[bool, list[str]]:
+    """Whether source and target are swapped, and what is wrong with each side, ready to be printed."""
+    sides = list(zip(*pairs, strict=True))
+    if not sides:
+        return False, []
+    found = [looks_like(texts, language) for texts, language in zip(sides, languages, strict=True)]
+    is_swapped = all(found) and not any(map(looks_like, sides, reversed(languages)))
+    names = ("data.source_language", "data.target_language")
+    faults = [
+        f"{name}={language}, but its sentences look like {seen}: {_example(texts)}"
+        for name, language, seen, texts in zip(names, languages, found, sides, strict=True)
+        if seen
+    ]
+    return is_swapped, faults
+
+
+def _example(texts: Iterable[str]) -> str:
+    text = next(text for text in chain(texts, [""]) if sum(map(str.isalpha, text)) >= MIN_LETTERS or not text)
+    return text if len(text) <= 60 else f"{text[:59]}…"

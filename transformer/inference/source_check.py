@@ -1,0 +1,35 @@
+"""Whether a model can read what it is given: where it cannot, its translation looks as fluent."""
+
+import logging
+from collections.abc import Sequence
+
+from transformer.data.languages import looks_like
+from transformer.data.printable import terminal_safe
+from transformer.data.tokenizer import UNK, Tokenizer
+
+log = logging.getLogger(__name__)
+SAMPLE = 256  # texts of each call that are looked at for their language
+MAX_NAMED = 50  # unknown characters that are named in all: a file may hold thousands
+
+
+class SourceCheck:
+    """Warns in the log of texts in another language than the source, once, and of each character (with tokenizer=word
+    each word) that the vocabulary lacks, once."""
+
+    def __init__(self, tokenizer: Tokenizer, languages: tuple[str, str]) -> None:
+        self.tokenizer, self.languages = tokenizer, languages
+        self.is_foreign = False
+        self.named: set[str] = set()
+
+    def check(self, texts: list[str], encoded: list[list[int]], lines: Sequence[int]) -> None:
+        """Looks at texts, their ids and their line numbers."""
+        source, target = self.languages
+        if not self.is_foreign and (seen := looks_like(texts[:SAMPLE], source)):
+            self.is_foreign = True
+            log.warning("the text looks like %s, but this model translates %s → %s", seen, source, target)
+        for text, ids, line in zip(texts, encoded, lines, strict=True):
+            if UNK in ids and len(self.named) < MAX_NAMED:
+                new = [one for one in self.tokenizer.unknown(text) if one not in self.named]
+                self.named.update(new)
+                if new:
+                    log.warning("line %d: not in the model's vocabulary: %s", line, terminal_safe(" ".join(new)))
