@@ -12,7 +12,7 @@ from torch import Tensor
 from tests.training.small import SETTINGS, module_for, trainer_for
 from transformer import Translator
 from transformer.data.datamodule import TranslationData
-from transformer.training.callbacks.averaging import WeightAveraging
+from transformer.training.callbacks.averaging import WeightAveraging, averaging_note
 from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 from transformer.training.config import AveragingSettings
 
@@ -88,3 +88,12 @@ def test_the_average_is_validated_and_saved_and_training_knows_nothing_of_it(
     for name, weight in loaded.items():
         torch.testing.assert_close(weight.detach(), last[name], atol=1e-6, rtol=1e-5)
         assert torch.equal(module.model.get_parameter(name), watch.steps[-1][name])
+
+
+def test_a_mean_over_too_much_of_a_run_is_said() -> None:
+    last, exponential = AveragingSettings("last", 0.999, 5), AveragingSettings("exponential", 0.999, 5)
+    assert averaging_note(last, 200, 5000) is None
+    assert averaging_note(exponential, 200, 500) is None
+    note = averaging_note(last, 100, 500)
+    assert note is not None
+    assert note.startswith("training.averaging.count=5 validations are 500 of 500 steps")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tests.factories import small_model
 from transformer import Transformer
-from transformer.training.optim import OPTIMIZERS, learning_rate_factor
+from transformer.training.optim import OPTIMIZERS, learning_rate_factor, warmup_note
 
 
 def test_a_schedule_follows_its_formula_after_a_linear_warm_up() -> None:
@@ -97,3 +97,11 @@ def test_muon_is_refused_in_one_line_where_torch_has_none(monkeypatch: pytest.Mo
     with pytest.raises(ValueError, match=r"optimizer=muon needs torch 2\.9 or later, this is 2.*choose") as error:
         OPTIMIZERS["muon"](model_and_loss()[0], 1e-2, [0.9, 0.98], 0.1, True)
     assert "\n" not in str(error.value)
+
+
+def test_a_warm_up_longer_than_a_third_of_a_run_is_said() -> None:
+    assert warmup_note(400, 2500) is None
+    note = warmup_note(400, 500)
+    assert note is not None
+    assert note.startswith("training.warmup_steps=400 is more than a third of 500 steps")
+    assert note.endswith("training.warmup_steps=50 is usual")

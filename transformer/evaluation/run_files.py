@@ -23,7 +23,7 @@ MAX_BYTES, MAX_TEXT_BYTES = 1 << 20, 1 << 30  # of settings and results, which t
 # All that a run writes, and the folders of it.
 ENTRIES = (
     *("config.yaml", "test.json", "evaluation.json", "hypotheses.*.txt", "README.md", "translator.safetensors"),
-    *("metrics.csv", "curves.png", ".lock", "checkpoints", "attention", "tensorboard", "wandb"),
+    *("metrics.csv", "curves.png", "seen.hashes", ".lock", "checkpoints", "attention", "tensorboard", "wandb"),
     *("checkpoints/*", "attention/*", "tensorboard/*"),
 )
 

@@ -121,6 +121,16 @@ def inverse_square_root(warmup_steps: int, total_steps: int | float) -> Callable
 SCHEDULES = Registry({"cosine": cosine, "inverse_square_root": inverse_square_root})
 
 
+def warmup_note(warmup_steps: int, total_steps: int) -> str | None:
+    """A line about a warm-up that takes too much of a run, as where a preset's number of steps was cut; else None."""
+    if warmup_steps <= total_steps / 3:
+        return None
+    return (
+        f"training.warmup_steps={warmup_steps} is more than a third of {total_steps:,} steps, and little time is left "
+        f"to learn at a falling rate: training.warmup_steps={max(1, total_steps // 10)} is usual"
+    )
+
+
 def learning_rate_factor(schedule: str, warmup_steps: int, total_steps: int | float) -> Callable[[int], float]:
     """The share of the peak learning rate at each step, for torch's LambdaLR: linear warm-up, then the schedule."""
     warmup_steps = max(1, warmup_steps)

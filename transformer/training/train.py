@@ -13,12 +13,14 @@ from transformer.data.augmentation import augmented
 from transformer.data.corpus import Pair
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
+from transformer.data.printable import print_safely
 from transformer.device import configure_torch, find_hardware
 from transformer.evaluation.run_files import write_config
 from transformer.files import check_writable, mark_cache
 from transformer.inference import Translator, checkpoint
 from transformer.inference.checkpoint import SavedTranslator, load_training
 from transformer.model import ModelConfig, Transformer
+from transformer.training import seen
 from transformer.training.callbacks.averaging import WeightAveraging
 from transformer.training.callbacks.checkpointing import (
     AtomicCheckpoints,
@@ -82,6 +84,7 @@ def run(
         show_run(data, translator, machine, settings.init_from)
         write_config(folder, plain)
         mark_cache(data.cache)
+        record_seen(settings, texts, folder, resume)
 
     with callbacks.signals, explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens):
         lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
@@ -105,6 +108,17 @@ def run(
         source, _, translation = min(samples, key=lambda sample: len(sample[0]))
         draw_attentions(translator, source, translation, folder / "attention")
     return Result(validation_bleu, module.test_scores, cost, samples)
+
+
+def record_seen(settings: RunSettings, texts: dict[str, list[Pair]], folder: Path, resume: Path | None) -> None:
+    """Leaves the hashes of the training sentences; says which of `texts` the weights to begin with were trained on."""
+    if resume is not None:
+        return
+    before = None
+    if settings.init_from:
+        print_safely(*seen.warnings(settings.init_from, texts), stderr=True)
+        before = seen.read_seen(Path(settings.init_from))
+    seen.write_seen(folder, seen.hashes_of(settings.data.pairs("train"), seen.NONE if before is None else before))
 
 
 def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> TranslationData:

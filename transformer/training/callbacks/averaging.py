@@ -13,6 +13,18 @@ from transformer.evaluation import score
 from transformer.training.config import AveragingSettings
 
 
+def averaging_note(settings: AveragingSettings, validate_every: int, total_steps: int) -> str | None:
+    """A line about a mean that reaches far back into a run; else None. An exponential average needs none: its decay
+    grows with the steps, and it never reaches back further than a ninth of them."""
+    averaged = settings.count * validate_every
+    if settings.kind != "last" or averaged <= total_steps / 3:
+        return None
+    return (
+        f"training.averaging.count={settings.count} validations are {averaged:,} of {total_steps:,} steps, and the "
+        "mean holds weights that had hardly learned: a smaller training.validate_every, or training.averaging.kind=none"
+    )
+
+
 class WeightAveraging(Callback):
     """exponential: average ← d average + (1 − d) weights after every step (Polyak & Juditsky 1992), with
     d = min(decay, (1 + step) / (10 + step)), so that the beginning is soon forgotten. last: the mean of the weights at

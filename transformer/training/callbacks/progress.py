@@ -12,6 +12,8 @@ from transformer.data.corpus import Pair
 from transformer.data.printable import console
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
+from transformer.training.callbacks.averaging import averaging_note
+from transformer.training.optim import warmup_note
 from transformer.visualization.curves import draw_curves
 
 # Seconds between two lines of progress where stderr is no terminal, and so has no bar.
@@ -32,6 +34,14 @@ class Reporter(Callback):
         self.started, self.pause, self.first_step = time.monotonic(), 0.0, trainer.global_step
         self.last_line = self.started
         total = self._total(trainer)
+        if trainer.is_global_zero and total is not None:
+            settings = module.settings
+            for note in (
+                warmup_note(settings.warmup_steps, total),
+                averaging_note(settings.averaging, settings.validate_every, total),
+            ):
+                if note:
+                    self._print(note)
         if trainer.is_global_zero and total is not None and trainer.global_step >= total:
             self._print(f"no step is left: {total:,} of {total:,} are done (a greater trainer.max_steps trains on)")
         if trainer.is_global_zero and self.console.is_terminal:

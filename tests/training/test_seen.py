@@ -1,0 +1,71 @@
+"""A run that begins with another's weights says whether its test was in the other's training data."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.reliability.runs import DIGITS, ENGLISH, corpus, settings, train
+from transformer.training import seen
+from transformer.training.seen import FILE, hashes_of, read_seen, seen_before, sentence_hash, write_seen
+
+PAIRS = [("Ein Hund läuft.", "A dog runs."), ("Zwei Katzen!", "Two cats!"), ("…", "?"), ("水", "Water")]
+
+
+def test_sentences_are_the_same_whatever_their_case_marks_and_spaces() -> None:
+    assert sentence_hash("Ein  Hund läuft.") == sentence_hash("„ein hund: la\u0308uft“") is not None
+    assert sentence_hash("ein Hund") != sentence_hash("Ein Pfund")
+    assert sentence_hash(" …! ") is None
+
+
+def test_a_sentence_is_found_on_either_side_and_in_either_direction(tmp_path: Path) -> None:
+    write_seen(tmp_path, hashes_of(PAIRS))
+    known = read_seen(tmp_path / "checkpoints" / "best.ckpt")
+    assert known is not None
+    assert read_seen(tmp_path) is not None
+    others = [("Drei Vögel", "two cats"), ("WATER", "l'eau"), ("Vier Fische", "Four fish"), ("--", "--")]
+    assert seen_before(known, others) == (2, 3)
+    assert (tmp_path / FILE).stat().st_size == 8 * 6
+
+
+def test_of_many_sentences_those_that_are_kept_can_still_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen, "MAX_HASHES", 300)
+    trained = [(f"Satz {number}", f"Sentence {number}") for number in range(1000)]
+    others = [(f"Neuer Satz {number}", f"New sentence {number}") for number in range(1000)]
+    known = hashes_of(trained)
+    assert len(known) == 300
+    np.testing.assert_array_equal(known, hashes_of(trained[500:], hashes_of(trained[:500])))
+    found, looked_up = seen_before(known, trained)
+    assert 0 < found == looked_up < 1000
+    found, looked_up = seen_before(known, others)
+    assert found == 0 < looked_up
+
+
+@pytest.mark.parametrize("content", [b"1234567", b"\x02" + bytes(7) + b"\x01" + bytes(7), bytes(16)])
+def test_a_file_that_was_cut_or_altered_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(ValueError, match="holds no hashes of sentences"):
+        read_seen(tmp_path)
+
+
+def test_a_test_that_the_first_run_was_trained_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = settings(corpus(tmp_path), trainer__max_steps=1, test=False, loggers=[])
+    train(tmp_path / "first", plain)
+    leaked, first = str(tmp_path / "train"), str(tmp_path / "first")
+    (tmp_path / "words.de").write_text("".join(f"{word}\n" for word in DIGITS))
+    (tmp_path / "words.en").write_text("".join(f"{word}\n" for word in ENGLISH))
+    data = plain["data"] | {"train": str(tmp_path / "words"), "test": leaked}
+    capsys.readouterr()
+    train(tmp_path / "second", plain | {"init_from": first, "data": data})
+    said = capsys.readouterr().err
+    assert f"test: 174 of 174 sentences were in what {first} was trained on: its score says too much" in said
+    shared = len(set(range(17, 4000, 23)) & set(range(18, 4000, 97)))
+    assert f"validation: {shared} of 42 sentences" in said
+    # What was seen before is seen by the second run too.
+    first_seen, second_seen = read_seen(tmp_path / "first"), read_seen(tmp_path / "second")
+    assert first_seen is not None
+    assert second_seen is not None
+    assert set(first_seen.tolist()) < set(second_seen.tolist())
+    (tmp_path / "first" / FILE).unlink()
+    train(tmp_path / "third", plain | {"init_from": first, "data": data})
+    assert "whether sentences of the test were among it is not known" in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""Which sentences a run trained on, as hashes in its folder: a run that begins with its weights then knows whether its
+own test is among them.
+
+The hashes are of both sides of train, and of all that the weights had seen before. Of more than MAX_HASHES only the
+smallest are kept, 8 MB: which ones these are depends on the sentences alone, so another sentence whose hash is as small
+can still be looked up. The others say nothing.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transformer.data.corpus import Pair
+from transformer.evaluation.run_files import read_file
+from transformer.files import atomic_write
+
+Hashes = NDArray[np.uint64]
+FILE = "seen.hashes"  # 8 bytes each, the smallest first
+MAX_HASHES = 1 << 20
+NONE = np.zeros(0, np.uint64)
+WORDS = re.compile(r"\w+")
+
+
+def sentence_hash(text: str) -> int | None:
+    """64 bits of a sentence without case, punctuation and spaces; None where nothing else is in it."""
+    words = WORDS.findall(unicodedata.normalize("NFKC", text).casefold())
+    if not words:
+        return None
+    return int.from_bytes(hashlib.blake2b("".join(words).encode(), digest_size=8).digest(), "little")
+
+
+def hashes_of(pairs: Iterable[Pair], before: Hashes = NONE) -> Hashes:
+    """The hashes of both sides of all pairs and those of `before`, sorted, the smallest MAX_HASHES of them."""
+    found: Iterator[int] = (value for pair in pairs for text in pair if (value := sentence_hash(text)) is not None)
+    hashes = before
+    while len(more := np.fromiter(islice(found, MAX_HASHES), np.uint64)):
+        hashes = np.union1d(hashes, more)[:MAX_HASHES]
+    return hashes
+
+
+def write_seen(folder: Path, hashes: Hashes) -> None:
+    atomic_write(folder / FILE, hashes.astype("<u8").tobytes())
+
+
+def read_seen(model: Path) -> Hashes | None:
+    """The hashes in the folder of the run that a checkpoint or a translator lies in; None where there are none.
+
+    Raises ValueError for a file that is not of this kind.
+    """
+    folder = model if model.is_dir() else model.parent
+    path = (folder.parent if folder.name == "checkpoints" else folder) / FILE
+    if not path.exists():
+        return None
+    content = read_file(path, most=8 * MAX_HASHES)
+    hashes = np.frombuffer(content[: len(content) // 8 * 8], "<u8").astype(np.uint64)
+    if len(content) % 8 or not (hashes[:-1] < hashes[1:]).all():
+        raise ValueError(f"{path} holds no hashes of sentences: it was cut or altered")
+    return hashes
+
+
+def seen_before(seen: Hashes, pairs: Iterable[Pair]) -> tuple[int, int]:
+    """How many pairs have a side that was seen, and how many could be looked up."""
+    limit = int(seen[-1]) if len(seen) == MAX_HASHES else (1 << 64) - 1
+    known, found, looked_up = set(seen.tolist()), 0, 0
+    for pair in pairs:
+        hashes = [value for text in pair if (value := sentence_hash(text)) is not None and value <= limit]
+        looked_up += bool(hashes)
+        found += any(value in known for value in hashes)
+    return found, looked_up
+
+
+def warnings(model: str, texts: dict[str, list[Pair]]) -> list[str]:
+    """A line for each split of `texts` that has sentences which the model to begin with was trained on."""
+    seen = read_seen(Path(model))
+    if seen is None:
+        unknown = "whether sentences of the test were among it is not known"
+        return [f"{model} does not say what it was trained on: {unknown}"]
+    counts = {split: seen_before(seen, pairs) for split, pairs in texts.items()}
+    return [
+        f"{split}: {found:,} of {looked_up:,} sentences{'' if looked_up == len(texts[split]) else ' that can be told'} "
+        f"were in what {model} was trained on: its score says too much"
+        for split, (found, looked_up) in counts.items()
+        if found
+    ]
