@@ -202,10 +202,10 @@ def _check(
     check_tensors(path, content)
     if digest(description, content) != expected:
         raise ValueError("its content does not match the digest in it: it was altered or damaged")
-    typed = from_dict(Description, description, "translator")
-    if typed.format != FORMAT:
-        raise ValueError(f"its format is {typed.format!r}, not {FORMAT!r}")
-    return typed, content
+    # Before its settings are typed: those of another format may have other names.
+    if (found := description.get("format")) != FORMAT:
+        raise ValueError(f"its format is {found!r}, not {FORMAT!r}: another version of this program wrote it")
+    return from_dict(Description, description, "translator"), content
 
 
 def _translator_in(checkpoint: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor], str]:
