@@ -1,6 +1,6 @@
 """Measures the project and whichever peers are installed, interleaved in one run: a table, a picture, JSON.
 
-python benchmarks/run.py training|decoding|growth [--data FOLDER_OF_MULTI30K] [--systems ours,torch,…] [--json FILE]
+python benchmarks/run.py training|decoding|growth|startup [--data FOLDER_OF_MULTI30K] [--systems ours,…] [--json FILE]
 """
 
 import argparse
@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from benchmarks import decoding, growth, training
+from benchmarks import decoding, growth, startup, training
 from benchmarks.common import SIZES, Row, Setting, spread
 from transformer.device import available_threads
 
@@ -123,7 +123,7 @@ def processor() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["training", "decoding", "growth"])
+    parser.add_argument("what", choices=["training", "decoding", "growth", "startup"])
     parser.add_argument(
         "--data", type=Path, help="folder with Multi30k's train, val and test_2016_flickr; the bundled corpus without"
     )
@@ -144,6 +144,11 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     if arguments.what == "growth":
         growth.main(arguments.data, arguments.threads, arguments.json, arguments.picture)
+        return
+    if arguments.what == "startup":
+        rows = startup.main(arguments.runs)
+        if arguments.json:
+            arguments.json.write_text(json.dumps({"versions": versions(), "rows": rows}, indent=2))
         return
     if arguments.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: this machine has no GPU that torch can use")

@@ -49,9 +49,8 @@ def doctor(config: dict[str, Any]) -> None:
         if not experiment and (CONFIGS / "experiment" / f"{preset}.yaml").exists():
             experiment, composed = preset, as_dict(compose_again(f"experiment={preset}"))
         settings = run_settings(composed)
-        return Training(
-            read_run_settings(settings), settings["model"], choose_precision(settings["trainer"]), experiment
-        )
+        trainer = choose_precision(settings["trainer"])
+        return Training(read_run_settings(settings), settings["model"], trainer, experiment)
 
     corpus = read_run_settings(run_settings(config)).data
     report, experiment = examine(corpus, training_for, fix)

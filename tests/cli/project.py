@@ -40,7 +40,6 @@ SCRIPT = """
 import os, sys, time
 from pathlib import Path
 from transformer.cli.launch import launch
-from transformer.cli.runs import output_folder
 
 def read(config):
     if config.get("model", {}).get("heads") == 11:
@@ -49,6 +48,7 @@ def read(config):
 
 def train(config):
     import logging
+    from transformer.cli.runs import output_folder
     logging.getLogger("train").info("a log line")
     print(repr(config.get("text")))
     name = config.get("name")

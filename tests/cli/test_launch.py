@@ -1,7 +1,6 @@
 """A script as a user starts it: streams, exit statuses, folders, sweeps."""
 
 import csv
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -96,15 +95,6 @@ def test_processes_started_side_by_side_need_one_folder(project: Path, tmp_path:
 
 
 @posix_only
-def test_ctrl_c_stops_quietly(project: Path, tmp_path: Path) -> None:
-    started = Run(str(project / "train.py"), f"runs={tmp_path}", "name=slow", cwd=tmp_path)
-    started.wait_for("started")
-    started.send_signal(signal.SIGINT)
-    done = started.wait()
-    assert (done.returncode, done.stderr) == (130, "a log line\nstarted\nstopped by SIGINT\n")
-
-
-@posix_only
 def test_a_reader_that_has_gone_is_no_error(project: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(project / "train.py"), f"runs={tmp_path}", "name=much"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -134,21 +124,6 @@ def test_completion_by_the_shell_knows_the_settings(project: Path) -> None:
     completion = {"COMP_LINE": "python train.py model.he", "COMP_POINT": "24"}
     done = run(project, "train", "--shell-completion", "query=bash", **completion)
     assert done.stdout.split() == ["model.heads="]
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"], ["model.hed=3"], ["data=nix"], ["checkpoint=1"]])
-@pytest.mark.parametrize("name", ["train", "evaluate"])
-def test_what_needs_no_torch_does_not_import_it(name: str, arguments: list[str]) -> None:
-    script = Path(__file__).parents[2] / "scripts" / f"{name}.py"
-    code = (
-        "import runpy, sys\nsys.argv = sys.argv[1:]\n"
-        "try: runpy.run_path(sys.argv[0], run_name='__main__')\n"
-        "finally: sys.exit(100 if {'torch', 'lightning', 'matplotlib'} & sys.modules.keys() else 0)"
-    )
-    if arguments == ["checkpoint=1"] and name == "evaluate":
-        pytest.skip("this is not a mistake there")
-    done = subprocess.run([sys.executable, "-c", code, str(script), *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 # Sweeps end in a table.

@@ -9,6 +9,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from transformer import __version__
 from transformer.cli import CONFIGS, PROJECT
 from transformer.cli.arguments import split
 from transformer.cli.errors import describe
@@ -18,6 +19,7 @@ Settings = TypeVar("Settings")
 
 
 # What the YAML files call as ${NAME:…}.
+OmegaConf.register_new_resolver("version", lambda: __version__, replace=True)
 OmegaConf.register_new_resolver("project", lambda folder="": str(PROJECT / folder), replace=True)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import safetensors
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
@@ -136,12 +137,30 @@ def check_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
         raise ValueError("it declares more tensors than it holds")
 
 
+class _ShapesOnly(TorchFunctionMode):
+    """Within it, parameters are built without memory and values. (On torch.device("meta") a table of positions would
+    import torch's compiler, which takes as long as all else.)"""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in (torch.empty, torch.randn):
+            return torch.empty(*args, **{**(kwargs or {}), "device": "meta"})
+        if getattr(function, "__module__", "") == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return function(*args, **(kwargs or {}))
+
+
 def check_shapes(config: ModelConfig, content: dict[str, Tensor]) -> None:
     """Compares the configuration with the tensors before memory is taken for it."""
     # A layer has ten tensors at least: four of attention, two of the feed-forward network, two norms of two.
     if 10 * (config.encoder.layers + config.decoder.layers) > len(content):
         raise ValueError("it declares more layers than it holds")
-    with torch.device("meta"):
+    # Tables of positions and slopes of heads: the only values that are computed here.
+    attentions = [config.encoder.self_attention, config.decoder.self_attention]
+    widest = max(config.dim, *(size for one in attentions for size in (one.heads, one.head_dim or 1)))
+    tables = 4 * config.max_length * widest
+    if tables > MAX_TABLE_BYTES + 4 * sum(weight.nbytes for weight in content.values()):
+        raise ValueError(f"its positions would take {tables:,} bytes: its model.max_length is too large")
+    with _ShapesOnly():
         model = Transformer(config)
     expected = {name: weight.shape for name, weight in model.named_parameters()}
     if expected.keys() != content.keys():
@@ -151,9 +170,6 @@ def check_shapes(config: ModelConfig, content: dict[str, Tensor]) -> None:
             raise ValueError(f"its tensor {name} is {tuple(content[name].shape)}, the model needs {tuple(shape)}")
         if not content[name].isfinite().all():
             raise ValueError(f"its tensor {name} holds values that are no numbers")
-    tables = sum(table.nbytes for table in model.buffers())
-    if tables > MAX_TABLE_BYTES + 4 * sum(weight.nbytes for weight in content.values()):
-        raise ValueError(f"its positions would take {tables:,} bytes: its model.max_length is too large")
 
 
 def check_tokenizer(model: bytes) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # only the first two.
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1")
 SIGNALS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
+# A scheduler's warning: it may come after another signal, and does not mean "at once" then.
+ASKS_ONLY = getattr(signal, "SIGUSR1", None)
 
 
 class Interrupted(BaseException):
@@ -65,8 +67,8 @@ class SignalHandler:
                 signal.signal(number, handler)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        if self.deferred and self.received is None:
-            self.received = number
+        if self.deferred and (self.received is None or number == ASKS_ONLY):
+            self.received = self.received or number
             return
         launcher: Any = self.trainer.strategy.launcher if self.trainer else None
         if launcher is not None:

@@ -1,0 +1,72 @@
+"""What a command costs before its work: processor time of a fresh process, as a multiple of `import torch`.
+
+All commands are measured in turn, in one run, so that what else the machine does slows all alike.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.common import Row
+
+PROJECT = Path(__file__).resolve().parents[1]
+# A model as small as possible: its own time is nothing beside that of the imports.
+SMALL = (
+    *("model.dim=16", "model.layers=1", "tokenizer.vocabulary_size=300", "trainer=cpu", "trainer.max_steps=1"),
+    f"data.train={PROJECT}/data/toy/validation",
+    *("trainer.limit_val_batches=1", "test=false", "loggers=[]"),
+)
+
+
+def script(name: str, *arguments: str) -> list[str]:
+    return [sys.executable, str(PROJECT / "scripts" / f"{name}.py"), *arguments]
+
+
+def processor_seconds(command: list[str]) -> float:
+    """User and system time of a process and those that it starts."""
+    before = os.times()
+    subprocess.run(command, capture_output=True)
+    after = os.times()
+    return after.children_user - before.children_user + after.children_system - before.children_system
+
+
+def main(runs: int) -> list[Row]:
+    """Prints a table of the medians and returns its rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = f"{folder}/run"
+        subprocess.run(
+            script("train", *SMALL, f"cache={folder}", f"hydra.run.dir={run}"), check=True, capture_output=True
+        )
+        model, text = f"checkpoint={run}/translator.safetensors", "text=Guten Morgen!"
+        load = f"from transformer import Translator; Translator.load('{run}')"
+        commands = {
+            "import torch": [sys.executable, "-c", "import torch"],
+            "import transformer": [sys.executable, "-c", "import transformer"],
+            "a wrong key": script("train", "model.hed=3"),
+            "--help": script("train", "--help"),
+            "--version": script("train", "--version"),
+            "Translator.load": [sys.executable, "-c", load],
+            "translate one sentence": script("translate", model, text, "search=greedy"),
+            "import lightning": [sys.executable, "-c", "import lightning"],
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(runs):
+            for name, command in commands.items():
+                seconds[name].append(processor_seconds(command))
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    rows = [
+        {"command": name, "seconds": value, "times import torch": value / medians["import torch"]}
+        for name, value in medians.items()
+    ]
+    table = Table("command", "processor s", "× import torch", box=SIMPLE)
+    for row in rows:
+        table.add_row(row["command"], f"{row['seconds']:.2f}", f"{row['times import torch']:.2f}")
+    Console().print(table)
+    return rows

@@ -1,0 +1,66 @@
+"""Whatever asks a script to end does so in one line, from the first moment to the last; training saves before that."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import posix_only
+from tests.scripts.running import Run
+from transformer.training.callbacks.signals import SIGNALS, Interrupted, SignalHandler
+
+pytestmark = posix_only
+
+# Sends itself a signal as soon as a package is imported, and goes on as a script.
+EARLY = """
+import runpy, signal, sys
+number, package, *sys.argv = sys.argv[1:]
+class Sender:
+    def find_spec(self, name, *rest):
+        if name == package:
+            sys.meta_path.remove(self)
+            signal.raise_signal(int(number))
+sys.meta_path.insert(0, Sender())
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_ends_a_script_in_one_line(project: Path, tmp_path: Path, number: signal.Signals) -> None:
+    started = Run(str(project / "train.py"), f"runs={tmp_path}", "name=slow", cwd=tmp_path)
+    started.wait_for("started")
+    started.send_signal(number)
+    done = started.wait()
+    line = f"stopped by {number.name}\n"
+    assert (done.returncode, done.stderr) == (128 + number, f"a log line\nstarted\n{line}")
+
+
+@pytest.mark.parametrize("package", ["hydra", "omegaconf", "hydra.core.override_parser", "transformer.cli.sweeps"])
+def test_a_signal_while_a_script_starts_ends_it_in_one_line(project: Path, tmp_path: Path, package: str) -> None:
+    command = [sys.executable, "-c", EARLY, str(int(signal.SIGINT)), package, str(project / "train.py")]
+    done = subprocess.run([*command, f"runs={tmp_path}/new"], capture_output=True, text=True, cwd=project)
+    assert (done.returncode, done.stderr) == (130, "stopped by SIGINT\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_sweep_takes_the_trial_that_runs_with_it(project: Path, tmp_path: Path) -> None:
+    started = Run(str(project / "train.py"), "-m", f"runs={tmp_path}", "name=slow", "cost=1,2", cwd=tmp_path)
+    started.wait_for("started")
+    started.send_signal(signal.SIGTERM)
+    done = started.wait()
+    assert done.returncode == 128 + signal.SIGTERM
+    assert done.stderr.splitlines()[-2:] == ["stopped by SIGUSR1", "stopped by SIGTERM"]
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with SignalHandler():
+            signal.raise_signal(signal.SIGHUP)  # as under nohup
+            with pytest.raises(Interrupted, match="stopped by SIGTERM"):
+                signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
