@@ -7,18 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from tests.browsers import Firefox
 from tests.export.models import Build, random_translator
+from tests.export.pages import Open
 from tests.factories import tokenizer_settings
-from transformer import Translator
 from transformer.data.corpus import read_lines
 from transformer.data.tokenizer import BOS, EOS, Tokenizer, train_tokenizer
-from transformer.export.formats import ExportSettings, export
 from transformer.export.page import ACTIVATIONS, POSITIONS, SCORES, check, rounded
 from transformer.model.positions import POSITIONS as ALL_POSITIONS
 from transformer.model.positions import NoPositions
@@ -28,66 +25,6 @@ from transformer.model.transformer import AttentionRecord
 TOY = Path(__file__).parents[2] / "data" / "toy"
 # How many strings each tokenizer is tried with; PAGE_STRINGS=10000 for a thorough run.
 STRINGS = int(os.environ.get("PAGE_STRINGS", "200"))
-# Waits until the page is ready, or says why not.
-READY = """async () => {
-  const before = document.getElementById("status")?.textContent;
-  for (;;) {
-    const status = document.getElementById("status");
-    if (window.translator) return "ready";
-    if (status && status.textContent !== before) return status.textContent;
-    await new Promise(resolve => setTimeout(resolve, 10));
-  }
-}"""
-TRANSLATE = "([text, options]) => window.translator.translate(text, options)"
-EXPLAIN = """([text, options]) => window.translator.explain(text, options)
-    .then(result => JSON.parse(JSON.stringify(result, (_, value) => ArrayBuffer.isView(value) ? [...value] : value)))"""
-
-
-class Opened:
-    """A page in Chromium or Firefox. Nothing may go wrong on it, and nothing may be asked for but itself."""
-
-    def __init__(self, browser: Any, path: Path) -> None:
-        self.requests: list[str] = []
-        self.errors: list[str] = []
-        if isinstance(browser, Firefox):
-            self.page: Any = browser
-            browser.open(path)
-        else:
-            self.page = browser.new_page()
-            self.page.on("request", lambda request: self.requests.append(request.url))
-            self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-            self.page.on("console", lambda message: self.errors.append(message.text))
-            self.page.goto(path.as_uri())
-        self.status = self.page.evaluate(READY)
-
-    def ask(self, function: str, *argument: Any) -> Any:
-        return self.page.evaluate(function, list(argument))
-
-    def close(self) -> None:
-        if not isinstance(self.page, Firefox):
-            self.page.close()
-
-
-Open = Callable[..., Opened]
-
-
-@pytest.fixture
-def open_page(browser: Any, tmp_path: Path) -> Any:
-    """Exports a translator and opens the page."""
-    opened: list[Opened] = []
-
-    def open_page(translator: Translator, precision: str | None = None, firefox: Firefox | None = None) -> Opened:
-        path = tmp_path / f"{len(opened)}.html"
-        export(translator, ExportSettings("page", precision, str(path)))  # type: ignore[arg-type]
-        opened.append(Opened(firefox or browser, path))
-        assert opened[-1].status == "ready"
-        return opened[-1]
-
-    yield open_page
-    for one in opened:
-        assert one.errors == []
-        assert all(url.startswith(("file:", "blob:null")) for url in one.requests)
-        one.close()
 
 
 def random_texts(count: int) -> list[str]:

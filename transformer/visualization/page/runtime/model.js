@@ -115,7 +115,7 @@ class Layer {
   // `own(keysValues)` gives the keys and values that each row may look at, once those of all rows are known.
   forward(states, { change, record }, { positions, own, visible, memory }) {
     const name = this.side, { index } = this;
-    const look = record?.look(name, index), lookCross = record?.look("cross", index);
+    const look = record?.look(name, index), lookCross = this.cross && record?.look("cross", index);
     const placed = change?.positions === false ? null : positions;
     const bias = placed && this.config.positions === "alibi" ? alibi(this.self.heads, positions) : null;
     states = this.addNorm(states, this.norms.self, look, "", x => {
@@ -129,7 +129,7 @@ class Layer {
         return this.cross.forward(x, positions.map(() => memory), { scaled: change?.scale !== false, off, look: lookCross });
       });
     }
-    const lookFeed = lookCross ?? look;
+    const lookFeed = lookCross?.trace ? lookCross : look;
     return this.addNorm(states, this.norms.feed, lookFeed, "feed_", x => this.feedForward(x, lookFeed));
   }
 

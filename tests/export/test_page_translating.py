@@ -1,0 +1,308 @@
+"""What the page's `window.translator` answers, in Chromium and in Firefox, against our own search and model."""
+
+import json
+import math
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+import torch
+
+from tests.browsers import Firefox
+from tests.export.models import TEXTS, Build
+from tests.export.pages import Open, Opened
+from tests.factories import small_model, tokenizer_settings
+from transformer import Translator
+from transformer.data.corpus import read_lines
+from transformer.data.tokenizer import BOS, EOS, PAD, train_tokenizer
+from transformer.export.formats import ExportSettings, export
+from transformer.export.page import rounded
+from transformer.inference.translator import BEAM
+from transformer.visualization.explain import explain
+
+TOY = Path(__file__).parents[2] / "data" / "toy"
+HOSTILE = "</script><b>"
+# Typed arrays as lists, which every driver can carry.
+TRANSLATE, EXPLAIN = (
+    f"""async ([text, options]) => JSON.parse(JSON.stringify(await window.translator.{method}(text, options),
+    (_, value) => ArrayBuffer.isView(value) ? [...value] : value))"""
+    for method in ("translate", "explain")
+)
+
+
+@pytest.fixture(scope="module")
+def repeats(taught: Translator) -> Translator:
+    """With the weights that its page has."""
+    return rounded(taught, "int8")
+
+
+@pytest.fixture(scope="module")
+def page(open_page: Open, taught: Translator) -> Opened:
+    return open_page(taught)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "beam"},
+        {"method": "greedy"},
+        {"method": "beam", "beam": 3, "length_penalty": 0.0, "min_length": 4},
+        {"method": "beam", "beam": 2, "max_length": 3},
+        {"method": "beam", "length_ratio": 0.3, "length_extra": 1},
+    ],
+    ids=str,
+)
+def test_hypotheses_and_scores_are_those_of_our_search(
+    page: Opened, repeats: Translator, changes: dict[str, Any]
+) -> None:
+    for text, expected in zip(TEXTS, repeats.n_best(TEXTS, replace(BEAM, **changes)), strict=True):
+        found = page.ask(EXPLAIN, text, changes)
+        if found is None:
+            assert text == ""
+            continue
+        assert [one["text"] for one in found["hypotheses"]] == [one.text for one in expected]
+        assert [one["pieces"][:-1] for one in found["hypotheses"]] == [one.pieces for one in expected]
+        scores = [(one["score"], one["log_probability"]) for one in found["hypotheses"]]
+        torch.testing.assert_close(
+            torch.tensor(scores), torch.tensor([(one.score, one.log_probability) for one in expected])
+        )
+
+
+def test_an_explanation_is_that_of_the_explain_page(page: Opened, repeats: Translator) -> None:
+    found, expected = page.ask(EXPLAIN, TEXTS[1], asdict(BEAM)), explain(repeats, TEXTS[1])
+    for key in ("text", "translation", "languages", "source", "target"):
+        assert found[key] == expected[key]
+    for name, layers in expected["attention"].items():
+        for heads, ours in zip(found["attention"][name], layers, strict=True):
+            assert [[len(row) for row in head] for head in heads] == [[len(row) for row in head] for head in ours]
+            pairs = [pair for head in zip(heads, ours, strict=True) for pair in zip(*head, strict=True)]
+            assert all(abs(a - b) <= 1 for pair in pairs for a, b in zip(*pair, strict=True))  # thousandths
+    for step, ours in zip(found["steps"], expected["steps"], strict=True):
+        assert step["probability"] == pytest.approx(ours["probability"], abs=2e-5)
+        assert [piece for piece, *_ in step["next_best"]] == [piece for piece, *_ in ours["next_best"]]
+
+
+def test_every_kept_candidate_of_the_tree_continues_a_place_of_the_step_before(page: Opened) -> None:
+    found = page.ask(EXPLAIN, TEXTS[1], {"method": "beam", "beam": 3, "tree": True})
+    paths: list[list[str]] = [[]]
+    ended = {}
+    for position, step in enumerate(found["tree"]):
+        assert step["position"] == position
+        totals = [candidate["total"] for candidate in step["candidates"]]
+        assert totals == sorted(totals, reverse=True)
+        grown = [[*paths[candidate["origin"]], candidate["piece"]] for candidate in step["candidates"]]
+        for candidate, path in zip(step["candidates"], grown, strict=True):
+            if candidate["hypothesis"] is not None:
+                ended[candidate["hypothesis"]] = path
+        kept = {candidate["place"]: path for candidate, path in zip(step["candidates"], grown, strict=True)}
+        paths = [kept[place] for place in sorted(place for place in kept if place is not None)]
+    assert [ended[index] for index in sorted(ended)] == [one["pieces"] for one in found["hypotheses"]]
+
+
+def test_a_forced_beginning_is_kept_and_goes_on_as_the_model_would(page: Opened, repeats: Translator) -> None:
+    prefix = repeats.target_tokenizer.encode("der Park")
+    found = page.ask(EXPLAIN, "die Sonne scheint", {"prefix": prefix})
+    ids = found["target_ids"]
+    assert ids[: len(prefix) + 1] == [BOS, *prefix]
+    source = torch.tensor([found["source_ids"]])
+    with torch.no_grad():
+        logits = repeats.model(source, torch.tensor([ids[:-1]]))[0]
+    assert logits.argmax(dim=-1).tolist()[len(prefix) :] == ids[len(prefix) + 1 :]
+
+
+def test_a_traced_attention_gives_the_weights_step_by_step(page: Opened) -> None:
+    asked = {"attention": "decoder", "layer": 1, "head": 2}
+    found = page.ask(EXPLAIN, TEXTS[1], {"trace": asked})
+    steps = {}
+    for step in found["trace"]["steps"]:
+        values = [-math.inf if value is None else value for value in step["values"]]  # JSON has no infinity
+        steps[step["name"]] = torch.tensor(values).reshape(step["shape"])
+    expected = torch.tensor(
+        [row + [0] * (len(found["steps"]) - len(row)) for row in found["attention"]["decoder"][1][2]]
+    )
+    query, key, value = steps["query"], steps["key"], steps["value"]
+    torch.testing.assert_close(steps["product"], query @ key.T)
+    torch.testing.assert_close(steps["scaled"], query @ key.T / query.size(1) ** 0.5)
+    torch.testing.assert_close(steps["masked"].softmax(dim=-1), steps["weights"])
+    torch.testing.assert_close(steps["weights"] * 1000, expected.float(), atol=0.51, rtol=0)
+    torch.testing.assert_close(steps["head"], steps["weights"] @ value)
+    torch.testing.assert_close(steps["sum"], steps["input"] + steps["output"])
+    torch.testing.assert_close(steps["feed_sum"], steps["feed_input"] + steps["feed_output"])
+
+
+def without_positions(translator: Translator) -> None:
+    for side in (translator.model.encoder, translator.model.decoder):
+        side.embedding.positions.table.zero_()  # type: ignore[operator, union-attr]
+
+
+def without_head(translator: Translator) -> None:
+    layer = translator.model.decoder.layers[1].cross_attention
+    layer.output.weight[:, layer.value_dim : 2 * layer.value_dim] = 0  # type: ignore[operator, union-attr, index]
+
+
+def without_layer(translator: Translator) -> None:
+    translator.model.encoder.layers = translator.model.encoder.layers[1:]
+
+
+def without_scale(translator: Translator) -> None:
+    for module in translator.model.modules():
+        if hasattr(module, "score"):
+            module.score.scale = 1.0
+
+
+@pytest.mark.parametrize(
+    ("modify", "change"),
+    [
+        ({"positions": False}, without_positions),
+        ({"heads": [{"attention": "cross", "layer": 1, "head": 1}]}, without_head),
+        ({"layers": [{"side": "encoder", "layer": 0}]}, without_layer),
+        ({"scale": False}, without_scale),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_what_is_switched_off_is_as_if_the_model_did_not_have_it(
+    page: Opened, taught: Translator, modify: dict[str, Any], change: Any
+) -> None:
+    changed = rounded(taught, "int8")
+    with torch.no_grad():
+        change(changed)
+    found = page.ask(EXPLAIN, TEXTS[1], {"modify": modify})
+    expected = changed.n_best([TEXTS[1]], replace(BEAM, method="greedy"))[0][0]
+    assert found["hypotheses"][0]["pieces"][:-1] == expected.pieces
+    assert found["hypotheses"][0]["score"] == pytest.approx(expected.score, abs=1e-4)
+    assert found != page.ask(EXPLAIN, TEXTS[1], {})
+
+
+def test_visible_padding_is_read_as_words_would_be(page: Opened, repeats: Translator) -> None:
+    found = page.ask(EXPLAIN, TEXTS[1], {"modify": {"padding": 3}})
+    assert found["source_ids"][-4:] == [EOS, PAD, PAD, PAD]
+    with torch.no_grad():
+        inputs = torch.tensor([found["target_ids"][:-1]])
+        probabilities = repeats.model(torch.tensor([found["source_ids"]]), inputs)[0].softmax(dim=-1)
+    expected = probabilities[range(inputs.size(1)), found["target_ids"][1:]]
+    torch.testing.assert_close(
+        torch.tensor([step["probability"] for step in found["steps"]]), expected, atol=1e-4, rtol=0
+    )
+
+
+def test_without_the_causal_mask_every_position_sees_the_later_ones(page: Opened) -> None:
+    found = page.ask(EXPLAIN, TEXTS[1], {"modify": {"causal": False}})
+    rows = found["attention"]["decoder"][0][0]
+    assert all(len(row) == len(rows) for row in rows)
+    assert rows[0][1] > 0
+
+
+def test_shuffled_words_are_the_same_words_in_another_order(page: Opened) -> None:
+    found = page.ask(EXPLAIN, TEXTS[4], {"modify": {"shuffle": 1}})
+    assert found["text"] != TEXTS[4]
+    assert sorted(found["text"].split()) == sorted(TEXTS[4].split())
+
+
+def test_a_sampled_translation_depends_on_its_seed_alone(page: Opened) -> None:
+    texts = [page.ask(TRANSLATE, TEXTS[1], {"method": "sampling", "seed": seed})["text"] for seed in (1, 1, 2, 3, 4)]
+    assert texts[0] == texts[1]
+    assert len(set(texts)) > 2
+    cold = {"method": "sampling", "temperature": 0.001}
+    assert page.ask(TRANSLATE, TEXTS[1], cold)["text"] == page.ask(TRANSLATE, TEXTS[1], {})["text"]
+
+
+def test_an_over_long_text_is_cut_at_a_word_and_says_where(page: Opened, repeats: Translator) -> None:
+    text = "wir gehen in den Park, " * 20
+    found = page.ask(TRANSLATE, text, {})
+    cut, encode = found["cut"], repeats.source_tokenizer.encode
+    assert (cut["limit"], cut["tokens"]) == (31, len(encode(text)))
+    assert text[cut["at"]] == " "
+    assert (
+        len(encode(text[: cut["at"]]))
+        <= 31
+        < len(encode(text[: cut["at"]] + text[cut["at"] :].split(" ")[1] + "x" * 9))
+    )
+    assert found["text"] == page.ask(TRANSLATE, text[: cut["at"]], {})["text"]
+    assert 0 < page.ask(TRANSLATE, "ua" * 60, {})["cut"]["at"] < 120  # one word too long
+
+
+def test_a_call_can_be_taken_back_and_shows_its_progress(page: Opened) -> None:
+    found = page.ask(
+        """async ([text]) => {
+          const seen = [], stop = new AbortController(), other = new AbortController();
+          const gone = window.translator.translate(text, { signal: other.signal }).catch(error => error.name);
+          other.abort();
+          const options = { signal: stop.signal, progress: one => seen.push(one.text) };
+          const result = await window.translator.translate(text, options);
+          return { gone: await gone, seen, text: result.text };
+        }""",
+        TEXTS[1],
+    )
+    assert found["gone"] == "AbortError"
+    assert found["seen"][-1] == found["text"]
+    assert len(found["seen"]) > 2
+
+
+def test_markup_in_a_text_is_translated_as_text(page: Opened, repeats: Translator) -> None:
+    assert page.ask(TRANSLATE, HOSTILE, {"method": "beam"})["text"] == repeats.translate([HOSTILE])[0]
+    assert page.ask("() => document.querySelectorAll('main b b').length") == 0
+
+
+def test_a_model_of_both_directions_is_asked_for_the_one_it_was_exported_for(open_page: Open) -> None:
+    tagged = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 62), ("de", "en"))
+    model = small_model(source_vocab_size=62, target_vocab_size=62, max_length=32)
+    for languages in (("de", "en"), ("en", "de")):
+        translator = Translator(model, (tagged, tagged), languages)  # type: ignore[arg-type]
+        found = open_page(translator).ask(EXPLAIN, "ja", {})
+        assert found["source"][0] == f"<2{languages[1]}>"
+        assert found["languages"] == list(languages)
+
+
+def test_a_page_with_a_vocabulary_for_each_side_uses_the_right_one(open_page: Open, build: Build) -> None:
+    translator = build(tied_embeddings="target")
+    other = train_tokenizer([text.upper() for text in TEXTS * 3], tokenizer_settings("bpe", 60))
+    both = Translator(translator.model, (translator.source_tokenizer, other), ("de", "en"))
+    found = open_page(both).ask(TRANSLATE, "der Park", {"method": "beam"})
+    assert found["text"] == rounded(both, "int8").translate(["der Park"])[0]
+
+
+@pytest.mark.parametrize("where", ["cut off", "altered", "no program"])
+def test_a_damaged_page_says_so(browser: Any, taught: Translator, tmp_path: Path, where: str) -> None:
+    path = tmp_path / "translator.html"
+    export(taught, ExportSettings("page", None, str(path)))
+    html = path.read_text(encoding="utf-8")
+    middle = html.index('id="weights"') + 5000
+    damaged = {
+        "cut off": html[:middle],
+        "altered": html[:middle] + ("AAAA" if html[middle : middle + 4] != "AAAA" else "BBBB") + html[middle + 4 :],
+        "no program": html[: html.index('id="runtime"') + 500],
+    }
+    path.write_text(damaged[where], encoding="utf-8")
+    opened = Opened(browser, path)
+    assert opened.status.startswith("This file is damaged")
+    opened.close()
+
+
+def test_firefox_translates_the_same(
+    firefox: Firefox, open_page: Open, taught: Translator, repeats: Translator
+) -> None:
+    opened = open_page(taught, firefox=firefox)
+    for text, expected in zip(TEXTS, repeats.n_best(TEXTS), strict=True):
+        found = opened.ask(TRANSLATE, text, {"method": "beam"})
+        assert found["text"] == expected[0].text
+        assert found["score"] == pytest.approx(expected[0].score, abs=1e-5)
+    assert opened.ask("() => performance.getEntriesByType('resource').length") == 0
+
+
+@pytest.mark.skipif("PAGE_RUN" not in os.environ, reason="PAGE_RUN names no run on the bundled corpus to compare with")
+@pytest.mark.parametrize("precision", ["int8", "float16"])
+def test_the_whole_test_set_scores_as_in_evaluate(open_page: Open, precision: str) -> None:
+    """PAGE_RUN=runs/… pytest -rP tests/export -k whole_test_set"""
+    translator = Translator.load(os.environ["PAGE_RUN"])
+    sources, references = (list(read_lines(TOY / f"test.{language}")) for language in translator.languages)
+    page = open_page(translator, precision)
+    expected = json.loads((Path(os.environ["PAGE_RUN"]) / "test.json").read_text())["test"]["bleu"]
+    found = [page.ask(TRANSLATE, source, {"method": "beam"})["text"] for source in sources]
+    bleu = sacrebleu.corpus_bleu(found, [references]).score
+    same = sum(a == b for a, b in zip(found, rounded(translator, precision).translate(sources), strict=True))
+    print(f"{precision}: BLEU {bleu:.2f}, evaluate.py {expected:.2f}; of {len(found)} translations {same} as PyTorch's")
+    assert bleu == pytest.approx(expected, abs=0.3)
+    assert same >= 0.99 * len(found)
