@@ -37,6 +37,7 @@ class Firefox:
         command = [str(FIREFOX), "--headless", "--marionette", "--no-remote", "--profile", str(profile), "about:blank"]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.count = 0
+        self.socket: socket.socket | None = None
         try:
             self.socket = socket.create_connection(("127.0.0.1", self._port(profile)), timeout=ANSWER_SECONDS)
             self.stream = self.socket.makefile("rb")
@@ -64,6 +65,7 @@ class Firefox:
     def ask(self, command: str, **parameters: Any) -> Any:
         self.count += 1
         message = json.dumps([0, self.count, command, parameters]).encode()
+        assert self.socket is not None
         self.socket.sendall(b"%d:%s" % (len(message), message))
         _, number, error, result = self._receive()
         assert number == self.count
@@ -80,5 +82,8 @@ class Firefox:
         return self.ask("WebDriver:ExecuteScript", script=script, args=[argument])["value"]
 
     def close(self) -> None:
+        if self.socket is not None:
+            self.stream.close()
+            self.socket.close()
         self.process.terminate()
         self.process.wait()

@@ -41,4 +41,6 @@ def open_page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
     yield open_page
     for one in opened:
+        assert one.errors == []
+        assert all(url.startswith(("file:", "blob:null/")) for url in one.requests)
         one.close()

@@ -4,7 +4,7 @@ import os
 import random
 import unicodedata
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 
@@ -14,9 +14,12 @@ import torch
 from tests.export.models import Build, random_translator
 from tests.export.pages import Open
 from tests.factories import tokenizer_settings
+from transformer import Translator
 from transformer.data.corpus import read_lines
 from transformer.data.tokenizer import BOS, EOS, Tokenizer, train_tokenizer
 from transformer.export.page import ACTIVATIONS, POSITIONS, SCORES, check, rounded
+from transformer.inference.hub_vocabulary import parse
+from transformer.model import ModelConfig
 from transformer.model.positions import POSITIONS as ALL_POSITIONS
 from transformer.model.positions import NoPositions
 from transformer.model.scores import SCORES as ALL_SCORES
@@ -59,8 +62,8 @@ def texts() -> list[str]:
 @pytest.mark.parametrize("fallback", [False, True], ids=["unknown", "bytes"])
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "char"])
 def test_ids_and_texts_are_those_of_sentencepiece(open_page: Open, texts: list[str], kind: str, fallback: bool) -> None:
-    sentences = [line for split in ("train.de", "train.en") for line in islice(read_lines(TOY / split), 1000)]
-    settings = tokenizer_settings(kind, 1500, byte_fallback=fallback)
+    sentences = [line for split in ("train.de", "train.en") for line in islice(read_lines(TOY / split), 300)]
+    settings = tokenizer_settings(kind, 600, byte_fallback=fallback)
     tokenizer = train_tokenizer([*sentences, "你好世界", "żółć Ω 🎉"], settings, ("de", "en"))
     opened = open_page(random_translator(tokenizer))
     draw, size = random.Random(1), len(tokenizer)
@@ -104,7 +107,13 @@ VARIANTS: dict[str, dict[str, object]] = {
         "decoder__cross_attention__heads": 2,
         **in_all_attentions(score="concat"),
     },
-    "rotary concat, post": {"positions": "rotary", "norm": "post", **in_all_attentions(score="concat")},
+    "rotary concat, post, silu, output bias": {
+        "positions": "rotary",
+        "norm": "post",
+        "feed_forward__activation": "silu",
+        "output_bias": True,
+        **in_all_attentions(score="concat"),
+    },
     "no cross-attention": {"decoder__cross_attention": None},
 }
 SOURCE, TARGET = [5, 9, 20, 33, 7, 41, 12, EOS], [8, 15, 16, 23, 42, 4]
@@ -117,6 +126,9 @@ def test_the_page_runs_every_model_that_can_be_trained(build: Build) -> None:
     assert {config.positions for config in used} == set(POSITIONS)
     assert {attention.score for config in used for attention in config.attentions().values()} == set(SCORES)
     assert {config.feed_forward.activation for config in used} == set(ACTIVATIONS)
+    # A new setting of a model must be known to model.js.
+    settings = "source_vocab_size target_vocab_size dim positions max_length norm tied_embeddings output_bias dropout"
+    assert {field.name for field in fields(ModelConfig)} == {*settings.split(), "feed_forward", "encoder", "decoder"}
 
 
 def test_a_model_with_a_part_that_the_page_lacks_is_refused_by_its_setting(
@@ -124,7 +136,16 @@ def test_a_model_with_a_part_that_the_page_lacks_is_refused_by_its_setting(
 ) -> None:
     monkeypatch.setitem(ALL_POSITIONS, "binary", NoPositions)
     with pytest.raises(ValueError, match=r"^model\.positions=binary cannot be exported to a page: it supports sinus"):
-        check(replace(build().model.config, positions="binary"))
+        check(build(positions="binary"))
+
+
+def test_a_tokenizer_that_handles_spaces_otherwise_is_refused(build: Build) -> None:
+    translator = build()
+    model = parse(translator.source_tokenizer.model)
+    model.normalizer_spec.remove_extra_whitespaces = False
+    other = Tokenizer(model.SerializeToString(), "bpe")
+    with pytest.raises(ValueError, match=r"^this tokenizer cannot be exported to a page: it handles spaces"):
+        check(Translator(translator.model, (other, other), ("de", "en")))
 
 
 @pytest.mark.parametrize(

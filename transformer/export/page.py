@@ -17,18 +17,26 @@ from torch import Tensor
 
 from transformer.export.supported import check_supported
 from transformer.files import atomic_write
+from transformer.inference.hub_vocabulary import parse
 from transformer.inference.translator import Translator
-from transformer.model.config import ModelConfig
 from transformer.visualization.page import assemble, bundle, to_json
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 SCORES = ("dot", "scaled_dot", "bilinear", "concat", "additive")
-ACTIVATIONS = ("relu", "gelu", "swiglu")
+ACTIVATIONS = ("relu", "gelu", "silu", "swiglu")
 
 
-def check(config: ModelConfig) -> None:
-    """Raises ValueError, naming the setting, for a model with a part that the page's program does not have."""
-    check_supported(config, "a page", POSITIONS, SCORES, ACTIVATIONS)
+def check(translator: Translator) -> None:
+    """Raises ValueError, naming the setting, for a model or a tokenizer with a part that the page's program lacks."""
+    check_supported(translator.model.config, "a page", POSITIONS, SCORES, ACTIVATIONS)
+    for tokenizer in translator.tokenizers:
+        # As this project trains them; a tokenizer of others may handle spaces in other ways.
+        model = parse(tokenizer.model)
+        spaces = model.normalizer_spec
+        usual = spaces.add_dummy_prefix and spaces.remove_extra_whitespaces and spaces.escape_whitespaces
+        within = tokenizer.kind == "bpe" and any("▁" in piece.piece[1:] for piece in model.pieces)
+        if not usual or within or model.trainer_spec.treat_whitespace_as_suffix:
+            raise ValueError("this tokenizer cannot be exported to a page: it handles spaces in a way of its own")
 
 
 def export(translator: Translator, precision: str, output: Path, text: str = "", name: str = "") -> None:
@@ -36,7 +44,7 @@ def export(translator: Translator, precision: str, output: Path, text: str = "",
 
     The page opens with the translation of `text`, and calls the model `name`.
     """
-    check(translator.model.config)
+    check(translator)
     weights = base64.b64encode(pack(translator, precision)).decode("ascii")
     opening = to_json({"text": text, "name": name})
     blocks = {"opening": opening, "runtime": bundle("runtime/worker.js"), "weights": weights}

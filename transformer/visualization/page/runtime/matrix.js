@@ -80,4 +80,4 @@ function erf(x) {
 }
 
 // What is applied between the two projections of the feed-forward network; swiglu multiplies silu(gate) by the inner.
-export const ACTIVATIONS = { relu, gelu, swiglu: silu };
+export const ACTIVATIONS = { relu, gelu, silu, swiglu: silu };

@@ -17,7 +17,7 @@ export class Transformer {
     const source = tensors["encoder.embedding.tokens.weight"];
     // What is tied is in the file once, under its first name.
     const target = tensors["decoder.embedding.tokens.weight"] ?? source;
-    this.output = { weight: tensors["output.weight"] ?? target };
+    this.output = { weight: tensors["output.weight"] ?? target, bias: tensors["output.bias"] };
     this.encoder = new Side("encoder", config, source, tensors, parameters);
     this.decoder = new Side("decoder", config, target, tensors, parameters);
   }

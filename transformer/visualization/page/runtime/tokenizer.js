@@ -74,14 +74,14 @@ export class Tokenizer {
     return [...this.prefix, ...ids];
   }
 
-  // The text of ids. Special ids give none, but for an unknown, which is shown as ⁇.
+  // The text of ids. Special symbols give none, but for an unknown, which is shown as ⁇.
   decode(ids) {
     let text = "", bytes = [];
     const flush = () => {
       text += spelled(bytes);
       bytes = [];
     };
-    for (const id of ids.filter(id => id !== PAD && id !== BOS && id !== EOS)) {
+    for (const id of ids.filter(id => this.types[id] !== TYPE.CONTROL)) {
       if (this.types[id] === TYPE.BYTE) {
         bytes.push(parseInt(this.pieces[id].slice(3, 5), 16));
         continue;
