@@ -13,8 +13,8 @@ class FinalValidation(Callback):
     """Validates once more when training ends between two validations, so that every run has a best checkpoint.
 
     Not by `trainer.validate` after `trainer.fit`: tried, that is no shorter (20 lines for 20; the tests of resuming in
-    one process passed, those of several processes and signals were not run). Outside fit, Lightning's ModelCheckpoint and EarlyStopping act only if private methods of theirs are overridden,
-    signals have to be deferred a second time, and the training loss is gone from the last line of progress.
+    one process passed, those of several processes and signals were not run). Outside fit, Lightning's ModelCheckpoint
+    and EarlyStopping act only if private methods of theirs are overridden, and signals have to be deferred again.
     """
 
     def __init__(self) -> None:
