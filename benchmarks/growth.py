@@ -83,7 +83,7 @@ def decode(length: int, threads: int) -> Row:
 def prepare(pairs: int, directory: Path | None) -> Row:
     """Seconds and peak memory from text files of so many pairs to the first batch, tokenizers trained anew."""
     corpus, tokenizer = settings(directory)
-    lines = [f"{source}\t{target}" for source, target in corpus.pairs("train")]
+    lines = [f"{source}\t{target}" for source, target in corpus.read("train")]
     draw = random.Random(1)
     with tempfile.TemporaryDirectory() as folder:
         with Path(folder, "train.tsv").open("w", encoding="utf-8") as file:

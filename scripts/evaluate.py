@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def read(config: dict[str, Any]) -> EvaluationSettings:
     from transformer.cli.runs import check_output, find_checkpoint, run_of, say_which, trial_folder
+    from transformer.cli.settings import corpus_settings
     from transformer.config import from_dict
 
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
@@ -26,7 +27,8 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
     if not config["output"]:
         check_entries(run_of(checkpoint))
     settings = {key: config[key] for key in ("split", "source", "reference", "target_language", "metrics")}
-    settings |= {key: config.get(key) for key in ("data", "search", "machine")}
+    settings |= {key: config.get(key) for key in ("search", "machine", "cache")}
+    settings["data"] = corpus_settings(config["data"]) if config.get("data") else None
     settings["serving"] = {key: config[key] for key in ("device", "precision", "batch_tokens")}
     typed = from_dict(EvaluationSettings, settings | {"checkpoint": str(checkpoint), "output": output}, "")
     say_which(config, checkpoint)

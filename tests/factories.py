@@ -7,6 +7,7 @@ from typing import Any
 
 from transformer import ModelConfig, Transformer
 from transformer.cli.compose import compose
+from transformer.cli.settings import corpus_settings
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
@@ -27,7 +28,7 @@ def composed(*overrides: str, name: str = "train") -> dict[str, Any]:
 
 def data_settings(*overrides: str, **changes: object) -> DataSettings:
     """Settings of a corpus: overrides as on a command line ("data=toy"; by default "data=files"), then changed keys."""
-    return from_dict(DataSettings, composed(*(overrides or ["data=files"]))["data"] | changes, "data")
+    return from_dict(DataSettings, corpus_settings(composed(*(overrides or ["data=files"]))["data"]) | changes, "data")
 
 
 def tokenizer_settings(kind: str, vocabulary_size: int, **changes: object) -> TokenizerSettings:

@@ -123,7 +123,7 @@ def test_the_packages_are_fetched_once_and_the_folder_is_whole_or_not_there(
     assert not (tmp_path / "made").exists()
     program(programs, "dpkg", f'case "$2" in *-de_*) cp -r {unpacked[0]} "$3";; *) cp -r {unpacked[1]} "$3";; esac')
     wanted.fetch()
-    assert [list(wanted.pairs(split)) for split in ("test", "validation", "train")] == list(
+    assert [list(wanted.read(split)) for split in ("test", "validation", "train")] == list(
         MAKE.join(*unpacked).values()
     )
     assert (tmp_path / "made" / "copyright").read_text() == "License: MPL-2.0\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from transformer.data.corpus import find_files, read_pairs
-from transformer.doctor.text import digest, has_byte_order_mark, read_raw, scripts, trigrams, words
+from transformer.doctor.text import digest, has_byte_order_mark, read_raw, trigrams, words
 
 LANGUAGES = ("de", "en")
 SOURCE, TARGET = "\ufeff eins\r\nzwei \ndrei", "one\n\ttwo\nthree\n"
@@ -18,7 +18,7 @@ def test_raw_lines_keep_what_reading_removes(tmp_path: Path, ending: str) -> Non
         content = text.encode()
         (tmp_path / f"x.{language}{ending}").write_bytes(gzip.compress(content) if ending else content)
     files = find_files(str(tmp_path / "x"), *LANGUAGES)
-    lines = list(read_raw(files, LANGUAGES))
+    lines = list(read_raw(files, LANGUAGES, None))
     assert [line.raw for line in lines] == [(" eins\r", "one"), ("zwei ", "\ttwo"), ("drei", "three")]
     assert [line.text for line in lines] == list(read_pairs(files, *LANGUAGES))
     assert [has_byte_order_mark(path) for path in files] == [True, False]
@@ -28,7 +28,7 @@ def test_raw_lines_keep_what_reading_removes(tmp_path: Path, ending: str) -> Non
 def test_a_tsv_is_read_as_training_reads_it(tmp_path: Path, header: str, expected: int) -> None:
     path = tmp_path / "x.tsv"
     path.write_text(f"{header}eins \tone\nzwei\ttwo\n")
-    lines = list(read_raw([path], LANGUAGES))
+    lines = list(read_raw([path], LANGUAGES, None))
     assert [line.text for line in lines] == list(read_pairs([path], *LANGUAGES))
     assert lines[0].raw[expected] == "eins "
     assert [line.number for line in lines] == [1, 2]
@@ -37,11 +37,6 @@ def test_a_tsv_is_read_as_training_reads_it(tmp_path: Path, header: str, expecte
 def test_words_are_compared_without_case_marks_and_numbers() -> None:
     assert words("Am 3. Mai 2024: „Grüße“!") == words("am 17 MAI, 1999 (grüße)") == ["am", "0", "mai", "0", "grüße"]
     assert words("第3个 Menü") == ["第", "0", "个", "menü"]
-
-
-def test_scripts_are_counted_by_letter() -> None:
-    assert scripts("abc 12") == {"LATIN": 3}
-    assert scripts("aя漢かカ한") == {"LATIN": 1, "CYRILLIC": 1, "CJK": 3, "HANGUL": 1}
 
 
 def test_hashes_tell_texts_apart() -> None:

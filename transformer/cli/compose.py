@@ -14,12 +14,15 @@ from transformer.cli import CONFIGS, PROJECT
 from transformer.cli.arguments import split
 from transformer.cli.errors import describe
 from transformer.config import UsageError, flatten
+from transformer.data import tatoeba
 
 Settings = TypeVar("Settings")
 
 
 # What the YAML files call as ${NAME:…}.
 OmegaConf.register_new_resolver("version", lambda: __version__, replace=True)
+for function in (tatoeba.file_language, tatoeba.source_language, tatoeba.columns):
+    OmegaConf.register_new_resolver(f"tatoeba_{function.__name__}", function, replace=True)
 OmegaConf.register_new_resolver("project", lambda folder="": str(PROJECT / folder), replace=True)
 
 

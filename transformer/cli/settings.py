@@ -7,16 +7,25 @@ from typing import Any
 NOT_SETTINGS = ("name", "runs", "cache", "resume", "debug", "output", "fix")
 # One word for all attentions and stacks of a model: its parts hold the values.
 NOT_MODEL = ("heads", "layers", "score")
+# A preset's own word for data.pairs.
+NOT_DATA = ("file",)
+DATA_PATHS = ("directory", "pairs", "train", "validation", "test", "cache")
 
 
 def run_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Return a run's settings from the composed configuration; paths are absolute, to be read from anywhere."""
     settings = {key: value for key, value in config.items() if key not in NOT_SETTINGS}
     settings["model"] = {key: value for key, value in config["model"].items() if key not in NOT_MODEL}
-    paths = ("directory", "train", "validation", "test", "cache")
-    settings["data"] = data = config["data"] | {key: absolute(config["data"][key]) for key in paths}
-    data["extra_tests"] = {name: absolute(path) for name, path in data["extra_tests"].items()}
+    settings["data"] = corpus_settings(config["data"])
     settings["init_from"] = absolute(config["init_from"])
+    return settings
+
+
+def corpus_settings(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a corpus from the composed ones; paths are absolute."""
+    settings = {key: value for key, value in data.items() if key not in NOT_DATA}
+    settings |= {key: absolute(data[key]) for key in DATA_PATHS}
+    settings["extra_tests"] = {name: absolute(path) for name, path in data["extra_tests"].items()}
     return settings
 
 

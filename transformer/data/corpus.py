@@ -1,17 +1,23 @@
 """Parallel text: where its files are, and reading them with checks, one pair at a time."""
 
+import csv
 import gzip
 import hashlib
+import json
+import logging
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
 from transformer.data.download import fetch_corpus
+from transformer.data.splitting import RULE, SPLITS, write_splits
+from transformer.files import cached_folder, sha256
 
+log = logging.getLogger(__name__)
 Pair = tuple[str, str]
 MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
 # Languages and the names of splits, which are parts of file names.
@@ -21,6 +27,7 @@ TAKEN = (
     *("train", "validation", "test", "versions", "corpus", "revision", "seconds", "cost"),
     *("sentences", "checkpoint", "sha256", "search", "searches"),
 )
+TABLES = (".tsv", ".txt", ".csv")  # files that hold both sides, in columns
 
 
 @dataclass(frozen=True)
@@ -31,10 +38,13 @@ class DataSettings:
     source_language: str
     target_language: str
     directory: str | None
-    train: str
-    validation: str
-    test: str
+    pairs: str | None
+    split: list[Annotated[float, "> 0", "< 0.5"]]
+    train: str | None
+    validation: str | None
+    test: str | None
     extra_tests: dict[str, str]
+    columns: list[Annotated[int, ">= 1"]] | None
     url: str | None
     sha256: dict[str, str]
     max_length: Annotated[int, ">= 1", "<= 1000000"]
@@ -58,28 +68,84 @@ class DataSettings:
                 raise ValueError(f"data.extra_tests: the name {name} must be {NAMED}")
         if self.source_language == self.target_language:
             raise ValueError(f"data.source_language and data.target_language are both {self.source_language}")
+        if len(self.split) != 2:
+            raise ValueError(f"data.split={self.split} must be two numbers: the shares of validation and test")
+        if self.columns and (len(self.columns) != 2 or len(set(self.columns)) != 2):
+            raise ValueError(f"data.columns={self.columns} must be two columns: the source's and the target's")
+        given = [f"data.{split}" for split in SPLITS if self.splits[split]]
+        missing = [f"data.{split}" for split in SPLITS if not self.splits[split]]
+        if self.pairs and given:
+            raise ValueError(f"data.pairs is cut into train, validation and test: leave out {' and '.join(given)}")
+        if missing and not self.whole:
+            raise ValueError(
+                f"not set: {', '.join(missing)}; give data.train=my/train data.validation=my/valid data.test=my/test, "
+                "or one file, data.pairs=my/pairs.tsv (data=tatoeba: data.file=cmn.txt), and the splits are cut from it"
+            )
 
     @property
     def languages(self) -> tuple[str, str]:
         return self.source_language, self.target_language
 
     @property
-    def splits(self) -> dict[str, str]:
-        """Every split's name and the path that its files begin with."""
+    def whole(self) -> str | None:
+        """The corpus in one piece, from which `with_splits` cuts validation and test off; None if they have files."""
+        return self.pairs or (self.train if not (self.validation or self.test) else None)
+
+    @property
+    def splits(self) -> dict[str, str | None]:
+        """Every split's name and the path that its files begin with; None before `with_splits` where it is cut off."""
         return {"train": self.train, "validation": self.validation, "test": self.test} | self.extra_tests
 
     def files(self, split: str) -> list[Path]:
-        """The files of a split: one .tsv, or source and target; FileNotFoundError says what was looked for."""
+        """The files of a split: one table, or source and target; FileNotFoundError says what was looked for."""
         if split not in self.splits:
             raise ValueError(f"the corpus {self.name} has no split {split}; it has {', '.join(self.splits)}")
-        return find_files(self.splits[split], *self.languages)
+        prefix = self.splits[split]
+        assert prefix is not None
+        assert not (self.whole and split in SPLITS), "with_splits comes first"
+        return find_files(prefix, *self.languages)
 
-    def pairs(self, split: str) -> Iterator[Pair]:
-        return read_pairs(self.files(split), *self.languages)
+    def read(self, split: str) -> Iterator[Pair]:
+        return read_pairs(self.files(split), *self.languages, self.columns)
 
     def fetch(self) -> None:
         """Brings missing files. Raises OSError when that fails and ValueError for bytes that were not published."""
         fetch_corpus(self.url, Path(self.directory or ".").expanduser(), self.sha256, self.languages)
+
+    def with_splits(self) -> "DataSettings":
+        """These settings with files for every split: a corpus in one piece is cut, unless a run before has done it.
+
+        The splits stay in a folder of the cache whose name depends on the corpus' bytes and the settings of the cut.
+        """
+        if self.whole is None:
+            return self
+        folder = self._cut(self.whole)
+        train, validation, test = (str(folder / split) for split in SPLITS)
+        return replace(self, pairs=None, train=train, validation=validation, test=test)
+
+    def cut_from(self, whole: "DataSettings") -> list[str]:
+        """Says where these splits are and what they were cut from; nothing if `whole` had splits."""
+        if whole.whole is None:
+            return []
+        folder = Path(str(self.train)).parent
+        return [f"validation and test are cut off {whole.whole} (data.split={self.split}): {folder} holds the splits"]
+
+    def _cut(self, whole: str) -> Path:
+        files, (validation, test) = find_files(whole, *self.languages), self.split
+
+        def make(folder: Path) -> None:
+            read = lambda: read_pairs(files, *self.languages, self.columns)  # noqa: E731
+            pairs = write_splits(folder, read, self.languages, (validation, test))
+            counts = ", ".join(f"{split} {count:,}" for split, count in pairs.items())
+            if not all(pairs.values()):
+                raise ValueError(f"{whole} is too small for data.split={self.split} ({counts}): raise these shares")
+            log.info("%s was cut: %s (data.split=%s)", whole, counts, self.split)
+
+        # The same for both directions: a corpus has one test set.
+        sides = zip(self.languages, self.columns or (1, 2), files if len(files) == 2 else files * 2, strict=True)
+        content = [(language, column, _is_csv(path), sha256(path)) for language, column, path in sorted(sides)]
+        key = hashlib.sha256(json.dumps([RULE, content, self.split]).encode()).hexdigest()[:20]
+        return cached_folder(Path(self.cache).expanduser() / f"splits-{key}", make)
 
     def digest(self, split: str) -> str:
         """sha256 over the bytes of a split's files."""
@@ -93,25 +159,41 @@ class DataSettings:
 
 
 def find_files(prefix: str, source_language: str, target_language: str) -> list[Path]:
-    """PREFIX itself if it is a .tsv, else PREFIX.<language> for both languages, or the same with .gz."""
+    """PREFIX itself if it is a table, else PREFIX.<language> for both languages, or the same with .gz."""
     base, sides = Path(prefix).expanduser(), (source_language, target_language)
     candidates = [[base.with_name(f"{base.name}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
-    if base.name.endswith((".tsv", ".tsv.gz")):
+    if base.name.removesuffix(".gz").endswith(TABLES):
         candidates = [[base]]
     for choice in candidates:
         if not any(path.is_file() for path in choice):
-            meaning = f"PREFIX means PREFIX.{source_language} and PREFIX.{target_language}, or is one .tsv"
+            meaning = (
+                f"PREFIX means PREFIX.{source_language} and PREFIX.{target_language}, or is one .tsv, .txt or .csv"
+            )
             raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}: put it there; {meaning}")
     return [next(path for path in choice if path.is_file()) for choice in candidates]
 
 
-def read_pairs(files: list[Path], source_language: str, target_language: str) -> Iterator[Pair]:
-    """Yields the sentence pairs, edge spaces removed. Only \\n and \\r\\n end a line.
+def read_pairs(
+    files: list[Path], source_language: str, target_language: str, columns: list[int] | None = None
+) -> Iterator[Pair]:
+    """Yields the sentence pairs, edge spaces removed. Raises ValueError as `read_raw_pairs` does."""
+    for source, target in read_raw_pairs(files, source_language, target_language, columns):
+        yield source.strip(), target.strip()
 
-    A .tsv holds source and target in this order, or says otherwise in a first line that names the two languages.
-    Raises ValueError that names the file and line: not UTF-8, cut short, no tab, empty, counts that differ.
+
+def read_raw_pairs(
+    files: list[Path], source_language: str, target_language: str, columns: list[int] | None = None
+) -> Iterator[Pair]:
+    """Yields the sentence pairs as they are in the files. Only \\n and \\r\\n end a line.
+
+    A table holds source and target in `columns`, counted from 1, or in its only two, or in those that its first line
+    names by the two languages. Columns are separated by tabs, in a .csv by commas.
+    Raises ValueError that names the file and line: not UTF-8, cut short, a column missing, empty, counts that differ.
     """
-    pairs = _tsv_pairs(files[0], source_language, target_language) if len(files) == 1 else _aligned_pairs(*files)
+    if len(files) == 1:
+        pairs = _table_pairs(files[0], source_language, target_language, columns)
+    else:
+        pairs = _aligned_pairs(*files)
     pair: Pair | None = None
     for pair in pairs:
         yield pair
@@ -120,7 +202,7 @@ def read_pairs(files: list[Path], source_language: str, target_language: str) ->
 
 
 def _aligned_pairs(source_path: Path, target_path: Path) -> Iterator[Pair]:
-    sources, targets = read_lines(source_path), read_lines(target_path)
+    sources, targets = read_lines(source_path, "\n"), read_lines(target_path, "\n")
     for count, (source, target) in enumerate(zip_longest(sources, targets)):
         if source is None or target is None:
             rest = 1 + sum(1 for _ in (targets if source is None else sources))
@@ -132,16 +214,41 @@ def _aligned_pairs(source_path: Path, target_path: Path) -> Iterator[Pair]:
         yield source, target
 
 
-def _tsv_pairs(path: Path, source_language: str, target_language: str) -> Iterator[Pair]:
-    swapped = False
-    for number, line in enumerate(read_lines(path, "\r\n"), 1):
-        cells = [cell.strip() for cell in line.split("\t")]
-        if len(cells) != 2:
-            raise ValueError(f"{path} line {number}: a pair needs exactly one tab, here are {len(cells) - 1}")
-        if number == 1 and set(cells) == {source_language, target_language}:
-            swapped = cells[0] == target_language
+def _table_pairs(path: Path, source_language: str, target_language: str, columns: list[int] | None) -> Iterator[Pair]:
+    source, target = columns or (1, 2)
+    has_names = False
+    for row, (number, cells) in enumerate(_csv_rows(path) if _is_csv(path) else _tsv_rows(path)):
+        names = [cell.strip() for cell in cells]
+        if row == 0 and {source_language, target_language} <= set(names):
+            has_names = True
+            if columns is None:
+                source, target = names.index(source_language) + 1, names.index(target_language) + 1
             continue
-        yield (cells[1], cells[0]) if swapped else (cells[0], cells[1])
+        if len(cells) < max(source, target) or (len(cells) > 2 and columns is None and not has_names):
+            wanted = f"data.columns={columns}" if columns else "a pair needs 2"
+            separator = "comma" if _is_csv(path) else "tab"
+            remedy = "; data.columns=[1,2] says which hold source and target" if len(cells) > 2 else ""
+            raise ValueError(f"{path} line {number} has {len(cells)} columns ({separator}-separated), {wanted}{remedy}")
+        yield cells[source - 1], cells[target - 1]
+
+
+def _is_csv(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(".csv")
+
+
+def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(read_lines(path, "\r\n"), 1):
+        yield number, line.split("\t")
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    rows = csv.reader(read_lines(path, ""), strict=True)
+    try:
+        for cells in rows:
+            if cells:  # an empty line is no row
+                yield rows.line_num, [re.sub(r"[\r\n]+", " ", cell) for cell in cells]
+    except csv.Error as error:
+        raise ValueError(f"{path} line {rows.line_num} is not CSV: {error}") from error
 
 
 def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:

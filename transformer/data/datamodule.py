@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -13,12 +14,15 @@ from torch.utils.data import DataLoader, Dataset
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.corpus import DataSettings, Pair
 from transformer.data.encoded import EncodedSplit, write_split
+from transformer.data.languages import language_faults
 from transformer.data.printable import console
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.files import cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
 FORMAT = 3
+# Pairs from which the languages are told: more than enough, and read in a second or two.
+LANGUAGE_SAMPLE = 5000
 
 
 class TranslationData(LightningDataModule):
@@ -33,9 +37,13 @@ class TranslationData(LightningDataModule):
         tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
     ) -> None:
         super().__init__()
-        self.settings, self.tokenizer_settings, self.seed = settings, tokenizer, seed
-        self.cache = Path(settings.cache).expanduser()
         settings.fetch()
+        self.settings = settings.with_splits()
+        #: What a user should know of the corpus before training, line by line.
+        self.notes = [*self.settings.cut_from(settings), *self._check_languages()]
+        settings = self.settings
+        self.tokenizer_settings, self.seed = tokenizer, seed
+        self.cache = Path(settings.cache).expanduser()
         self.digests = {split: settings.digest(split) for split in settings.splits}
         source, self.target_tokenizer = tokenizers or self._tokenizers()
         self.source_tokenizer = Tokenizer(source.model, source.kind, target_language_tag=settings.target_language)
@@ -46,8 +54,19 @@ class TranslationData(LightningDataModule):
         # Where training begins: an epoch, and how many of its batches a resumed run has had already.
         self.start = (0, 0)
 
+    def _check_languages(self) -> list[str]:
+        """Reads the first pairs. Raises ValueError if source and target are swapped; other faults are returned."""
+        is_swapped, faults = language_faults(
+            islice(self.settings.read("train"), LANGUAGE_SAMPLE), self.settings.languages
+        )
+        if is_swapped:
+            raise ValueError(
+                f"source and target are swapped: {'; '.join(faults)}; swap data.columns, or the names of the files"
+            )
+        return faults
+
     def _tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        settings, pairs = self.tokenizer_settings, self.settings.pairs
+        settings, read = self.tokenizer_settings, self.settings.read
         tagged = self.settings.languages if self.settings.both_directions else ()
 
         def make(folder: Path) -> None:
@@ -55,7 +74,7 @@ class TranslationData(LightningDataModule):
             for name, sides in (
                 {"joint": (0, 1)}.items() if settings.joint else {"source": (0,), "target": (1,)}.items()
             ):
-                texts = (pair[side] for pair in pairs("train") for side in sides)
+                texts = (pair[side] for pair in read("train") for side in sides)
                 tokenizer = train_tokenizer(texts, settings, tagged)
                 (folder / f"{name}.model").write_bytes(tokenizer.model)
 
@@ -73,11 +92,11 @@ class TranslationData(LightningDataModule):
 
             def make(folder: Path) -> None:
                 # Read once before: mistakes are found at once, and the progress bar knows the total.
-                total = sum(1 for _ in settings.pairs(name))
+                total = sum(1 for _ in settings.read(name))
                 bar = console(stderr=True)
                 # Without a terminal the bar would leave an empty line, where an error has one line for itself.
                 off = not bar.is_terminal
-                pairs = track(settings.pairs(name), f"encoding {name}", total, console=bar, transient=True, disable=off)
+                pairs = track(settings.read(name), f"encoding {name}", total, console=bar, transient=True, disable=off)
                 write_split(folder, pairs, tokenizers, settings.max_length, keep_all)
 
             models = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers]
@@ -90,7 +109,7 @@ class TranslationData(LightningDataModule):
 
     def texts(self, name: str) -> list[Pair]:
         """The pairs of a split as text, for scoring."""
-        return list(self.settings.pairs(name))
+        return list(self.settings.read(name))
 
     def loader(self, name: str) -> DataLoader[Batch]:
         """Batches of a split for this process; only training is shuffled."""

@@ -12,6 +12,7 @@ import sentencepiece
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 Kind = Literal["bpe", "unigram", "word", "char"]
+Normalization = Literal["nmt_nfkc", "nfkc", "identity"]
 # Stands before punctuation that follows without a space (tokenizer=word); NFKC normalization keeps it.
 JOINER = "⁀"
 # A tokenizer may be a stranger's, and normalize one letter to many. SentencePiece's own makes at most 18 of one (ﷺ).
@@ -27,6 +28,7 @@ class TokenizerSettings:
     joint: bool
     character_coverage: Annotated[float, "> 0", "<= 1"]
     byte_fallback: bool
+    normalization: Normalization
 
 
 def language_tag(language: str) -> str:
@@ -99,7 +101,18 @@ class Tokenizer:
         return re.sub(f" ?{JOINER}", "", text.replace("▁", " ").strip()) if self.kind == "word" else text
 
 
-def _advice(error: str, settings: TokenizerSettings) -> str:
+def advice(languages: Sequence[str], settings: TokenizerSettings) -> str | None:
+    """What a tokenizer of these languages should rather be, in a sentence."""
+    cjk = [language for language in languages if re.split("[-_]", language)[0] in ("zh", "ja", "yue")]
+    if not cjk or settings.normalization == "identity":
+        return None
+    return (
+        f"tokenizer.normalization={settings.normalization} writes ， as a comma in {cjk[0]}: tokenizer=cjk keeps it, "
+        "leaves the rarest characters out and has a larger vocabulary"
+    )
+
+
+def _refusal(error: str, settings: TokenizerSettings) -> str:
     setting = f"tokenizer.vocabulary_size={settings.vocabulary_size}"
     if limit := re.search(r"value <= (\d+)", error):
         return f"{setting} is more than this corpus gives; choose {limit[1]} or less"
@@ -135,6 +148,7 @@ def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings, languages
             # A corpus may have fewer words or characters than the size allows.
             hard_vocab_limit=settings.kind in ("bpe", "unigram"),
             character_coverage=settings.character_coverage,
+            normalization_rule_name=settings.normalization,
             byte_fallback=settings.byte_fallback,
             input_sentence_size=1_000_000,
             shuffle_input_sentence=True,
@@ -148,5 +162,5 @@ def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings, languages
     except RuntimeError as error:
         if failures:
             raise failures[0] from None
-        raise ValueError(_advice(str(error), settings)) from error
+        raise ValueError(_refusal(str(error), settings)) from error
     return Tokenizer(model.getvalue(), settings.kind)

@@ -6,9 +6,10 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from transformer.data.languages import scripts
 from transformer.doctor.leakage import HeldOut
 from transformer.doctor.profile import Profile, log_ratio
-from transformer.doctor.text import Line, digest, letters, scripts, words
+from transformer.doctor.text import Line, digest, letters, words
 
 Sides = tuple[bool, bool]
 NEITHER, BOTH = (False, False), (True, True)

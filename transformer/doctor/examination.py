@@ -65,7 +65,7 @@ class Examination:
             yield line
 
     def lines(self, split: str) -> Iterator[Line]:
-        return read_raw(self.settings.files(split), self.settings.languages)
+        return read_raw(self.settings.files(split), self.settings.languages, self.settings.columns)
 
     def run(self, too_long: set[int], keep: Callable[[Line], None], drop: Callable[[Dropped], None]) -> list[Finding]:
         """Checks every pair of every split. Calls `keep` with each training pair to be kept and `drop` with the others.

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from rich.progress import track
 
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
-from transformer.data.datamodule import TranslationData
+from transformer.data.datamodule import LANGUAGE_SAMPLE, TranslationData
+from transformer.data.languages import language_faults
 from transformer.data.printable import console
+from transformer.data.tokenizer import advice
 from transformer.doctor.estimate import Plan, estimate, preset_for
 from transformer.doctor.examination import Dropped, Examination
 from transformer.doctor.fix import clean_copy
@@ -41,15 +44,18 @@ def examine(
     folder of a cleaned copy, if one is to be written.
     """
     corpus.fetch()
+    whole, corpus = corpus, corpus.with_splits()
     examination = Examination(corpus, _progress)
     pairs = examination.pairs["train"]
     preset = preset_for(pairs)
     training = training_for(preset)
-    advice = f"recommended for {pairs:,} pairs: experiment={preset}"
+    preset_advice = f"recommended for {pairs:,} pairs: experiment={preset}"
     if training.experiment != preset:
         tried = f"experiment={training.experiment}" if training.experiment else "the settings as given"
-        advice += f"; tried: {tried}"
+        preset_advice += f"; tried: {tried}"
     data, error = _prepare(training)
+    sample = (line.text for line in islice(examination.lines("train"), LANGUAGE_SAMPLE))
+    _, faults = language_faults(sample, corpus.languages)
     too_long = set(data.split("train").too_long.tolist()) if data else set()
     dropped = _check_pairs(examination, too_long, fix)
     tokenizer: dict[str, Any] = {"kind": training.settings.tokenizer.kind}
@@ -59,10 +65,13 @@ def examine(
     report = {
         "corpus": {"name": corpus.name, **languages, "pairs": examination.pairs},
         "findings": findings_as_dicts(examination),
+        "cut": corpus.cut_from(whole),
+        "languages": faults,
         "byte_order_marks": list(map(str, examination.files_with_mark)),
         "dropped": dropped,
         "tokenizer": tokenizer,
-        "advice": advice,
+        "advice": preset_advice,
+        "tokenizer_advice": advice(corpus.languages, training.settings.tokenizer),
         "preset": preset,
         "estimate": cost_as_dict(estimate(_plan(training, data)), steps) if data else None,
     }

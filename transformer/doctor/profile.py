@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from transformer.doctor.text import BUCKETS, Line, digest, scripts, trigrams
+from transformer.data.languages import scripts
+from transformer.doctor.text import BUCKETS, Line, digest, trigrams
 
 # A script belongs to a language if it has this share of its letters (names and formulas bring other scripts).
 SHARE_OF_A_SCRIPT = 0.05

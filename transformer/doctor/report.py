@@ -78,6 +78,8 @@ def _show_training(report: Report, out: Console) -> None:
     pieces = f"{tokenizer['kind']}, {tokenizer['size']:,} pieces"
     out.print(f"\nunknown to the tokenizer ({pieces}): {', '.join(unknown) or 'nothing'}")
     out.print(report["advice"])
+    if report["tokenizer_advice"]:
+        out.print(report["tokenizer_advice"])
     out.print(
         f"an epoch: {cost['seconds_per_epoch']:,.0f} s ({cost['steps_per_epoch']:,} steps of "
         f"{1000 * cost['seconds_per_step']:,.0f} ms), {cost['peak_bytes'] / 1e9:.1f} GB of memory, "
@@ -98,6 +100,8 @@ def show(report: Report) -> None:
     corpus = report["corpus"]
     counts = ", ".join(f"{split} {count:,}" for split, count in corpus["pairs"].items())
     print_safely(f"{corpus['name']}: {corpus['source_language']} → {corpus['target_language']}, pairs: {counts}")
+    for line in report["cut"]:
+        out.print(line)
     table = Table(box=SIMPLE, pad_edge=False)
     for heading, side in (("check", "left"), ("split", "left"), ("pairs", "right"), ("share", "right")):
         table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
@@ -118,6 +122,8 @@ def show(report: Report) -> None:
         out.print(f"{name}: {meaning}")
     if clean := [check.name for check in CHECKS if check.name not in meanings]:
         out.print(f"nothing found: {', '.join(clean)}")
+    for fault in report["languages"]:
+        out.print(f"✗ {fault}")
     for path in report["byte_order_marks"]:
         out.print(f"{path} begins with a byte order mark: removed on reading")
     if report["dropped"]:
@@ -127,7 +133,8 @@ def show(report: Report) -> None:
 
 # Arguments that name the corpus, of which a cleaned copy is another.
 CORPUS_ARGUMENTS = (
-    *("data=", "data.directory=", "data.train=", "data.validation=", "data.test=", "data.extra_tests"),
+    *("data=", "data.directory=", "data.file=", "data.pairs=", "data.split=", "data.columns="),
+    *("data.train=", "data.validation=", "data.test=", "data.extra_tests"),
     *("data.source_language=", "data.target_language="),
 )
 

@@ -1,20 +1,16 @@
-"""Lines as they are in the files, and what is compared of them: words, letters, scripts, trigrams."""
+"""Lines as they are in the files, and what is compared of them: words, letters, trigrams."""
 
 import gzip
 import hashlib
 import re
-import unicodedata
-from collections import Counter
 from collections.abc import Iterator
-from functools import cache
-from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from transformer.data.corpus import Pair, read_lines, read_pairs
+from transformer.data.corpus import Pair, read_raw_pairs
 
 # Scripts written without spaces: each character counts as a word.
 WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+")
@@ -30,21 +26,10 @@ class Line(NamedTuple):
     text: Pair
 
 
-def read_raw(files: list[Path], languages: Pair) -> Iterator[Line]:
+def read_raw(files: list[Path], languages: Pair, columns: list[int] | None) -> Iterator[Line]:
     """Every pair of a split. Raises ValueError, as training would, for files that cannot be read."""
-    pairs = read_pairs(files, *languages)
-    if len(files) == 1:
-        raw: Iterator[tuple[str | None, ...]] = (tuple(line.split("\t")) for line in read_lines(files[0], "\r\n"))
-    else:
-        raw = zip_longest(*(read_lines(path, "\n") for path in files))
-    swapped = False
-    for number, pair in enumerate(pairs, 1):
-        cells = next(raw)
-        if len(files) == 1 and number == 1 and {cell.strip() for cell in cells if cell} == set(languages):
-            # The first line names the languages.
-            swapped, cells = (cells[0] or "").strip() == languages[1], next(raw)
-        source, target = cells[::-1] if swapped else cells
-        yield Line(number, (source or "", target or ""), pair)
+    for number, (source, target) in enumerate(read_raw_pairs(files, *languages, columns), 1):
+        yield Line(number, (source, target), (source.strip(), target.strip()))
 
 
 def has_byte_order_mark(path: Path) -> bool:
@@ -64,20 +49,6 @@ def letters(text: str) -> int:
 def digest(*texts: str) -> int:
     """A hash of 8 bytes, the same in every process."""
     return int.from_bytes(hashlib.blake2b("\0".join(texts).encode(), digest_size=8).digest(), "big")
-
-
-@cache
-def script(character: str) -> str:
-    """The script of a letter: the first word of its Unicode name; Japanese has three, which count as one."""
-    name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
-    return "CJK" if name in ("HIRAGANA", "KATAKANA") else name
-
-
-def scripts(text: str) -> Counter[str]:
-    """The number of letters of each script."""
-    if text.isascii():
-        return Counter({"LATIN": count} if (count := letters(text)) else {})
-    return Counter(script(character) for character in text if character.isalpha())
 
 
 def trigrams(text: str) -> NDArray[np.int64]:

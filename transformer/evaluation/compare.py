@@ -29,6 +29,7 @@ class CompareSettings:
     trials: Annotated[int, ">= 1", "<= 1000000"]
     comet: str | None
     output: str | None
+    cache: str
 
 
 @dataclass
@@ -78,7 +79,8 @@ def compare_runs(settings: CompareSettings) -> Comparison:
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # the bar says how far it is
     folders = find_runs(settings.runs)
     runs = {
-        name: read_results(folder, settings.split) for name, folder in zip(run_names(folders), folders, strict=True)
+        name: read_results(folder, settings.split, settings.cache)
+        for name, folder in zip(run_names(folders), folders, strict=True)
     }
     first, *others = runs.values()
     for other in others:

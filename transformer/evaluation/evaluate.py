@@ -13,7 +13,7 @@ from transformer.data.corpus import DataSettings, Pair, read_pairs
 from transformer.data.printable import console
 from transformer.device import MachineSettings, ServingSettings
 from transformer.evaluation.metrics import MetricSettings, Scores
-from transformer.evaluation.run_files import CONFIG, EVALUATION, RESULTS, read_corpus, read_json
+from transformer.evaluation.run_files import CONFIG, EVALUATION, RESULTS, read_corpus_with_splits, read_json
 from transformer.files import atomic_write, sha256
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
@@ -36,6 +36,7 @@ class EvaluationSettings(MetricSettings):
     search: SearchSettings
     machine: MachineSettings
     serving: ServingSettings
+    cache: str
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,7 +57,11 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: tuple[str, st
     if settings.source and settings.reference:
         files = [Path(settings.source), Path(settings.reference)]
         return _texts(_own_name(files[0].stem, "", run), read_pairs(files, *languages))
-    corpus = settings.data or _corpus_of(run)
+    if settings.data:
+        settings.data.fetch()  # the corpus of a run is not fetched: a folder from a stranger must not choose what is
+        corpus = settings.data.with_splits()
+    else:
+        corpus = _corpus_of(run, settings.cache)
     name = settings.split
     if settings.target_language == corpus.source_language:
         # Back: under a name of its own, as the run's translations are of the same sentences the other way.
@@ -65,9 +70,7 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: tuple[str, st
     if corpus.languages != languages:
         wanted, able = " → ".join(corpus.languages), " → ".join(languages)
         raise ValueError(f"the checkpoint translates {able}, the corpus was asked for {wanted}")
-    if settings.data:  # a folder from a stranger must not choose what is fetched
-        corpus.fetch()
-    return _texts(_own_name(name, corpus.digest(settings.split), run, corpus.name), corpus.pairs(settings.split))
+    return _texts(_own_name(name, corpus.digest(settings.split), run, corpus.name), corpus.read(settings.split))
 
 
 def _texts(name: str, pairs: Iterable[Pair]) -> Texts:
@@ -75,13 +78,13 @@ def _texts(name: str, pairs: Iterable[Pair]) -> Texts:
     return Texts(name, list(sources), list(references))
 
 
-def _corpus_of(run: Path) -> DataSettings:
+def _corpus_of(run: Path, cache: str) -> DataSettings:
     if not (run / CONFIG).exists():
         raise FileNotFoundError(
             f"{run} holds no {CONFIG} that names a corpus: say data=toy, data=multi30k or data=files …, "
             "or source=FILE reference=FILE"
         )
-    return read_corpus(run)
+    return read_corpus_with_splits(run, cache)
 
 
 def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:

@@ -7,6 +7,7 @@ interpolations. Before anything is written into the folder, `check_entries` has 
 import json
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +89,9 @@ def read_corpus(run: Path) -> DataSettings:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} cannot be read: it names no corpus ({type(error).__name__}: {reason})") from error
     return from_dict(DataSettings, data, "data")
+
+
+def read_corpus_with_splits(run: Path, cache: str) -> DataSettings:
+    """The corpus of a run. If it came in one piece it is cut again, in our own `cache`: nobody else names a folder that
+    is written."""
+    return replace(read_corpus(run), cache=cache).with_splits()

@@ -9,7 +9,15 @@ from pathlib import Path
 
 from transformer.data.corpus import Pair
 from transformer.evaluation.metrics import METRICS, Scores, score
-from transformer.evaluation.run_files import EVALUATION, MAX_TEXT_BYTES, RESULTS, read_corpus, read_file, read_json
+from transformer.evaluation.run_files import (
+    EVALUATION,
+    MAX_TEXT_BYTES,
+    RESULTS,
+    read_corpus,
+    read_corpus_with_splits,
+    read_file,
+    read_json,
+)
 
 # Scores of one text may differ in their last bits from one machine to another.
 TOLERANCE = 1e-6
@@ -60,7 +68,7 @@ class RunResults:
     note: str | None
 
 
-def read_results(folder: Path, split: str) -> RunResults:
+def read_results(folder: Path, split: str, cache: str) -> RunResults:
     """Reads what the run in `folder` has left of a split of its corpus.
 
     Raises ValueError or OSError where its files do not fit each other.
@@ -70,11 +78,11 @@ def read_results(folder: Path, split: str) -> RunResults:
     if split not in tested:
         raise ValueError(f"{folder} was not tested on split={split}; it has {', '.join(tested)}")
     scores = Scores.from_dict(results[split], f"{folder / RESULTS}: {split}")
-    corpus, digests = read_corpus(folder), results.get("corpus")
+    corpus, digests = read_corpus_with_splits(folder, cache), results.get("corpus")
     if not isinstance(digests, dict) or corpus.digest(split) != digests.get(split):
-        files = " and ".join(map(str, corpus.files(split)))
+        files = read_corpus(folder).whole or " and ".join(map(str, corpus.files(split)))
         raise ValueError(f"{files} changed since {folder} was tested: its scores are of other references")
-    pairs = list(corpus.pairs(split))
+    pairs = list(corpus.read(split))
     file = folder / f"hypotheses.{split}.txt"
     hypotheses = read_file(file, MAX_TEXT_BYTES).decode("utf-8").removesuffix("\n").split("\n")
     if len(hypotheses) != len(pairs):

@@ -5,7 +5,7 @@ from rich.table import Table
 
 from transformer.data.datamodule import TranslationData
 from transformer.data.printable import console
-from transformer.data.tokenizer import UNK
+from transformer.data.tokenizer import UNK, advice
 from transformer.inference import Translator
 
 
@@ -17,7 +17,9 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
     table.add_column("split")
     for heading in ("pairs", "", "tokens", "longest", "unknown", "too long", "empty"):
         table.add_column(heading, justify="right")
-    notes = []
+    notes = list(data.notes)
+    if (better := advice(settings.languages, data.tokenizer_settings)) and not init_from:
+        notes.append(better)
     for name in settings.splits:
         split = data.split(name)
         ids = (split.source, split.target)

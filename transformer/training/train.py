@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import Callback, LearningRateMonitor
 
 from transformer.config import from_dict
 from transformer.data.augmentation import augmented
-from transformer.data.corpus import Pair
+from transformer.data.corpus import DataSettings, Pair
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
 from transformer.data.printable import print_safely
@@ -84,7 +84,7 @@ def run(
         show_run(data, translator, machine, settings.init_from)
         write_config(folder, plain)
         mark_cache(data.cache)
-        record_seen(settings, texts, folder, resume)
+        record_seen(settings.init_from, data.settings, texts, folder, resume)
 
     with callbacks.signals, explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens):
         lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
@@ -110,15 +110,17 @@ def run(
     return Result(validation_bleu, module.test_scores, cost, samples)
 
 
-def record_seen(settings: RunSettings, texts: dict[str, list[Pair]], folder: Path, resume: Path | None) -> None:
+def record_seen(
+    init_from: str | None, corpus: DataSettings, texts: dict[str, list[Pair]], folder: Path, resume: Path | None
+) -> None:
     """Leaves the hashes of the training sentences; says which of `texts` the weights to begin with were trained on."""
     if resume is not None:
         return
     before = None
-    if settings.init_from:
-        print_safely(*seen.warnings(settings.init_from, texts), stderr=True)
-        before = seen.read_seen(Path(settings.init_from))
-    seen.write_seen(folder, seen.hashes_of(settings.data.pairs("train"), seen.NONE if before is None else before))
+    if init_from:
+        print_safely(*seen.warnings(init_from, texts), stderr=True)
+        before = seen.read_seen(Path(init_from))
+    seen.write_seen(folder, seen.hashes_of(corpus.read("train"), seen.NONE if before is None else before))
 
 
 def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> TranslationData:

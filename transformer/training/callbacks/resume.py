@@ -19,7 +19,18 @@ FIXED = (
 FIXED_CORPORA = ("digests.train", "digests.validation")
 # Names and paths, which the digests of the corpora make irrelevant.
 PATHS = (
-    *("data.name", "data.directory", "data.train", "data.validation", "data.test", "data.extra_tests", "data.cache"),
+    *(
+        "data.name",
+        "data.directory",
+        "data.pairs",
+        "data.columns",
+        "data.split",
+        "data.train",
+        "data.validation",
+        "data.test",
+        "data.extra_tests",
+        "data.cache",
+    ),
     *("data.url", "data.sha256"),
 )
 

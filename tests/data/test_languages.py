@@ -1,0 +1,44 @@
+"""Swapped columns and a side in another language are noticed before training."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.data.corpora import BPE, TOY, settings, write
+from transformer.data.datamodule import TranslationData
+from transformer.data.languages import language_faults, looks_like, scripts
+
+ENGLISH, GERMAN = ((TOY / f"test.{language}").read_text().splitlines()[:100] for language in ("en", "de"))
+CHINESE = ["您可以在对话框中组合多个排序条件。", "LibreOffice 中的 Python 脚本", "打开文件"]
+
+
+def test_scripts_are_counted_by_letter() -> None:
+    assert scripts("abc 12") == {"LATIN": 3}
+    assert scripts("aя漢かカ한") == {"LATIN": 1, "CYRILLIC": 1, "CJK": 3, "HANGUL": 1}
+
+
+def test_texts_are_told_by_script_and_by_frequent_words() -> None:
+    assert looks_like(ENGLISH, "zh") == "LATIN script"
+    assert looks_like(CHINESE[:1], "en") == "CJK script"
+    assert [looks_like([text], "zh") for text in CHINESE] == [None] * 3
+    assert (looks_like(ENGLISH, "de"), looks_like(GERMAN, "en")) == ("en", "de")
+    assert (looks_like(ENGLISH, "en"), looks_like(GERMAN, "de-at")) == (None, None)
+    assert looks_like(ENGLISH, "xx") is None
+    assert looks_like(["Tom."], "zh") is None
+
+
+def test_a_side_in_another_language_is_named_with_an_example() -> None:
+    pairs = list(zip(GERMAN, ENGLISH, strict=True))
+    assert language_faults(pairs, ("de", "en")) == (False, [])
+    is_swapped, [fault] = language_faults(pairs, ("de", "zh"))
+    assert not is_swapped
+    assert fault == f"data.target_language=zh, but its sentences look like LATIN script: {ENGLISH[0]}"
+    assert language_faults(pairs, ("en", "de"))[0]
+    assert language_faults([], ("en", "de")) == (False, [])
+
+
+def test_training_refuses_swapped_columns(tmp_path: Path) -> None:
+    write(tmp_path, "x.tsv", [f"{english}\t{german}" for german, english in zip(GERMAN, ENGLISH, strict=True)])
+    swapped = settings(tmp_path, **dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.tsv")))
+    with pytest.raises(ValueError, match=r"swapped: data.source_language=de, but .* look like en: .* data.columns"):
+        TranslationData(swapped, BPE, seed=1)

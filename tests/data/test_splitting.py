@@ -1,0 +1,185 @@
+"""A corpus in one piece: its columns are read, validation and test are cut off, and nothing of the test is in train."""
+
+import csv
+import gzip
+import io
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.data.corpora import settings, write
+from tests.factories import data_settings
+from transformer.data import tatoeba
+from transformer.data.corpus import DataSettings
+from transformer.data.splitting import MAX_GROUP, SPLITS, TRAIN, assign_splits, comparable
+
+Pair = tuple[str, str]
+
+
+def sentences(count: int) -> list[Pair]:
+    """Pairs of which no two are equal on a side."""
+    return [(f"Satz {letters(number)}", f"Sentence {letters(number)} of it") for number in range(count)]
+
+
+def letters(number: int) -> str:
+    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
+
+
+def whole(folder: Path, name: str, **changes: object) -> DataSettings:
+    splits = dict.fromkeys(("train", "validation", "test"))
+    return settings(folder, **({**splits, "pairs": str(folder / name), "split": [0.1, 0.2]} | changes))
+
+
+def read_all(corpus: DataSettings) -> dict[str, list[Pair]]:
+    cut = corpus.with_splits()
+    return {split: list(cut.read(split)) for split in SPLITS}
+
+
+def as_csv(rows: list[list[str]]) -> str:
+    file = io.StringIO()
+    csv.writer(file).writerows(rows)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize(
+    ("name", "form"), [("x.txt", "\t".join), ("x.tsv", "\t".join), ("x.csv", lambda cells: as_csv([cells]).strip())]
+)
+def test_every_form_of_one_file_gives_its_pairs(
+    tmp_path: Path, name: str, form: Callable[[list[str]], str], mark: str, ending: str
+) -> None:
+    pairs = [*sentences(100), ('Er sagt: "Ja, doch."', 'He says: "Yes, indeed."')]
+    content = mark + "".join(form([target, source, "CC-BY", "#1"]) + "\r\n" for source, target in pairs)
+    path = tmp_path / f"{name}{ending}"
+    path.write_bytes(gzip.compress(content.encode()) if ending else content.encode())
+    splits = read_all(whole(tmp_path, path.name, columns=[2, 1]))
+    assert sorted(pair for split in splits.values() for pair in split) == sorted(pairs)
+    assert all(splits.values())
+
+
+def test_a_cell_of_a_csv_over_two_lines_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("de,en\n" + as_csv([["eins\nzwei", "one\r\ntwo"], ["drei", "three"]]))
+    corpus = settings(tmp_path, **dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.csv")))
+    assert list(corpus.read("train")) == [("eins zwei", "one two"), ("drei", "three")]
+
+
+def test_columns_that_a_file_has_not_are_refused_with_their_line(tmp_path: Path) -> None:
+    write(tmp_path, "x.tsv", ["a\tb\tc", "a\tb"])
+    for columns, message in (
+        ([1, 3], r"line 2 has 2 columns .* data.columns=\[1, 3\]"),
+        (None, "line 1 has 3 columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            whole(tmp_path, "x.tsv", columns=columns).with_splits()
+    (tmp_path / "x.csv").write_text('a,b\n"c,d\n')
+    with pytest.raises(ValueError, match=r"x\.csv line 2 is not CSV"):
+        whole(tmp_path, "x.csv").with_splits()
+    with pytest.raises(ValueError, match=r"data.columns=\[1, 1\] must be two columns"):
+        whole(tmp_path, "x.csv", columns=[1, 1])
+
+
+def test_two_files_without_validation_and_test_are_cut_too(tmp_path: Path) -> None:
+    pairs = sentences(100)
+    (
+        write(tmp_path, "x.de", [source for source, _ in pairs]),
+        write(tmp_path, "x.en.gz", [target for _, target in pairs]),
+    )
+    alone = whole(tmp_path, "", pairs=None, train=str(tmp_path / "x"))
+    assert read_all(alone) == read_all(whole(tmp_path, "x"))
+    assert {split: len(lines) > 0 for split, lines in read_all(alone).items()} == dict.fromkeys(SPLITS, True)
+
+
+def test_both_directions_have_the_same_cut(tmp_path: Path) -> None:
+    write(tmp_path, "x.tsv", ["\t".join(pair) for pair in sentences(100)])
+    there = read_all(whole(tmp_path, "x.tsv"))
+    back = read_all(whole(tmp_path, "x.tsv", columns=[2, 1], source_language="en", target_language="de"))
+    assert back == {split: [pair[::-1] for pair in pairs] for split, pairs in there.items()}
+    assert len(list((tmp_path / "cache").glob("splits-*/train.de"))) == 1
+
+
+def test_nothing_of_the_test_is_in_train_on_either_side_nor_written_otherwise() -> None:
+    chance = random.Random(1)
+    words = [f"{letters(number)}." for number in range(400)]
+    pairs = [(chance.choice(words), chance.choice(words)) for _ in range(300)]
+    written = [str, str.upper, lambda text: f"„{text}“!", lambda text: text.replace("", " ")]
+    pairs = [(chance.choice(written)(source), chance.choice(written)(target)) for source, target in pairs]
+    splits = assign_splits(pairs, ("de", "en"), (0.2, 0.3)).tolist()
+    for side in (0, 1):
+        held: dict[str, set[int]] = {}
+        for pair, split in zip(pairs, splits, strict=True):
+            held.setdefault(comparable(pair[side]), set()).add(split)
+        assert all(len(found) == 1 for found in held.values())
+    assert set(splits) == {0, 1, 2}
+
+
+def test_sentences_are_compared_without_case_marks_spaces_width_and_numbers() -> None:
+    assert comparable("Am 3. Mai，ＯＫ?") == comparable("am 17 MAI ok") == "am0maiok"
+    assert comparable("नमस्ते") != comparable("नमसत")
+    assert comparable("?! …") == ""
+
+
+def test_a_large_group_and_pairs_with_an_empty_side_stay_in_train() -> None:
+    greetings = [("Hallo!", f"Hello {letters(number)}") for number in range(MAX_GROUP + 1)]
+    empty = [("", f"Nothing {letters(number)}") for number in range(50)]
+    assert set(assign_splits([*greetings, *empty], ("de", "en"), (0.4, 0.4)).tolist()) == {TRAIN}
+
+
+def test_lines_that_are_added_or_moved_leave_the_others_where_they_were() -> None:
+    pairs, languages, shares = sentences(500), ("de", "en"), (0.1, 0.1)
+    before = dict(zip(pairs, assign_splits(pairs, languages, shares).tolist(), strict=True))
+    more = [("Neu eins", "New one"), *random.Random(2).sample(pairs, 500), ("Neu zwei", "New two")]
+    after = dict(zip(more, assign_splits(more, languages, shares).tolist(), strict=True))
+    assert {pair: after[pair] for pair in pairs} == before
+
+
+def test_the_shares_are_those_asked_for() -> None:
+    counts = [assign_splits(sentences(5000), ("de", "en"), (0.1, 0.3)).tolist().count(split) for split in range(3)]
+    assert [count / 5000 for count in counts] == pytest.approx([0.6, 0.1, 0.3], abs=0.03)
+
+
+def test_a_corpus_too_small_for_its_shares_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    write(tmp_path, "x.tsv", ["\t".join(pair) for pair in sentences(3)])
+    with pytest.raises(ValueError, match=r"too small for data.split=\[0.01, 0.01\].*raise these shares"):
+        whole(tmp_path, "x.tsv", split=[0.01, 0.01]).with_splits()
+    assert not list((tmp_path / "cache").glob("*/train.de"))
+
+
+def test_missing_splits_are_named_at_once_with_an_example(tmp_path: Path) -> None:
+    nothing = dict.fromkeys(("train", "validation", "test"))
+    for given, missing in (
+        ({}, "data.train, data.validation, data.test"),
+        ({"validation": "v"}, "data.train, data.test"),
+        ({"train": "t", "validation": "v"}, "data.test"),
+    ):
+        with pytest.raises(ValueError, match=rf"^not set: {missing}; give data.train=my/train .* data.pairs="):
+            settings(tmp_path, **(nothing | given))
+    with pytest.raises(ValueError, match=r"leave out data.test"):
+        settings(tmp_path, **(nothing | {"pairs": "x.tsv", "test": "y"}))
+
+
+def test_a_file_of_manythings_says_its_language_and_columns() -> None:
+    assert [tatoeba.file_language(file) for file in ("cmn.txt", "my/deu-eng.txt.gz", "gsw.txt")] == ["zh", "de", "gsw"]
+    assert tatoeba.source_language("zh", "cmn.txt") == "en"
+    assert tatoeba.source_language("en", "cmn.txt") == "zh"
+    assert (tatoeba.columns("en"), tatoeba.columns("zh")) == ([1, 2], [2, 1])
+    with pytest.raises(ValueError, match=r"add data\.target_language=CODE"):
+        tatoeba.file_language("My pairs.txt")
+    with pytest.raises(ValueError, match=r"data=tatoeba: data\.file=cmn\.txt"):
+        data_settings("data=tatoeba")
+
+
+def test_the_preset_for_files_of_manythings_reads_either_direction(tmp_path: Path) -> None:
+    write(tmp_path, "deu.txt", [f"{target}\t{source}\tCC-BY 2.0 #1" for source, target in sentences(100)])
+    file = f"data.file={tmp_path}/deu.txt"
+    cuts = [
+        replace(
+            data_settings("data=tatoeba", file, "data.split=[0.2,0.2]", *more), cache=str(tmp_path / "cache")
+        ).with_splits()
+        for more in ([], ["data.target_language=en"])
+    ]
+    assert [corpus.languages for corpus in cuts] == [("en", "de"), ("de", "en")]
+    assert [pair[::-1] for pair in cuts[0].read("test")] == list(cuts[1].read("test"))

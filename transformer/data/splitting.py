@@ -1,0 +1,128 @@
+"""Cuts validation and test off a corpus that comes in one piece, by a hash of its sentences.
+
+The rule, in four parts:
+
+1. Two sentences count as equal if they have the same letters: after Unicode's NFKC, in lower case, without punctuation,
+   symbols and spaces, every number as 0.
+2. Pairs with equal sources or equal targets form a group, and so do pairs that are joined through others: a group is a
+   connected component.
+3. A hash decides the split of a group. It depends on nothing but the group's sentences, so neither the order of the
+   lines nor the direction of translation matters.
+4. Pairs without a letter or a digit on a side and groups of more than `MAX_GROUP` pairs (the many wordings of "Hello!")
+   stay in train.
+
+So no sentence of the test, on either side, is in train, and a pair keeps its split when lines are added to the corpus,
+unless these join its group with another one or make it too large.
+"""
+
+import hashlib
+import re
+import unicodedata
+from array import array
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+SPLITS = ("train", "validation", "test")
+TRAIN, VALIDATION, TEST = range(3)
+# Part of the name of a folder with splits: raise it when the rule changes.
+RULE = 1
+MAX_GROUP = 20
+
+
+@cache
+def _is_kept(character: str) -> bool:
+    # Marks too: they are the vowels of Hindi and Thai.
+    return unicodedata.category(character)[0] in "LMN"
+
+
+def comparable(text: str) -> str:
+    """What counts when two sentences are compared."""
+    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    return re.sub(r"\d+", "0", "".join(filter(_is_kept, folded)))
+
+
+def _hash(language: str, text: str) -> int:
+    """8 bytes of a hash, the same in every process; 0 for a sentence with nothing to compare."""
+    kept = comparable(text)
+    return int.from_bytes(hashlib.blake2b(f"{language}\0{kept}".encode(), digest_size=8).digest(), "big") if kept else 0
+
+
+def _smallest_of_group(sources: NDArray[np.int64], targets: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
+    """For each of the `nodes` (sentences) the smallest one of its connected component; a pair is an edge.
+
+    Each round lets both ends of an edge, and what these point to, point to the smaller of the two.
+    """
+    smallest = np.arange(nodes)
+    while True:
+        ends = smallest[sources], smallest[targets]
+        if np.array_equal(*ends):
+            return smallest
+        for end in ends:
+            np.minimum.at(smallest, end, np.minimum(*ends))
+        while not np.array_equal(smallest, shorter := smallest[smallest]):
+            smallest = shorter
+
+
+def _uniform(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Numbers in [0, 1) from hashes, by the finalizer of SplitMix64 (Steele et al. 2014).
+
+    Mixed again because the smallest hash of a large group is small.
+    """
+    mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (mixed ^ (mixed >> np.uint64(31))) / 2.0**64
+
+
+def assign_splits(
+    pairs: Iterable[tuple[str, str]], languages: tuple[str, str], shares: tuple[float, float]
+) -> NDArray[np.int64]:
+    """The split of each pair, as its place in SPLITS; `shares` are those of validation and test.
+
+    It takes some 80 bytes of memory per pair.
+    """
+    hashes = array("Q")
+    for pair in pairs:
+        hashes.extend(map(_hash, languages, pair))
+    nodes, numbers = np.unique(np.frombuffer(hashes, np.uint64), return_inverse=True)
+    # NumPy 2.0 gives the numbers the shape of the hashes, other versions a flat array.
+    sources, targets = numbers.reshape(-1, 2).T
+    comparable_pairs = (nodes[sources] > 0) & (nodes[targets] > 0)
+    sources, targets = sources[comparable_pairs], targets[comparable_pairs]
+    group = _smallest_of_group(sources, targets, len(nodes))[sources]
+    sizes = np.bincount(group, minlength=len(nodes))
+    validation_share, test_share = shares
+    chance = _uniform(nodes[group])
+    split = np.where(chance < test_share, TEST, np.where(chance >= 1 - validation_share, VALIDATION, TRAIN))
+    splits = np.full(len(comparable_pairs), TRAIN, dtype=np.int64)
+    splits[comparable_pairs] = np.where(sizes[group] > MAX_GROUP, TRAIN, split)
+    return splits
+
+
+def write_splits(
+    folder: Path,
+    read: Callable[[], Iterable[tuple[str, str]]],
+    languages: tuple[str, str],
+    shares: tuple[float, float],
+) -> dict[str, int]:
+    """Writes SPLIT.LANGUAGE into `folder`, the pairs in their order, and returns how many pairs each split has.
+
+    `read` gives the pairs anew each time that it is called: they need not fit in memory.
+    """
+    splits = assign_splits(read(), languages, shares)
+    with ExitStack() as stack:
+        files = [
+            [
+                stack.enter_context((folder / f"{split}.{language}").open("w", encoding="utf-8", newline="\n"))
+                for language in languages
+            ]
+            for split in SPLITS
+        ]
+        for pair, split in zip(read(), splits.tolist(), strict=True):
+            for file, text in zip(files[split], pair, strict=True):
+                file.write(f"{text}\n")
+    return dict(zip(SPLITS, np.bincount(splits, minlength=len(SPLITS)).tolist(), strict=True))
