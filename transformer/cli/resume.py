@@ -23,6 +23,8 @@ Leaves = dict[tuple[str, ...], Any]
 REMOVED = object()
 # Stands for any other value of a setting that is typed, to see what follows from it.
 OTHER_VALUE = "another value"
+# Loggers that write into the run's folder. Another sends the numbers away: only what is typed now may choose it.
+OWN_LOGGERS = ("csv", "tensorboard")
 
 
 def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
@@ -49,7 +51,8 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{checkpoint}: its settings cannot be used: {error}") from error
     apply_typed(settings, now)
-    distrust(settings["data"], now["data"])
+    distrust(settings["data"], now["data"], output_folder())
+    settings["loggers"] = [name for name in settings["loggers"] if name in (*OWN_LOGGERS, *now["loggers"])]
     return settings, checkpoint
 
 
@@ -107,14 +110,24 @@ def leaves(settings: Any, above: tuple[str, ...] = ()) -> Leaves:
     return {path: leaf for key, value in settings.items() for path, leaf in leaves(value, (*above, key)).items()}
 
 
-def distrust(data: dict[str, Any], now: dict[str, Any]) -> None:
-    """Let no checkpoint choose what is fetched, or where anything is written: only our YAML and what was typed may."""
-    source = [data[key] for key in ("url", "sha256", "directory")]
-    loader = GlobalHydra.instance().config_loader()
-    ours = [now]
-    if data["name"] in loader.get_group_options("data"):
-        ours.append(run_settings(as_dict(compose_again(f"data={data['name']}"), complete=False))["data"])
-    if source not in [[corpus[key] for key in ("url", "sha256", "directory")] for corpus in ours]:
-        data["url"] = None
-    if data["cache"] != now["cache"] and not is_cache(Path(data["cache"])):
+def distrust(data: dict[str, Any], now: dict[str, Any], run: Path) -> None:
+    """Let no checkpoint choose what is fetched, or where anything is written: only our YAML and what was typed may.
+
+    A cache that the run has used goes on being used, unless it lies in the run's folder and came with it.
+    """
+    if not is_ours(data, now):
+        data |= {"url": None, "sha256": {}}
+    cache = Path(data["cache"])
+    brought = not cache.is_absolute() or cache.resolve().is_relative_to(run.resolve())
+    if data["cache"] != now["cache"] and (brought or not is_cache(cache)):
         data["cache"] = now["cache"]
+
+
+def is_ours(data: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether our YAML, or what is typed now, fetches the same files from the same address to the same place."""
+    if data["url"] is None:
+        return True
+    ours = [now]
+    if data["name"] in GlobalHydra.instance().config_loader().get_group_options("data"):
+        ours.append(run_settings(as_dict(compose_again(f"data={data['name']}"), complete=False))["data"])
+    return any(all(data[key] == corpus[key] for key in ("url", "sha256", "directory")) for corpus in ours)

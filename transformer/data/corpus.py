@@ -20,6 +20,9 @@ from transformer.files import cached_folder, sha256
 log = logging.getLogger(__name__)
 Pair = tuple[str, str]
 MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
+# A .gz that unpacks to more than both of these is no corpus: text shrinks to a third, the same line again and again to
+# a hundredth or less.
+MAX_UNPACKED_BYTES, MAX_RATIO = 1 << 30, 100
 # Languages and the names of splits, which are parts of file names.
 NAME, NAMED = re.compile(r"\w[\w.-]{,63}"), "at most 64 letters, digits and .-_"
 # What stands beside the splits in test.json and evaluation.json, and the splits that every corpus has.
@@ -253,15 +256,19 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
     """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
-    number = 0
+    number, size = 0, 0
     try:
+        most = max(MAX_UNPACKED_BYTES, MAX_RATIO * path.stat().st_size) if path.suffix == ".gz" else None
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
                 if len(line) > MAX_LINE_BYTES:
                     raise ValueError(f"{path} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
+                if most is not None and (size := size + len(line)) > most:
+                    raise ValueError(f"{path} unpacks to more than {most:,} bytes (line {number}): unpack it yourself")
                 yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line)") from error
     except (EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read after line {number}: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{path} cannot be read after line {number}: {reason}") from error

@@ -1,7 +1,7 @@
 """A split as ids on disk, memory-mapped: encoded once for a corpus and its tokenizers, and of any size."""
 
-from collections.abc import Iterable
-from itertools import count, islice
+from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +11,9 @@ from transformer.data.corpus import Pair
 from transformer.data.mmap import IdArray, MemoryMappedIds, MemoryMappedIdsWriter
 from transformer.data.tokenizer import Tokenizer
 
-# Pairs encoded at a time: enough to keep SentencePiece's threads busy, little enough to fit anywhere.
-CHUNK = 10_000
+# Pairs encoded at a time, and their characters: enough to keep SentencePiece's threads busy, little enough to fit
+# anywhere.
+CHUNK, MAX_CHARACTERS = 10_000, 10_000_000
 
 
 class EncodedSplit:
@@ -43,6 +44,18 @@ class EncodedSplit:
         return self.source[number], self.target[number]
 
 
+def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    chunk, characters = list[Pair](), 0
+    for pair in pairs:
+        chunk.append(pair)
+        characters += len(pair[0]) + len(pair[1])
+        if len(chunk) == CHUNK or characters >= MAX_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
 def write_split(
     folder: Path, pairs: Iterable[Pair], tokenizers: tuple[Tokenizer, Tokenizer], max_length: int, keep_all: bool
 ) -> None:
@@ -53,8 +66,8 @@ def write_split(
         for side, tokenizer in zip(("source", "target"), tokenizers, strict=True)
     ]
     lines: dict[str, list[int]] = {"lines": [], "too_long": [], "empty": []}
-    rest, numbers = iter(pairs), count(1)
-    while chunk := list(islice(rest, CHUNK)):
+    numbers = count(1)
+    for chunk in _chunks(pairs):
         sides = [tokenizer.encode_all([pair[side] for pair in chunk]) for side, tokenizer in enumerate(tokenizers)]
         kept = []
         for ids, number in zip(zip(*sides, strict=True), numbers):  # noqa: B905, the numbers go on for ever

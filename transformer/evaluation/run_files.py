@@ -21,12 +21,12 @@ CONFIG, RESULTS, EVALUATION = "config.yaml", "test.json", "evaluation.json"
 MAX_BYTES, MAX_TEXT_BYTES = 1 << 20, 1 << 30  # of settings and results, which take some thousand; of translations
 
 
-# All that a run writes, and the folders of it.
-ENTRIES = (
+# All that a run writes, and its folders that hold files.
+WRITTEN = (
     *("config.yaml", "test.json", "evaluation.json", "hypotheses.*.txt", "README.md", "translator.safetensors"),
     *("metrics.csv", "curves.png", "seen.hashes", ".lock", "checkpoints", "attention", "tensorboard", "wandb"),
-    *("checkpoints/*", "attention/*", "tensorboard/*"),
 )
+FOLDERS = ("checkpoints", "attention", "tensorboard")
 
 
 class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
@@ -56,11 +56,14 @@ def read_file(path: Path, most: int = MAX_BYTES) -> bytes:
 
 def check_entries(run: Path) -> None:
     """Raise ValueError for a link, a device or the like where a run writes: it would be written somewhere else."""
-    for path in sorted({path for pattern in ENTRIES for path in run.glob(pattern)}):
-        mode = path.lstat().st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            kind = "a link" if stat.S_ISLNK(mode) else "no file"
-            raise ValueError(f"{path} is {kind}: nothing is written into a run's folder that leads elsewhere")
+    inside = [path for path in run.iterdir() if any(map(path.match, WRITTEN))] if run.is_dir() else []
+    # The folders, once it is known that they are none elsewhere.
+    for paths in (inside, (path for name in FOLDERS if (run / name).is_dir() for path in (run / name).iterdir())):
+        for path in sorted(paths):
+            mode = path.lstat().st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                kind = "a link" if stat.S_ISLNK(mode) else "no file"
+                raise ValueError(f"{path} is {kind}: nothing is written into a run's folder that leads elsewhere")
 
 
 def read_json(path: Path) -> dict[str, Any]:

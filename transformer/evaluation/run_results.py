@@ -84,7 +84,10 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
         raise ValueError(f"{files} changed since {folder} was tested: its scores are of other references")
     pairs = list(corpus.read(split))
     file = folder / f"hypotheses.{split}.txt"
-    hypotheses = read_file(file, MAX_TEXT_BYTES).decode("utf-8").removesuffix("\n").split("\n")
+    try:
+        hypotheses = read_file(file, MAX_TEXT_BYTES).decode("utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not UTF-8") from error
     if len(hypotheses) != len(pairs):
         raise ValueError(f"{file} has {len(hypotheses):,} lines, its references have {len(pairs):,}")
     rescored = score(hypotheses, [reference for _, reference in pairs], corpus.target_language, scores.values)

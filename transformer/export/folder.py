@@ -80,7 +80,10 @@ def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
     if manifest.translator.format != checkpoint.FORMAT:
         raise ValueError(f"its format is {manifest.translator.format!r}, not {checkpoint.FORMAT!r}")
     # What a file manager left there, hidden, does no harm; any other file an engine might read.
-    names = {path.name for path in folder.iterdir() if not path.name.startswith(".")} - {MANIFEST}
+    paths = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    if strange := [path.name for path in paths if not path.is_file()]:  # reading a pipe would wait for ever
+        raise ValueError(f"{strange[0]} is no file")
+    names = {path.name for path in paths} - {MANIFEST}
     for name in sorted(names ^ manifest.files.keys()):
         raise ValueError(f"{name} is {'not of it' if name in names else 'missing'}")
     for name, expected in manifest.files.items():

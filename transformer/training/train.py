@@ -30,7 +30,14 @@ from transformer.training.callbacks.checkpointing import (
 )
 from transformer.training.callbacks.out_of_memory import CurrentBatch, explain_out_of_memory
 from transformer.training.callbacks.progress import Curves, Reporter
-from transformer.training.callbacks.resume import History, check_resumption, numerics, read_run, restore_numerics
+from transformer.training.callbacks.resume import (
+    History,
+    check_resumption,
+    explain_restoring,
+    numerics,
+    read_run,
+    restore_numerics,
+)
 from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 from transformer.training.callbacks.signals import SignalHandler
 from transformer.training.callbacks.throughput import Throughput
@@ -86,7 +93,8 @@ def run(
         mark_cache(data.cache)
         record_seen(settings.init_from, data.settings, texts, folder, resume)
 
-    with callbacks.signals, explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens):
+    explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
+    with callbacks.signals, explained, explain_restoring(folder / "checkpoints"):
         lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         cost = callbacks.throughput.measured(lightning)
         best, validation_bleu = callbacks.best_weights(lightning, module)

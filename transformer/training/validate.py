@@ -5,6 +5,7 @@ import inspect
 import re
 import typing
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -50,6 +51,8 @@ def validate_settings(settings: dict[str, Any]) -> None:
             raise ValueError(f"{name}.min_length={shortest} is more than model.max_length={config.max_length} allows")
     if settings["training"]["optimizer"] == "muon":
         require_muon()
+    if (cache := Path(settings["data"]["cache"]).expanduser()).exists() and not cache.is_dir():
+        raise ValueError(f"cache={cache} is a file: name a folder")
     if "wandb" in settings["loggers"] and not importlib.util.find_spec("wandb"):
         raise ValueError("loggers= names wandb, which is not installed: pip install -e '.[wandb]'")
     validate_trainer(settings["trainer"])

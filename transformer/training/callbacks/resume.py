@@ -1,5 +1,8 @@
 """Checked before a run goes on from a checkpoint: which settings it must keep, and which have changed."""
 
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,6 +64,20 @@ def read_run(path: Path | None) -> dict[str, Any] | None:
         return load_training(path)["run"] if path else None
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path} does not say how far its run was: no run can go on from it") from error
+
+
+@contextmanager
+def explain_restoring(folder: Path) -> Iterator[None]:
+    """Tells in one line where the states in a checkpoint of `folder` are none that Lightning can take up."""
+    try:
+        yield
+    except (AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+        if not any("checkpoint_connector" in frame.filename for frame in traceback.extract_tb(error.__traceback__)):
+            raise
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise ValueError(
+            f"{folder}: no run can go on from these checkpoints, their states do not fit it ({reason})"
+        ) from error
 
 
 def restore_numerics(machine: MachineSettings, saved: dict[str, Any] | None) -> MachineSettings:

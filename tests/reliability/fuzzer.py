@@ -1,0 +1,414 @@
+"""Run folders full of lies, and what the scripts do with them: for `test_folders`.
+
+`lie` changes one thing (seldom three) in a copy of a small real run, by a grammar of what a stranger could write:
+every text field, every file and its kind. `try_folder` gives the folder to six scripts in a process of its own, which
+watches what they do.
+"""
+
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import stat
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import hydra
+import torch
+import yaml
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import open_dict, read_write
+
+from scripts import compare, evaluate, explain, export, train, translate
+from tests.processes import peak_memory
+from tests.reliability.runs import corpus, settings
+from tests.reliability.runs import train as run_training
+from transformer.cli.arguments import prepare
+from transformer.cli.compose import CONFIGS, as_dict
+from transformer.cli.errors import describe, say
+from transformer.cli.runs import find_resumable
+from transformer.training.loggers import quiet
+
+SECRET = "hunter2-of-the-environment"
+TRACE = "FUZZ_TRACE" in os.environ  # tells each folder, and where a muddled line came from
+MAX_SECONDS, MAX_MEMORY = 120, 1 << 30
+# What resuming runs of our own: the commit of the checkout, in test.json.
+OWN_COMMANDS = ("git",)
+FORBIDDEN = (
+    *("os.system", "os.exec", "os.posix_spawn", "os.spawn", "subprocess.Popen", "os.kill", "ctypes.dlopen"),
+    *("socket.connect", "socket.getaddrinfo", "socket.bind", "urllib.Request", "pty.spawn"),
+)
+
+
+# ---- the grammar of lies
+
+
+def texts(outside: Path) -> list[str]:
+    """What a stranger might write where a text belongs."""
+    paths = [
+        str(outside / "victim"),
+        "../../outside/victim",
+        f"local://{outside}/victim",
+        f"file://{outside}",
+        "~/victim",
+    ]
+    code = [
+        "_target_: os.system",
+        "!!python/object/apply:os.system [touch ran]",
+        "__import__('os').system('touch ran')",
+    ]
+    secrets = [
+        "${oc.env:FUZZ_SECRET}",
+        "$FUZZ_SECRET",
+        "%FUZZ_SECRET%",
+        "{os.environ[FUZZ_SECRET]}",
+        "${hydra:runtime.cwd}",
+    ]
+    strange = [
+        "",
+        " ",
+        "\0",
+        "\x1b]0;owned\x07",
+        "\u202ex",
+        "\ud800",
+        "a\nb",
+        "x" * 100_000,
+        "???",
+        "null",
+        "1e999",
+        "..",
+        "/",
+    ]
+    places = ["https://example.org/x", "apt:libreoffice-help", "/dev/zero", "/dev/stdin", "/proc/self/environ"]
+    return [*paths, *code, *secrets, *strange, *places]
+
+
+def numbers() -> list[Any]:
+    return [0, 1, -1, 2**31, 2**62, 10**30, 0.5, -0.0, 1e308, float("nan"), float("inf"), -float("inf"), True, False]
+
+
+def others(outside: Path) -> list[Any]:
+    target = {"_target_": "os.system", "_args_": ["touch ran"]}
+    return [None, [], {}, [[]], {"": {}}, target, {"x": [target]}, [str(outside / "victim")], list(range(5000))]
+
+
+def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths to everything in nested dicts and lists, sections too."""
+    yield path
+    inside = tree.items() if isinstance(tree, dict) else enumerate(tree[:5]) if isinstance(tree, list) else ()
+    for key, value in inside:
+        yield from leaves(value, (*path, key))
+
+
+def changed(tree: Any, chance: random.Random, outside: Path) -> Any:
+    """The same data with one field replaced, taken away, renamed or added."""
+    path = chance.choice(list(leaves(tree)))
+    value = chance.choice([*texts(outside), *texts(outside), *numbers(), *others(outside)])
+    if not path:
+        return value
+    *above, key = path
+    section = tree
+    for name in above:
+        section = section[name]
+    how = chance.random()
+    if how < 0.8 or not isinstance(section, dict):
+        section[key] = value
+    elif how < 0.9:
+        del section[key]
+    else:
+        section[value if isinstance(value, str) else "zzz"] = section[key]
+    return tree
+
+
+def garbled(content: bytes, chance: random.Random) -> bytes:
+    """Content of a file that is broken as such."""
+    bomb = "".join(f"{name}: &{name} [{f'*{last}, ' * 9}]\n" for last, name in zip("abcdefgh", "bcdefghi", strict=True))
+    place = chance.randrange(len(content) + 1)
+    return chance.choice([
+        b"", b"\0" * 100, b"\xff\xfe\0", b"[" * 100_000, b'{"a":' * 50_000, f"a: &a [x]\n{bomb}".encode(), b"1" * 5000,
+        content[:place], content[:place] + bytes([chance.randrange(256)]) + content[place + 1 :], content * 3,
+        b"data: !!python/object/apply:os.system ['touch ran']\n", b"- 1\n", b"42", b'"x"', b"x,y\n" * 300_000,
+    ])  # fmt: skip
+
+
+def lie_in_text(run: Path, chance: random.Random, outside: Path) -> str:
+    path = chance.choice([run / name for name in ("config.yaml", "test.json", "evaluation.json")])
+    tree = yaml.safe_load(path.read_text()) if path.suffix == ".yaml" else json.loads(path.read_text())
+    tree = changed(tree, chance, outside)
+    with contextlib.suppress(yaml.YAMLError, UnicodeEncodeError):
+        path.write_text(yaml.safe_dump(tree, sort_keys=False) if path.suffix == ".yaml" else json.dumps(tree))
+    return f"a field of {path.name}"
+
+
+def lie_in_checkpoint(run: Path, chance: random.Random, outside: Path) -> str:
+    path = run / "checkpoints" / chance.choice(["last.ckpt", "last.ckpt", "best.ckpt"])
+    checkpoint = torch.load(path, weights_only=True)
+    part = chance.choice(
+        ["run", "run", "run", "callbacks", "callbacks", "hyper_parameters", "loops", "lr_schedulers", ""]
+    )
+    if part:
+        checkpoint[part] = changed(checkpoint[part], chance, outside)
+    else:
+        checkpoint = changed(checkpoint, chance, outside)
+    torch.save(checkpoint, path)
+    return f"{part or 'a part'} of {path.name}"
+
+
+def lie_in_bytes(run: Path, chance: random.Random, outside: Path) -> str:
+    path = chance.choice([path for path in sorted(run.rglob("*")) if path.is_file()])
+    path.write_bytes(garbled(path.read_bytes(), chance))
+    return f"the bytes of {path.name}"
+
+
+def lie_in_kind(run: Path, chance: random.Random, outside: Path) -> str:
+    """Something else stands where a file or a folder of a run stands."""
+    path = chance.choice([*sorted(run.rglob("*")), run / "checkpoints", run / ".lock", run / "wandb"])
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kinds: dict[str, Callable[[], Any]] = {
+        "a link to a file": lambda: path.symlink_to(outside / "victim"),
+        "a link to a folder": lambda: path.symlink_to(outside / "folder"),
+        "a link to nothing": lambda: path.symlink_to(outside / "new"),
+        "a link to itself": lambda: path.symlink_to(path),
+        "a link to a device": lambda: path.symlink_to("/dev/zero"),
+        "a link up": lambda: path.symlink_to(".."),
+        "a FIFO": lambda: os.mkfifo(path),
+        "a folder": lambda: path.mkdir(),
+        "nothing": lambda: None,
+        "a large file": lambda: [path.touch(), os.truncate(path, 1 << 40)],
+        "a socket": lambda: socket.socket(socket.AF_UNIX).bind(os.path.relpath(path)),
+    }
+    name = chance.choice(list(kinds))
+    with contextlib.suppress(OSError):  # a socket whose path is too long
+        kinds[name]()
+    return f"{name} as {path.relative_to(run)}"
+
+
+def lie_beside(run: Path, chance: random.Random, outside: Path) -> str:
+    """A file that no run has, which some program might read."""
+    hydra_files = [".hydra/overrides.yaml", ".hydra/config.yaml", ".hydra/hydra.yaml", "hydra_plugins/evil.py"]
+    name = chance.choice([
+        *hydra_files, "sitecustomize.py", "conftest.py", "export.json", "checkpoints/best-v1.ckpt", ".env",
+        "hypotheses.train.txt", "CACHEDIR.TAG", "hparams.yaml",
+    ])  # fmt: skip
+    (run / name).parent.mkdir(exist_ok=True)
+    content = chance.choice([*texts(outside), "- experiment=../../evil\n", "import os; os.system('touch ran')", "{}"])
+    (run / name).write_bytes(content.encode("utf-8", "replace"))
+    return f"{name} with {content[:30]!r}"
+
+
+LIES = (
+    lie_in_text,
+    lie_in_text,
+    lie_in_checkpoint,
+    lie_in_checkpoint,
+    lie_in_bytes,
+    lie_in_kind,
+    lie_in_kind,
+    lie_beside,
+)
+
+
+def lie(run: Path, chance: random.Random, outside: Path) -> str:
+    """Changes a run's folder; says what was done to it."""
+    told = []
+    for _ in range(chance.choice((1, 1, 1, 1, 3))):
+        with contextlib.suppress(OSError, EOFError, ValueError, RuntimeError, TypeError, yaml.YAMLError):
+            told.append(chance.choice(LIES)(run, chance, outside))  # what is broken already cannot be changed further
+    return "; ".join(told)
+
+
+# ---- what the scripts do with it
+
+
+class Watch:
+    """Notes what a process must not do: an audit hook, which cannot be taken away again."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.on = False
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.on or event not in FORBIDDEN:
+            return
+        program = str(arguments[0]) if arguments else ""
+        if event == "subprocess.Popen" and Path(program).name in OWN_COMMANDS:
+            return
+        if event in ("os.posix_spawn", "os.exec") and Path(program).name in OWN_COMMANDS:
+            return
+        if event == "ctypes.dlopen" and not str(arguments[0]).startswith("/tmp"):
+            return
+        self.seen.append(f"{event} {arguments!r:.200}")
+
+
+def configuration(script: str, *typed: str, folder: Path | None = None) -> dict[str, Any]:
+    """What a script's command line comes to; with `folder`, as if Hydra had started it there."""
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3", job_name=script):
+        config = hydra.compose(script, prepare(typed, CONFIGS), return_hydra_config=folder is not None)
+        if folder is not None:
+            with open_dict(config.hydra.runtime):
+                config.hydra.runtime.output_dir = str(folder)
+            HydraConfig.instance().set_config(config)
+            config = config.copy()
+            with open_dict(config):
+                del config["hydra"]
+        return as_dict(config)
+
+
+def real_run(home: Path) -> Path:
+    """Makes in `home` a small run that has ended, a copy of it, its corpus and cache, and what nobody may change."""
+    (home / "corpus").mkdir(parents=True)
+    own = settings(corpus(home / "corpus"), loggers=["csv"], trainer__max_steps=2, training__validate_every=2)
+    own["data"]["cache"] = str(home / "cache")
+    run_training(home / "run", own)
+    shutil.copyfile(home / "run" / "test.json", home / "run" / "evaluation.json")
+    shutil.copytree(home / "run", home / "other")
+    (home / "outside" / "folder").mkdir(parents=True)
+    for name in ("victim", "folder/mine", ".bashrc"):
+        (home / "outside" / name).write_text(f"export MINE={name}\n")
+    return home
+
+
+class Scripts:
+    """The six scripts, whose configurations are composed once, for the folder of any run beside `home`."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        exact = "machine.threads=1", "machine.matmul_precision=highest"
+        greedy = "search=greedy", "search.max_length=5"
+        self.configs = {
+            "translate": configuration("translate", "checkpoint=RUN", "text=eins zwei", *greedy, *exact),
+            "evaluate": configuration("evaluate", "checkpoint=RUN", *greedy, *exact),
+            "explain": configuration("explain", "checkpoint=RUN", "text=eins zwei", *greedy, *exact),
+            "export": configuration("export", "checkpoint=RUN", "format=safetensors", "output=x.safetensors"),
+            "compare": configuration("compare", "runs=RUN", "trials=40", "resamples=40"),
+            "resume": configuration("train", "resume=RUN", f"cache={home / 'cache'}", folder=home),
+        }
+
+    def commands(self, run: Path, work: Path) -> dict[str, Callable[[], Any]]:
+        """Each script on a run's folder, from its settings to its end."""
+        checkpoint, page, file = (
+            {"checkpoint": str(run)},
+            {"output": f"{work}/page.html"},
+            {"output": f"{work}/x.safetensors"},
+        )
+        runs = {"runs": f"[{self.home / 'other'},{run}]"}
+        return {
+            "translate": lambda: translate.translate(translate.read(self.configs["translate"] | checkpoint)),
+            "evaluate": lambda: evaluate.evaluate(evaluate.read(self.configs["evaluate"] | checkpoint)),
+            "explain": lambda: explain.explain_text(explain.read(self.configs["explain"] | checkpoint | page)),
+            "export": lambda: export.export_translator(export.read(self.configs["export"] | checkpoint | file)),
+            "compare": lambda: compare.compare(compare.read(self.configs["compare"] | runs)),
+            "resume": lambda: self._resume(run),
+        }
+
+    def _resume(self, run: Path) -> None:
+        with read_write(HydraConfig.get().runtime):
+            HydraConfig.get().runtime.output_dir = str(run)
+        find_resumable(str(run), self.home)
+        # Resuming composes once more, to see what was typed.
+        with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3", job_name="train"):
+            job = train.read(self.configs["resume"] | {"resume": str(run)})
+        train.train(job)
+
+    def try_folder(self, run: Path, work: Path, told: str, watch: Watch) -> list[str]:
+        """What goes wrong while the scripts use a folder to which `told` was done."""
+        wrong: list[str] = []
+        os.chdir(work)
+        before = peak_memory()
+        for name, command in self.commands(run, work).items():
+            said, refused = _attempt(command, watch)
+            if refused is not None and (said.count("\n") != 1 or "debug=true" in refused or not told):
+                wrong.append(f"{name}: a muddled line: {refused}")
+            if TRACE:
+                os.write(1, f"  {name}: {refused}\n"[:300].encode("utf-8", "replace"))
+            if SECRET in said:
+                wrong.append(f"{name}: it tells a variable of the environment")
+            if strange := {letter for letter in said if not letter.isprintable() and letter not in "\n\r"}:
+                wrong.append(f"{name}: it prints the control characters {strange}")
+        wrong += [f"it did {event}" for event in watch.seen]
+        if (memory := peak_memory() - before) > MAX_MEMORY:
+            wrong.append(f"it took {memory:,} bytes")
+        files = [path for path in work.rglob("*") if path.is_file() and not path.is_symlink()]
+        small = [path for path in files if path.stat().st_size < 1 << 24]
+        wrong += [
+            f"{path.name} tells a variable of the environment" for path in small if SECRET.encode() in path.read_bytes()
+        ]
+        return wrong + ["it ran code" for path in files if path.name == "ran"]
+
+
+def _attempt(command: Callable[[], Any], watch: Watch) -> tuple[str, str | None]:
+    """All that a command prints, and what refused it; then only that line."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    refused = None
+    signal.alarm(MAX_SECONDS)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        watch.on = True
+        try:
+            command()
+        except (Exception, SystemExit) as error:
+            refused = describe(error)
+            if TRACE and "debug=true" in refused:
+                refused += traceback.format_exc()[-900:]
+            out.seek(0)
+            out.truncate()
+            say(f"error: {describe(error)}")
+        watch.on = False
+    signal.alarm(0)
+    return out.buffer.getvalue().decode("utf-8", "backslashreplace"), refused  # type: ignore[attr-defined]
+
+
+def try_folders(home: Path, first: int, number: int) -> list[str]:
+    """Makes so many folders of lies from the run in `home`, and tells what went wrong with each."""
+    torch.set_num_threads(1)
+    outside, work = home / "outside", home / "work"
+    os.environ |= {"HOME": str(outside), "FUZZ_SECRET": SECRET}
+    quiet()
+    scripts, watch, lost = Scripts(home), Watch(), []
+    kept = {folder: snapshot(folder) for folder in (outside, home / "other", home / "corpus")}
+    for seed in range(first, first + number):
+        work.mkdir()
+        run = Path(shutil.copytree(home / "run", work / "run"))
+        # The first is the real one.
+        told = lie(run, random.Random(seed), outside) if seed else ""
+        receiving, sending = os.pipe()
+        if (child := os.fork()) == 0:
+            os.close(receiving)
+            wrong = scripts.try_folder(run, work, told, watch)
+            with os.fdopen(sending, "w") as answer:
+                json.dump(wrong, answer)
+            os._exit(0)
+        os.close(sending)
+        with os.fdopen(receiving) as answer:
+            content = answer.read()
+        _, status = os.waitpid(child, 0)
+        wrong = json.loads(content) if content else [f"the process ended with {status}"]
+        for folder, before in kept.items():
+            if (now := snapshot(folder)) != before:
+                wrong.append(f"{folder.name} was changed")
+                kept[folder] = now
+        lost += [f"folder {seed} ({told}): {what}" for what in wrong]
+        if TRACE:
+            print(seed, told, wrong, flush=True)
+        shutil.rmtree(work)
+    return lost
+
+
+def snapshot(folder: Path) -> dict[str, Any]:
+    """All that is in a folder: kinds, sizes, times, contents."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        content = path.read_bytes() if stat.S_ISREG(status.st_mode) else None
+        found[str(path)] = (status.st_mode, status.st_size, status.st_mtime_ns, content)
+    return found

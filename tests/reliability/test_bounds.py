@@ -1,0 +1,191 @@
+"""Numbers and texts that are too large, not finite or not fit for a terminal are refused before they do anything."""
+
+import io
+import sys
+import typing
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import torch
+from rich.table import Table
+
+from tests.factories import MODEL_KEYS, composed, data_settings, tokenizer_settings
+from tests.reliability.hostile import translator
+from transformer.cli.lines import input_lines
+from transformer.config import UsageError, from_dict
+from transformer.data.corpus import MAX_LINE_BYTES
+from transformer.data.printable import console, print_safely
+from transformer.data.tokenizer import Tokenizer, train_tokenizer
+from transformer.device import MachineSettings, configure_torch
+from transformer.evaluation.compare import CompareSettings
+from transformer.evaluation.evaluate import EvaluationSettings
+from transformer.export.serving import TranslateSettings
+from transformer.inference.search import SearchSettings
+from transformer.inference.translator import BEAM
+from transformer.inference.untrusted import check_tokenizer
+from transformer.model import ModelConfig
+from transformer.training.config import RunSettings
+from transformer.training.validate import check_size, validate_settings, validate_trainer
+from transformer.visualization.attention import View
+
+
+def unbounded(hint: Any, path: str, bounds: tuple[Any, ...] = ()) -> list[str]:
+    """The numbers within a type that may be of any size."""
+    if typing.get_origin(hint) is Annotated:
+        hint, *bounds = typing.get_args(hint)
+    if is_dataclass(hint):
+        hints = typing.get_type_hints(hint, include_extras=True)
+        return [found for field in fields(hint) for found in unbounded(hints[field.name], f"{path}.{field.name}")]
+    if hint in (int, float):
+        return [] if {str(bound)[0] for bound in bounds} == {"<", ">"} else [path]
+    return [found for inner in typing.get_args(hint) for found in unbounded(inner, path)]
+
+
+@pytest.mark.parametrize(
+    "settings", [RunSettings, ModelConfig, EvaluationSettings, TranslateSettings, CompareSettings, View]
+)
+def test_every_number_in_the_settings_has_a_least_and_a_greatest_value(settings: type) -> None:
+    assert unbounded(settings, settings.__name__) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "value"),
+    [
+        (MachineSettings, "threads", 100_000),
+        (SearchSettings, "beam", 5000),
+        (SearchSettings, "length_penalty", float("nan")),
+        (SearchSettings, "length_penalty", float("inf")),
+        (SearchSettings, "length_penalty", 400.0),
+        (SearchSettings, "temperature", 1e-300),
+        (SearchSettings, "temperature", float("inf")),
+        (SearchSettings, "max_length", 2**62),
+    ],
+)
+def test_a_number_out_of_bounds_is_refused_by_its_key(settings: type, key: str, value: float) -> None:
+    group = {MachineSettings: "machine", SearchSettings: "search"}[settings]
+    with pytest.raises(ValueError, match=rf"^{group}\.{key}=.* must be "):
+        from_dict(settings, composed()[group] | {key: value}, group)
+
+
+@pytest.mark.parametrize("value", [2**62, 1e300, float("nan"), float("inf"), -1.0])
+@pytest.mark.parametrize("key", ["learning_rate", "weight_decay"])
+def test_training_takes_no_endless_or_negative_rates(key: str, value: float) -> None:
+    from transformer.training.config import TrainingSettings
+
+    with pytest.raises(ValueError, match=rf"^training\.{key}=.* must be "):
+        from_dict(TrainingSettings, composed()["training"] | {key: value}, "training")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("gradient_clip_val", value) for value in (-1, -0.5, float("nan"), float("inf"))),
+        *(("max_steps", value) for value in (-2, 2**62)),
+        ("limit_train_batches", float("nan")),
+        ("log_every_n_steps", -1),
+        ("devices", 1000),
+    ],
+)
+def test_numbers_of_the_trainer_have_bounds_too(key: str, value: float) -> None:
+    with pytest.raises(ValueError, match=rf"^trainer\.{key}="):
+        validate_trainer({"accelerator": "cpu", key: value})
+
+
+@pytest.mark.parametrize("name", ["versions", "test", "train", "seconds", "searches", "a/b", "..", "", "x" * 100])
+def test_a_name_of_an_extra_test_that_the_results_need_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^data\.extra_tests"):
+        data_settings(train="x", validation="x", test="x", extra_tests={name: "x"})
+
+
+@pytest.mark.parametrize("language", ["../de", "d e", "\x1b[2J", "", "x" * 100])
+def test_a_language_is_a_name_that_a_file_may_end_with(language: str) -> None:
+    with pytest.raises(ValueError, match=r"^data\.source_language="):
+        data_settings(train="x", validation="x", test="x", source_language=language)
+
+
+def test_a_cache_that_is_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    settings = composed("data=toy", f"cache={tmp_path}/file")
+    model = {key: value for key, value in settings["model"].items() if key in MODEL_KEYS}
+    with pytest.raises(ValueError, match=r"cache=.*/file is a file: name a folder"):
+        validate_settings(settings | {"model": model})
+
+
+# Memory and threads.
+
+
+def test_a_search_that_does_not_fit_into_memory_is_refused_by_its_key() -> None:
+    with pytest.raises(ValueError, match=r"^search\.beam=1000 with \d+ sentences at a time would take .* GB of memory"):
+        translator().n_best_ids([[5]] * 20_000, replace(BEAM, beam=1000, length_extra=1000), batch_tokens=10**9)
+
+
+def test_a_model_that_does_not_fit_into_memory_is_refused_before_it_is_built() -> None:
+    with pytest.raises(ValueError, match=r"^the model would take .* GB of memory, and .* are free: lower model\.dim"):
+        check_size(replace(translator().model.config, dim=1_000_000))
+
+
+def test_more_threads_than_the_machine_can_share_are_refused() -> None:
+    before = torch.get_num_threads()
+    with pytest.raises(ValueError, match=r"^machine\.threads=100000: at most"):
+        configure_torch(MachineSettings(100_000, "highest", "math"), "cpu")
+    assert torch.get_num_threads() == before
+
+
+# Foreign text.
+
+
+def test_what_a_terminal_would_obey_is_escaped_wherever_text_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "a\x1b]0;owned\x07\u202e\tb"
+    print_safely(hostile, f"{hostile}\n")
+    table = Table(hostile, title=hostile)
+    table.add_row(f"{hostile}\nsecond line")
+    console().print(table, hostile, "[red]no markup[/red]")
+    console(stderr=True).print(hostile, style="bold")
+    out, err = capsys.readouterr()
+    assert all(letter.isprintable() or letter == "\n" for letter in out + err)
+    assert out.count("\\x1b]0;owned") == 6
+    assert "[red]no markup" in out
+
+
+def test_a_line_of_stdin_larger_than_any_sentence_is_refused_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(b"ja\n" + b"a" * (10 << 20) + b"\nnein\n"))
+    monkeypatch.setattr(sys, "stdin", stream)
+    lines = input_lines(None, None)
+    assert next(lines) == "ja"
+    with pytest.raises(ValueError, match=f"^stdin line 2 has more than {MAX_LINE_BYTES:,} bytes"):
+        next(lines)
+
+
+def test_a_closed_stdin_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UsageError, match="stdin is closed: give text=… or input=FILE"):
+        next(input_lines(None, None))
+
+
+def test_what_goes_wrong_while_a_tokenizer_reads_its_corpus_is_told_as_it_is() -> None:
+    def texts() -> typing.Iterator[str]:
+        yield "eins zwei drei"
+        raise ValueError("corpus.gz cannot be read after line 1")
+
+    with pytest.raises(ValueError, match=r"^corpus\.gz cannot be read after line 1$"):
+        train_tokenizer(texts(), tokenizer_settings("bpe", 20))
+
+
+# Tokenizers of strangers.
+
+
+def test_a_piece_or_text_larger_than_any_line_is_refused() -> None:
+    model = translator().source_tokenizer.model
+    check_tokenizer(model)
+    size = bytes([0x80 | 10_000 & 127, 10_000 >> 7])
+    with pytest.raises(ValueError, match="its tokenizer has a piece of 10,000 bytes"):
+        check_tokenizer(model + b"\x0a" + size + b"x" * 10_000)
+    with pytest.raises(ValueError, match="not a SentencePiece model"):
+        check_tokenizer(model + b"\x0a" + size + b"x")
+
+
+def test_a_letter_that_becomes_a_thousand_stays_within_bounds_when_encoded() -> None:
+    tokenizer = Tokenizer(translator().source_tokenizer.model, "bpe")
+    assert len(tokenizer.encode("\ufdfa" * 20_000)) > 20_000  # 18 letters each: SentencePiece's own map

@@ -1,0 +1,128 @@
+"""Folders of runs from strangers: what was once done with one, done again; and a fuzzer that makes up others."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from tests.processes import posix_only
+from tests.reliability import report, trials
+from tests.reliability.children import in_child
+from tests.reliability.fuzzer import SECRET, Scripts, real_run, snapshot, try_folders
+from transformer.cli.runs import LOCK
+from transformer.evaluation import run_files
+from transformer.evaluation.run_files import check_entries, read_file
+from transformer.files import exclusive_lock
+from transformer.training.loggers import quiet
+
+pytestmark = [posix_only, pytest.mark.filterwarnings("ignore::UserWarning")]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run that has ended, a copy of it, its corpus and cache, and what nobody may change."""
+    return real_run(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture
+def run(home: Path, tmp_path: Path) -> Path:
+    """A copy of the run, for a stranger to change."""
+    return Path(shutil.copytree(home / "run", tmp_path / "run"))
+
+
+def resume(home: Path, run: Path) -> None:
+    """Goes on with a run in this process."""
+    torch.set_num_threads(1)
+    os.environ |= {"HOME": str(home / "outside"), "FUZZ_SECRET": SECRET}
+    os.chdir(run.parent)
+    quiet()
+    Scripts(home).commands(run, run.parent)["resume"]()
+
+
+def tamper(run: Path, outside: Path) -> None:
+    """All that a trial found a stranger's folder could do when it was resumed, at once."""
+    path = run / "checkpoints" / "last.ckpt"
+    checkpoint: dict[str, Any] = torch.load(path, weights_only=True)
+    victims = [f"local://{outside}/folder", f"{run}/checkpoints/../../../victim", str(outside / "folder")]
+    for state in checkpoint["callbacks"].values():
+        if "best_model_path" in state:
+            state |= dict(zip(("best_model_path", "kth_best_model_path", "last_model_path"), victims, strict=True))
+            state |= {"best_k_models": {victims[0]: torch.tensor(-1.0)}, "dirpath": str(outside)}
+            state |= {"best_model_score": torch.tensor(-1.0)}
+    settings = checkpoint["run"]["settings"]
+    settings["trainer"]["max_steps"] = 4
+    settings["loggers"] = ["csv", "wandb"]
+    settings["data"] |= {"url": f"file://{outside}", "directory": str(outside), "sha256": {"new.de": "0" * 64}}
+    settings["data"] |= {"license": "${oc.env:FUZZ_SECRET}", "home": "$FUZZ_SECRET", "cache": str(run / "cache")}
+    torch.save(checkpoint, path)
+    evil = {"hydra": {"callbacks": {"x": {"_target_": "shutil.copy", "src": "victim", "dst": "ran"}}}}
+    (run / "evil.yaml").write_text(f"# @package _global_\n{yaml.safe_dump(evil)}")
+    (run / ".hydra").mkdir()
+    (run / ".hydra" / "overrides.yaml").write_text(f"[experiment=../../..{run}/evil, ++seed=9]")
+    (run / ".hydra" / "config.yaml").write_text(yaml.safe_dump(evil | {"seed": 9}))
+
+
+def test_resuming_a_hostile_run_harms_nothing_outside_it(home: Path, run: Path) -> None:
+    victims = home / "outside", home / "corpus", home / "other"
+    before = [snapshot(folder) for folder in victims]
+    tamper(run, home / "outside")
+    in_child(resume, home, run)
+    assert [snapshot(folder) for folder in victims] == before
+    assert not (run / "cache").exists()
+    assert not list(run.parent.rglob("ran"))
+    resumed = yaml.safe_load((run / "config.yaml").read_text())
+    assert resumed["seed"] == yaml.safe_load((home / "run" / "config.yaml").read_text())["seed"]
+    assert (resumed["data"]["url"], resumed["loggers"]) == (None, ["csv"])
+    assert resumed["trainer"]["max_steps"] == torch.load(run / "checkpoints" / "last.ckpt")["global_step"] == 4
+    texts = b"".join(path.read_bytes() for path in run.rglob("*") if path.is_file())
+    assert SECRET.encode() not in texts
+    assert b"${oc.env:FUZZ_SECRET}" in texts
+
+
+def test_a_run_is_resumed_by_one_process_at_a_time(home: Path, run: Path) -> None:
+    before = snapshot(run)
+    with exclusive_lock(run / LOCK, "the run"), pytest.raises(RuntimeError, match="is in use by another process"):
+        in_child(resume, home, run)
+    assert {path: seen for path, seen in snapshot(run).items() if not path.endswith(LOCK)} == {
+        path: seen for path, seen in before.items() if not path.endswith(LOCK)
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.yaml", "evaluation.json", ".lock", "metrics.csv", "checkpoints", "checkpoints/last.ckpt", "attention"],
+)
+@pytest.mark.parametrize("target", ["victim", "folder", "new"])
+def test_a_link_where_a_run_writes_is_refused_before_anything_is_written(
+    home: Path, run: Path, name: str, target: str
+) -> None:
+    path = run / name
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    path.symlink_to(home / "outside" / target)
+    with pytest.raises(ValueError, match=f"{name} is a link: nothing is written"):
+        check_entries(run)
+
+
+def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(run: Path) -> None:
+    (run / "config.yaml").unlink()
+    os.mkfifo(run / "config.yaml")
+    with pytest.raises(ValueError, match=r"config\.yaml cannot be read: it is no file"):
+        read_file(run / "config.yaml")
+    with pytest.raises(ValueError, match=r"config\.yaml is no file"):
+        check_entries(run)
+
+
+def test_a_link_of_the_users_own_beside_a_checkpoint_is_let_be(tmp_path: Path) -> None:
+    (tmp_path / "my photos").symlink_to("/")
+    check_entries(tmp_path)
+    assert set(run_files.FOLDERS) < set(run_files.WRITTEN)
+
+
+def test_folders_that_lie_harm_nothing_start_nothing_and_get_one_line(home: Path) -> None:
+    number = trials(10, 2000)
+    lost = in_child(try_folders, home, 0, number, seconds=7200)
+    report("folders that lie harm nothing, start nothing and get one line from each of six scripts", number, lost)
