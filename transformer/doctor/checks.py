@@ -27,12 +27,12 @@ INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufef
 
 @dataclass
 class Context:
-    """What a check compares a pair with: the profiles of `train` and of the pair's `split`, the `held_out` sentences,
-    the lines of train that are `too_long` for training, and the repeated pairs that have been `met` already."""
+    """What a check compares a pair with: the profiles of `train` and of the pair's `split`, the `held_out` sentences
+    of source and target, the lines of train that are `too_long` for training, and the repeated pairs `met` already."""
 
     train: Profile
     split: Profile
-    held_out: HeldOut
+    held_out: tuple[HeldOut, HeldOut]
     too_long: set[int]
     met: set[int] = field(default_factory=set)
 
@@ -128,14 +128,18 @@ def mixed_quotes(line: Line, context: Context) -> Sides:
     return source, target
 
 
+def _repeats(line: Line, context: Context, exact: bool) -> Sides:
+    leaks = (index.leak(text) for index, text in zip(context.held_out, line.text, strict=True))
+    source, target = (leak is not None and leak.exact == exact for leak in leaks)
+    return source, target
+
+
 def leaked(line: Line, context: Context) -> Sides:
-    leak = context.held_out.leak(line.text[0])
-    return BOTH if leak is not None and leak.exact else NEITHER
+    return _repeats(line, context, exact=True)
 
 
 def nearly_leaked(line: Line, context: Context) -> Sides:
-    leak = context.held_out.leak(line.text[0])
-    return BOTH if leak is not None and not leak.exact else NEITHER
+    return _repeats(line, context, exact=False)
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ CHECKS = (
     Check("empty", empty, "training leaves them out", drops=True),
     Check("too long", too_long, "over data.max_length tokens; training leaves them out", drops=True, train_only=True),
     Check("duplicate", duplicate, "the same pair again: it weighs more than others", drops=True),
-    Check("in a held-out split", leaked, "the source is a held-out sentence: scores would flatter", True, True),
+    Check("in a held-out split", leaked, "a side is a held-out sentence: scores would flatter", True, True),
     Check("nearly held out", nearly_leaked, "most of a held-out sentence: scores would flatter", True, True),
     Check("copied source", copied, "not translated: teaches to copy", drops=True),
     Check("wrong language", wrong_language, "looks like the other side's language: swapped or not translated", True),

@@ -49,11 +49,13 @@ class Examination:
 
     def __init__(self, settings: DataSettings, show_progress: ShowProgress) -> None:
         self.settings, self.show_progress = settings, show_progress
-        self.held_out = HeldOut()
+        self.held_out = HeldOut(), HeldOut()  # of the sources, of the targets
         self.pairs = dict.fromkeys(settings.splits, 0)
         for split in settings.splits:
             if split != "train":
-                self.held_out.add(split, self._counted(split))
+                for line in self._counted(split):
+                    for index, text in zip(self.held_out, line.text, strict=True):
+                        index.add(split, line.number, text)
         self.profile = Profile(self._counted("train"))
         files = [path for split in settings.splits for path in settings.files(split)]
         self.files_with_mark = [path for path in files if has_byte_order_mark(path)]
@@ -86,7 +88,8 @@ class Examination:
                         finding.add(line, sides)
                         reasons += [check.name] if check.drops else []
                 if train and reasons:
-                    drop(Dropped(line, reasons, self.held_out.leak(line.text[0])))
+                    leaks = (index.leak(text) for index, text in zip(self.held_out, line.text, strict=True))
+                    drop(Dropped(line, reasons, next(filter(None, leaks), None)))
                 elif train:
                     keep(line)
             self.findings += checks.values()

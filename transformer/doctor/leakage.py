@@ -1,10 +1,9 @@
 """Sentences of validation and test that are in training too, exactly or nearly."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from transformer.doctor.text import Line, words
+from transformer.doctor.text import words
 
 RUN = 5  # words
 # A training sentence with this share of a held-out sentence's runs of words nearly contains it.
@@ -26,7 +25,7 @@ class Leak(NamedTuple):
 
 
 class HeldOut:
-    """An index of the source sentences of all splits but train, which alone are kept in memory."""
+    """An index of one side's sentences of all splits but train, which alone are kept in memory."""
 
     def __init__(self) -> None:
         self._exact: dict[str, tuple[str, int]] = {}
@@ -35,34 +34,32 @@ class HeldOut:
         self._sentences: list[tuple[str, int, int]] = []
         self._last: tuple[str, Leak | None] = ("", None)
 
-    def add(self, split: str, lines: Iterable[Line]) -> None:
-        for line in lines:
-            source = line.text[0]
-            tokens = words(source)
-            if not tokens:
-                continue
-            self._exact.setdefault(source, (split, line.number))
-            self._same_words.setdefault(tuple(tokens), (split, line.number))
-            runs = _runs(tokens)
-            if len(runs) < MIN_RUNS:
-                continue
-            for run in runs:
-                self._runs[run].append(len(self._sentences))
-            self._sentences.append((split, line.number, len(runs)))
+    def add(self, split: str, number: int, text: str) -> None:
+        tokens = words(text)
+        if not tokens:
+            return
+        self._exact.setdefault(text, (split, number))
+        self._same_words.setdefault(tuple(tokens), (split, number))
+        runs = _runs(tokens)
+        if len(runs) < MIN_RUNS:
+            return
+        for run in runs:
+            self._runs[run].append(len(self._sentences))
+        self._sentences.append((split, number, len(runs)))
 
-    def leak(self, source: str) -> Leak | None:
-        """What a training pair's source repeats: the same text, the same words, or most runs of five words.
+    def leak(self, text: str) -> Leak | None:
+        """What a side of a training pair repeats: the same text, the same words, or most runs of five words.
 
         Sentences of fewer than seven words must have the same ones.
         """
-        if source != self._last[0]:
-            self._last = source, self._find(source)
+        if text != self._last[0]:
+            self._last = text, self._find(text)
         return self._last[1]
 
-    def _find(self, source: str) -> Leak | None:
-        if source in self._exact:
-            return Leak(*self._exact[source], exact=True)
-        tokens = words(source)
+    def _find(self, text: str) -> Leak | None:
+        if text in self._exact:
+            return Leak(*self._exact[text], exact=True)
+        tokens = words(text)
         if tuple(tokens) in self._same_words:
             return Leak(*self._same_words[tuple(tokens)], exact=False)
         shared = Counter(sentence for run in _runs(tokens) for sentence in self._runs.get(run, ()))
