@@ -202,3 +202,9 @@ def test_the_script_refuses_a_picture_that_cannot_be_in_one_line(
     with pytest.raises(ValueError, match=f"^{message}$"):
         script(saved, **{"output": "x.png", **changes})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_chinese_labels_of_columns_are_written_downwards_and_not_turned() -> None:
+    figure = attention_figure(torch.eye(3), ["a", "b", "c"], ["▁打开", "Calc", "文"], "title")
+    labels = [(label.get_text(), label.get_rotation()) for label in figure.axes[0].get_xticklabels()]
+    assert labels == [("打\n开", 0), ("Calc", 90), ("文", 0)]

@@ -1,5 +1,6 @@
 """Attention weights: recorded while a model reads a translation, and drawn as heat maps labeled with the tokens."""
 
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -122,6 +123,11 @@ def _label(piece: str) -> str:
     return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
 
 
+def _is_upright(label: str) -> bool:
+    """Whether a label is Chinese, Japanese or Korean, which are written downwards without being turned."""
+    return all(unicodedata.east_asian_width(character) in "WF" for character in label)
+
+
 def attention_figure(
     weights: Float[Tensor, "queries keys"],
     queries: list[str],
@@ -139,7 +145,11 @@ def attention_figure(
     axes, bar = figure.add_axes((0, 0, 1, 1)), figure.add_axes((1 + 0.2 / width, 0, 0.15 / width, 1))
     image = axes.imshow(weights.float().cpu().numpy(), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     # A piece may contain dollar signs, which are not to start a formula.
-    axes.set_xticks(range(len(keys)), [_label(piece) for piece in keys], rotation=90, parse_math=False)
+    columns = [_label(piece) for piece in keys]
+    written = ["\n".join(label) if _is_upright(label) else label for label in columns]
+    axes.set_xticks(range(len(keys)), written, rotation=90, parse_math=False)
+    for tick, label in zip(axes.get_xticklabels(), columns, strict=True):
+        tick.set_rotation(0 if _is_upright(label) else 90)
     axes.set_yticks(range(len(queries)), [_label(piece) for piece in queries], parse_math=False)
     axes.set_ylabel(names[0])
     axes.set_xlabel(names[1])
