@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.factories import tokenizer_settings
-from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Kind, Tokenizer, train_tokenizer
+from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Kind, Tokenizer, advice, train_tokenizer
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 KINDS: list[Kind] = ["bpe", "unigram", "word", "char"]
@@ -72,3 +72,24 @@ def test_a_vocabulary_too_large_for_the_corpus_is_refused_with_the_largest(kind:
         train_tokenizer(["ein Haus", "zwei Hunde"], tokenizer_settings(kind, 5000))
     with pytest.raises(ValueError, match=r"tokenizer.vocabulary_size=10 is less than the corpus' characters need"):
         trained(kind, 10)
+
+
+def test_characters_that_the_vocabulary_lacks_are_named_once() -> None:
+    tokenizer = trained("bpe")
+    assert tokenizer.unknown("Der Hund 龘靐 läuft, 龘") == ["龘", "靐"]
+    assert tokenizer.unknown("Der Hund läuft.") == []
+    assert trained("word", 2000).unknown("Der Hund 龘靐 Quatsch") == ["龘靐", "Quatsch"]
+    assert trained("bpe", byte_fallback=True).unknown("龘靐") == []
+
+
+def test_identity_normalization_keeps_what_nfkc_changes() -> None:
+    texts = ["你好，世界。", "世界，你好！", "ＡＢＣ，你好"] * 20
+    for normalization, expected in (("identity", "你好，ＡＢＣ"), ("nfkc", "你好,ABC"), ("nmt_nfkc", "你好,ABC")):
+        tokenizer = train_tokenizer(texts, tokenizer_settings("char", 100, normalization=normalization))
+        assert tokenizer.decode(tokenizer.encode("你好，ＡＢＣ")) == expected
+
+
+def test_chinese_without_its_tokenizer_gets_advice() -> None:
+    assert "tokenizer=cjk" in str(advice(("en", "zh_Hans"), tokenizer_settings("bpe", 700)))
+    assert advice(("en", "de"), tokenizer_settings("bpe", 700)) is None
+    assert advice(("en", "zh"), tokenizer_settings("cjk", 700)) is None
