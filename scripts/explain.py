@@ -21,8 +21,7 @@ def read(config: dict[str, Any]) -> Job:
 
     if config["text"] is None:
         raise UsageError('text is not set: give the sentence to explain, text="…"')
-    output = Path(config["output"])
-    if output.is_dir():
+    if (output := Path(config["output"])).is_dir():
         raise UsageError(f"output={output} is a folder: name a file, such as {output / 'explain.html'}")
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
     from transformer.device import MachineSettings
@@ -32,16 +31,14 @@ def read(config: dict[str, Any]) -> Job:
 
     if output.suffix.lower() not in (".html", *SUFFIXES):
         raise UsageError(f"output={output} must end in .html (a page) or one of {', '.join(SUFFIXES)} (a picture)")
-    search = from_dict(SearchSettings, config["search"], "search")
-    machine = from_dict(MachineSettings, config["machine"], "machine")
-    view = from_dict(View, {key: config[key] for key in ("attention", "layer", "head")}, "")
     say_which(config, checkpoint)
-    return config, checkpoint, search, machine, view
+    search = from_dict(SearchSettings, config["search"], "search")
+    view = from_dict(View, {key: config[key] for key in ("attention", "layer", "head")}, "")
+    return config, checkpoint, search, from_dict(MachineSettings, config["machine"], "machine"), view
 
 
 def explain_text(job: Job) -> None:
     from transformer import Translator
-    from transformer.cli.errors import say
     from transformer.cli.runs import model_name
     from transformer.data.printable import print_safely
     from transformer.device import configure_torch
@@ -50,12 +47,12 @@ def explain_text(job: Job) -> None:
     from transformer.visualization.explain import explain, page
 
     config, checkpoint, search, machine, view = job
-    text, output = " ".join(config["text"].split("\n")), Path(config["output"])  # one text is one line
+    text, output = config["text"].replace("\n", " "), Path(config["output"])  # one text is one line
     translator = Translator.load(checkpoint, config["device"], target_language=config["target_language"])
     configure_torch(machine, translator.device.type)
     if output.suffix.lower() == ".html":
         atomic_write(output, page(explain(translator, text, search, model_name(checkpoint))).encode())
-        say("Open this page in a browser:")
+        print_safely("Open this page in a browser:", stderr=True)
     else:
         draw_translation(translator, text, search, view, output)
     print_safely(str(output.absolute()))

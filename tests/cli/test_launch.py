@@ -137,7 +137,7 @@ def test_a_sweep_ends_in_a_table_with_its_failed_trials(project: Path, tmp_path:
     assert "Traceback" not in done.stderr
     assert done.stdout.count(repr(long)) == 4
     rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
-    assert rows[0] == ["0", "2", "1", "0.6667", "0.5"]
+    assert rows[0] == ["0", "2", "1", "0.67", "0.50"]
     assert rows[3] == ["3", "13", "2", "13", "heads", "(debug=true", "shows", "where)"]
     with (tmp_path / "sweep" / "sweep.csv").open(encoding="utf-8") as file:
         table = list(csv.DictReader(file))
@@ -153,12 +153,12 @@ def test_seeds_of_a_setting_end_in_mean_and_spread_and_a_picture(project: Path, 
     with (tmp_path / "sweep" / "summary.csv").open(encoding="utf-8") as file:
         table = list(csv.DictReader(file))
     # 1 + 1, 1 + 2, 1 + 4: mean 10/3, variance (16/9 + 1/9 + 25/9) / 2.
-    first = {"model.heads": "3", "seeds": "3", "bleu": "3.333 ± 1.53", "loss": "0.5 ± 0", "gain in bleu": ""}
+    first = {"model.heads": "3", "seeds": "3", "bleu": "3.33 ± 1.53", "loss": "0.50 ± 0.00", "gain in bleu": ""}
     assert table[0] == first
-    assert table[1]["bleu"] == "4.333 ± 1.53"
-    assert table[1]["gain in bleu"] == "+1 ± 3.46, within the spread"
+    assert table[1]["bleu"] == "4.33 ± 1.53"
+    assert table[1]["gain in bleu"] == "+1.00 ± 3.46, within the spread"
     assert "within the spread: " in done.stdout
-    assert "3.333 ± 1.53" in done.stdout
+    assert "3.33 ± 1.53" in done.stdout
     assert (tmp_path / "sweep" / "sweep.png").stat().st_size > 5_000
 
 
@@ -166,7 +166,7 @@ def test_a_launcher_takes_trials_to_processes_of_its_own(project: Path, tmp_path
     done = run(project, "train", "-m", "hydra/launcher=submitit_local", f"runs={tmp_path}", "model.heads=2,13")
     assert done.returncode == 1
     rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
-    assert rows[0] == ["0", "2", "0.6667", "0.5"]
+    assert rows[0] == ["0", "2", "0.67", "0.50"]
     assert rows[1] == ["1", "13", "13", "heads", "(debug=true", "shows", "where)"]
     assert "Traceback" not in done.stderr
 

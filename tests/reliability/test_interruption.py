@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch.nn.modules.module import register_module_forward_hook
 
 from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, term, train, trouble
 from tests.scripts.running import SMALL, script, start
-from transformer.training.callbacks.signals import SIGNALS, Interrupted
+from transformer.model.transformer import Decoder
+from transformer.training.callbacks.signals import SIGNALS, Interrupted, SignalHandler
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -37,6 +40,20 @@ def test_a_signal_ends_a_run_within_a_step_or_a_batch_of_validation(
     assert (position(tmp_path / "run")["steps"], position(tmp_path / "run")["validating"]) == (steps, validating)
     assert not (tmp_path / "run" / "hypotheses.test.txt").exists()
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_signal_after_the_last_step_is_told_too(tmp_path: Path) -> None:
+    def while_drawing(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        if isinstance(module, Decoder) and len(inputs) > 2 and inputs[2] is not None:  # for a picture
+            signal.raise_signal(signal.SIGTERM)
+
+    hook = register_module_forward_hook(while_drawing)
+    try:
+        with SignalHandler(), pytest.raises(Interrupted, match="stopped by SIGTERM"):
+            train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=1))
+    finally:
+        hook.remove()
+    assert (tmp_path / "run" / "test.json").exists()
 
 
 def signalled(folder: Path, plain: dict[str, Any], after: float, number: int) -> bool:

@@ -1,23 +1,20 @@
 """Whole configurations from the YAML presets, as plain data."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from transformer import __version__
-from transformer.cli import CONFIGS, PROJECT
+from transformer.cli import CONFIGS, PROJECT, Read
 from transformer.cli.arguments import split
 from transformer.cli.errors import describe
 from transformer.config import UsageError, flatten
 from transformer.data import tatoeba
-
-Settings = TypeVar("Settings")
-
 
 # What the YAML files call as ${NAME:…}.
 OmegaConf.register_new_resolver("version", lambda: __version__, replace=True)
@@ -43,7 +40,7 @@ def as_dict(config: DictConfig, complete: bool = True) -> dict[str, Any]:
     return OmegaConf.to_container(settings, resolve=True, throw_on_missing=complete)  # type: ignore[return-value]
 
 
-def read_settings(read: Callable[[dict[str, Any]], Settings], config: DictConfig) -> Settings:
+def read_settings(read: Read, config: DictConfig) -> Any:
     """What `read` makes of a configuration; ValueError names a setting as it can be typed.
 
     Some settings take their values from another, `${model.heads}`, and only that one may have been typed.

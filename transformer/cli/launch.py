@@ -12,28 +12,20 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from transformer import __version__
-from transformer.cli import CONFIGS
+from transformer.cli import CONFIGS, Read, Work
 from transformer.config import UsageError
 from transformer.training.callbacks.signals import SIGNALS, Interrupted, SignalHandler
-
-Settings = TypeVar("Settings")
 
 
 class PastHydra(BaseException):
     """Carries an error, its cause, past Hydra, which would print it in its own way."""
 
 
-def launch(
-    read: Callable[[dict[str, Any]], Settings],
-    work: Callable[[Settings], dict[str, float] | None],
-    config_name: str,
-    configs: Path = CONFIGS,
-) -> None:
+def launch(read: Read, work: Work, config_name: str, configs: Path = CONFIGS) -> None:
     """Run a script with the configuration that the command line asks for, and exit."""
     open_closed_streams()
     try:
@@ -46,16 +38,12 @@ def launch(
         if rank() == 0:
             say(str(stopped))
     for number in SIGNALS:
-        signal.signal(number, signal.SIG_DFL)  # from here on, a signal ends the process without a traceback
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)  # from here on, it ends the process without a traceback
     sys.exit(status)
 
 
-def run_script(
-    read: Callable[[dict[str, Any]], Settings],
-    work: Callable[[Settings], dict[str, float] | None],
-    config_name: str,
-    configs: Path,
-) -> int:
+def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     """Return the exit status of a script; its errors are told."""
     typed = sys.argv[1:]
     if "--version" in typed:
@@ -100,16 +88,15 @@ def run_script(
 
     try:
         sys.argv[1:] = prepare(typed, configs)
-        for _, key, value in map(split, typed):
-            if key == "hydra.run.dir":
-                note_new_folder(Path(value))  # Hydra makes it before the settings are read
+        for folder in (value for _, key, value in map(split, typed) if key == "hydra.run.dir"):
+            note_new_folder(Path(folder))  # Hydra makes it before the settings are read
         if sweep := any(map(is_multirun, typed)):
-            folder = check_trials(list(filter(is_override, sys.argv[1:])), config_name, configs, read)
+            trials = check_trials(list(filter(is_override, sys.argv[1:])), config_name, configs, read)
         hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)()
         if sweep:
             from transformer.cli.sweep_table import show_sweep
 
-            return 0 if show_sweep(folder) else 1
+            return 0 if show_sweep(trials) else 1
         sys.stdout.flush()
         return 0
     except (Exception, PastHydra) as caught:

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override
 from omegaconf import DictConfig
 
+from transformer.cli import Read, Work
 from transformer.cli.arguments import split
 from transformer.cli.compose import as_dict, read_settings
 from transformer.cli.errors import describe, report, say
 from transformer.config import UsageError
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
-
-Read = Callable[[dict[str, Any]], Any]
-Work = Callable[[Any], dict[str, float] | None]
 
 
 def check_trials(overrides: list[str], config_name: str, configs: Path, read: Read) -> Path:
