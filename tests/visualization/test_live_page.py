@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.browsers import Firefox
 from tests.visualization.models import TEXTS
 from tests.visualization.opened import Opened
 from transformer import Translator
@@ -190,3 +191,24 @@ def test_a_damaged_page_says_so(browser: Any, live_path: Path, tmp_path: Path) -
     opened.page.wait_for_function("() => document.querySelector('#status')?.textContent.includes('damaged')")
     assert not opened.page.locator("#options").is_visible()
     opened.page.context.close()
+
+
+TEXT_OF = """async selector => {
+  for (;;) {
+    const found = document.querySelector(selector)?.textContent;
+    if (found) return found;
+    await new Promise(resolve => setTimeout(resolve, 20));
+  }
+}"""
+
+
+def test_firefox_unfolds_an_attention_and_switches_a_part_off_too(firefox: Firefox, live_path: Path) -> None:
+    click = "selector => document.querySelector(selector).click()"
+    firefox.open(live_path)
+    assert firefox.evaluate(TEXT_OF, "#target .piece")
+    firefox.evaluate(click, "#tab-arithmetic")
+    assert " = " in firefox.evaluate(TEXT_OF, "#stages li:last-child output")
+    firefox.evaluate(click, "#tab-what-if")
+    firefox.evaluate(click, "#switches input")
+    assert firefox.evaluate(TEXT_OF, "#verdict")
+    assert firefox.evaluate(TEXT_OF, "#after-text")
