@@ -47,7 +47,7 @@ class DataSettings:
     validation: str | None
     test: str | None
     extra_tests: dict[str, str]
-    columns: list[Annotated[int, ">= 1"]] | None
+    columns: list[Annotated[int, ">= 1", "<= 1000"]] | None
     url: str | None
     sha256: dict[str, str]
     max_length: Annotated[int, ">= 1", "<= 1000000"]
