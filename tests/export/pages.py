@@ -1,10 +1,21 @@
-"""Exported pages, opened in a browser."""
+"""Exported pages: opened in a browser, and read back."""
 
+import base64
+import gzip
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from tests.browsers import Firefox
+from transformer import ModelConfig, Transformer, Translator
+from transformer.config import from_dict
+from transformer.data.tokenizer import Tokenizer
+from transformer.inference.hub_vocabulary import parse
 
 # Waits until the page is ready, or says why not.
 READY = """async () => {
@@ -43,3 +54,29 @@ class Opened:
 
 
 Open = Callable[..., Opened]
+
+
+def translator_in(html: str) -> Translator:
+    """The translator in a page with int8 weights and one vocabulary."""
+    [weights] = re.findall(r'id="weights">(.*?)</script>', html)
+    content = gzip.decompress(base64.b64decode(weights))
+    start = 4 + int.from_bytes(content[:4], "little")
+    description = json.loads(content[4:start])
+    model = Transformer(from_dict(ModelConfig, description["model"], "model")).eval()
+    parameters = dict(model.named_parameters())
+    tokenizer = b""
+    for tensor in description["tensors"]:
+        data = content[start + tensor["offset"] :][: tensor["length"]]
+        if tensor["type"] == "uint8":
+            tokenizer = data
+            continue
+        values = np.frombuffer(data, np.float32 if tensor["type"] == "float32" else np.int8)
+        if tensor["type"] == "int8":
+            rows = len(data) // (tensor["shape"][-1] + 4)
+            scales = np.frombuffer(data[: 4 * rows], np.float32)
+            values = values[4 * rows :].reshape(rows, -1) * scales[:, None]
+        with torch.no_grad():
+            parameters[tensor["name"]].copy_(torch.from_numpy(values.copy()).reshape(tensor["shape"]))
+    kind = {1: "unigram", 2: "bpe"}[parse(tokenizer).trainer_spec.model_type]
+    both = Tokenizer(tokenizer, kind)  # type: ignore[arg-type]
+    return Translator(model, (both, both), tuple(description["languages"]))

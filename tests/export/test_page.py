@@ -59,11 +59,18 @@ def texts() -> list[str]:
     return random_texts(STRINGS)
 
 
-@pytest.mark.parametrize("fallback", [False, True], ids=["unknown", "bytes"])
-@pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "char"])
-def test_ids_and_texts_are_those_of_sentencepiece(open_page: Open, texts: list[str], kind: str, fallback: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "fallback", "normalization"),
+    [
+        *((kind, False, "nmt_nfkc") for kind in ("bpe", "unigram", "word", "char")),
+        *(("bpe", True, "identity"), ("unigram", True, "nfkc"), ("word", True, "identity"), ("char", True, "nmt_nfkc")),
+    ],
+)
+def test_ids_and_texts_are_those_of_sentencepiece(
+    open_page: Open, texts: list[str], kind: str, fallback: bool, normalization: str
+) -> None:
     sentences = [line for split in ("train.de", "train.en") for line in islice(read_lines(TOY / split), 300)]
-    settings = tokenizer_settings(kind, 600, byte_fallback=fallback)
+    settings = tokenizer_settings(kind, 600, byte_fallback=fallback, normalization=normalization)
     tokenizer = train_tokenizer([*sentences, "你好世界", "żółć Ω 🎉"], settings, ("de", "en"))
     opened = open_page(random_translator(tokenizer))
     draw, size = random.Random(1), len(tokenizer)

@@ -9,6 +9,7 @@ import base64
 import copy
 import gzip
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -46,9 +47,19 @@ def export(translator: Translator, precision: str, output: Path, text: str = "",
     """
     check(translator)
     weights = base64.b64encode(pack(translator, precision)).decode("ascii")
-    opening = to_json({"text": text, "name": name})
-    blocks = {"opening": opening, "runtime": bundle("runtime/worker.js"), "weights": weights}
-    atomic_write(output, assemble(blocks).encode())
+    atomic_write(output, page(to_json({"text": text, "name": name}), weights).encode())
+
+
+def page(opening: str, weights: str) -> str:
+    return assemble({"opening": opening, "runtime": bundle("runtime/worker.js"), "weights": weights})
+
+
+def renewed(html: str) -> str:
+    """An exported page with the program of today: what it opens with, and its weights, stay as they are."""
+    opening, weights = (
+        re.findall(f'<script [^>]*id="{name}">(.*?)</script>', html)[0] for name in ("opening", "weights")
+    )
+    return page(opening, weights)
 
 
 def pack(translator: Translator, precision: str) -> bytes:

@@ -1,0 +1,14 @@
+"""Writes docs/demo.html anew, with the weights that are in it: `python docs/demo.py`.
+
+Needed after any change of the page (transformer/visualization/page). Other weights, from a run on the bundled corpus:
+`python scripts/export.py format=page checkpoint=RUN text="Am Dienstag lesen wir ein Buch." output=docs/demo.html`.
+"""
+
+from pathlib import Path
+
+from transformer.export.page import renewed
+from transformer.files import atomic_write
+
+if __name__ == "__main__":
+    demo = Path(__file__).with_name("demo.html")
+    atomic_write(demo, renewed(demo.read_text(encoding="utf-8")).encode())
