@@ -138,8 +138,15 @@ def garbled(content: bytes, chance: random.Random) -> bytes:
     ])  # fmt: skip
 
 
+def regular(path: Path) -> Path:
+    """A path that an earlier lie has not made into something that cannot be read, or leads elsewhere."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > 1 << 24:
+        raise ValueError(f"{path} is no ordinary file any more")
+    return path
+
+
 def lie_in_text(run: Path, chance: random.Random, outside: Path) -> str:
-    path = chance.choice([run / name for name in ("config.yaml", "test.json", "evaluation.json")])
+    path = regular(chance.choice([run / name for name in ("config.yaml", "test.json", "evaluation.json")]))
     tree = yaml.safe_load(path.read_text()) if path.suffix == ".yaml" else json.loads(path.read_text())
     tree = changed(tree, chance, outside)
     with contextlib.suppress(yaml.YAMLError, UnicodeEncodeError):
@@ -148,7 +155,7 @@ def lie_in_text(run: Path, chance: random.Random, outside: Path) -> str:
 
 
 def lie_in_checkpoint(run: Path, chance: random.Random, outside: Path) -> str:
-    path = run / "checkpoints" / chance.choice(["last.ckpt", "last.ckpt", "best.ckpt"])
+    path = regular(run / "checkpoints" / chance.choice(["last.ckpt", "last.ckpt", "best.ckpt"]))
     checkpoint = torch.load(path, weights_only=True)
     part = chance.choice(
         ["run", "run", "run", "callbacks", "callbacks", "hyper_parameters", "loops", "lr_schedulers", ""]
@@ -163,6 +170,7 @@ def lie_in_checkpoint(run: Path, chance: random.Random, outside: Path) -> str:
 
 def lie_in_bytes(run: Path, chance: random.Random, outside: Path) -> str:
     path = chance.choice([path for path in sorted(run.rglob("*")) if path.is_file()])
+    path = regular(path)
     path.write_bytes(garbled(path.read_bytes(), chance))
     return f"the bytes of {path.name}"
 
@@ -202,7 +210,8 @@ def lie_beside(run: Path, chance: random.Random, outside: Path) -> str:
     ])  # fmt: skip
     (run / name).parent.mkdir(exist_ok=True)
     content = chance.choice([*texts(outside), "- experiment=../../evil\n", "import os; os.system('touch ran')", "{}"])
-    (run / name).write_bytes(content.encode("utf-8", "replace"))
+    if not (run / name).is_symlink():
+        (run / name).write_bytes(content.encode("utf-8", "replace"))
     return f"{name} with {content[:30]!r}"
 
 

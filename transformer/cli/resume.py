@@ -47,6 +47,8 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
         saved = run["settings"]
         settings = {key: saved[key] for key in now}
         read_run_settings(settings)
+        if strange := [key for key in ("model", "trainer") if not isinstance(settings[key], dict)]:
+            raise ValueError(f"{strange[0]} must be a group of settings")
         validate_trainer(settings["trainer"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{checkpoint}: its settings cannot be used: {error}") from error

@@ -9,8 +9,10 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, Wand
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
+from transformer.evaluation.run_files import read_file
 from transformer.files import atomic_write
 
+MAX_LOG_BYTES, MAX_ROW_BYTES = 1 << 28, 10_000  # of metrics.csv, which may be a stranger's
 LoggerName = Literal["csv", "tensorboard", "wandb"]
 
 
@@ -31,11 +33,20 @@ def build_logger(name: LoggerName, folder: Path, rows: int, steps: int) -> Logge
     return logger
 
 
+def read_rows(path: Path) -> list[bytes]:
+    """The heading and the rows of metrics.csv. Raises ValueError, naming the file, for what is no log of a run."""
+    rows = read_file(path, MAX_LOG_BYTES).splitlines(keepends=True)
+    for number, row in enumerate(rows, 1):
+        if len(row) > MAX_ROW_BYTES or not row.isascii() or b'"' in row:
+            raise ValueError(f"{path} line {number} is no row of numbers: delete the file, or put back what it held")
+    return rows
+
+
 class CSVFile(ExperimentWriter):
     """Goes on after so many rows of what is there, where Lightning's would begin by deleting it."""
 
     def __init__(self, path: Path, rows: int) -> None:
-        there = path.read_bytes().splitlines(keepends=True) if rows and path.exists() else []
+        there = read_rows(path) if rows and path.exists() else []
         if there:
             atomic_write(path, b"".join(there[: 1 + rows]))
         else:

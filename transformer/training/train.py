@@ -94,7 +94,7 @@ def run(
         record_seen(settings.init_from, data.settings, texts, folder, resume)
 
     explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
-    with callbacks.signals, explained, explain_restoring(folder / "checkpoints"):
+    with callbacks.signals, explain_restoring(resume), explained:
         lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         cost = callbacks.throughput.measured(lightning)
         best, validation_bleu = callbacks.best_weights(lightning, module)

@@ -67,16 +67,17 @@ def read_run(path: Path | None) -> dict[str, Any] | None:
 
 
 @contextmanager
-def explain_restoring(folder: Path) -> Iterator[None]:
-    """Tells in one line where the states in a checkpoint of `folder` are none that Lightning can take up."""
+def explain_restoring(resume: Path | None) -> Iterator[None]:
+    """Tells in one line where the states in a checkpoint to go on from are none that Lightning can take up."""
     try:
         yield
-    except (AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
-        if not any("checkpoint_connector" in frame.filename for frame in traceback.extract_tb(error.__traceback__)):
+    except (AssertionError, AttributeError, LookupError, TypeError) as error:
+        functions = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
+        if resume is None or functions & {"training_step", "validation_step", "test_step"}:
             raise
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise ValueError(
-            f"{folder}: no run can go on from these checkpoints, their states do not fit it ({reason})"
+            f"{resume.parent}: no run can go on from these checkpoints, their states do not fit it ({reason})"
         ) from error
 
 
