@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from transformer.cli import CONFIGS
 from transformer.cli.launch import launch
-
-if TYPE_CHECKING:
-    from transformer.doctor.examine import Training
 
 
 def read(config: dict[str, Any]) -> dict[str, Any]:
@@ -32,28 +29,16 @@ def read(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def doctor(config: dict[str, Any]) -> None:
-    from transformer.cli.compose import as_dict, chosen, compose_again
-    from transformer.cli.settings import run_settings
+    from transformer.cli.settings import run_settings, training_for
     from transformer.data.printable import print_safely
-    from transformer.device import choose_precision
-    from transformer.doctor.examine import Training, examine
+    from transformer.doctor.examine import examine
     from transformer.doctor.report import next_command, show
     from transformer.files import atomic_write
     from transformer.training.config import read_run_settings
 
     fix = Path(config["fix"]).expanduser() if config["fix"] else None
-
-    def training_for(preset: str) -> Training:
-        """Without experiment= the one for a corpus of this size is tried, beneath what was typed."""
-        experiment, composed = chosen("experiment"), config
-        if not experiment and (CONFIGS / "experiment" / f"{preset}.yaml").exists():
-            experiment, composed = preset, as_dict(compose_again(f"experiment={preset}"))
-        settings = run_settings(composed)
-        trainer = choose_precision(settings["trainer"])
-        return Training(read_run_settings(settings), settings["model"], trainer, experiment)
-
     corpus = read_run_settings(run_settings(config)).data
-    report, experiment = examine(corpus, training_for, fix)
+    report, experiment = examine(corpus, partial(training_for, config), fix)
     if config["output"]:
         atomic_write(Path(config["output"]), json.dumps(report, indent=2, ensure_ascii=False).encode())
     show(report)

@@ -30,9 +30,8 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
     settings |= {key: config.get(key) for key in ("search", "machine", "cache")}
     settings["data"] = corpus_settings(config["data"]) if config.get("data") else None
     settings["serving"] = {key: config[key] for key in ("device", "precision", "batch_tokens")}
-    typed = from_dict(EvaluationSettings, settings | {"checkpoint": str(checkpoint), "output": output}, "")
     say_which(config, checkpoint)
-    return typed
+    return from_dict(EvaluationSettings, settings | {"checkpoint": str(checkpoint), "output": output}, "")
 
 
 def evaluate(settings: EvaluationSettings) -> dict[str, float]:

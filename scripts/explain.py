@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer.cli.launch import launch
+from transformer.cli.runs import check_output, find_checkpoint, model_name, say_which
 
 if TYPE_CHECKING:
     from transformer.device import MachineSettings
@@ -16,20 +17,18 @@ Job = tuple[dict[str, Any], Path, "SearchSettings", "MachineSettings", "View"]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.runs import find_checkpoint, say_which
     from transformer.config import UsageError, from_dict
 
     if config["text"] is None:
         raise UsageError('text is not set: give the sentence to explain, text="…"')
-    if (output := Path(config["output"])).is_dir():
-        raise UsageError(f"output={output} is a folder: name a file, such as {output / 'explain.html'}")
+    check_output(config["output"], folder=False)
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
     from transformer.device import MachineSettings
     from transformer.inference.search import SearchSettings
     from transformer.visualization.attention import View
     from transformer.visualization.picture import SUFFIXES
 
-    if output.suffix.lower() not in (".html", *SUFFIXES):
+    if (output := Path(config["output"])).suffix.lower() not in (".html", *SUFFIXES):
         raise UsageError(f"output={output} must end in .html (a page) or one of {', '.join(SUFFIXES)} (a picture)")
     say_which(config, checkpoint)
     search = from_dict(SearchSettings, config["search"], "search")
@@ -39,7 +38,6 @@ def read(config: dict[str, Any]) -> Job:
 
 def explain_text(job: Job) -> None:
     from transformer import Translator
-    from transformer.cli.runs import model_name
     from transformer.data.printable import print_safely
     from transformer.device import configure_torch
     from transformer.files import atomic_write

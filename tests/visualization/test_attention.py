@@ -187,11 +187,11 @@ def test_the_output_decides_what_is_written(
         ({"output": "x.gif"}, r"output=x.gif must end in .html \(a page\) or one of .png, .svg, .pdf \(a picture\)"),
         ({"output": "page"}, r"output=page must end in .html .*"),
         ({"layer": 9}, r"layer=9: the encoder-decoder \(cross\) attention of this model has layers 1 to 3"),
-        ({"head": 0}, r"head=0 must be >= 1"),
+        ({"head": 0}, r"head=0 must be >= 1 and .*"),
         ({"layer": "two"}, r"layer=two must be a whole number"),
         ({"attention": "self"}, r"attention=self is not allowed; choose one of cross, encoder, decoder"),
         ({"text": None}, r'text is not set: give the sentence to explain, text="…"'),
-        ({"output": "."}, r"output=. is a folder: name a file, such as explain.html"),
+        ({"output": "."}, r"output=. is a folder: name a file in it"),
         ({"text": " "}, r"the text has 0 tokens; between 1 and 79 can be shown"),
     ],
 )

@@ -1,7 +1,14 @@
 """The settings of a run as plain data: what a checkpoint, config.yaml and training know of the command line."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from transformer.cli import CONFIGS
+
+if TYPE_CHECKING:
+    from transformer.doctor.examine import Training
 
 # What steers the command line, or stands for settings elsewhere, and is not the run's.
 NOT_SETTINGS = ("name", "runs", "cache", "resume", "debug", "output", "fix")
@@ -31,3 +38,18 @@ def corpus_settings(data: dict[str, Any]) -> dict[str, Any]:
 
 def absolute(path: Any) -> Any:
     return str(Path(path).expanduser().absolute()) if isinstance(path, str) else path
+
+
+def training_for(config: dict[str, Any], preset: str) -> Training:
+    """Return the training that the doctor times: as typed, on top of `preset` if no experiment= was chosen."""
+    from transformer.cli.compose import as_dict, chosen, compose_again
+    from transformer.device import choose_precision
+    from transformer.doctor.examine import Training
+    from transformer.training.config import read_run_settings
+
+    experiment = chosen("experiment")
+    if not experiment and (CONFIGS / "experiment" / f"{preset}.yaml").exists():
+        experiment, config = preset, as_dict(compose_again(f"experiment={preset}"))
+    settings = run_settings(config)
+    trainer = choose_precision(settings["trainer"])
+    return Training(read_run_settings(settings), settings["model"], trainer, experiment)
