@@ -178,5 +178,5 @@ def test_a_trial_whose_process_dies_ends_no_other_trial(project: Path, tmp_path:
     rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
     assert rows[0][:2] == ["0", "9"]
     assert "the process of this trial ended with SIGKILL" in done.stdout
-    assert rows[1][:3] == ["1", "1", "1"]
+    assert rows[1][:3] == ["1", "1", "1.00"]
     assert "Traceback" not in done.stderr

@@ -38,7 +38,8 @@ def test_wrong_keys_types_nulls_and_values_name_the_key_and_the_choices() -> Non
     assert message(norm="middle") == "model.norm=middle is not allowed; choose one of pre, post"
     assert "sinusoidal, learned, rotary, alibi, none" in message(positions="absolute")
     assert "scaled_dot" in message(decoder__cross_attention__score="cosine")
-    assert message(encoder=3) == "model.encoder must be a group of settings, not 3"
+    group = "a group of settings (model.encoder.layers, model.encoder.self_attention)"
+    assert message(encoder=3) == f"model.encoder must be {group}, not 3"
 
 
 def test_sizes_and_rates_out_of_range_are_refused() -> None:
