@@ -43,7 +43,7 @@ def test_an_empty_cell_of_a_tsv_is_an_empty_text_and_its_tab_is_counted(tmp_path
     assert pairs(path) == [("eins", "one"), ("", "two"), ("drei", ""), ("", "")]
     for line in ("\teins\tone", "eins\tone\t"):
         write(tmp_path, "x.tsv", [line])
-        assert refusal(path).startswith(f"{path} line 1 has 3 columns (tab-separated), a pair needs 2; data.columns")
+        assert refusal(path).startswith(f"{path} line 1 has 3 tab-separated columns, a pair needs 2; data.columns")
 
 
 def refusal(prefix: Path) -> str:
@@ -64,7 +64,7 @@ def test_wrong_files_are_refused_with_their_name_and_line(tmp_path: Path) -> Non
     source.write_bytes(b""), target.write_bytes(b"")
     assert refusal(tmp_path / "x") == f"{source} is empty"
     tsv = write(tmp_path, "y.tsv", ["eins\tone", "zwei two"])
-    assert refusal(tsv) == f"{tsv} line 2 has 1 columns (tab-separated), a pair needs 2"
+    assert refusal(tsv) == f"{tsv} line 2 has 1 tab-separated column, a pair needs 2"
     cut = tmp_path / "z.tsv.gz"
     cut.write_bytes(gzip.compress(b"eins\tone\n" * 5000)[:-20])
     assert str(cut) in refusal(cut)

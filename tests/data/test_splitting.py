@@ -70,7 +70,7 @@ def test_a_cell_of_a_csv_over_two_lines_is_one_sentence(tmp_path: Path) -> None:
 def test_columns_that_a_file_has_not_are_refused_with_their_line(tmp_path: Path) -> None:
     write(tmp_path, "x.tsv", ["a\tb\tc", "a\tb"])
     for columns, message in (
-        ([1, 3], r"line 2 has 2 columns .* data.columns=\[1, 3\]"),
+        ([1, 3], r"line 2 has 2 tab-separated columns, data.columns=\[1, 3\]"),
         (None, "line 1 has 3 columns"),
     ):
         with pytest.raises(ValueError, match=message):

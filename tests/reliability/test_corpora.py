@@ -103,21 +103,20 @@ def expected_pairs(files: list[Path]) -> list[Pair] | str:
     except (EOFError, zlib.error):
         named = "|".join(re.escape(str(path)) for path in files)
         return (
-            rf"({named}) (cannot be read after line \d+|line \d+ is not UTF-8|line \d+: a pair needs exactly one tab)"
+            rf"({named}) (cannot be read after line \d+|line \d+ is not UTF-8|line \d+ has \d+ tab-separated column)"
         )
     for path, lines in zip(files, sides, strict=True):
         if None in lines and len(files) == 1:
-            return rf"{re.escape(str(path))} line \d+(: a pair needs exactly one tab| is not UTF-8)"
+            return rf"{re.escape(str(path))} line \d+( has \d+ tab-separated column| is not UTF-8)"
     if len(files) == 1:
         cells = [str(line).split("\t") for line in sides[0]]
-        if wrong := [number for number, line in enumerate(cells, 1) if len(line) != 2]:
-            return re.escape(
-                f"{files[0]} line {wrong[0]}: a pair needs exactly one tab, here are {len(cells[wrong[0] - 1]) - 1}"
-            )
-        swapped = bool(cells) and [cell.strip() for cell in cells[0]] == ["en", "de"]
-        if swapped or (cells and [cell.strip() for cell in cells[0]] == ["de", "en"]):
-            cells = cells[1:]
-        pairs = [(b, a) if swapped else (a, b) for a, b in cells]
+        first = [cell.strip() for cell in cells[0]] if cells else []
+        named = {"de", "en"} <= set(first)
+        width, source, target = (len(first), first.index("de"), first.index("en")) if named else (2, 0, 1)
+        if wrong := [number for number, line in enumerate(cells, 1) if len(line) != width]:
+            count = len(cells[wrong[0] - 1])
+            return re.escape(f"{files[0]} line {wrong[0]} has {count} tab-separated column{'s' * (count != 1)}, ")
+        pairs = [(line[source], line[target]) for line in cells[named:]]
     else:
         common = min(map(len, sides))
         bad = [

@@ -219,19 +219,19 @@ def _aligned_pairs(source_path: Path, target_path: Path) -> Iterator[Pair]:
 
 def _table_pairs(path: Path, source_language: str, target_language: str, columns: list[int] | None) -> Iterator[Pair]:
     source, target = columns or (1, 2)
-    has_names = False
+    width = None  # how many columns the first line names
     for row, (number, cells) in enumerate(_csv_rows(path) if _is_csv(path) else _tsv_rows(path)):
         names = [cell.strip() for cell in cells]
         if row == 0 and {source_language, target_language} <= set(names):
-            has_names = True
+            width = len(cells)
             if columns is None:
                 source, target = names.index(source_language) + 1, names.index(target_language) + 1
             continue
-        if len(cells) < max(source, target) or (len(cells) > 2 and columns is None and not has_names):
-            wanted = f"data.columns={columns}" if columns else "a pair needs 2"
-            separator = "comma" if _is_csv(path) else "tab"
-            remedy = "; data.columns=[1,2] says which hold source and target" if len(cells) > 2 else ""
-            raise ValueError(f"{path} line {number} has {len(cells)} columns ({separator}-separated), {wanted}{remedy}")
+        if len(cells) < max(source, target) or len(cells) != (width or (len(cells) if columns else 2)):
+            separator, noun = "comma" if _is_csv(path) else "tab", "column" if len(cells) == 1 else "columns"
+            wanted = f"its first line {width}" if width else f"data.columns={columns}" if columns else "a pair needs 2"
+            remedy = "; data.columns=[1,2] says which hold source and target" if len(cells) > 2 and not width else ""
+            raise ValueError(f"{path} line {number} has {len(cells)} {separator}-separated {noun}, {wanted}{remedy}")
         yield cells[source - 1], cells[target - 1]
 
 
