@@ -71,7 +71,7 @@ def test_columns_that_a_file_has_not_are_refused_with_their_line(tmp_path: Path)
     write(tmp_path, "x.tsv", ["a\tb\tc", "a\tb"])
     for columns, message in (
         ([1, 3], r"line 2 has 2 tab-separated columns, data.columns=\[1, 3\]"),
-        (None, "line 1 has 3 columns"),
+        (None, "line 1 has 3 tab-separated columns"),
     ):
         with pytest.raises(ValueError, match=message):
             whole(tmp_path, "x.tsv", columns=columns).with_splits()
