@@ -9,8 +9,8 @@ from tests.scripts.running import SMALL, ok
 
 
 def test_a_compiled_run_learns_and_translates_as_a_plain_one(tmp_path: Path) -> None:
-    # Two steps, and no validation: each further mode of a pass is compiled for 10 seconds.
-    short = ("trainer.max_steps=2", "trainer.log_every_n_steps=1", "loggers=[csv]")
+    # Two steps, one layer and no validation: each further mode of a pass is compiled for seconds.
+    short = ("trainer.max_steps=2", "model.layers=1", "trainer.log_every_n_steps=1", "loggers=[csv]")
     few = ("trainer.limit_val_batches=0", "trainer.limit_test_batches=1", "search=greedy")
     for name, backend in (("plain", "null"), ("compiled", "aot_eager")):
         ok("train", *SMALL, f"training.compile={backend}", *short, *few, f"hydra.run.dir={name}", cwd=tmp_path)

@@ -19,10 +19,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(home: Path) -> Path:
-    """A run of 12 steps, stopped after 6 and resumed."""
-    few = ["trainer.max_steps=6", "training.validate_every=4", "trainer.limit_val_batches=1"]
+    """A run of 12 steps, stopped after 6 and resumed; tested only then."""
+    few = ["trainer.max_steps=6", "training.validate_every=4", "trainer.limit_val_batches=1", "test=false"]
     ok("train", *SMALL, f"cache={home}/cache", *few, "hydra.run.dir=run", cwd=home)
-    ok("train", "resume=run", "trainer.max_steps=12", cwd=home)
+    ok("train", "resume=run", "trainer.max_steps=12", "test=true", cwd=home)
     return home / "run"
 
 
