@@ -2,23 +2,14 @@
 
 import { clear, find, radios } from "./dom.js";
 import { languageName, show } from "./panels.js";
+import { request, searchOptions } from "./search_options.js";
 import { visible } from "./sentence.js";
 import { latest, setForce, setTranslator, translator } from "./state.js";
 import { text } from "./texts.js";
 
 let modelName = "";
 const ask = latest();
-const request = { method: "greedy", seed: 1, prefix: [] };
-
 const METHODS = ["greedy", "beam", "sampling"];
-
-// The options of the search that is chosen, as the translator takes them.
-export function searchOptions() {
-  const number = id => Number(find(id).value) || Number(find(id).defaultValue);
-  return {
-    ...request, beam: number("beam"), length_penalty: number("length-penalty"), temperature: number("temperature"),
-  };
-}
 
 async function translate() {
   const options = searchOptions(), typed = find("input").value;

@@ -2,7 +2,7 @@
 
 import { attentions } from "./attention.js";
 import { clear, find, make, percent } from "./dom.js";
-import { searchOptions } from "./live.js";
+import { searchOptions } from "./search_options.js";
 import { visible } from "./sentence.js";
 import { data, latest, translator } from "./state.js";
 import { text } from "./texts.js";

@@ -1,0 +1,14 @@
+// The search that is chosen on the page.
+
+import { find } from "./dom.js";
+
+// What is asked for besides the numbers in the input fields: `prefix` holds the ids of the forced pieces.
+export const request = { method: "greedy", seed: 1, prefix: [] };
+
+// All options of a search, as the translator takes them.
+export function searchOptions() {
+  const number = id => Number(find(id).value) || Number(find(id).defaultValue);
+  return {
+    ...request, beam: number("beam"), length_penalty: number("length-penalty"), temperature: number("temperature"),
+  };
+}
