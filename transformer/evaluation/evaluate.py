@@ -115,7 +115,8 @@ def write_evaluation(
     """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint gave on other splits."""
     output, digest, search = Path(settings.output), sha256(Path(settings.checkpoint)), asdict(settings.search)
     file, content = output / f"hypotheses.{texts.name}.txt", "".join(f"{text}\n" for text in hypotheses).encode()
-    if file.is_file() and file.read_bytes() != content:
+    # The size first: what lies there may be larger than memory.
+    if file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content):
         log.info("%s is replaced: it held other translations", file)
     atomic_write(file, content)
     results = {

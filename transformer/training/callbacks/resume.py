@@ -60,8 +60,16 @@ def read_run(path: Path | None) -> dict[str, Any] | None:
 
     Raises ValueError for a file that no run can go on from.
     """
+    if path is None:
+        return None
+    checkpoint = load_training(path)
     try:
-        return load_training(path)["run"] if path else None
+        run: dict[str, Any] = checkpoint["run"]
+        if not (
+            type(run["rows"]) is int and type(run["progress"]["steps"]) is int and isinstance(run["settings"], dict)
+        ):
+            raise TypeError(f"rows {run['rows']!r}, progress {run['progress']!r}")
+        return run
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path} does not say how far its run was: no run can go on from it") from error
 
