@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import os
+import pickle
 import random
 import shutil
 import signal
@@ -225,14 +226,15 @@ LIES = (
     lie_in_kind,
     lie_beside,
 )
+UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, TypeError, yaml.YAMLError, pickle.UnpicklingError)
 
 
 def lie(run: Path, chance: random.Random, outside: Path) -> str:
     """Changes a run's folder; says what was done to it."""
     told = []
     for _ in range(chance.choice((1, 1, 1, 1, 3))):
-        with contextlib.suppress(OSError, EOFError, ValueError, RuntimeError, TypeError, yaml.YAMLError):
-            told.append(chance.choice(LIES)(run, chance, outside))  # what is broken already cannot be changed further
+        with contextlib.suppress(*UNREADABLE):  # what is broken already cannot be changed further
+            told.append(chance.choice(LIES)(run, chance, outside))
     return "; ".join(told)
 
 
