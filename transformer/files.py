@@ -7,11 +7,12 @@ import logging
 import os
 import shutil
 import socket
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -25,6 +26,7 @@ CACHE_TAG = "CACHEDIR.TAG"
 CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# Prepared corpora of transformer-translator.\n"
 # Machines that share a folder have processes of the same number.
 HOST = socket.gethostname()
+MAX_BYTES = 1 << 20  # of a file of settings or results, which takes some thousand
 
 
 def sha256(path: Path) -> str:
@@ -37,6 +39,33 @@ def sha256(path: Path) -> str:
 
 
 # ---- files
+
+
+def read_file(path: Path, max_bytes: int = MAX_BYTES, follow_links: bool = False) -> bytes:
+    """Read a regular file of at most so many bytes; OSError or ValueError for anything else."""
+    if path.is_symlink() and not follow_links:
+        raise ValueError(f"{path} cannot be read: it is a link")
+    # Not blocking: opening a FIFO would wait for its writer.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    if not follow_links:
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
+            raise ValueError(f"{path} cannot be read: it is no file of at most {max_bytes:,} bytes")
+        return file.read()
+
+
+def read_json(path: Path, max_bytes: int = MAX_BYTES, follow_links: bool = False) -> dict[str, Any]:
+    """Read an object of JSON from a regular file; ValueError that names it where there is none."""
+    text = read_file(path, max_bytes, follow_links)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} cannot be read: it is no object of JSON")
+    return content
 
 
 @contextmanager

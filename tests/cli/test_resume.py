@@ -18,8 +18,8 @@ from transformer.cli.arguments import prepare
 from transformer.cli.compose import as_dict
 from transformer.cli.resume import resume_run
 from transformer.config import UsageError
-from transformer.evaluation.run_files import read_corpus, read_file, write_config
-from transformer.files import CACHE_SIGNATURE, CACHE_TAG
+from transformer.evaluation.run_files import read_corpus, write_config
+from transformer.files import CACHE_SIGNATURE, CACHE_TAG, read_file
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 Settings = dict[str, Any]

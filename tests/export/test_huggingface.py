@@ -1,7 +1,9 @@
 """Folders of Hugging Face's transformers: what we write computes there what it does here, and theirs does here."""
 
 import json
+import os
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -271,3 +273,22 @@ def test_a_damaged_folder_of_theirs_is_refused_in_one_line(tmp_path: Path) -> No
         (folder / "config.json").write_text(json.dumps(config | lie))
         with pytest.raises(ValueError, match="is not a usable checkpoint of this program"):
             Translator.load(folder)
+
+
+def test_a_pipe_in_a_folder_of_theirs_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    marian_folder(tmp_path / "opus")
+    for name in ("config.json", "source.spm", "vocab.json"):
+        folder = shutil.copytree(tmp_path / "opus", tmp_path / name)
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        with pytest.raises(ValueError, match="is not a usable checkpoint of this program"):
+            Translator.load(folder)
+
+
+def test_a_folder_of_links_as_in_the_hubs_own_cache_is_read(tmp_path: Path) -> None:
+    marian_folder(tmp_path / "blobs")
+    (tmp_path / "snapshot").mkdir()
+    for path in (tmp_path / "blobs").iterdir():
+        (tmp_path / "snapshot" / path.name).symlink_to(path)
+    theirs, ours = (Translator.load(tmp_path / name) for name in ("blobs", "snapshot"))
+    assert ours.translate(FULL_TEXTS) == theirs.translate(FULL_TEXTS)

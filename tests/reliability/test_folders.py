@@ -15,8 +15,8 @@ from tests.reliability.children import in_child
 from tests.reliability.fuzzer import SECRET, Scripts, real_run, snapshot, try_folders
 from transformer.cli.runs import LOCK
 from transformer.evaluation import run_files
-from transformer.evaluation.run_files import check_entries, read_file
-from transformer.files import exclusive_lock
+from transformer.evaluation.run_files import check_entries
+from transformer.files import exclusive_lock, read_file
 from transformer.training.loggers import quiet
 
 pytestmark = [posix_only, pytest.mark.filterwarnings("ignore::UserWarning")]

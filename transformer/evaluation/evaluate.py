@@ -13,8 +13,8 @@ from transformer.data.corpus import DataSettings, Pair, read_pairs
 from transformer.data.printable import console
 from transformer.device import MachineSettings, ServingSettings
 from transformer.evaluation.metrics import MetricSettings, Scores
-from transformer.evaluation.run_files import CONFIG, EVALUATION, RESULTS, read_corpus_with_splits, read_json
-from transformer.files import atomic_write, sha256
+from transformer.evaluation.run_files import CONFIG, EVALUATION, RESULTS, read_corpus_with_splits
+from transformer.files import atomic_write, read_json, sha256
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 

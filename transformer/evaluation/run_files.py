@@ -4,8 +4,6 @@ Only regular files of bounded size are opened, links are not followed, and YAML 
 interpolations. Before anything is written into the folder, `check_entries` has seen that it leads nowhere else.
 """
 
-import json
-import os
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +13,10 @@ import yaml
 
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
-from transformer.files import atomic_write
+from transformer.files import atomic_write, read_file
 
 CONFIG, RESULTS, EVALUATION = "config.yaml", "test.json", "evaluation.json"
-MAX_BYTES, MAX_TEXT_BYTES = 1 << 20, 1 << 30  # of settings and results, which take some thousand; of translations
+MAX_TEXT_BYTES = 1 << 30  # of a file of translations
 
 
 # All that a run writes, and its folders that hold files.
@@ -41,19 +39,6 @@ class PlainDumper(yaml.SafeDumper):  # type: ignore[misc]
         return True
 
 
-def read_file(path: Path, most: int = MAX_BYTES) -> bytes:
-    """Read a regular file of at most so many bytes; OSError or ValueError for anything else."""
-    if path.is_symlink():
-        raise ValueError(f"{path} cannot be read: it is a link")
-    # Not blocking: opening a FIFO would wait for its writer.
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-            raise ValueError(f"{path} cannot be read: it is no file of at most {most:,} bytes")
-        return file.read()
-
-
 def check_entries(run: Path) -> None:
     """Raise ValueError for a link, a device or the like where a run writes: it would be written somewhere else."""
     inside = [path for path in run.iterdir() if any(map(path.match, WRITTEN))] if run.is_dir() else []
@@ -64,17 +49,6 @@ def check_entries(run: Path) -> None:
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                 kind = "a link" if stat.S_ISLNK(mode) else "no file"
                 raise ValueError(f"{path} is {kind}: nothing is written into a run's folder that leads elsewhere")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read results; ValueError that names the file where there are none."""
-    try:
-        results = json.loads(read_file(path))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-    if not isinstance(results, dict):
-        raise ValueError(f"{path} cannot be read: it holds no results")
-    return results
 
 
 def write_config(run: Path, settings: dict[str, Any]) -> None:

@@ -15,9 +15,8 @@ from transformer.evaluation.run_files import (
     RESULTS,
     read_corpus,
     read_corpus_with_splits,
-    read_file,
-    read_json,
 )
+from transformer.files import read_file, read_json
 
 # Scores of one text may differ in their last bits from one machine to another.
 TOLERANCE = 1e-6

@@ -5,7 +5,6 @@ that lies among its weights; Marian, the class of the OPUS-MT models, has it aft
 with all sines before all cosines. Where ours alternate, the width of the whole model is put into that order.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from transformer.config import from_dict
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from transformer.files import read_file, read_json
 from transformer.inference.hub_vocabulary import Numbering, number, parse, renumbered
 from transformer.inference.untrusted import check_shapes, check_tensors, read_checkpoint, read_tensors
 from transformer.model.config import ModelConfig
@@ -30,7 +30,7 @@ CONFIG, TOKENIZER_CONFIG, VOCABULARY, TARGET_VOCABULARY = (
     "target_vocab.json",
 )
 SPM = ("source.spm", "target.spm")
-MAX_BYTES = 16 << 20  # of each of these files
+MAX_BYTES = 16 << 20  # of each of these files, which are links in the hub's own cache
 # The class that computes what a model with this norm does.
 MODEL_TYPES = {"pre": "blenderbot", "post": "marian"}
 # Our activations under transformers' names, the usual one first.
@@ -112,7 +112,7 @@ class HubConfig:
 
     @classmethod
     def read(cls, path: Path) -> "HubConfig":
-        found, names = read_json(path), [field.name for field in fields(cls)]
+        found, names = read_json(path, MAX_BYTES, follow_links=True), [field.name for field in fields(cls)]
         defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
         return from_dict(cls, defaults | {name: found[name] for name in names if name in found}, "")
 
@@ -160,24 +160,6 @@ class HubConfig:
         return from_dict(ModelConfig, model, "model")
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path.name} is not JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path.name} is not an object of JSON")
-    return content
-
-
-def read_bytes(path: Path) -> bytes:
-    with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise ValueError(f"{path.name} is larger than {MAX_BYTES:,} bytes")
-    return content
-
-
 def read(folder: Path) -> tuple[ModelConfig, tuple[Tokenizer, Tokenizer], tuple[str, str], dict[str, Tensor]]:
     """A translator's parts from a folder of transformers: configuration, tokenizers, languages and weights.
 
@@ -200,7 +182,7 @@ def read(folder: Path) -> tuple[ModelConfig, tuple[Tokenizer, Tokenizer], tuple[
     config = settings.model("learned" if learned else "sinusoidal", output_bias, vocab_sizes)
     weights = dict(_our_weights(config, settings, tensors, numberings))
     check_shapes(config, weights)
-    about = read_json(folder / TOKENIZER_CONFIG)
+    about = read_json(folder / TOKENIZER_CONFIG, MAX_BYTES, follow_links=True)
     languages = tuple(str(about.get(f"{side}_lang") or "und") for side in ("source", "target"))
     return config, tokenizers, languages, weights  # type: ignore[return-value]
 
@@ -236,7 +218,7 @@ def _tensor(tensors: dict[str, Tensor], name: str) -> Tensor:
 def _read_vocabularies(
     folder: Path, config: HubConfig
 ) -> tuple[tuple[Tokenizer, Tokenizer], tuple[Numbering, Numbering]]:
-    content = [read_bytes(folder / name) for name in SPM]
+    content = [read_file(folder / name, MAX_BYTES, follow_links=True) for name in SPM]
     source, target = (parse(model) for model in content)
     vocabulary = _read_vocabulary(folder / VOCABULARY)
     if config.share_encoder_decoder_embeddings:
@@ -254,7 +236,7 @@ def _read_vocabularies(
 
 
 def _read_vocabulary(path: Path) -> dict[str, int]:
-    vocabulary = read_json(path)
+    vocabulary = read_json(path, MAX_BYTES, follow_links=True)
     if not all(type(id) is int for id in vocabulary.values()):
         raise ValueError(f"{path.name} does not number pieces")
     return vocabulary

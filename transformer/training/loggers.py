@@ -9,8 +9,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, Wand
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
-from transformer.evaluation.run_files import read_file
-from transformer.files import atomic_write
+from transformer.files import atomic_write, read_file
 
 MAX_LOG_BYTES, MAX_ROW_BYTES = 1 << 28, 10_000  # of metrics.csv, which may be a stranger's
 LoggerName = Literal["csv", "tensorboard", "wandb"]

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.data.corpus import Pair
-from transformer.evaluation.run_files import read_file
-from transformer.files import atomic_write
+from transformer.files import atomic_write, read_file
 
 Hashes = NDArray[np.uint64]
 FILE = "seen.hashes"  # 8 bytes each, the smallest first
@@ -57,7 +56,7 @@ def read_seen(model: Path) -> Hashes | None:
     path = (folder.parent if folder.name == "checkpoints" else folder) / FILE
     if not path.exists():
         return None
-    content = read_file(path, most=8 * MAX_HASHES)
+    content = read_file(path, max_bytes=8 * MAX_HASHES)
     hashes = np.frombuffer(content[: len(content) // 8 * 8], "<u8").astype(np.uint64)
     if len(content) % 8 or not (hashes[:-1] < hashes[1:]).all():
         raise ValueError(f"{path} holds no hashes of sentences: it was cut or altered")
