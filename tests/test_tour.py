@@ -1,13 +1,17 @@
 """docs/tour.md and docs/library.md are run from top to bottom; what they print and draw is what they show.
 
-`python -m tests.test_tour RUN` draws its pictures anew, those of a trained model from the run's folder RUN.
+The tour is executed as the notebook that is made from it. `RUN=FOLDER jupyter execute docs/tour.ipynb` draws its
+pictures anew, those of a trained model from the run in FOLDER.
 """
 
-import os
+import json
 import re
-import sys
+import runpy
+import shutil
 from pathlib import Path
 
+import nbclient
+import nbformat
 import pytest
 import torch
 
@@ -16,6 +20,15 @@ from tests.pages import DOCS, play
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import train_tokenizer
+
+TOUR = (DOCS / "tour.md").read_text(encoding="utf-8")
+NOT_DRAWN = ("images/ablations.png", "images/scores.png")  # of runs that take hours
+
+
+def test_the_notebook_is_the_tour_of_today() -> None:
+    made = runpy.run_path(str(DOCS / "notebook.py"))["notebook"](TOUR)
+    stored = json.loads((DOCS / "tour.ipynb").read_text(encoding="utf-8"))
+    assert json.loads(nbformat.writes(made)) == stored, "the tour has changed: python docs/notebook.py"
 
 
 def test_the_tour_prints_and_draws_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,13 +39,25 @@ def test_the_tour_prints_and_draws_what_it_shows(tmp_path: Path, monkeypatch: py
     plain = model_dict(source_vocab_size=200, target_vocab_size=200)
     model = Transformer(from_dict(ModelConfig, plain, "model"))
     Translator(model, (tokenizer, tokenizer), ("de", "en")).save(tmp_path / "translator.safetensors")
-    monkeypatch.chdir(tmp_path)
-    for code, printed, shown in play("tour.md", RUN=str(tmp_path / "translator.safetensors")):
-        assert printed == shown, code
-    drawn = {f"images/{path.name}" for path in (tmp_path / "images").iterdir()}
-    assert drawn <= set(re.findall(r"\]\(([^)]+)\)", (DOCS / "tour.md").read_text(encoding="utf-8")))
-    for picture in drawn:
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("RUN", str(tmp_path / "translator.safetensors"))
+    (tmp_path / "images").mkdir()
+    for picture in NOT_DRAWN:
+        shutil.copy(DOCS / picture, tmp_path / picture)
+
+    notebook = nbformat.read(DOCS / "tour.ipynb", as_version=4)
+    shown = [printed(cell) for cell in notebook.cells]
+    nbclient.execute(notebook, cwd=str(tmp_path), timeout=300, kernel_name="python3")
+    assert [printed(cell) for cell in notebook.cells] == shown
+    assert re.findall(r"```text\n(.*?)\n```", TOUR, re.DOTALL) == [text for text in shown if text]
+    linked = set(re.findall(r"\]\((images/[^)]+)\)", TOUR))
+    assert {f"images/{path.name}" for path in (tmp_path / "images").iterdir()} == linked
+    for picture in linked:
         assert (DOCS / picture).stat().st_size > 5_000, picture
+
+
+def printed(cell: nbformat.NotebookNode) -> str:
+    return "".join(output.text for output in cell.get("outputs", []) if output.output_type == "stream").strip()
 
 
 def test_the_library_page_trains_a_model_and_decodes_with_a_cache() -> None:
@@ -55,9 +80,3 @@ def test_the_pages_name_only_files_that_are_there(page: Path) -> None:
 def test_the_pages_name_only_tests_that_are_there(page: Path) -> None:
     for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page.read_text(encoding="utf-8")):
         assert f"\ndef {name}(" in (DOCS.parent / file).read_text(encoding="utf-8"), f"{file}::{name}"
-
-
-if __name__ == "__main__":
-    run = str(Path(sys.argv[1]).absolute())
-    os.chdir(DOCS)
-    play("tour.md", RUN=run)
