@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import pytest
 import torch
+from rich.console import Console
 from rich.table import Table
 
 from tests.factories import MODEL_KEYS, composed, data_settings, tokenizer_settings
@@ -147,6 +148,12 @@ def test_what_a_terminal_would_obey_is_escaped_wherever_text_is_printed(capsys: 
     assert all(letter.isprintable() or letter == "\n" for letter in out + err)
     assert out.count("\\x1b]0;owned") == 6
     assert "[red]no markup" in out
+
+
+def test_a_pipe_is_no_terminal_although_the_environment_asks_for_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert Console(stderr=True).is_terminal
+    assert not console(stderr=True).is_terminal
 
 
 def test_a_line_of_stdin_larger_than_any_sentence_is_refused_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from transformer.cli.errors import say
 from transformer.config import UsageError
 from transformer.data.corpus import MAX_LINE_BYTES, read_lines
-from transformer.data.printable import terminal_safe
+from transformer.data.printable import console, terminal_safe
 
 if TYPE_CHECKING:
     from transformer.inference.translator import Translation
@@ -70,12 +70,11 @@ def _decoded(stream: BinaryIO) -> Iterator[str]:
 def chunks(lines: Iterator[str], is_prompt: bool, done: int, total: int | None) -> Iterator[list[str]]:
     """Deal out lines to be translated together; on a terminal, show how many of a file's are done, how fast, and how
     long the rest will take."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = ("translating", BarColumn(), MofNCompleteColumn(), TextColumn("lines{task.fields[pace]}"))
-    console, started, before = Console(stderr=True), time.monotonic(), done
-    with Progress(*columns, console=console, disable=total is None or not console.is_terminal) as bar:
+    stderr, started, before = console(stderr=True), time.monotonic(), done
+    with Progress(*columns, console=stderr, disable=total is None or not stderr.is_terminal) as bar:
         task = bar.add_task("", total=total, completed=done, pace="")
         while chunk := list(islice(lines, 1 if is_prompt else CHUNK)):
             yield chunk
