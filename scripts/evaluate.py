@@ -46,7 +46,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     checkpoint, serving = Path(settings.checkpoint), settings.serving
     target_language = settings.target_language or (settings.data.target_language if settings.data else None)
     translator = Translator.load(checkpoint, serving.device, serving.precision, target_language)
-    configure_torch(settings.machine, translator.device.type)
+    configure_torch(settings.machine, translator.device.type, translator.model.output.weight.dtype)
     texts = read_texts(settings, run_of(checkpoint), translator.languages)
     hypotheses = translate_texts(translator, texts, settings.search, serving.batch_tokens)
     scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)

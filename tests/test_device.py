@@ -9,7 +9,9 @@ import torch
 from tests.factories import composed
 from transformer.device import (
     Hardware,
+    MachineSettings,
     choose_precision,
+    configure_torch,
     cpu_features,
     fast_instructions,
     find_hardware,
@@ -113,3 +115,11 @@ def test_a_device_that_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match=r"device=mps: this machine has no GPU that torch can use"):
         parse_device("mps")
     assert find_hardware("cpu").device == "cpu"
+
+
+def test_no_matrix_product_is_timed_where_none_is_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformer.device.fastest_matmul_precision", lambda: pytest.fail("it is timed"))
+    settings = MachineSettings(torch.get_num_threads(), None, None)
+    before = torch.get_float32_matmul_precision()
+    assert "matmul precision highest" in configure_torch(settings, "cpu", torch.bfloat16)
+    torch.set_float32_matmul_precision(before)

@@ -46,7 +46,7 @@ def read_fields(kind: type, plain: Any, path: str) -> dict[str, Any]:
     for name in names:
         if name not in plain:
             raise ValueError(f"the setting {_under(path, name)} is missing")
-    return {name: _value(hints[name], plain[name], _under(path, name)) for name in names}
+    return {name: read_value(hints[name], plain[name], _under(path, name)) for name in names}
 
 
 def _check_names(plain: dict[Any, Any], names: list[str], path: str) -> None:
@@ -78,13 +78,13 @@ def flatten(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, An
             yield f"{above}{key}", value
 
 
-def _value(hint: Any, value: Any, path: str) -> Any:
-    """`value` as the type `hint`, or a ValueError that says what is allowed."""
+def read_value(hint: Any, value: Any, path: str) -> Any:
+    """`value` as the type `hint`, or a ValueError that names the setting, `path`, and says what is allowed."""
     if typing.get_origin(hint) is typing.Annotated:
         kind, *bounds = typing.get_args(hint)
         if isinstance(bounds[0], Mapping):
             return _choice(tuple(bounds[0]), value, path)
-        value = _value(kind, value, path)
+        value = read_value(kind, value, path)
         for bound in bounds:
             sign, limit = bound.split()
             if not COMPARISONS[sign](value, float(limit)):
@@ -98,13 +98,13 @@ def _value(hint: Any, value: Any, path: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         if value is None:
             return None
-        return _value(next(kind for kind in arguments if kind is not type(None)), value, path)
+        return read_value(next(kind for kind in arguments if kind is not type(None)), value, path)
     if origin is list and isinstance(value, list | tuple):
-        return [_value(arguments[0], item, path) for item in value]
+        return [read_value(arguments[0], item, path) for item in value]
     if origin is dict and isinstance(value, dict):
         if typing.get_origin(arguments[0]) is typing.Annotated:  # names from a registry
             _check_names(value, list(typing.get_args(arguments[0])[1]), path)
-        return {key: _value(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
+        return {key: read_value(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
     if hint is float and type(value) in (int, float):
         if not abs(value) <= sys.float_info.max:  # nor is NaN, and a whole number may be too large for a float
             raise ValueError(f"{path}={value} must be a finite number")

@@ -221,10 +221,10 @@ def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
     return "medium", f"{faster:.1f} times as fast here, error {errors['medium']:.0e}"
 
 
-def configure_torch(settings: MachineSettings, accelerator: str) -> str:
+def configure_torch(settings: MachineSettings, accelerator: str, dtype: torch.dtype = torch.float32) -> str:
     """Configures torch for this process; returns a line about the choices.
 
-    They are for the device that `accelerator` means, as `device_kind` has it.
+    They are for the device that `accelerator` means, as `device_kind` has it, and for weights of `dtype`.
     """
     device = device_kind(accelerator)
     threads, most = settings.threads or available_threads(), max(64, 4 * (os.cpu_count() or 1))
@@ -234,7 +234,9 @@ def configure_torch(settings: MachineSettings, accelerator: str) -> str:
     # oneDNN keeps a kernel for each of the last so many shapes, by default 1,024 of a megabyte or more each.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     precision, reason = settings.matmul_precision, "as set"
-    if precision is None:
+    if precision is None and dtype != torch.float32:
+        precision, reason = "highest", "no float32 is multiplied"
+    elif precision is None:
         choices: dict[str, tuple[MatmulPrecision, str]] = {"cuda": ("high", "TF32"), "mps": ("highest", "float32")}
         precision, reason = choices[device] if device in choices else fastest_matmul_precision()
     torch.set_float32_matmul_precision(precision)

@@ -32,6 +32,7 @@ def imported_by(name: str, *arguments: str) -> list[str]:
     ("name", "argument"),
     [
         *(("train", argument) for argument in ("--help", "--version", "model.hed=3", "data=nix", "--heads=8")),
+        *(("train", argument) for argument in ("seed=x", "model.heads=x", "test=maybe", "metrics=bleu")),
         *((name, "checkpoint=nowhere") for name in ("translate", "evaluate", "export", "explain")),
     ],
 )

@@ -1,5 +1,7 @@
 """Every configuration composes, is understood, builds its model and takes a step."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +10,14 @@ import torch
 
 from transformer import ModelConfig, Transformer
 from transformer.cli.compose import compose
-from transformer.cli.settings import NOT_MODEL
-from transformer.config import from_dict
+from transformer.cli.settings import NOT_MODEL, run_settings
+from transformer.config import flatten, from_dict, read_value
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.inference.search import SearchSettings
 from transformer.model.positions import POSITIONS
 from transformer.model.scores import SCORES
-from transformer.training.config import TrainingSettings
+from transformer.training.config import TrainingSettings, read_run_settings
 from transformer.training.optim import OPTIMIZERS, SCHEDULES
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -81,3 +83,24 @@ def test_the_base_preset_is_the_papers_base_model() -> None:
     assert 62e6 < parameters < 66e6
     assert (config.encoder.layers, config.decoder.layers, config.dim, config.norm) == (6, 6, 512, "post")
     assert (config.feed_forward.dim, config.encoder.self_attention.heads, config.dropout) == (2048, 8, 0.1)
+
+
+def message(read: Callable[[], object]) -> str:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        read()
+    return str(caught.value)
+
+
+def test_a_preset_has_the_kind_of_its_setting_so_words_are_refused_without_torch() -> None:
+    presets = {key: value for key, value in composed("").items() if key not in ("model", "trainer", "debug")}
+    kinds = {key: type(value) for key, value in flatten(presets) if isinstance(value, bool | int | float)}
+    assert len(kinds) > 30
+    for name, kind in kinds.items():
+        settings = run_settings(compose("train"))
+        *above, key = name.split(".")
+        section = settings
+        for part in above:
+            section = section[part]
+        section[key] = "x"
+        by_type = message(partial(read_run_settings, settings))
+        assert message(partial(read_value, kind, "x", name)) == by_type

@@ -7,13 +7,13 @@ from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from transformer import __version__
 from transformer.cli import CONFIGS, PROJECT, Read
-from transformer.cli.arguments import split
+from transformer.cli.arguments import LITERAL, split
 from transformer.cli.errors import describe
-from transformer.config import UsageError, flatten
+from transformer.config import UsageError, flatten, read_value
 from transformer.data import tatoeba
 
 # What the YAML files call as ${NAME:…}.
@@ -47,11 +47,31 @@ def read_settings(read: Read, config: DictConfig) -> Any:
     """
     settings = as_dict(config)
     try:
+        if HydraConfig.initialized():
+            check_words(config)
         return read(settings)
     except ValueError as error:
         values = dict(flatten(OmegaConf.to_container(config)))  # type: ignore[arg-type]
         sources = {key: value[2:-1] for key, value in values.items() if re.fullmatch(r"\$\{[\w.]+\}", str(value))}
         raise UsageError(re.sub(r"[\w.]+", lambda key: sources.get(key[0], key[0]), describe(error))) from error
+
+
+def check_words(config: DictConfig) -> None:
+    """Refuse a word that was typed in place of a preset's number, boolean or list: `seed=x`.
+
+    `read` refuses it too, but knows the types of settings only after it has imported torch.
+    """
+    job = HydraConfig.get()
+    keys = [key for _, key, _ in map(split, job.overrides.task) if not key.startswith((*LITERAL, "trainer."))]
+    if not (words := [key for key in keys if isinstance(OmegaConf.select(config, key), str)]):
+        return
+    presets = hydra.compose(job.job.config_name, [line for line in job.overrides.task if split(line)[1] not in words])
+    for key in words:
+        preset = OmegaConf.select(presets, key)
+        if isinstance(preset, bool | int | float | ListConfig):
+            read_value(
+                list[Any] if isinstance(preset, ListConfig) else type(preset), OmegaConf.select(config, key), key
+            )
 
 
 def compose_again(*instead: str) -> DictConfig:

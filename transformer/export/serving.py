@@ -1,9 +1,11 @@
 """A translator to use, from a checkpoint or from the folder of an export, with the settings of its use."""
 
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
+
+import torch
 
 from transformer.device import MachineSettings, ServingSettings, available_threads, configure_torch
 from transformer.export.formats import load as load_export
@@ -54,14 +56,16 @@ def load_translator(checkpoint: Path, settings: TranslateSettings) -> Translator
         translator = load_export(checkpoint, serving.device, machine.threads or available_threads())
     else:
         translator = Translator.load(checkpoint, serving.device, serving.precision, settings.target_language)
-    configure_torch(machine, translator.device.type)
+    weights = translator.model.output.weight.dtype
+    if settings.text is not None and machine.threads is None:
+        machine = replace(machine, threads=1)  # one text is too little work for two, which would wait for each other
+    configure_torch(machine, translator.device.type, weights)
     for side, asked_for, language in (
         ("source", settings.source_language, translator.source_language),
         ("target", settings.target_language, translator.target_language),
     ):
         if asked_for not in (None, language):
             raise ValueError(f"the checkpoint's {side} language is {language}, not {asked_for}")
-    dtype = str(translator.model.output.weight.dtype).removeprefix("torch.")
-    if serving.precision == "auto" and dtype != "float32":
-        log.info("computing in %s, which is fast here; precision=float32 is exact", dtype)
+    if serving.precision == "auto" and weights != torch.float32:
+        log.info("computing in %s, which is fast here; precision=float32 is exact", str(weights).removeprefix("torch."))
     return translator
