@@ -20,6 +20,7 @@ from transformer.data.corpus import MAX_LINE_BYTES
 from transformer.data.printable import console, print_safely
 from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.device import MachineSettings, configure_torch
+from transformer.doctor.augment import AugmentSettings
 from transformer.evaluation.compare import CompareSettings
 from transformer.evaluation.evaluate import EvaluationSettings
 from transformer.export.serving import TranslateSettings
@@ -45,7 +46,8 @@ def unbounded(hint: Any, path: str, bounds: tuple[Any, ...] = ()) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "settings", [RunSettings, ModelConfig, EvaluationSettings, TranslateSettings, CompareSettings, View]
+    "settings",
+    [RunSettings, ModelConfig, EvaluationSettings, TranslateSettings, AugmentSettings, CompareSettings, View],
 )
 def test_every_number_in_the_settings_has_a_least_and_a_greatest_value(settings: type) -> None:
     assert unbounded(settings, settings.__name__) == []

@@ -125,14 +125,18 @@ class PartialOutput(Output):
         with self._lock:
             self._file.close()
             if kind is None:
-                self._partial.replace(self._final)
-                flush_folder(self._final.parent)
+                self._finish()
             elif self.lines or self._begun:
                 if self.lines:
                     say(f"{self.lines:,} lines are kept in {self._shown}: resume=true goes on")
                 return
             for left in (self._partial, self._state):
                 left.unlink(missing_ok=True)
+
+    def _finish(self) -> None:
+        """Gives the whole file its name."""
+        self._partial.replace(self._final)
+        flush_folder(self._final.parent)
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -154,6 +158,10 @@ def open_output(path: str | None, settings: dict[str, Any], model: Path, resume:
                 "resume=true goes on with a file: give the output=FILE of the translation that was stopped"
             )
         return Output(path)
+    return PartialOutput(path, made_by(settings, model), resume)
+
+
+def made_by(settings: dict[str, Any], model: Path) -> dict[str, str]:
+    """What decides the translations by a model (a file, or an export's folder) with these settings."""
     files = sorted(filter(Path.is_file, model.iterdir())) if model.is_dir() else [model]
-    made_by = {"model": " ".join(map(sha256, files))} | {key: str(value) for key, value in flatten(settings)}
-    return PartialOutput(path, made_by, resume)
+    return {"model": " ".join(map(sha256, files))} | {key: str(value) for key, value in flatten(settings)}

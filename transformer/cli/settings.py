@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer.cli import CONFIGS
+from transformer.config import UsageError
 
 if TYPE_CHECKING:
     from transformer.doctor.examine import Training
@@ -53,3 +54,16 @@ def training_for(config: dict[str, Any], preset: str) -> Training:
     settings = run_settings(config)
     trainer = choose_precision(settings["trainer"])
     return Training(read_run_settings(settings), settings["model"], trainer, experiment)
+
+
+def augment_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of augment.py from the composed configuration."""
+    for key, value in {"input": "FILE, the text to translate", "output": "PREFIX of the pairs' files"}.items():
+        if config[key] is None:
+            raise UsageError(f"{key} is not set: give {key}={value}")
+    serving = ("device", "precision", "batch_tokens")
+    settings = {key: value for key, value in config.items() if key not in (*serving, "runs", "debug", "checkpoint")}
+    settings["serving"] = {key: config[key] for key in serving}
+    settings["data"] = corpus_settings(config["data"]) if config.get("data") else None
+    settings["resume"] = {"true": True, "false": False}.get(config["resume"], config["resume"])  # it arrives as text
+    return settings

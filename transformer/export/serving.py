@@ -17,7 +17,18 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class TranslateSettings:
+class TranslatorSettings:
+    """The languages that a translator must be of, if they are given, and how it is used."""
+
+    source_language: str | None
+    target_language: str | None
+    search: SearchSettings
+    machine: MachineSettings
+    serving: ServingSettings
+
+
+@dataclass(frozen=True)
+class TranslateSettings(TranslatorSettings):
     """`text`, else `input`, else stdin is translated; `n_best` hypotheses of each line are written. With `resume` an
     `output` that was stopped goes on."""
 
@@ -27,11 +38,6 @@ class TranslateSettings:
     resume: bool
     n_best: Annotated[int, ">= 1", "<= 1000"]
     long_lines: Literal["split", "refuse"]
-    source_language: str | None
-    target_language: str | None
-    search: SearchSettings
-    machine: MachineSettings
-    serving: ServingSettings
 
     def __post_init__(self) -> None:
         method, beam = self.search.method, self.search.beam
@@ -47,7 +53,7 @@ class TranslateSettings:
         return {key: value for key, value in asdict(self).items() if key not in elsewhere}
 
 
-def load_translator(checkpoint: Path, settings: TranslateSettings) -> Translator:
+def load_translator(checkpoint: Path, settings: TranslatorSettings) -> Translator:
     """Load a checkpoint or an export; ValueError where it is of other languages than `settings` ask for."""
     serving, machine = settings.serving, settings.machine
     if checkpoint.is_dir() and not (checkpoint / TOKENIZER_CONFIG).is_file():

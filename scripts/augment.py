@@ -1,0 +1,58 @@
+"""Makes synthetic pairs: `python scripts/augment.py checkpoint=RUN input=TEXT output=PREFIX` (docs/augment.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformer.cli.launch import launch
+
+if TYPE_CHECKING:
+    from transformer.doctor.augment import AugmentSettings
+
+Job = tuple["AugmentSettings", Path, int | None]
+
+
+def read(config: dict[str, Any]) -> Job:
+    from transformer.cli.lines import count_lines
+    from transformer.cli.pairs import check_prefix
+    from transformer.cli.runs import find_checkpoint, say_which
+    from transformer.cli.settings import augment_settings
+    from transformer.config import UsageError, from_dict
+    from transformer.doctor.augment import AugmentSettings
+
+    settings = from_dict(AugmentSettings, augment_settings(config), "")
+    checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]), exports=True)
+    check_prefix(settings.output, checkpoint)
+    if not (total := count_lines(settings.input)):
+        raise UsageError(f"input={settings.input} is no file with lines in it")
+    say_which(config, checkpoint)
+    return settings, checkpoint, total
+
+
+def augment(job: Job) -> None:
+    from transformer.cli.lines import chunks, input_lines
+    from transformer.cli.pairs import PairsOutput, show_counts
+    from transformer.cli.runs import model_name
+    from transformer.doctor.augment import check_languages, read_corpus, translate_rows
+    from transformer.doctor.filters import PairFilter
+    from transformer.export.serving import load_translator
+
+    settings, checkpoint, total = job
+    corpus = read_corpus(settings, checkpoint)
+    lines = input_lines(None, settings.input)
+    with PairsOutput(settings, checkpoint, corpus) as output:
+        translator = load_translator(checkpoint, settings)
+        check_languages(corpus, settings.input, translator.languages)
+        output.check_new(translator.languages)
+        chosen = PairFilter(settings.filters, corpus, translator.tokenizers, translator.languages)
+        output.skip(chosen.note(lines))
+        for chunk in chunks(lines, False, output.lines, total):
+            numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
+            output.write_rows(translate_rows(translator, chosen, settings, chunk, numbers))
+        counts = output.publish(translator.languages, model_name(checkpoint))
+    show_counts(counts, settings.output, translator.languages)
+
+
+if __name__ == "__main__":
+    launch(read, augment, config_name="augment")

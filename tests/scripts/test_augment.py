@@ -1,0 +1,171 @@
+"""Synthetic pairs are the translator's own translations, with their origins; stopped and resumed they are the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.nn.modules.module import register_module_forward_hook
+
+import scripts.augment as augment_script
+from tests.reliability.runs import corpus, settings, train
+from tests.training.small import DIGITS
+from transformer import Translator
+from transformer.cli import CONFIGS
+from transformer.cli.arguments import prepare
+from transformer.cli.compose import compose
+from transformer.config import UsageError
+from transformer.inference.search import SearchSettings
+from transformer.model.transformer import Decoder
+
+# A model that has hardly learned anything says the same again and again.
+LOOSE = "filters=[empty,duplicate,held_out]"
+SEARCH = ["search.max_length=6", "device=cpu", "precision=float32"]
+GREEDY = SearchSettings(method="greedy", max_length=6)
+OTHER = [f"data.{split}=other" for split in ("train", "validation", "test")]
+FILES = ("de", "en", "origin", "dropped.tsv")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has hardly learned anything, and text with sentences of its validation and test among the others."""
+    home = tmp_path_factory.mktemp("home")
+    train(home / "run", settings(corpus(home), trainer__max_steps=6, test=False, loggers=[]))
+    numbers = [*range(4000, 4260), *range(4000, 4010)]
+    lines = [" ".join(DIGITS[int(digit)] for digit in str(number)) for number in numbers]
+    held_out = [(home / f"{split}.de").read_text(encoding="utf-8") for split in ("validation", "test")]
+    (home / "text.de").write_text("".join(f"{line}\n" for line in lines) + "\n" + "".join(held_out), encoding="utf-8")
+    return home
+
+
+@pytest.fixture(autouse=True)
+def _at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+
+
+def augment(*arguments: str) -> None:
+    typed = ("checkpoint=run", "input=text.de", "search=greedy", LOOSE, *SEARCH, "cache=cache", *arguments)
+    augment_script.augment(augment_script.read(compose("augment", *prepare(typed, CONFIGS))))
+
+
+def lines(file: str) -> list[str]:
+    return Path(file).read_text(encoding="utf-8").splitlines()
+
+
+def left(prefix: str) -> dict[str, bytes]:
+    return {path.name.removeprefix(prefix): path.read_bytes() for path in Path().glob(f"{prefix}.*")}
+
+
+@pytest.fixture(scope="module")
+def whole(home: Path) -> dict[str, bytes]:
+    """The files of an augmentation that was not stopped, by what follows the prefix."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        augment("output=whole")
+        return left("whole")
+
+
+def test_lines_and_origins_are_those_of_the_translator(whole: dict[str, bytes]) -> None:
+    assert whole.keys() == {f".{name}" for name in FILES}
+    text, translator = lines("text.de"), Translator.load("run")
+    origins = [line.split("\t") for line in lines("whole.origin")]
+    assert [text[int(number) - 1] for _, number, *_ in origins] == lines("whole.de")
+    assert translator.translate(lines("whole.de"), GREEDY) == lines("whole.en")
+    assert {(file, *rest) for file, _, *rest in origins} == {("text.de", "en", "run/translator.safetensors", "greedy")}
+    dropped = [line.split("\t") for line in lines("whole.dropped.tsv")]
+    assert dropped[0] == ["line", "filter", "de", "en"]
+    assert sorted(int(number) for number, *_ in [*dropped[1:], *(o[1:] for o in origins)]) == list(
+        range(1, len(text) + 1)
+    )
+    assert [text[int(number) - 1] for number, *_ in dropped[1:]] == [row[2] for row in dropped[1:]]
+
+
+def test_no_sentence_of_validation_or_test_becomes_a_pair(whole: dict[str, bytes]) -> None:
+    for language in ("de", "en"):
+        held_out = {*lines(f"validation.{language}"), *lines(f"test.{language}")}
+        assert held_out.isdisjoint(lines(f"whole.{language}"))
+    reasons = [line.split("\t")[1] for line in lines("whole.dropped.tsv")]
+    assert reasons.count("held_out") >= len(lines("validation.de")) + len(lines("test.de"))
+    assert reasons.count("duplicate") == 10
+    assert reasons.count("empty") >= 1
+
+
+def test_sampled_translations_are_drawn_by_the_lines_number(whole: dict[str, bytes]) -> None:
+    augment("search=sampling", "search.top_k=3", "output=sampled")
+    numbers = [int(line.split("\t")[1]) for line in lines("sampled.origin")]
+    search = SearchSettings(method="sampling", top_k=3, max_length=6)
+    [alone] = Translator.load("run").n_best([lines("sampled.de")[7]], search, lines=[numbers[7]])
+    assert alone[0].text == lines("sampled.en")[7]
+    assert lines("sampled.en") != lines("whole.en")
+
+
+def stopped(prefix: str) -> None:
+    """Stops an augmentation as soon as its first lines are on the disk."""
+
+    def stop(module: Any, inputs: Any, output: Any) -> None:
+        if isinstance(module, Decoder) and Path(f"{prefix}.partial.json").exists():
+            raise KeyboardInterrupt
+
+    hook = register_module_forward_hook(stop)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            augment(f"output={prefix}")
+    finally:
+        hook.remove()
+
+
+def test_a_stopped_augmentation_that_is_resumed_is_the_whole_one(
+    whole: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped("half")
+    assert "256 lines are kept in half.partial: resume=true goes on" in capsys.readouterr().err
+    assert left("half").keys() == {".partial", ".partial.json"}
+    with pytest.raises(UsageError, match=r"half\.partial holds a stopped translation"):
+        augment("output=half")
+    with pytest.raises(UsageError, match=r"half\.partial was made with search\.method=greedy"):
+        augment("output=half", "resume=true", "search=beam")
+    augment("output=half", "resume=true")
+    assert left("half") == whole
+    assert "whole" not in capsys.readouterr().out
+
+
+def test_files_that_could_not_be_written_at_the_end_are_written_when_resumed(whole: dict[str, bytes]) -> None:
+    hook = register_module_forward_hook(lambda *_: Path("full.origin").mkdir(exist_ok=True))
+    try:
+        with pytest.raises(OSError, match=r"full\.origin"):
+            augment("output=full")
+    finally:
+        hook.remove()
+    Path("full.origin").rmdir()
+    augment("output=full", "resume=true")
+    assert left("full") == whole
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["output=run/x"], r"output=run/x is in the folder of the model, run: name another place"),
+        (["output=run"], r"output=run is a folder: give what the files' names begin with, as run/synthetic"),
+        (["output=train"], r"train\.(de|en) is there already: give another output=PREFIX, or remove it"),
+        (["output=x", "input=nothing.de"], r"input=nothing\.de is no file with lines in it"),
+        (["output=x", "input=empty.de"], r"input=empty\.de is no file with lines in it"),
+        (["output=x", "input=huge.de"], r"huge\.de line 2 has more than 1,048,576 bytes: no sentence has"),
+        (["output=x", "input=test.en"], r"no line became a pair|looks like en, but the checkpoint translates de → en"),
+        (["output=x", "input=english.de"], r"looks like en, but the checkpoint translates de → en: name a run of the"),
+        (["output=x", "input=test.de"], r"no line became a pair: 10 held_out"),
+        (["output=x", "resume=true"], r"resume=true: there is no x\.partial to go on with"),
+        (["output=x", "source_language=en"], r"the checkpoint's source language is de, not en"),
+        (["output=x", "data=files", *OTHER, "data.target_language=fr"], r"the corpus is in de and fr"),
+        (["output=x", "filters=[long]"], r"filters=long is not allowed; choose one of empty, too_long"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_nothing(home: Path, arguments: list[str], message: str) -> None:
+    (home / "empty.de").write_text("")
+    (home / "huge.de").write_text("eins\n" + "eins " * 300_000)
+    (home / "english.de").write_text("This is the text of the other language, and that was for you.\n" * 5)
+    for language in ("de", "fr"):
+        (home / f"other.{language}").write_text("eins\n")
+    before = sorted(path for path in home.rglob("*") if path.name != ".lock")
+    with pytest.raises((ValueError, OSError), match=message) as raised:
+        augment(*arguments)
+    assert "\n" not in str(raised.value)
+    assert sorted(path for path in home.rglob("*") if path.name != ".lock") == before

@@ -1,0 +1,101 @@
+"""Synthetic pairs on their way to files: resumable as a translation is, and without what was dropped."""
+
+import json
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+from transformer.cli.output import PartialOutput, made_by
+from transformer.cli.runs import as_typed, run_of
+from transformer.config import UsageError
+from transformer.data.corpus import DataSettings
+from transformer.data.printable import print_safely, terminal_safe
+from transformer.doctor.augment import AugmentSettings, Row
+from transformer.doctor.filters import FILTERS
+from transformer.evaluation.run_files import CONFIG
+from transformer.files import atomic_file
+
+ORIGIN, DROPPED = "origin", "dropped.tsv"
+
+
+def check_prefix(output: str, checkpoint: Path) -> None:
+    """Refuses a PREFIX that is a folder, and one among the files of the run or the export that translates."""
+    path, folder = Path(output), checkpoint if checkpoint.is_dir() else run_of(checkpoint)
+    if path.is_dir() or output.endswith("/"):
+        raise UsageError(f"output={output} is a folder: give what the files' names begin with, as {path / 'synthetic'}")
+    is_alone = checkpoint.is_file() and not (folder / CONFIG).exists()  # a file that lies anywhere
+    if path.resolve().is_relative_to(folder.resolve()) and not is_alone:
+        raise UsageError(f"output={output} is in the folder of the model, {as_typed(folder)}: name another place")
+
+
+class PairsOutput(PartialOutput):
+    """Pairs in the files PREFIX.LANGUAGE, one a line; line n of PREFIX.origin says where pair n comes from, and
+    PREFIX.dropped.tsv holds the lines of the input that became no pair.
+
+    Until all are there, PREFIX.partial holds a line of JSON for each line of the input. If the process is killed while
+    these become the files, a resumed one writes the files again.
+    """
+
+    def __init__(self, settings: AugmentSettings, checkpoint: Path, corpus: DataSettings) -> None:
+        """UsageError where there is nothing to resume, or something made by another model, settings or corpus."""
+        digests = " ".join(map(corpus.digest, corpus.splits))
+        super().__init__(
+            settings.output, made_by(settings.deciding(), checkpoint) | {"corpus": digests}, settings.resume
+        )
+        self._origin = Path(settings.input).name, settings.search.method
+
+    def __enter__(self) -> "PairsOutput":
+        super().__enter__()
+        return self
+
+    def write_rows(self, rows: list[Row]) -> None:
+        """Adds what lines of the input have become."""
+        lines = (json.dumps(row, ensure_ascii=False) for row in rows)
+        self.write([row.text for row in rows], "".join(f"{line}\n" for line in lines))
+
+    def paths(self, languages: tuple[str, str]) -> list[Path]:
+        """The files of the pairs, of their origins, and of what was dropped."""
+        return [self._final.with_name(f"{self._final.name}.{end}") for end in (*languages, ORIGIN, DROPPED)]
+
+    def check_new(self, languages: tuple[str, str]) -> None:
+        """Raises UsageError where a file would be written over that this output has not begun."""
+        if self._begun is None and (there := [path for path in self.paths(languages) if path.exists()]):
+            raise UsageError(f"{as_typed(there[0])} is there already: give another output=PREFIX, or remove it")
+
+    def publish(self, languages: tuple[str, str], model: str) -> Counter[str | None]:
+        """Writes the files, and returns how many lines became pairs (None) or were dropped by which filter."""
+        text, method, model = map(terminal_safe, (*self._origin, model))
+        counts: Counter[str | None] = Counter()
+        with ExitStack() as stack, self._partial.open("rb") as rows:
+            source, target, origins, dropped = (stack.enter_context(atomic_file(p)) for p in self.paths(languages))
+            dropped.write(_columns("line", "filter", *languages))
+            for number, line in enumerate(rows, 1):
+                row = Row(*json.loads(line))
+                counts[row.dropped] += 1
+                if row.dropped:
+                    texts = (text.replace("\t", " ") for text in (row.text, row.translation))
+                    dropped.write(_columns(number, row.dropped, *texts))
+                    continue
+                source.write(_columns(row.text))
+                target.write(_columns(row.translation))
+                origins.write(_columns(text, number, languages[1], model, method))
+            if not counts[None]:
+                self.lines, self._begun = 0, None  # there is nothing to go on with
+                raise ValueError(f"no line became a pair: {', '.join(f'{n:,} {name}' for name, n in counts.items())}")
+        return counts
+
+    def _finish(self) -> None:
+        """Nothing: the files are there."""
+
+
+def show_counts(counts: Counter[str | None], prefix: str, languages: tuple[str, str]) -> None:
+    """Prints how many lines became pairs and where these are, and for each filter how many it dropped."""
+    files = " and ".join(as_typed(Path(f"{prefix}.{language}")) for language in languages)
+    print_safely(f"{counts[None]:,} of {counts.total():,} lines became pairs: {files}")
+    for name, count in counts.most_common():
+        if name is not None:
+            print_safely(f"{count:,} dropped: {name} ({FILTERS[name].means})")
+
+
+def _columns(*cells: str | int) -> bytes:
+    return ("\t".join(map(str, cells)) + "\n").encode()

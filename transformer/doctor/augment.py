@@ -1,0 +1,96 @@
+"""Synthetic pairs: a model translates text that has no translation, and filters choose what can be trained on.
+
+With a model of the other direction this is back-translation (Sennrich et al. 2016), with one of the same direction
+self-training: which one, the later training decides, by its direction.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from transformer.data.corpus import DataSettings, read_lines
+from transformer.data.datamodule import LANGUAGE_SAMPLE
+from transformer.data.languages import looks_like
+from transformer.doctor.filters import FILTERS, PairFilter
+from transformer.evaluation.run_files import CONFIG, read_corpus_with_splits
+from transformer.export.serving import TranslatorSettings
+from transformer.inference import Translator
+
+
+@dataclass(frozen=True)
+class AugmentSettings(TranslatorSettings):
+    """The text `input` is translated into the pairs of the files that begin with `output`, but for those that `filters`
+    drop by what the corpus `data` holds, else that of the run itself."""
+
+    input: str
+    output: str
+    resume: bool
+    filters: list[Annotated[str, FILTERS]]
+    data: DataSettings | None
+    cache: str
+
+    def deciding(self) -> dict[str, Any]:
+        """The settings that decide what the pairs are, as plain data."""
+        elsewhere = ("input", "output", "resume", "data", "cache")
+        return {key: value for key, value in asdict(self).items() if key not in elsewhere}
+
+
+class Row(NamedTuple):
+    """A line of the input, its translation, and the filter that dropped it, if any: then the translation may be
+    missing."""
+
+    text: str
+    translation: str
+    dropped: str | None
+
+
+def read_corpus(settings: AugmentSettings, checkpoint: Path) -> DataSettings:
+    """The real pairs to compare with; FileNotFoundError where neither `data=` nor the checkpoint's run names them."""
+    if settings.data:
+        settings.data.fetch()  # the corpus of a run is not fetched: a folder from a stranger must not choose what is
+        return settings.data.with_splits()
+    folder = checkpoint if checkpoint.is_dir() else checkpoint.parent
+    run = folder.parent if folder.name == "checkpoints" else folder
+    if not (run / CONFIG).exists():
+        raise FileNotFoundError(
+            f"{run} holds no {CONFIG} that names a corpus: say data=toy, data=multi30k or data=files …: its validation "
+            "and test are kept out of the pairs"
+        )
+    return read_corpus_with_splits(run, settings.cache)
+
+
+def check_languages(corpus: DataSettings, text: str, languages: tuple[str, str]) -> None:
+    """Raises ValueError for a corpus of other languages than the model's, and a text in the model's target language."""
+    source, target = languages
+    if set(corpus.languages) != set(languages):
+        pair = " and ".join(corpus.languages)
+        raise ValueError(
+            f"the checkpoint translates {source} → {target}, the corpus is in {pair}: name another by data="
+        )
+    sample = list(islice(read_lines(Path(text)), LANGUAGE_SAMPLE))
+    if (found := looks_like(sample, source)) and not looks_like(sample, target):
+        raise ValueError(
+            f"input={text} looks like {found}, but the checkpoint translates {source} → {target}: name a run of the "
+            f"other direction, or for one of both directions target_language={source}"
+        )
+
+
+def translate_rows(
+    translator: Translator, chosen: PairFilter, settings: AugmentSettings, texts: list[str], numbers: Sequence[int]
+) -> list[Row]:
+    """Translates what is good enough of some lines with these numbers; their draws depend on these alone."""
+    dropped = [chosen.of_text(number, text) for number, text in zip(numbers, texts, strict=True)]
+    kept = [place for place, reason in enumerate(dropped) if reason is None]
+    translations = [""] * len(texts)
+    found = translator.n_best(
+        [texts[place] for place in kept],
+        settings.search,
+        settings.serving.batch_tokens,
+        lines=[numbers[place] for place in kept],
+    )
+    for place, hypotheses in zip(kept, found, strict=True):
+        translations[place] = hypotheses[0].text
+        dropped[place] = chosen.of_pair(numbers[place], texts[place], translations[place])
+    return [Row(*row) for row in zip(texts, translations, dropped, strict=True)]

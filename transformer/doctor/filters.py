@@ -1,0 +1,153 @@
+"""Which synthetic pairs are good enough to be trained on: the doctor's checks, one pair at a time.
+
+A text is looked at before it is translated, its translation after that. What is usual, and which sentences are held
+out, a corpus of real pairs tells.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from transformer.config import Registry
+from transformer.data.corpus import DataSettings
+from transformer.data.splitting import comparable
+from transformer.data.tokenizer import LONG, Tokenizer
+from transformer.doctor.checks import (
+    NEITHER,
+    Context,
+    Sides,
+    copied,
+    empty,
+    leaked,
+    length_ratio,
+    nearly_leaked,
+    unprintable,
+    wrong_language,
+    wrong_script,
+)
+from transformer.doctor.leakage import HeldOut
+from transformer.doctor.profile import Profile
+from transformer.doctor.text import Line, digest, read_raw, words
+
+# The same words so many times in a row are no sentence: a search that turns in a circle.
+MAX_PHRASE, MAX_TIMES = 4, 3
+
+
+@dataclass(kw_only=True)
+class FilterContext(Context):
+    """Also the `tokenizers` of the model, how many tokens a side may have, and what is `comparable` of the sentences
+    that are held out: the rule by which validation and test are cut off, and by which training refuses a pair."""
+
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    max_length: int
+    comparable: set[str]
+
+
+def _too_long(line: Line, context: FilterContext) -> Sides:
+    source, target = (
+        len(text) > LONG or len(tokenizer.encode(text)) > context.max_length
+        for text, tokenizer in zip(line.text, context.tokenizers, strict=True)
+    )
+    return source, target
+
+
+def _duplicate(line: Line, context: FilterContext) -> Sides:
+    """A text that was there before."""
+    if (text := digest(line.text[0])) in context.met:
+        return True, False
+    context.met.add(text)
+    return NEITHER
+
+
+def _held_out(line: Line, context: FilterContext) -> Sides:
+    exact, near = leaked(line, context), nearly_leaked(line, context)
+    source, target = (
+        found or nearly or comparable(text) in context.comparable
+        for found, nearly, text in zip(exact, near, line.text, strict=True)
+    )
+    return source, target
+
+
+def _repeats(text: str) -> bool:
+    """The same one to four words more than three times in a row."""
+    tokens = words(text)
+    for length in range(1, MAX_PHRASE + 1):
+        same = (tokens[i] == tokens[i + length] for i in range(len(tokens) - length))
+        if any(is_same and sum(1 for _ in run) >= length * MAX_TIMES for is_same, run in groupby(same)):
+            return True
+    return False
+
+
+def _repetition(line: Line, context: FilterContext) -> Sides:
+    return _repeats(line.text[0]), _repeats(line.text[1])
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Whether source and target have a fault, and what it `means`."""
+
+    find: Callable[[Line, FilterContext], Sides]
+    means: str
+
+
+FILTERS = Registry(
+    empty=Filter(empty, "nothing to translate, or no translation"),
+    too_long=Filter(_too_long, "more tokens than data.max_length, or over 10,000 characters"),
+    duplicate=Filter(_duplicate, "the same text again"),
+    held_out=Filter(_held_out, "a sentence of validation or test, or most of one: scores would flatter"),
+    unprintable=Filter(unprintable, "control or replacement characters: damaged text"),
+    wrong_script=Filter(wrong_script, "letters that are foreign to this language"),
+    wrong_language=Filter(wrong_language, "looks like the other language"),
+    repetition=Filter(_repetition, f"the same words more than {MAX_TIMES} times in a row"),
+    copied=Filter(copied, "the translation has the same words as the text"),
+    length_ratio=Filter(length_ratio, "much longer or shorter than the real pairs' translations"),
+)
+
+
+class PairFilter:
+    """Says by which of the filters `names` a text or a pair is to be dropped."""
+
+    def __init__(
+        self,
+        names: list[str],
+        corpus: DataSettings,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        languages: tuple[str, str],
+    ) -> None:
+        """Reads all splits of `corpus`, as pairs from the first to the second of `languages`."""
+        self.filters = {name: FILTERS[name] for name in names}
+        indices = HeldOut(), HeldOut()
+        held_out: set[str] = set()
+        for split in corpus.splits:
+            for line in _lines(corpus, split, languages) if split != "train" else ():
+                for index, text in zip(indices, line.text, strict=True):
+                    index.add(split, line.number, text)
+                    held_out |= {comparable(text)} - {""}
+        train = Profile(_lines(corpus, "train", languages))
+        self.context = FilterContext(
+            train, train, indices, set(), tokenizers=tokenizers, max_length=corpus.max_length, comparable=held_out
+        )
+
+    def note(self, texts: Iterable[str]) -> Iterator[str]:
+        """Passes on texts that were looked at before, by a program that was stopped."""
+        for text in texts:
+            self.context.met.add(digest(text))
+            yield text
+
+    def of_text(self, number: int, text: str) -> str | None:
+        """The filter that drops a text, before it is translated."""
+        return self._first(Line(number, (text, ""), (text, "")), side=0)
+
+    def of_pair(self, number: int, text: str, translation: str) -> str | None:
+        """The filter that drops the translation of a text."""
+        return self._first(Line(number, (text, translation), (text, translation)), side=1)
+
+    def _first(self, line: Line, side: int) -> str | None:
+        return next((name for name, one in self.filters.items() if one.find(line, self.context)[side]), None)
+
+
+def _lines(corpus: DataSettings, split: str, languages: tuple[str, str]) -> Iterator[Line]:
+    """The pairs of a split in the direction of `languages`."""
+    step = 1 if corpus.languages == languages else -1
+    for line in read_raw(corpus.files(split), corpus.languages, corpus.columns):
+        yield Line(line.number, line.raw[::step], line.text[::step])  # type: ignore[arg-type]
