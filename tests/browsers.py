@@ -25,6 +25,7 @@ FIREFOX_PREFERENCES = {
     "network.connectivity-service.enabled": False,
     "extensions.update.enabled": False,
 }
+KEYS = {"Tab": "\ue004"}  # as WebDriver names them
 START_SECONDS, ANSWER_SECONDS = 120, 120
 
 
@@ -80,6 +81,11 @@ class Firefox:
         """What a JavaScript function (or what it promises) gives in the page, as Playwright's `evaluate`."""
         script = f"return ({function})(arguments[0])"
         return self.ask("WebDriver:ExecuteScript", script=script, args=[argument])["value"]
+
+    def press(self, key: str) -> None:
+        """A key of the keyboard, of those that have no letter."""
+        keys = [{"type": kind, "value": KEYS[key]} for kind in ("keyDown", "keyUp")]
+        self.ask("WebDriver:PerformActions", actions=[{"type": "key", "id": "keyboard", "actions": keys}])
 
     def close(self) -> None:
         if self.socket is not None:

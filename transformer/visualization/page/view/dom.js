@@ -2,7 +2,15 @@
 
 export const find = id => document.getElementById(id);
 
-export const clear = (element, ...children) => (element.replaceChildren(...children), element);
+const FOCUSABLE = "button, input, [tabindex]";
+
+// Gives an element other children. The focus, if it was within, stays at its place: keyboards go on from there.
+export function clear(element, ...children) {
+  const at = [...element.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+  element.replaceChildren(...children);
+  if (at >= 0) [...element.querySelectorAll(FOCUSABLE)].slice(0, at + 1).at(-1)?.focus();
+  return element;
+}
 
 // An element with properties and children. Strings become text, never markup.
 export function make(tag, properties = {}, ...children) {
@@ -26,20 +34,18 @@ export function radios(fieldset, name, options, chosen, onChoose) {
     input.addEventListener("change", () => onChoose(value));
     return make("label", { className: "choice" }, input, make("span", {}, ...content));
   });
-  const focused = fieldset.contains(document.activeElement);
   clear(fieldset, ...fieldset.querySelectorAll("legend"), ...labels);
-  if (focused) fieldset.querySelector("input:checked")?.focus();
 }
 
 // The arrow keys move the focus among the buttons of a row, which is one stop of the tab key.
-export function walkWithArrows(row, selector, vertical = false) {
+export function walkWithArrows(row, selector) {
   row.addEventListener("keydown", event => {
     const buttons = [...row.querySelectorAll(selector)];
     const at = buttons.indexOf(event.target.closest(selector));
     const forward = getComputedStyle(row).direction === "rtl" ? -1 : 1;
     const to = {
-      [vertical ? "ArrowDown" : "ArrowRight"]: at + forward,
-      [vertical ? "ArrowUp" : "ArrowLeft"]: at - forward,
+      ArrowRight: at + forward,
+      ArrowLeft: at - forward,
       Home: 0,
       End: buttons.length - 1,
     }[event.key];

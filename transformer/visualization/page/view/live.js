@@ -33,7 +33,7 @@ const notice = message => { find("notice").textContent = message; };
 function drawForced(explanation) {
   const count = explanation ? request.prefix.length : 0;
   find("forced").hidden = !count;
-  if (count) find("forced-what").textContent = text("forced", { piece: visible(explanation.target[count]), count });
+  if (count) find("forced-what").textContent = text("forced", { piece: visible(explanation.target[count]) });
 }
 
 export function drawOptions() {
@@ -47,7 +47,7 @@ export function drawOptions() {
     element.hidden = element.dataset.for !== request.method;
   }
   const [source] = translator.about.languages;
-  find("input").placeholder = text("type here", { language: languageName(source) });
+  find("input-label").textContent = text("type here", { language: languageName(source) });
 }
 
 // `opening` is the sentence to begin with and the name of the model.
@@ -73,6 +73,7 @@ export function startLive(ready, opening) {
   });
   find("unforce").addEventListener("click", () => {
     request.prefix = [];
+    find("method").querySelector(":checked").focus();  // the button goes away
     translate();
   });
   for (const name of ["arithmetic", "what-if"]) find(`tab-${name}`).hidden = false;

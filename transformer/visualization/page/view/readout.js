@@ -51,7 +51,7 @@ export function drawReadout(current, lit) {
   const piece = data[side][position], step = side === "target" ? data.steps[position - 1] : null;
   const values = { piece: visible(piece), count: step ? data.steps.length : data[side].length };
   find("readout-title").textContent = step
-    ? text("readout step", { ...values, step: position, share: percent(step.probability) })
+    ? text("readout step", { ...values, step: position })
     : text("readout source", { ...values, position: position + 1 });
   const layer = shown.layer === "mean" ? text("mean of all") : text("layer n", { n: shown.layer + 1 });
   const head = shown.layer === "mean" ? "" : shown.head === "mean" ? text("mean of heads") : text("head n", { n: shown.head + 1 });

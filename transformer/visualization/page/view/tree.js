@@ -58,7 +58,10 @@ export function drawTree() {
     const canForce = force && candidate.id !== undefined && candidate.piece !== "</s>";
     const button = make(canForce ? "button" : "span", { className: `node ${state}` },
       make("b", {}, visible(candidate.piece)), make("small", {}, note));
-    if (canForce) button.addEventListener("click", () => force(idsUpTo(columns, step, at)));
+    if (canForce) {
+      button.tabIndex = -1;
+      button.addEventListener("click", () => force(idsUpTo(columns, step, at)));
+    }
     if (candidate.total !== undefined) {
       button.title = text("node", { logp: candidate.total.toFixed(3), score: candidate.score.toFixed(3) });
     }
@@ -67,8 +70,25 @@ export function drawTree() {
   const root = make("div", { className: "column" }, make("span", { className: "node best" }, make("b", {}, "<s>")));
   clear(find("columns"), root, ...columns.map((column, step) =>
     make("div", { className: "column" }, ...column.map((candidate, at) => node(candidate, step, at)))));
+  const nodes = nodesToForce().flat();
+  if (nodes.length) (nodes.find(button => button === document.activeElement) ?? nodes[0]).tabIndex = 0;
   drawLines(columns);
 }
+
+const nodesToForce = () => [...find("columns").children].map(column => [...column.querySelectorAll("button")]);
+
+// The tree is one stop of the tab key; the arrow keys walk through it.
+find("columns").addEventListener("keydown", event => {
+  const [right, down] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key] ?? [];
+  if (right === undefined) return;
+  event.preventDefault();
+  const columns = nodesToForce(), at = columns.findIndex(column => column.includes(event.target));
+  const column = columns[at + right] ?? [], place = columns[at].indexOf(event.target) + down;
+  column[Math.min(place, column.length - 1)]?.focus();
+});
+find("columns").addEventListener("focusin", event => {
+  for (const button of nodesToForce().flat()) button.tabIndex = button === event.target ? 0 : -1;
+});
 
 function drawLines(columns) {
   const svg = find("lines"), boxes = [...find("columns").children].map(column => [...column.children]);

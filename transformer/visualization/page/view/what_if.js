@@ -89,15 +89,18 @@ async function compare() {
   if (!after) return;
   const pieces = explanation => explanation.target.slice(1, -1);
   const side = (name, one, other) => {
-    const log = one.steps.reduce((sum, { probability }) => sum + Math.log(probability), 0) / one.steps.length;
+    // As the search found them: without the causal mask a reading of the whole translation has other probabilities.
+    const [{ log_probability, length }] = one.hypotheses;
     clear(find(`${name}-text`), ...markDifferences(pieces(one), pieces(other)));
     find(`${name}-text`).lang = data.languages[1];
-    find(`${name}-score`).textContent = text("mean probability", { share: percent(Math.exp(log)) });
+    find(`${name}-score`).textContent = text("mean probability", { share: percent(Math.exp(log_probability / length)) });
     find(`${name}-source`).textContent = one.text;
   };
   side("before", data, after);
   side("after", after, data);
-  find("verdict").textContent = text(pieces(after).join("\n") === pieces(data).join("\n") ? "unchanged" : "changed");
+  const verdict = text(pieces(after).join("\n") === pieces(data).join("\n") ? "unchanged" : "changed");
+  const { off, padding, shuffle } = change, leftOut = [...off, ...(padding ? ["padding"] : []), ...(shuffle ? ["shuffle"] : [])];
+  find("verdict").textContent = [verdict, ...leftOut.map(name => text(`without ${name}`))].join(" ");
 }
 
 export function drawWhatIf() {
