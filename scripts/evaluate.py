@@ -26,7 +26,9 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
 
     if not config["output"]:
         check_entries(run_of(checkpoint))
-    settings = {key: config[key] for key in ("split", "source", "reference", "target_language", "metrics")}
+    settings = {
+        key: config[key] for key in ("split", "source", "reference", "alignments", "target_language", "metrics")
+    }
     settings |= {key: config.get(key) for key in ("search", "machine", "cache")}
     settings["data"] = corpus_settings(config["data"]) if config.get("data") else None
     settings["serving"] = {key: config[key] for key in ("device", "precision", "batch_tokens")}
@@ -40,7 +42,9 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     from transformer.data.printable import print_safely
     from transformer.device import configure_torch
     from transformer.evaluation import METRICS, score
+    from transformer.evaluation.alignments import error_rates, read_gold
     from transformer.evaluation.evaluate import read_texts, translate_texts, write_evaluation
+    from transformer.inference.alignment_head import default_head
 
     started = time.monotonic()
     checkpoint, serving = Path(settings.checkpoint), settings.serving
@@ -48,11 +52,16 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     translator = Translator.load(checkpoint, serving.device, serving.precision, target_language)
     configure_torch(settings.machine, translator.device.type, translator.model.output.weight.dtype)
     texts = read_texts(settings, run_of(checkpoint), translator.languages)
+    gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
     hypotheses = translate_texts(translator, texts, settings.search, serving.batch_tokens)
     scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)
     write_evaluation(settings, texts, hypotheses, scores, time.monotonic() - started)
     for name, value in scores.values.items():
         print_safely(f"{texts.name} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
+    if gold is not None:
+        for head, rate in error_rates(translator, texts.pairs(), gold).items():
+            chosen = "   (chosen)" if head == (translator.alignment or default_head(translator.model.config)) else ""
+            print_safely(f"{texts.name} alignment error rate {rate:.1f}   {head}{chosen}")
     return dict(scores.values)
 
 

@@ -24,6 +24,8 @@ def read(config: dict[str, Any]) -> Job:
         raise UsageError(f"input={config['input']}: no such file")
     if config["output"] is not None:
         check_output(config["output"], folder=False)
+    if config["alignments"] is not None:
+        check_output(config["alignments"], folder=False)
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]), exports=True)
     from transformer.export.serving import TranslateSettings
 
@@ -40,18 +42,28 @@ def read(config: dict[str, Any]) -> Job:
 def translate(job: Job) -> None:
     from transformer.cli.lines import as_lines, chunks, input_lines, is_prompt
     from transformer.export.serving import load_translator
+    from transformer.files import atomic_write
+    from transformer.inference.alignment import moses_lines
 
     settings, checkpoint, output, total = job
     lines = input_lines(settings.text, settings.input)
     with output:
         output.skip(lines)
         translator = load_translator(checkpoint, settings)
+        head, alignments = settings.alignment.head_of(translator) if settings.alignments else None, ""
         for chunk in chunks(lines, is_prompt(settings.text, settings.input), output.lines, total):
             numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
             n_best = translator.n_best(
                 chunk, settings.search, settings.serving.batch_tokens, settings.long_lines, numbers
             )
+            if head is not None:
+                best = [hypotheses[0] for hypotheses in n_best]
+                alignments += "".join(
+                    moses_lines(translator, chunk, best, head, settings.serving.batch_tokens, numbers)
+                )
             output.write(chunk, "".join(as_lines(numbers, n_best, settings.n_best)))
+        if settings.alignments:
+            atomic_write(Path(settings.alignments), alignments.encode())
 
 
 if __name__ == "__main__":

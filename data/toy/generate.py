@@ -3,6 +3,7 @@
 The grammar (grammar.txt) holds the words and the sentence patterns. This file holds what is regular in the
 two languages: endings, verb forms, and the order of words. A sentence is drawn once, as a *clause* that
 knows who does what, when and where, and the clause is then said twice: by `german` and by `english`.
+Every word is marked with its place in the grammar, so that it is known which words are translations of each other.
 
     python data/toy/generate.py [--output DIR]
 
@@ -12,6 +13,7 @@ whose sequence is promised not to change, and nothing depends on the order of a 
 
 import argparse
 import dataclasses
+import itertools
 import math
 import pathlib
 import random
@@ -51,6 +53,47 @@ class Chance:
             if left < 0:
                 return choice
         return choice
+
+
+# ------------------------------------------------------------------------------------------- word alignment
+
+# A word is followed by the names of its places, innermost first: "Käse", "noun", "acc", "A" is the noun of the object
+# of the clause A. Words with the same places are translations of each other. "a+b" is a word that stands for two.
+MARK = "\ue000"
+
+
+def mark(words: str, place: str) -> str:
+    """Marks each word with its place; "_", where an object will stand, is no word."""
+    return " ".join(word if word == "_" else f"{word}{MARK}{place}" for word in words.split())
+
+
+def unmarked(words: str) -> str:
+    return re.sub(rf"{MARK}[\w+-]+", "", words)
+
+
+def places(word: str) -> set[tuple[str, ...]]:
+    """Where a word comes from, outermost place first; a word of the sentence pattern itself has the place ()."""
+    names = [name.split("+") for name in re.findall(rf"{MARK}([\w+-]+)", word)]
+    return set(itertools.product(*reversed(names)))
+
+
+def alignment(german: str, english: str) -> str:
+    """The links i-j from German word i to English word j, both counted from 0: "0-0 1p2".
+
+    One word and its translation, of one or more words, are linked surely (i-j). Where several words are translated
+    together as several ("um halb acht" = "at half past seven"), or a word has no counterpart of its own ("hat" of "hat
+    gegessen" = "ate"), it is linked possibly (ipj) with all of the other side.
+    """
+    sides = [[places(word) for word in sentence.split()] for sentence in (german, english)]
+    sure, possible = set(), set()
+    for place in set().union(*sides[0], *sides[1]):
+        inner = [[i for i, own in enumerate(side) if place in own] for side in sides]
+        links = set(itertools.product(*inner))
+        (sure if min(map(len, inner)) == 1 else possible).update(links)
+        if not links and len(place) == 3:  # nothing but what is around it: the whole verb, the whole noun phrase
+            around = [[i for i, own in enumerate(side) if any(place[:2] == at[:2] for at in own)] for side in sides]
+            possible.update(itertools.product(inner[0] or around[0], inner[1] or around[1]))
+    return " ".join(f"{i}{'-' if (i, j) in sure else 'p'}{j}" for i, j in sorted(sure | possible))
 
 
 # ------------------------------------------------------------------------------------- reading the grammar
@@ -198,10 +241,10 @@ def ending(table: Table, gender: str, case: str) -> str:
     return table[gender][CASES.index(case)]
 
 
-def with_article(english: str) -> str:
-    """Put "a" before a consonant that is heard, "an" before a vowel that is heard."""
+def article(english: str) -> str:
+    """The article of these words: "a" before a consonant that is heard, "an" before a vowel that is heard."""
     sounds_open = english[0] in "aeiou" and not re.match(r"(uni|use|eu|one)", english)
-    return ("an " if sounds_open or english.startswith("hour") else "a ") + english
+    return "an" if sounds_open or english.startswith("hour") else "a"
 
 
 # --------------------------------------------------------------------------------------------- noun phrases
@@ -243,6 +286,10 @@ class Phrase:
         if self.pronoun:
             return self
         return PRONOUNS["they" if self.person == SIE else "he" if self.gender == "m" else "she"]
+
+
+def listed(first: str, conjunction: str, second: str) -> str:
+    return f"{mark(first, 'first')} {mark(conjunction, 'conjunction')} {mark(second, 'second')}"
 
 
 def pronoun(german: str, english: str, person: int, gender: str = "") -> Phrase:
@@ -414,6 +461,14 @@ ENGLISH_ORDER = (
 )
 
 
+def full_verb(words: str) -> str:
+    return mark(mark(words, "full"), "verb")
+
+
+def auxiliary_verb(words: str) -> str:
+    return mark(mark(words, "auxiliary"), "verb")
+
+
 @dataclasses.dataclass
 class Clause:
     """Who does what: a verb, a subject, a tense, and the other parts by the name of their place."""
@@ -441,11 +496,18 @@ class Clause:
             return IRREGULAR[auxiliary].split()[person], verb.participle
         return IRREGULAR[finite].split()[person], verb.prefix + verb.infinitive
 
+    def part(self, name: str) -> str:
+        """One part in German. What English says by the form of the verb ("gerade", "gern") belongs to the verb."""
+        pair = self.parts[name]
+        if not pair.english and name != "not":
+            return mark(mark(pair.german, "auxiliary"), "verb")
+        return mark(pair.german, name)
+
     def middle(self, without: Iterable[str] = (), person: int | None = None) -> list[str]:
-        said = {name: pair.german for name, pair in self.parts.items() if name not in without}
+        said = {name: self.part(name) for name in self.parts if name not in without}
         words = [said.pop(name) for name in self.pronouns if name in said]
         if self.verb.reflexive:
-            words.insert(0, REFLEXIVES[self.subject.person if person is None else person])
+            words.insert(0, full_verb(REFLEXIVES[self.subject.person if person is None else person]))
         if "acc" in said:  # an object that is known stands before the place, a new one behind it
             determiner = (self.parts["acc"].classes or ("",))[0]
             said["new" if determiner in ("a", "no", "bare", "bares", "two", "many") else "known"] = said["acc"]
@@ -454,16 +516,20 @@ class Clause:
     def german(self, order: str, front: str = "", without: Iterable[str] = ()) -> str:
         """Say the clause. The order is "second", "first", "last" or "asked" (after a question word)."""
         finite, close = self.closed()
+        # A tense of two verbs has an auxiliary; a separable prefix belongs to the verb.
+        is_auxiliary = TENSES[self.tense][1] != ""
+        joined = close + finite if close == self.verb.prefix else ""
+        finite = auxiliary_verb(finite) if is_auxiliary else full_verb(finite)
+        close = full_verb(close)
         if order == "second" and not front and "acc" in self.parts and "this" in self.parts["acc"].classes:
             front = "acc"  # "Diesen Film habe ich gesehen": what is pointed at comes first
         without = {front, *without}
-        subject = [] if "subject" in without else [self.subject.german("nom")]
+        subject = [] if "subject" in without else [mark(self.subject.german("nom"), "subject")]
         middle = self.middle(without)
         if order == "last":
-            joined = close + finite if close == self.verb.prefix else f"{close} {finite}"
-            words = [*subject, *middle, joined]
+            words = [*subject, *middle, full_verb(joined) or f"{close} {finite}"]
         elif order == "first" or (order == "second" and front):
-            words = ([self.parts[front].german] if front else []) + [finite, *subject, *middle, close]
+            words = ([self.part(front)] if front else []) + [finite, *subject, *middle, close]
         else:
             words = [*subject, finite, *middle, close]
         return " ".join(word for word in words if word)
@@ -471,41 +537,40 @@ class Clause:
     def german_infinitive(self) -> str:
         """The clause with "zu", without its subject."""
         verb = self.verb
-        close = f"{verb.prefix}zu{verb.infinitive}" if verb.prefix else f"zu {verb.infinitive}"
-        return " ".join([*self.middle(), close])
+        joined = mark(mark(f"{verb.prefix}zu{verb.infinitive}", "full+zu"), "verb")
+        apart = f"{mark(mark('zu', 'zu'), 'verb')} {full_verb(verb.infinitive)}"
+        return " ".join([*self.middle(), joined if verb.prefix else apart])
 
     def german_command(self) -> str:
         subject = self.subject
-        words = [imperative(self.verb, subject.person)]
-        words += ["Sie"] if subject.gender == "Sie" else []
-        middle = self.middle(without=["time", "clock"])
-        return " ".join(word for word in [*words, "bitte", *middle, self.verb.prefix] if word)
+        words = [full_verb(imperative(self.verb, subject.person))]
+        words += [mark("Sie", "subject")] if subject.gender == "Sie" else []
+        words += [mark("bitte", "bitte"), *self.middle(without=["time", "clock"]), full_verb(self.verb.prefix)]
+        return " ".join(word for word in words if word)
 
     # ------ English
 
     def english_shape(self) -> tuple[str, str, str]:
-        """The auxiliary if there is one, the finite verb if there is none, and what follows."""
+        """The auxiliary if there is one, the finite verb if there is none, and what follows, in its places."""
         *_, finite, form, shape = TENSES[self.tense]
         base, past, done = self.verb.english
         person = self.subject.person
-        rest = re.sub(
-            r"base|ing$|done",
-            lambda found: {"base": base, "ing": english_ing(base)}.get(found[0], done),
-            shape,
-        )
+        full = {"base": base, "ing": english_ing(base), "done": done}
+        rest = " ".join(full_verb(full[word]) if word in full else auxiliary_verb(word) for word in shape.split())
+        do = auxiliary_verb(english_finite("do", form, person) if form == "present" else "did")
         if finite == "base":
             if base.split()[0] == "be":
-                return english_finite("be", form, person), "", base[3:]
+                return full_verb(english_finite("be", form, person)), "", full_verb(base[3:])
             if self.needs_do():
-                return english_finite("do", form, person) if form == "present" else "did", "", base
-            return "", english_finite(base, form, person) if form == "present" else past, ""
+                return do, "", full_verb(base)
+            return "", full_verb(english_finite(base, form, person) if form == "present" else past), ""
         if finite in AUXILIARIES:
-            return english_finite(finite.strip("+"), form, person), "", rest
+            return auxiliary_verb(english_finite(finite.strip("+"), form, person)), "", rest
         if self.needs_do():
-            return english_finite("do", form, person) if form == "present" else "did", "", f"{finite} {rest}"
+            return do, "", f"{auxiliary_verb(finite)} {rest}"
         past_of = {"have": "had", "want": "wanted"}
         said = english_finite(finite, "present", person) if form == "present" else past_of[finite]
-        return "", said, rest
+        return "", auxiliary_verb(said), rest
 
     asked: bool = False
 
@@ -514,7 +579,12 @@ class Clause:
 
     def tail(self, verb: str, without: Iterable[str]) -> list[str]:
         """The English verb with its particles, and all that comes after it."""
-        said = {name: pair.english for name, pair in self.parts.items() if name not in without}
+        # "noch nicht" is one part: so are "not" and "yet".
+        said = {
+            name: mark(pair.english, "not" if name == "yet" else name)
+            for name, pair in self.parts.items()
+            if name not in without
+        }
         if "_" in verb:
             verb = verb.replace("_", said.pop("acc", "")).replace("  ", " ")
         return [verb, *(said[name] for name in ENGLISH_ORDER if said.get(name))]
@@ -524,20 +594,27 @@ class Clause:
         self.asked = question
         without = {front, *without}
         auxiliary, finite, rest = self.english_shape()
-        subject = "" if "subject" in without else self.subject.english
-        negation = "not" if self.negated else ""
-        middle = self.parts["frequency"].english if "frequency" in self.parts else ""
-        middle = middle or (self.parts["schon"].english if "schon" in self.parts else "")
+        subject = "" if "subject" in without else mark(self.subject.english, "subject")
+        negation = self.negation() if self.negated else ""
+        if unmarked(auxiliary) == "can" and negation and not question:
+            auxiliary, negation = mark(mark("cannot", "auxiliary"), "verb+not"), ""
+        middle = next(
+            (mark(self.parts[name].english, name) for name in ("frequency", "schon") if name in self.parts), ""
+        )
         verb = f"{finite} {rest}".strip()
-        start = [self.parts[front].english] if front in self.parts else []
+        start = [mark(self.parts[front].english, front)] if front in self.parts else []
         head = [auxiliary, subject, negation] if question else [subject, auxiliary, negation]
         self.asked = False
-        words = " ".join(word for word in [*start, *head, middle, *self.tail(verb, without)] if word)
-        return words.replace("can not ", "cannot ")
+        return " ".join(word for word in [*start, *head, middle, *self.tail(verb, without)] if word)
+
+    def negation(self) -> str:
+        """The word "not", in the place of "nicht", or of "kein" with the object."""
+        is_kein = "acc" in self.parts and "no" in self.parts["acc"].classes
+        return mark(mark("not", "determiner"), "acc") if is_kein else mark("not", "not")
 
     def english_base(self) -> str:
         """The clause without subject and tense, as after "to"."""
-        return " ".join(self.tail(self.verb.english[0], ()))
+        return " ".join(self.tail(full_verb(self.verb.english[0]), ()))
 
 
 # ----------------------------------------------------------------------------------------------- the writer
@@ -698,27 +775,26 @@ class Writer:
                 words, table = [number.german] if number else ["viele"] if kind == "many" else [], STRONG
                 if kind == "many" and case == "dat":
                     words = ["vielen"]
+            words = [mark(word, "owner" if kind == "name" else "determiner") for word in words]
             if quality:
                 stem = quality.german.split()[-1]
                 stem = stem.removesuffix("e") if stem.endswith("e") else stem
-                words.append(stem + ending(table, gender, case))
-            words.append(self.noun_form(noun, plural, case))
+                words.append(mark(stem + ending(table, gender, case), "adjective"))
+            words.append(mark(self.noun_form(noun, plural, case), "noun"))
             if kind == "kin":
-                words.append(holder.german)
+                words.append(mark(holder.german, "owner"))
             cases.append(" ".join(words))
-        english = noun.english_plural if plural else noun.english
-        english = f"{quality.english} {english}" if quality else english
-        if kind == "a":
-            english = with_article(english)
-        elif kind == "no":
-            english = f"any {english}" if plural or not noun.plural else with_article(english)
+        english = mark(noun.english_plural if plural else noun.english, "noun")
+        english = f"{mark(quality.english, 'adjective')} {english}" if quality else english
+        if kind in ("a", "no"):
+            before = "any" if kind == "no" and (plural or not noun.plural) else article(english)
         else:
-            before = {"the": "the", "this": "this", "many": "many", "bare": ""}.get(kind)
+            before = {"the": "the", "this": "this", "many": "many", "bare": ""}.get(kind, "")
             if kind == "my":
                 before = owner[1]
-            elif holder:
-                before = holder.english
-            english = f"{number.english if number else before} {english}".strip()
+            elif number:
+                before = number.english
+        english = f"{mark(holder.english, 'owner') if holder else mark(before, 'determiner')} {english}".strip()
         person = SIE if plural else ER
         return Phrase(tuple(cases), english, english, person, "" if plural else noun.gender, determiner, noun.german)
 
@@ -756,8 +832,8 @@ class Writer:
         if kind == "two":
             first = self.chance.one(self.names)
             second = self.chance.one([name for name in self.names[:16] if name != first])
-            cases = tuple(f"{one} und {other}" for one, other in zip(first.cases, second.cases, strict=True))
-            english = f"{first.english} and {second.english}"
+            cases = tuple(listed(one, "und", other) for one, other in zip(first.cases, second.cases, strict=True))
+            english = listed(first.english, "and", second.english)
             return Phrase(cases, english, english, SIE, "")
         if kind == "kin":
             return self.noun_phrase(self.any_of(["kin"]), POSSESSIVES[self.chance.one([ICH, ICH, DU, WIR]), ""], (), 0)
@@ -876,11 +952,14 @@ class Writer:
         phrase = self.object(clause, wanted, avoid)
         german = phrase.german(wanted.case)
         if wanted.preposition:
-            german = f"{wanted.preposition} {german}"
-            for long, short in CONTRACTIONS.items():
-                if phrase.determiner == "the" and german.startswith(long + " "):
-                    german = short + german.removeprefix(long)
-        parts[slot] = Pair(german, f"{wanted.english} {phrase.english_object}".strip(), (phrase.determiner,))
+            before, rest = mark(wanted.preposition, "preposition"), german
+            first, _, others = german.partition(" ")
+            short = CONTRACTIONS.get(f"{wanted.preposition} {unmarked(first)}")
+            if short and phrase.determiner == "the":
+                before, rest = mark(short, "preposition+determiner"), others
+            german = f"{before} {rest}"
+        english = f"{mark(wanted.english, 'preposition')} {phrase.english_object}".strip()
+        parts[slot] = Pair(german, english, (phrase.determiner,))
         if phrase.pronoun and not wanted.preposition:
             clause.pronouns += (slot,)
         if phrase.noun:
@@ -890,7 +969,7 @@ class Writer:
         """Who or what the verb is about; somebody else than the subject."""
         chance, subject = self.chance, clause.subject
         if "known" in wanted.classes and chance.happens(0.55):
-            names = [name for name in self.names if name.cases[0] not in subject.cases[0]]
+            names = [name for name in self.names if name.cases[0] not in unmarked(subject.cases[0])]
             # "sie" as an object could be she or they, so the accusative keeps to the clear pronouns.
             clear = ["I", "you", "he", "we"] + (["she", "they"] if wanted.case == "dat" else [])
             others = [PRONOUNS[key] for key in clear]
@@ -975,7 +1054,7 @@ class Writer:
         if determiner == "a":
             clause.parts["acc"] = Pair(f"k{pair.german}", pair.english, ("no",))
         elif noun and "language" in noun.classes:
-            clause.parts["acc"] = Pair(f"kein {pair.german}", pair.english, ("no",))
+            clause.parts["acc"] = Pair(f"{mark('kein', 'determiner')} {pair.german}", pair.english, ("no",))
         elif noun and determiner in ("bare", "bares") and not noun.bare:
             phrase = self.decline(noun, determiner.replace("bare", "no"), None, None)
             clause.parts["acc"] = Pair(phrase.german("acc"), phrase.english, ("no",))
@@ -1051,7 +1130,8 @@ class Writer:
             words = clause.german("last", without=["subject"])
             relative = DEFINITE[noun.gender][0]
             self.noted = clause.combinations
-            return phrase, Pair(f"{relative} {words}", f"who {clause.english(without=['subject'])}")
+            words, english = f"{mark(relative, 'relative')} {words}", clause.english(without=["subject"])
+            return phrase, Pair(words, f"{mark('who', 'relative')} {english}")
         clause = self.until(
             lambda: self.clause(remark="remains", tense="past", negation=0),
             lambda clause: self.has_thing(clause) and clause.parts["acc"].classes[0] in ("a", "the"),
@@ -1061,7 +1141,7 @@ class Writer:
         self.noted = clause.combinations
         phrase = self.decline(noun, "the", None, None)
         words, english = clause.german("last", without=["acc"]), clause.english(without=["acc"])
-        return phrase, Pair(f"{relative} {words}", f"that {english}")
+        return phrase, Pair(f"{mark(relative, 'relative')} {words}", f"{mark('that', 'relative')} {english}")
 
     def others(self) -> Clause:
         """What somebody does who takes no part in the talk."""
@@ -1195,7 +1275,8 @@ class Writer:
                 noun = self.any_of(quality.classes)
                 phrase = self.noun_phrase(noun, POSSESSIVES[ICH, ""], ["a", "bare", "bares", "two", "many", "thes"], 0)
                 how = chance.one([Pair("zu", "too"), Pair("sehr", "very"), Pair("nicht", "not")])
-                return [phrase, Pair(f"{how.german} {quality.german}", f"{how.english} {quality.english}")]
+                german = f"{mark(how.german, 'degree')} {mark(quality.german, 'quality')}"
+                return [phrase, Pair(german, f"{mark(how.english, 'degree')} {mark(quality.english, 'quality')}")]
             case "who-relative" | "that-relative":
                 return list(self.relative(kind.startswith("who")))
             case "clock":
@@ -1260,13 +1341,15 @@ class Writer:
 
         def fill(side: str, text: str) -> str:
             def say(found: re.Match[str]) -> str:
-                said, how = meaning[found.group(1)], found.group(2).split()
+                return mark(said_as(meaning[found.group(1)], found.group(2).split()), found.group(1))
+
+            def said_as(said: Clause | Phrase | Pair, how: list[str]) -> str:
                 without = [word[1:] for word in how if word.startswith("-")]
                 order = next((word for word in how if not word.startswith("-")), "")
                 if isinstance(said, Pair):
                     return said.german if side == "german" else said.english
                 if isinstance(said, Phrase):
-                    return said.german(order or "nom") if side == "german" else said.english
+                    return mark(said.german(order or "nom") if side == "german" else said.english, "phrase")
                 front = self.front(said) if order == "fronted" else ""
                 if side == "german":
                     if order == "zu":
@@ -1276,6 +1359,10 @@ class Writer:
                     return said.german("second" if order == "fronted" else order, front, without)
                 if order == "base":
                     return said.english_base()
+                if order == "zu":
+                    return f"{mark(mark('to', 'zu'), 'verb')} {said.english_base()}"
+                if order == "command":
+                    return f"{mark('please', 'bitte')} {said.english_base()}"
                 return said.english(order == "do", front, without)
 
             text = re.sub(r"\{(\w)([^}]*)\}", say, text)
@@ -1292,7 +1379,7 @@ class Writer:
 
 
 def corpus(grammar: pathlib.Path, seed: int, sizes: dict[str, int]) -> dict[str, list[tuple[str, str]]]:
-    """Fill the splits with sentences that occur once, on either side, and with words that training knows."""
+    """Fill the splits with sentences, marked, that occur once, on either side, and with words that training knows."""
     writer = Writer(grammar, seed)
     translations: dict[str, str] = {}
     english_seen: set[str] = set()
@@ -1304,7 +1391,8 @@ def corpus(grammar: pathlib.Path, seed: int, sizes: dict[str, int]) -> dict[str,
             combinations, say = writer.sentence()
             if (name == "compositional") != bool(combinations & writer.held_out):
                 continue
-            german, english = say()
+            marked = say()
+            german, english = map(unmarked, marked)
             if translations.setdefault(german, english) != english:
                 raise ValueError(f"two translations of {german!r}: {translations[german]!r}, {english!r}")
             if english in english_seen:
@@ -1314,7 +1402,7 @@ def corpus(grammar: pathlib.Path, seed: int, sizes: dict[str, int]) -> dict[str,
                 known.update(words)
             elif any(known[word] < SEEN for word in words):
                 continue
-            pairs.append((german, english))
+            pairs.append(marked)
             english_seen.add(english)
     return splits
 
@@ -1326,8 +1414,11 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, pairs in corpus(HERE / "grammar.txt", SEED, SIZES).items():
         for language, side in (("de", 0), ("en", 1)):
-            text = "".join(pair[side] + "\n" for pair in pairs)
+            text = "".join(unmarked(pair[side]) + "\n" for pair in pairs)
             (folder / f"{name}.{language}").write_text(text, encoding="utf-8", newline="\n")
+        if name != "train":
+            text = "".join(alignment(*pair) + "\n" for pair in pairs)
+            (folder / f"{name}.alignments").write_text(text, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

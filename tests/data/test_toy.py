@@ -41,6 +41,8 @@ def test_generating_again_gives_the_same_bytes(tmp_path: Path, monkeypatch: pyte
         for language in ("de", "en"):
             name = f"{split}.{language}"
             assert (tmp_path / name).read_bytes() == (TOY / name).read_bytes(), name
+    for split in EVALUATED:
+        assert (tmp_path / f"{split}.alignments").read_bytes() == (TOY / f"{split}.alignments").read_bytes(), split
 
 
 @pytest.mark.parametrize("split", SIZES)
@@ -89,6 +91,39 @@ def test_sentences_vary_in_length(train: list[tuple[str, str]]) -> None:
     assert 8 < sum(lengths) / len(lengths) < 10
     assert min(lengths) >= 3
     assert max(lengths) <= 22
+
+
+# ---- the word alignments, known from words that both languages write alike
+
+
+def links(split: str) -> list[dict[tuple[int, int], str]]:
+    """Whether each link is sure ("-") or possible ("p")."""
+    rows = [re.findall(r"(\d+)([-p])(\d+)", line) for line in lines(f"{split}.alignments")]
+    return [{(int(i), int(j)): kind for i, kind, j in row} for row in rows]
+
+
+@pytest.mark.parametrize("split", EVALUATED)
+def test_a_name_is_linked_with_itself_and_surely_with_nothing_else(split: str) -> None:
+    names = set(re.findall(r"^(\w+) [fm]$", "\n".join(section("names")), re.MULTILINE))
+    counted = 0
+    for (german, english), of_pair in zip(pairs(split), links(split), strict=True):
+        left, right = ([re.sub(r"\W", "", word) for word in side.split()] for side in (german, english))
+        for word in names & {*left} & {*right}:
+            if left.count(word) == right.count(word) == 1:
+                link = (left.index(word), right.index(word))
+                sure = {one for one, kind in of_pair.items() if kind == "-"}
+                assert {one for one in sure if link[0] == one[0] or link[1] == one[1]} == {link}, (german, english)
+                counted += 1
+    assert counted > 50
+
+
+@pytest.mark.parametrize("split", EVALUATED)
+def test_nearly_every_word_has_a_link_and_most_have_a_sure_one(split: str) -> None:
+    for side, text in enumerate(zip(*pairs(split), strict=True)):
+        words = sum(len(sentence.split()) for sentence in text)
+        assert sum(len({link[side] for link in of_pair}) for of_pair in links(split)) > 0.95 * words
+        sure = [{link[side] for link, kind in of_pair.items() if kind == "-"} for of_pair in links(split)]
+        assert sum(map(len, sure)) > 0.6 * words
 
 
 # ---- the compositional set, known from the words on the page and the lemmas in the grammar alone

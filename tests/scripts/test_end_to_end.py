@@ -51,10 +51,13 @@ def test_a_resumed_run_goes_on_in_its_folder_and_keeps_its_history(run: Path) ->
 
 
 def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
-    printed = ok("evaluate", "checkpoint=run", "output=scored", *SMALL[-4:-2], cwd=run.parent)
+    gold = f"alignments={TOY}/test.alignments"
+    printed = ok("evaluate", "checkpoint=run", "output=scored", gold, *SMALL[-4:-2], cwd=run.parent)
     results = json.loads((run.parent / "scored" / "evaluation.json").read_text())
     assert results["test"]["bleu"] == json.loads((run / "test.json").read_text())["test"]["bleu"]
     assert printed.startswith(f"test BLEU {results['test']['bleu']:.2f}   nrefs:1|case:mixed")
+    chosen = Translator.load(run).alignment
+    assert [line for line in printed.splitlines() if f"{chosen}   (chosen)" in line and "alignment error rate" in line]
     assert (run.parent / "scored" / "hypotheses.test.txt").read_text() == (run / "hypotheses.test.txt").read_text()
     for side in ("de", "en"):
         (run.parent / f"own.{side}").write_text((TOY / f"test.{side}").read_text()[:300].rpartition("\n")[0] + "\n")
@@ -90,9 +93,11 @@ def test_a_checkpoint_alone_translates_by_script_and_by_python(run: Path, tmp_pa
         outputs.append(printed.split("\n")[:-1])
         assert [path.name for path in alone.iterdir()] == [Path(name).name]
         (alone / "in.txt").write_text(text)
-        written = ["search=greedy", "input=in.txt", "output=out=ä.txt"]
+        written = ["search=greedy", "input=in.txt", "output=out=ä.txt", "alignments=links=ä.txt"]
         assert ok("translate", f"checkpoint={Path(name).name}", *written, cwd=alone) == ""
         assert (alone / "out=ä.txt").read_text() == printed
+        links = (alone / "links=ä.txt").read_text().split("\n")[:-1]
+        assert [len(of_line.split()) for of_line in links] == [len(line.split()) for line in outputs[-1]]
     assert outputs[0] == outputs[1]
     assert len(outputs[0]) == 4
     assert outputs[0][1] == ""

@@ -15,6 +15,7 @@ from transformer.config import UsageError
 EXTRA_TESTS = "data.extra_tests."  # followed by a name of the user's own, and a path
 PATHS = (
     *("checkpoint", "init_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference"),
+    "alignments",
     *("data.directory", "data.file", "data.pairs", "data.train", "data.validation", "data.test", "data.cache"),
 )
 LITERAL = ("text", "name", *PATHS)

@@ -94,6 +94,27 @@ class Tokenizer:
     def piece(self, id: int) -> str:
         return str(self._pieces.IdToPiece(id))
 
+    def pieces(self, text: str) -> list[str]:
+        """What `encode` cuts a text into, without a tag; what the vocabulary lacks stands in them as it was written."""
+        return list(self._pieces.EncodeAsPieces(_with_joiners(text, self.kind)))
+
+    def ids(self, pieces: Sequence[str]) -> list[int]:
+        return [int(self._pieces.PieceToId(piece)) for piece in pieces]
+
+    def word_indices(self, pieces: Sequence[str]) -> list[int]:
+        """The word, counted from 0, that each piece belongs to; spaces stand between words, ▁ in the pieces. Unknown
+        words that SentencePiece has joined to one piece are all counted, and the piece is of the first."""
+        words, word, starts = [], -1, True
+        for piece in pieces:
+            rest = piece.removeprefix("▁")
+            goes_on = self.kind == "word" and rest.startswith(JOINER)
+            starts = (starts or rest != piece or piece == self.piece(UNK)) and not goes_on
+            words.append(word + 1 if starts else word)  # a ▁ alone belongs to the word that follows
+            if starts and rest:
+                word, starts = word + 1, piece == self.piece(UNK)  # an unknown word is shown as ⁇, with spaces
+            word += len(re.findall(f"▁(?!{JOINER})", rest))
+        return [min(index, word) for index in words]
+
     def decode(self, ids: list[int]) -> str:
         """The text of ids. Special ids give none, but for an unknown, which is shown as ⁇."""
         text = str(self._pieces.DecodeIds([id for id in ids if id not in (PAD, BOS, EOS)]))

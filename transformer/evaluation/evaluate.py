@@ -24,12 +24,14 @@ CHUNK = 250  # sentences translated between two moves of the progress bar
 
 @dataclass(frozen=True)
 class EvaluationSettings(MetricSettings):
-    """What is scored: `source` and `reference`, else the `split` of `data`, else of the corpus of the run itself."""
+    """What is scored: `source` and `reference`, else the `split` of `data`, else of the corpus of the run itself.
+    `alignments` is a file of the word alignments that its pairs should have."""
 
     checkpoint: str
     split: str
     source: str | None
     reference: str | None
+    alignments: str | None
     target_language: str | None
     output: str
     data: DataSettings | None
@@ -50,6 +52,9 @@ class Texts(NamedTuple):
     name: str
     sources: list[str]
     references: list[str]
+
+    def pairs(self) -> list[Pair]:
+        return list(zip(self.sources, self.references, strict=True))
 
 
 def read_texts(settings: EvaluationSettings, run: Path, languages: tuple[str, str]) -> Texts:

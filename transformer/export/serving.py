@@ -1,6 +1,7 @@
 """A translator to use, from a checkpoint or from the folder of an export, with the settings of its use."""
 
 import logging
+import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,6 +11,7 @@ import torch
 from transformer.device import MachineSettings, ServingSettings, available_threads, configure_torch
 from transformer.export.formats import load as load_export
 from transformer.inference import Translator
+from transformer.inference.alignment_head import AlignmentHead, check_head, default_head
 from transformer.inference.huggingface import TOKENIZER_CONFIG
 from transformer.inference.search import SearchSettings
 
@@ -28,14 +30,40 @@ class TranslatorSettings:
 
 
 @dataclass(frozen=True)
+class AlignmentSettings:
+    """By which cross-attention weights to align (see `AlignmentHead`); without a layer by those that training found."""
+
+    layer: Annotated[int, ">= 1", "<= 1000000"] | None
+    head: Annotated[int, ">= 1", "<= 1000000"] | None
+    shifted: bool
+
+    def __post_init__(self) -> None:
+        if self.layer is None and (self.head is not None or self.shifted):
+            raise ValueError("alignment.head= and alignment.shifted= are of a layer: give alignment.layer= too")
+
+    def head_of(self, translator: Translator) -> AlignmentHead:
+        """Raises ValueError for a layer or a head that the model does not have, and for an export."""
+        if translator.model.output.weight.is_meta:
+            raise ValueError("alignments= needs a checkpoint: the engine of an export shows no attention weights")
+        config = translator.model.config
+        if self.layer is None:
+            return translator.alignment or default_head(config)
+        head = AlignmentHead(self.layer, self.head, self.shifted)
+        check_head(head, config)
+        return head
+
+
+@dataclass(frozen=True)
 class TranslateSettings(TranslatorSettings):
     """`text`, else `input`, else stdin is translated; `n_best` hypotheses of each line are written. With `resume` an
-    `output` that was stopped goes on."""
+    `output` that was stopped goes on. `alignments` is a file for the word alignments of the best hypotheses."""
 
     text: str | None
     input: str | None
     output: str | None
     resume: bool
+    alignments: str | None
+    alignment: AlignmentSettings
     n_best: Annotated[int, ">= 1", "<= 1000"]
     long_lines: Literal["split", "refuse"]
 
@@ -46,10 +74,14 @@ class TranslateSettings(TranslatorSettings):
             raise ValueError(f"n_best={self.n_best} must be {most}")
         if self.text is not None and self.input is not None:
             raise ValueError("text= and input= are two texts to translate: give one of them")
+        if self.alignments is not None and self.resume:
+            raise ValueError("resume=true cannot go on with alignments=: leave one of them out")
+        if self.alignments and self.output and os.path.realpath(self.alignments) == os.path.realpath(self.output):
+            raise ValueError(f"alignments= and output= are the same file, {self.output}: give two")
 
     def deciding(self) -> dict[str, Any]:
         """The settings that decide what a translation is, as plain data."""
-        elsewhere = ("text", "input", "output", "resume")
+        elsewhere = ("text", "input", "output", "resume", "alignments", "alignment")
         return {key: value for key, value in asdict(self).items() if key not in elsewhere}
 
 

@@ -21,6 +21,7 @@ from transformer.data.printable import terminal_safe
 from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import atomic_write
 from transformer.inference import huggingface
+from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.untrusted import (
     check_plain,
     check_shapes,
@@ -34,6 +35,8 @@ from transformer.model.transformer import Transformer
 
 T = TypeVar("T")
 FORMAT = "encoder-decoder translator 3"
+# What stands beside the description, in it, once training has found it.
+ALIGNMENT = "alignment"
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class SavedTranslator:
     tokenizers: tuple[Tokenizer, Tokenizer]
     languages: tuple[str, str]
     weights: dict[str, Tensor]
+    alignment: AlignmentHead | None = None  # as training has found it, at its end
 
     def with_target(self, language: str | None) -> "SavedTranslator":
         """The same translator with `language` as its target, if it has learned both directions; else ValueError."""
@@ -111,9 +115,17 @@ def digest(description: dict[str, Any], content: dict[str, Tensor]) -> str:
     return total.hexdigest()
 
 
-def save(path: Path, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
+def save(
+    path: Path,
+    model: Transformer,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    languages: tuple[str, str],
+    alignment: AlignmentHead | None = None,
+) -> None:
     """Writes a .safetensors file, whole or not at all."""
     description, content = describe(model, tokenizers, languages), tensors(model, tokenizers)
+    if alignment is not None:
+        description[ALIGNMENT] = asdict(alignment)
     about = {"translator": json.dumps(description), "sha256": digest(description, content)}
     atomic_write(path, safetensors.torch.save(content, about))
 
@@ -180,7 +192,7 @@ def _newest_whole(damaged: Path, read: Callable[[Path], Any]) -> Path | None:
 
 def _load(path: Path) -> SavedTranslator:
     found = _translator_in(read_checkpoint(path)) if path.suffix == ".ckpt" else read_safetensors(path)
-    description, content = _check(path, *found)
+    description, content, alignment = _check(path, *found)
     sides = [content.pop(f"tokenizer.{side}", torch.empty(0)) for side in ("source", "target")]
     if any(side.dtype != torch.uint8 for side in sides):
         raise ValueError("it holds no tokenizers")
@@ -191,12 +203,12 @@ def _load(path: Path) -> SavedTranslator:
         raise ValueError("its tokenizers and its model have vocabularies of different sizes")
     check_shapes(description.model, content)
     languages = (description.source_language, description.target_language)
-    return SavedTranslator(description.model, (source, target), languages, content)
+    return SavedTranslator(description.model, (source, target), languages, content, alignment)
 
 
 def _check(
     path: Path, description: dict[str, Any], content: dict[str, Tensor], expected: str
-) -> tuple[Description, dict[str, Tensor]]:
+) -> tuple[Description, dict[str, Tensor], AlignmentHead | None]:
     """Compares what was read with the digest in the file, after bounding what that takes."""
     check_plain(description)
     check_tensors(path, content)
@@ -205,7 +217,12 @@ def _check(
     # Before its settings are typed: those of another format may have other names.
     if (found := description.get("format")) != FORMAT:
         raise ValueError(f"its format is {found!r}, not {FORMAT!r}: another version of this program wrote it")
-    return from_dict(Description, description, "translator"), content
+    plain = {key: value for key, value in description.items() if key != ALIGNMENT}
+    typed, alignment = from_dict(Description, plain, "translator"), None
+    if ALIGNMENT in description:
+        alignment = from_dict(AlignmentHead, description[ALIGNMENT], f"translator.{ALIGNMENT}")
+        check_head(alignment, typed.model)
+    return typed, content, alignment
 
 
 def _translator_in(checkpoint: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor], str]:

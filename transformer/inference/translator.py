@@ -17,6 +17,7 @@ from transformer.data.batching import pad
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from transformer.device import check_memory, find_hardware, parallel_map, parse_device, parse_precision
 from transformer.inference import checkpoint
+from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.search import Hypothesis, SearchSettings, search
 from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
@@ -45,6 +46,9 @@ EMPTY = Translation("", 0.0, 0.0, [])
 class Translator:
     """Translates from `source_language` to `target_language`, on the device and in the precision of its model."""
 
+    # The weights of `model` that align words best (see `inference.alignment`); None: nobody has measured it.
+    alignment: AlignmentHead | None = None
+
     def __init__(self, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
         self.model, self.languages = model, languages
         self.source_language, self.target_language = languages
@@ -67,11 +71,13 @@ class Translator:
         place = parse_device(device)
         kind = parse_precision(precision, find_hardware(place.type))
         saved = checkpoint.load(Path(path)).with_target(target_language)
-        return cls(saved.build().to(place, kind).eval(), saved.tokenizers, saved.languages)
+        translator = cls(saved.build().to(place, kind).eval(), saved.tokenizers, saved.languages)
+        translator.alignment = saved.alignment
+        return translator
 
     def save(self, path: str | Path) -> None:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""
-        checkpoint.save(Path(path), self.model, self.tokenizers, self.languages)
+        checkpoint.save(Path(path), self.model, self.tokenizers, self.languages, self.alignment)
 
     @overload
     def translate(
@@ -158,7 +164,7 @@ class Translator:
         places = [place for place, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
         lengths = [len(sources[place]) for place in places]
         threads = torch.get_num_threads() if self.device.type == "cpu" else 1
-        batch_indices = list(_by_length(lengths, batch_tokens, min_batches=threads))
+        batch_indices = list(by_length(lengths, batch_tokens, min_batches=threads))
         batches = [[places[i] for i in batch] for batch in batch_indices]
 
         self._check_memory([[lengths[i] for i in batch] for batch in batch_indices], search, threads)
@@ -267,7 +273,7 @@ class Translator:
         return ["".join(run) for run in runs]
 
 
-def _by_length(lengths: list[int], batch_tokens: int, min_batches: int) -> Iterator[list[int]]:
+def by_length(lengths: list[int], batch_tokens: int, min_batches: int) -> Iterator[list[int]]:
     """Indices in batches of similar length, longest first, so that memory runs out at once if it does; at least
     `min_batches` batches where there are so many sequences."""
     batch: list[int] = []

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
 from transformer.data.printable import print_safely
 from transformer.device import configure_torch, find_hardware
+from transformer.evaluation.alignments import LEARNED_FROM, best_head
 from transformer.evaluation.run_files import write_config
 from transformer.files import check_writable, mark_cache
 from transformer.inference import Translator, checkpoint
@@ -103,6 +105,9 @@ def run(
         elif best is not None:
             module.load_state_dict(load_training(best)["state_dict"])
     if lightning.is_global_zero:
+        if translator.model.config.decoder.cross_attention is not None:
+            pairs = list(islice(data.settings.read("train"), LEARNED_FROM))
+            translator.alignment = best_head(translator, texts["validation"], pairs)
         translator.save(folder / "translator.safetensors")
     if not settings.test:
         return Result(validation_bleu, {}, cost, [])

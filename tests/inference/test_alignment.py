@@ -1,0 +1,144 @@
+"""Word alignments read off cross-attention: against the weights of one pair looked at by hand, and whole files."""
+
+import itertools
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from tests.factories import composed, model_dict, tokenizer_settings
+from transformer import ModelConfig, Transformer, Translator
+from transformer.config import from_dict
+from transformer.data.tokenizer import Kind, train_tokenizer
+from transformer.export.serving import AlignmentSettings, TranslateSettings
+from transformer.inference.alignment import align, moses_lines
+from transformer.inference.alignment_head import AlignmentHead, candidates, default_head
+from transformer.inference.checkpoint import digest
+from transformer.visualization.attention import View, read
+
+TOY = Path(__file__).parents[2] / "data" / "toy"
+TEXTS = (TOY / "validation.de").read_text(encoding="utf-8").splitlines()
+PAIRS = [("Der Hund schläft.", "The dog is asleep."), ("Ja", "Yes, of course!"), ("Wir  essen um acht.", "We eat")]
+MIDDLE = AlignmentHead(2, 3, shifted=False)
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    torch.manual_seed(3)
+    tokenizer = train_tokenizer(TEXTS, tokenizer_settings("bpe", 300))
+    changes = {"source_vocab_size": 300, "target_vocab_size": 300, "decoder__layers": 3}
+    config = from_dict(ModelConfig, model_dict(**changes), "model")
+    return Translator(Transformer(config).eval(), (tokenizer, tokenizer), ("de", "en"))
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize("head", [None, 2])
+def test_a_target_word_is_linked_to_the_source_word_its_pieces_look_at(
+    translator: Translator, head: int | None, shifted: bool
+) -> None:
+    source, target = translator.tokenizers
+    text, translation = PAIRS[0]
+    pieces = [tokenizer.pieces(side) for tokenizer, side in ((source, text), (target, translation))]
+    assert max(map(len, pieces)) > 6, "words of several pieces"
+    reading = read(translator, text, target.encode(translation))
+    weights, _ = reading.weights(View("cross", 3, head))
+    starts = [[i for i, piece in enumerate(side) if piece.startswith("▁")] + [len(side)] for side in pieces]
+    words = [[range(a, b) for a, b in itertools.pairwise(side)] for side in starts]
+    expected = []
+    for number, targets in enumerate(words[1]):
+        looks = [sum(weights[t + shifted, s].item() for t in targets for s in sources) for sources in words[0]]
+        expected.append((looks.index(max(looks)), number))
+    assert align(translator, [text], [translation], [AlignmentHead(3, head, shifted)]) == [[expected]]
+
+
+def test_a_batch_aligns_as_its_pairs_do_alone(translator: Translator) -> None:
+    heads = candidates(translator.model.config)
+    sources, targets = zip(*PAIRS, strict=True)
+    together = align(translator, sources, targets, heads)
+    assert together == [align(translator, [source], [target], heads)[0] for source, target in PAIRS]
+    assert [len(of_head) for of_head in together[0]] == [4] * len(heads)
+
+
+def test_the_pieces_of_a_translation_align_as_its_text(translator: Translator) -> None:
+    for text, translation in PAIRS:
+        pieces = translator.target_tokenizer.pieces(translation)
+        assert align(translator, [text], [pieces], [MIDDLE]) == align(translator, [text], [translation], [MIDDLE])
+
+
+def test_a_pair_without_words_or_too_long_has_an_empty_line(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    sources = ["", "Ja", "Der Hund schläft. " * 30]
+    translations = [found[0] for found in translator.n_best(sources)]
+    caplog.clear()
+    lines = list(moses_lines(translator, sources, translations, MIDDLE, 2048, [7, 8, 9]))
+    assert lines[0] == lines[2] == "\n"
+    assert [link.split("-")[1] for link in lines[1].split()] == [str(i) for i in range(len(lines[1].split()))]
+    [record] = caplog.records
+    assert "line 9 is not aligned" in record.getMessage()
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "char"])
+def test_the_pieces_of_a_word_spell_it_in_every_tokenizer(kind: Kind) -> None:
+    tokenizer = train_tokenizer(TEXTS, tokenizer_settings(kind, 1500 if kind == "word" else 400))
+    for text in [*TEXTS[:50], "Der  ☃ Hund☃", "☃"]:
+        pieces = tokenizer.pieces(text)
+        indices = tokenizer.word_indices(pieces)
+        words = ["".join(p for p, i in zip(pieces, indices, strict=True) if i == n) for n in range(max(indices) + 1)]
+        assert [word.replace("▁", "").replace("⁀", "") for word in words] == text.split()
+    # Joined unknown words are counted, whatever piece they are in.
+    assert tokenizer.word_indices(tokenizer.pieces("☃ ☃ („☃“) Der"))[-1] == 3
+
+
+def test_the_choice_of_training_stays_with_the_file(translator: Translator, tmp_path: Path) -> None:
+    translator.save(tmp_path / "plain.safetensors")
+    assert Translator.load(tmp_path / "plain.safetensors").alignment is None
+    translator.alignment = MIDDLE
+    translator.save(tmp_path / "chosen.safetensors")
+    translator.alignment = None
+    assert Translator.load(tmp_path / "chosen.safetensors").alignment == MIDDLE
+
+
+@pytest.mark.parametrize("wrong", [{"layer": 4}, {"head": 9}, {"head": 0}, {"layer": 1.5}, {"code": "x"}])
+def test_a_file_that_names_other_weights_than_it_holds_is_refused(
+    translator: Translator, tmp_path: Path, wrong: dict[str, object]
+) -> None:
+    path = tmp_path / "translator.safetensors"
+    translator.save(path)
+    with safetensors.safe_open(path, "pt") as file:
+        description = json.loads(file.metadata()["translator"])
+    description["alignment"] = asdict(MIDDLE) | wrong
+    content = safetensors.torch.load_file(path)
+    about = {"translator": json.dumps(description), "sha256": digest(description, content)}
+    safetensors.torch.save_file(content, path, about)
+    with pytest.raises(ValueError, match=r"is not a usable checkpoint of this program: .*alignment"):
+        Translator.load(path)
+
+
+def test_weights_that_are_not_there_are_refused_by_name(translator: Translator) -> None:
+    with pytest.raises(ValueError, match="has layers 1 to 3, each with heads 1 to 3"):
+        AlignmentSettings(4, None, False).head_of(translator)
+    with pytest.raises(ValueError, match=r"give alignment\.layer= too"):
+        AlignmentSettings(None, 2, False)
+    assert AlignmentSettings(None, None, False).head_of(translator) == default_head(translator.model.config)
+    blind = from_dict(ModelConfig, model_dict(decoder__cross_attention=None), "model")
+    with pytest.raises(ValueError, match="no cross-attention"):
+        default_head(blind)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"resume": True, "output": "x"}, "resume=true cannot go on with alignments="),
+        ({"output": "./a"}, "alignments= and output= are the same file"),
+    ],
+)
+def test_alignments_go_into_a_file_of_their_own_in_one_go(changes: dict[str, object], said: str) -> None:
+    config = composed(name="translate")
+    serving = {key: config.pop(key) for key in ("device", "precision", "batch_tokens")}
+    plain = {key: value for key, value in config.items() if key not in ("runs", "debug", "checkpoint")}
+    with pytest.raises(ValueError, match=said):
+        from_dict(TranslateSettings, plain | {"serving": serving, "alignments": "a"} | changes, "")
