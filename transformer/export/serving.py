@@ -95,7 +95,7 @@ def load_translator(checkpoint: Path, settings: TranslatorSettings) -> Translato
     else:
         translator = Translator.load(checkpoint, serving.device, serving.precision, settings.target_language)
     weights = translator.model.output.weight.dtype
-    if settings.text is not None and machine.threads is None:
+    if isinstance(settings, TranslateSettings) and settings.text is not None and machine.threads is None:
         machine = replace(machine, threads=1)  # one text is too little work for two, which would wait for each other
     configure_torch(machine, translator.device.type, weights)
     for side, asked_for, language in (
