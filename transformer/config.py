@@ -27,21 +27,21 @@ class Registry(dict[str, T]):
 COMPARISONS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
-def from_dict(kind: type[T], plain: Any, path: str) -> T:
+def from_dict(cls: type[T], plain: Any, path: str) -> T:
     """Reads a dataclass from plain dicts and scalars, strictly; `path` names the place in error messages ("": the top).
 
     An unknown or missing key, a wrong type or a value that is not allowed raises ValueError saying what is.
     """
-    return kind(**read_fields(kind, plain, path))
+    return cls(**read_fields(cls, plain, path))
 
 
-def read_fields(kind: type, plain: Any, path: str) -> dict[str, Any]:
-    """The fields of the dataclass `kind` as `from_dict` reads them, for a class that checks itself when it is built."""
-    names = [field.name for field in dataclasses.fields(kind)]
+def read_fields(cls: type, plain: Any, path: str) -> dict[str, Any]:
+    """The fields of the dataclass `cls` as `from_dict` reads them, for a class that checks itself when it is built."""
+    names = [field.name for field in dataclasses.fields(cls)]
     if not isinstance(plain, dict):
         inside = ", ".join(_under(path, name) for name in names)
         raise ValueError(f"{path} must be a group of settings ({inside}), not {plain!r}")
-    hints = typing.get_type_hints(kind, include_extras=True)
+    hints = typing.get_type_hints(cls, include_extras=True)
     _check_names(plain, names, path)
     for name in names:
         if name not in plain:
@@ -81,10 +81,10 @@ def flatten(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, An
 def read_value(hint: Any, value: Any, path: str) -> Any:
     """`value` as the type `hint`, or a ValueError that names the setting, `path`, and says what is allowed."""
     if typing.get_origin(hint) is typing.Annotated:
-        kind, *bounds = typing.get_args(hint)
+        inner, *bounds = typing.get_args(hint)
         if isinstance(bounds[0], Mapping):
             return _choice(tuple(bounds[0]), value, path)
-        value = read_value(kind, value, path)
+        value = read_value(inner, value, path)
         for bound in bounds:
             sign, limit = bound.split()
             if not COMPARISONS[sign](value, float(limit)):
@@ -98,7 +98,7 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         if value is None:
             return None
-        return read_value(next(kind for kind in arguments if kind is not type(None)), value, path)
+        return read_value(next(argument for argument in arguments if argument is not type(None)), value, path)
     if origin is list and isinstance(value, list | tuple):
         return [read_value(arguments[0], item, path) for item in value]
     if origin is dict and isinstance(value, dict):

@@ -87,11 +87,11 @@ def number_kind(precision: str) -> Literal["bf16", "fp16"] | None:
 
 def fast_instructions(features: Collection[str]) -> dict[str, str]:
     """The 16-bit numbers that a processor with these features multiplies fast, and by what."""
-    found = {
+    available = {
         kind: [name for feature, name in known.items() if feature in features]
         for kind, known in CPU_INSTRUCTIONS.items()
     }
-    return {kind: names[0] for kind, names in found.items() if names}
+    return {kind: names[0] for kind, names in available.items() if names}
 
 
 def cpu_features() -> set[str]:
@@ -227,9 +227,9 @@ def configure_torch(settings: MachineSettings, accelerator: str, dtype: torch.dt
     They are for the device that `accelerator` means, as `device_kind` has it, and for weights of `dtype`.
     """
     device = device_kind(accelerator)
-    threads, most = settings.threads or available_threads(), max(64, 4 * (os.cpu_count() or 1))
-    if threads > most:
-        raise ValueError(f"machine.threads={threads}: at most {most} threads can share the processors here")
+    threads, max_threads = settings.threads or available_threads(), max(64, 4 * (os.cpu_count() or 1))
+    if threads > max_threads:
+        raise ValueError(f"machine.threads={threads}: at most {max_threads} threads can share the processors here")
     torch.set_num_threads(threads)
     # oneDNN keeps a kernel for each of the last so many shapes, by default 1,024 of a megabyte or more each.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")

@@ -44,7 +44,7 @@ def launch(read: Read, work: Work, config_name: str, configs: Path = CONFIGS) ->
 
 
 def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
-    """Return the exit status of a script; its errors are told."""
+    """Return the exit status of a script; its errors are printed."""
     typed = sys.argv[1:]
     if "--version" in typed:
         print(f"transformer-translator {__version__}")
@@ -63,7 +63,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     from transformer.data.printable import SafeFormatter
 
     debug = any(argument.lstrip("+").lower() == "debug=true" for argument in typed)
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are told here
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are printed here
     argparse.ArgumentParser.error = refuse  # type: ignore[assignment, method-assign]
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     for handler in logging.getLogger().handlers:

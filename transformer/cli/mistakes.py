@@ -17,7 +17,7 @@ from transformer.config import UsageError, flatten
 
 
 def explain(error: Exception, typed: Sequence[str], config_name: str, configs: Path) -> str:
-    """Describe any error in one line; one of Hydra's is told by the settings that its script has."""
+    """Describe any error in one line; one of Hydra's is explained by the settings that its script has."""
     message = str(error)
     if isinstance(error, OverrideParseException):
         return unreadable(error.override)
@@ -108,8 +108,8 @@ class Settings:
 
     def with_dashes(self, option: str, typed: Sequence[str]) -> str:
         """Say how a setting is typed that was given as an option, `--heads 8`."""
-        place = next(place for place, word in enumerate(typed) if word.lstrip("-").partition("=")[0] == option)
-        values = [word for word in (typed[place].partition("=")[2], *typed[place + 1 : place + 2]) if word]
+        index = next(index for index, word in enumerate(typed) if word.lstrip("-").partition("=")[0] == option)
+        values = [word for word in (typed[index].partition("=")[2], *typed[index + 1 : index + 2]) if word]
         value = values[0] if values and "=" not in values[0] else "VALUE"
         near = self.near(option.replace("-", "_"), "") or ["KEY"]
-        return f"{typed[place]}: settings have no dashes: write {near[0]}={value}; --help shows the options"
+        return f"{typed[index]}: settings have no dashes: write {near[0]}={value}; --help shows the options"

@@ -137,9 +137,9 @@ def check_init_from(init_from: str | None) -> None:
 
 def newest_run(runs: Path) -> Path:
     """Find the run last written to, finished or not, a trial of a sweep included."""
-    if not (found := _by_time(runs, MODELS[-1])):
+    if not (finished := _by_time(runs, MODELS[-1])):
         raise FileNotFoundError(f"no run with {MODELS[-1]} in {runs}: train one, or name another")
-    return found[-1].parent.parent
+    return finished[-1].parent.parent
 
 
 def newest_finished_run(runs: Path) -> Path:

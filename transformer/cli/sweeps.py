@@ -26,14 +26,14 @@ from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
 
 def check_trials(overrides: list[str], config_name: str, configs: Path, read: Read) -> Path:
-    """Read the settings of every trial, so that a mistake in the last is told before the first; return the folder."""
+    """Read the settings of every trial, so that a mistake in the last is reported before the first trial."""
     with hydra.initialize_config_dir(str(configs), version_base="1.3", job_name=config_name):
         parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
         choices = [alternatives(override) for override in parser.parse_overrides(overrides)]
         # Each value of a sweep is tried once, not each combination: seconds, not minutes.
         first = [values[0] for values in choices]
-        others = [(place, value) for place, values in enumerate(choices) for value in values[1:]]
-        for trial in [first, *([*first[:place], value, *first[place + 1 :]] for place, value in others)]:
+        others = [(index, value) for index, values in enumerate(choices) for value in values[1:]]
+        for trial in [first, *([*first[:index], value, *first[index + 1 :]] for index, value in others)]:
             config = hydra.compose(config_name, trial)
             check_devices(config.get("trainer") or {})
             read_settings(read, config)

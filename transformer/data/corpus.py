@@ -258,14 +258,16 @@ def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
     """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
     number, size = 0, 0
     try:
-        most = max(MAX_UNPACKED_BYTES, MAX_RATIO * path.stat().st_size) if path.suffix == ".gz" else None
+        max_bytes = max(MAX_UNPACKED_BYTES, MAX_RATIO * path.stat().st_size) if path.suffix == ".gz" else None
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
                 if len(line) > MAX_LINE_BYTES:
                     raise ValueError(f"{path} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
-                if most is not None and (size := size + len(line)) > most:
-                    raise ValueError(f"{path} unpacks to more than {most:,} bytes (line {number}): unpack it yourself")
+                if max_bytes is not None and (size := size + len(line)) > max_bytes:
+                    raise ValueError(
+                        f"{path} unpacks to more than {max_bytes:,} bytes (line {number}): unpack it yourself"
+                    )
                 yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line)") from error

@@ -21,7 +21,7 @@ from transformer.files import cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
 FORMAT = 3
-# Pairs from which the languages are told: more than enough, and read in a second or two.
+# Pairs from which the languages are recognized: more than enough, and read in a second or two.
 LANGUAGE_SAMPLE = 5000
 
 

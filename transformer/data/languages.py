@@ -76,7 +76,7 @@ def looks_like(texts: Iterable[str], language: str) -> str | None:
     """What texts look like if that is not `language`: a script (`LATIN script`) or a language code; None if they fit.
 
     Languages are told apart by their scripts, and those of FREQUENT_WORDS by these; of any other language, and of a
-    text too short to tell, nothing is said.
+    text too short to tell, the answer is None.
     """
     letters: Counter[str] = Counter()
     words: Counter[str] = Counter()
@@ -88,8 +88,8 @@ def looks_like(texts: Iterable[str], language: str) -> str | None:
         letters[name] *= WEIGHT
     expected = SCRIPTS.get(code)
     if expected and letters.total() >= MIN_LETTERS and letters[expected] < MIN_SHARE * letters.total():
-        [(found, _)] = letters.most_common(1)
-        return f"{found} script"
+        [(script, _)] = letters.most_common(1)
+        return f"{script} script"
     if code not in FREQUENT_WORDS:
         return None
     counts = {other: sum(words[word] for word in frequent) for other, frequent in FREQUENT_WORDS.items()}
@@ -102,12 +102,12 @@ def language_faults(pairs: Iterable[tuple[str, str]], languages: tuple[str, str]
     sides = list(zip(*pairs, strict=True))
     if not sides:
         return False, []
-    found = [looks_like(texts, language) for texts, language in zip(sides, languages, strict=True)]
-    is_swapped = all(found) and not any(map(looks_like, sides, reversed(languages)))
+    other_languages = [looks_like(texts, language) for texts, language in zip(sides, languages, strict=True)]
+    is_swapped = all(other_languages) and not any(map(looks_like, sides, reversed(languages)))
     names = ("data.source_language", "data.target_language")
     faults = [
         f"{name}={language}, but its sentences look like {seen}: {_example(texts)}"
-        for name, language, seen, texts in zip(names, languages, found, sides, strict=True)
+        for name, language, seen, texts in zip(names, languages, other_languages, sides, strict=True)
         if seen
     ]
     return is_swapped, faults

@@ -31,8 +31,8 @@ def comet_scores(
         if Path(model).exists():
             options[1] = str(Path(model).absolute())
         done = subprocess.run([program, *files, *options], cwd=folder, capture_output=True, text=True, check=False)
-    found = re.findall(r"^\d+\tscore: (\S+)$", done.stdout, re.MULTILINE)
-    if done.returncode or len(found) != len(systems):
+    scores = re.findall(r"^\d+\tscore: (\S+)$", done.stdout, re.MULTILINE)
+    if done.returncode or len(scores) != len(systems):
         message = (done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}").splitlines()[-1]
         raise ValueError(f"comet={model}: comet-score cannot fetch or use this model: {message}")
-    return dict(zip(systems, map(float, found), strict=True))
+    return dict(zip(systems, map(float, scores), strict=True))

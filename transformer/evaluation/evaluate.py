@@ -109,8 +109,8 @@ def translate_texts(translator: Translator, texts: Texts, search: SearchSettings
     hypotheses: list[str] = []
     for start in track(range(0, len(texts.sources), CHUNK), f"translating {texts.name}", console=console(stderr=True)):
         chunk = texts.sources[start : start + CHUNK]
-        found = translator.n_best(chunk, search, batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
-        hypotheses += [translations[0].text for translations in found]
+        n_best = translator.n_best(chunk, search, batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
+        hypotheses += [translations[0].text for translations in n_best]
     return hypotheses
 
 

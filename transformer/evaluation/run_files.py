@@ -47,8 +47,8 @@ def check_entries(run: Path) -> None:
         for path in sorted(paths):
             mode = path.lstat().st_mode
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                kind = "a link" if stat.S_ISLNK(mode) else "no file"
-                raise ValueError(f"{path} is {kind}: nothing is written into a run's folder that leads elsewhere")
+                entry = "a link" if stat.S_ISLNK(mode) else "no file"
+                raise ValueError(f"{path} is {entry}: nothing is written into a run's folder that leads elsewhere")
 
 
 def write_config(run: Path, settings: dict[str, Any]) -> None:

@@ -49,9 +49,9 @@ class CTranslate2Translator(Translator):
         target = tokenizers[1]
         self._ids = {target.piece(id): id for id in range(len(target))}
         self._end = target.piece(EOS)
-        kind, index = _device(device)
+        device_type, index = _device(device)
         try:
-            self._engine = ctranslate2.Translator(str(folder), kind, device_index=index, intra_threads=threads)
+            self._engine = ctranslate2.Translator(str(folder), device_type, device_index=index, intra_threads=threads)
         except RuntimeError as error:
             raise ValueError(f"CTranslate2 cannot load {folder}: {' '.join(str(error).split())}") from error
 
@@ -66,18 +66,18 @@ class CTranslate2Translator(Translator):
             raise ValueError("search=sampling is not for an export: its engine draws from one stream, not by line")
         if settings.min_length:
             raise ValueError(f"search.min_length={settings.min_length} is not for an export: leave it at 0")
-        most = self.model.config.max_length
-        limits = [min(most - 1, limit) for limit in settings.max_lengths([len(ids) for ids in sources])]
+        max_length = self.model.config.max_length
+        limits = [min(max_length - 1, limit) for limit in settings.max_lengths([len(ids) for ids in sources])]
         pieces = [[self.source_tokenizer.piece(id) for id in ids] for ids in sources]
-        found = self._decode(pieces, max(limits), settings)
+        hypotheses = self._decode(pieces, max(limits), settings)
         # The engine has one limit for all. A search that was over before its own would not have seen that one.
-        for place, limit in enumerate(limits):
-            if any(target[-1] != self._end or len(target) > limit + 1 for target, _ in found[place]):
-                [at_limit] = self._decode([pieces[place]], limit, settings, at_limit=True)
-                found[place] = self._ended(pieces[place], at_limit, settings)
+        for index, limit in enumerate(limits):
+            if any(target[-1] != self._end or len(target) > limit + 1 for target, _ in hypotheses[index]):
+                [at_limit] = self._decode([pieces[index]], limit, settings, at_limit=True)
+                hypotheses[index] = self._ended(pieces[index], at_limit, settings)
         return [
             [self._translation(self._hypothesis(*ended, settings)) for ended in targets[: settings.beam]]
-            for targets in found
+            for targets in hypotheses
         ]
 
     def _decode(
@@ -123,7 +123,7 @@ def _device(device: str) -> tuple[str, int]:
         device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
     if not (match := re.fullmatch(r"(cpu)|(cuda)(?::(\d+))?", device)):
         raise ValueError(f"device={device} is not allowed; choose one of auto, cpu, cuda, cuda:0, …")
-    kind, index = match[1] or match[2], int(match[3] or 0)
-    if kind == "cuda" and index >= ctranslate2.get_cuda_device_count():
+    device_type, index = match[1] or match[2], int(match[3] or 0)
+    if device_type == "cuda" and index >= ctranslate2.get_cuda_device_count():
         raise ValueError(f"device={device}: this machine has no such GPU that CTranslate2 can use")
-    return kind, index
+    return device_type, index

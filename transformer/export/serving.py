@@ -70,8 +70,8 @@ class TranslateSettings(TranslatorSettings):
     def __post_init__(self) -> None:
         method, beam = self.search.method, self.search.beam
         if self.n_best > (beam if method == "beam" else 1):
-            most = f"from 1 to search.beam={beam}" if method == "beam" else f"1 with search={method}"
-            raise ValueError(f"n_best={self.n_best} must be {most}")
+            allowed = f"from 1 to search.beam={beam}" if method == "beam" else f"1 with search={method}"
+            raise ValueError(f"n_best={self.n_best} must be {allowed}")
         if self.text is not None and self.input is not None:
             raise ValueError("text= and input= are two texts to translate: give one of them")
         if self.alignments is not None and self.resume:

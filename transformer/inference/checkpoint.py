@@ -191,8 +191,8 @@ def _newest_whole(damaged: Path, read: Callable[[Path], Any]) -> Path | None:
 
 
 def _load(path: Path) -> SavedTranslator:
-    found = _translator_in(read_checkpoint(path)) if path.suffix == ".ckpt" else read_safetensors(path)
-    description, content, alignment = _check(path, *found)
+    parts = _translator_in(read_checkpoint(path)) if path.suffix == ".ckpt" else read_safetensors(path)
+    description, content, alignment = _check(path, *parts)
     sides = [content.pop(f"tokenizer.{side}", torch.empty(0)) for side in ("source", "target")]
     if any(side.dtype != torch.uint8 for side in sides):
         raise ValueError("it holds no tokenizers")
@@ -215,8 +215,8 @@ def _check(
     if digest(description, content) != expected:
         raise ValueError("its content does not match the digest in it: it was altered or damaged")
     # Before its settings are typed: those of another format may have other names.
-    if (found := description.get("format")) != FORMAT:
-        raise ValueError(f"its format is {found!r}, not {FORMAT!r}: another version of this program wrote it")
+    if (version := description.get("format")) != FORMAT:
+        raise ValueError(f"its format is {version!r}, not {FORMAT!r}: another version of this program wrote it")
     plain = {key: value for key, value in description.items() if key != ALIGNMENT}
     typed, alignment = from_dict(Description, plain, "translator"), None
     if ALIGNMENT in description:
@@ -227,8 +227,8 @@ def _check(
 
 def _translator_in(checkpoint: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor], str]:
     try:
-        plain = checkpoint["hyper_parameters"]["translator"]
+        description = checkpoint["hyper_parameters"]["translator"]
         content = {name: checkpoint["state_dict"][f"model.{name}"] for name in checkpoint["weights"]}
-        return plain, content | checkpoint["tokenizers"], checkpoint["sha256"]
+        return description, content | checkpoint["tokenizers"], checkpoint["sha256"]
     except (KeyError, TypeError) as error:
         raise ValueError("it does not describe a translator") from error

@@ -112,9 +112,9 @@ class HubConfig:
 
     @classmethod
     def read(cls, path: Path) -> "HubConfig":
-        found, names = read_json(path, MAX_BYTES, follow_links=True), [field.name for field in fields(cls)]
+        settings, names = read_json(path, MAX_BYTES, follow_links=True), [field.name for field in fields(cls)]
         defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
-        return from_dict(cls, defaults | {name: found[name] for name in names if name in found}, "")
+        return from_dict(cls, defaults | {name: settings[name] for name in names if name in settings}, "")
 
     def target_vocab_size(self) -> int:
         shared = self.share_encoder_decoder_embeddings or self.decoder_vocab_size is None

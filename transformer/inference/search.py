@@ -89,7 +89,9 @@ def search(
         return generate(step, state, bos_ids, eos, max_lengths, settings, most_probable)
     # Uniform random numbers for every position of each sentence.
     generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + i) % 2**63) for i in indices]
-    draws = torch.stack([torch.rand(max(max_lengths) + 1, generator=own) for own in generators]).to(bos_ids.device)
+    draws = torch.stack([torch.rand(max(max_lengths) + 1, generator=generator) for generator in generators]).to(
+        bos_ids.device
+    )
 
     def draw(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
         return sample(log_probs, draws[sentences, position], settings)
@@ -234,4 +236,4 @@ def beam_search(
             finished = [False] * len(remaining)
         tokens = torch.cat([tokens.take_along_dim(origins[..., None], dim=1), ids[..., None]], dim=2)
         state = state.select(origins, remaining)
-    return [sorted(found, key=lambda hypothesis: -hypothesis.score)[:beam] for found in hypotheses]
+    return [sorted(ended, key=lambda hypothesis: -hypothesis.score)[:beam] for ended in hypotheses]

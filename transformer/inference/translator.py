@@ -68,10 +68,10 @@ class Translator:
         a model that learned both. Raises FileNotFoundError, or ValueError for a file that is truncated, altered,
         foreign or carries code, and for a device that is not there.
         """
-        place = parse_device(device)
-        kind = parse_precision(precision, find_hardware(place.type))
+        torch_device = parse_device(device)
+        dtype = parse_precision(precision, find_hardware(torch_device.type))
         saved = checkpoint.load(Path(path)).with_target(target_language)
-        translator = cls(saved.build().to(place, kind).eval(), saved.tokenizers, saved.languages)
+        translator = cls(saved.build().to(torch_device, dtype).eval(), saved.tokenizers, saved.languages)
         translator.alignment = saved.alignment
         return translator
 
@@ -103,7 +103,7 @@ class Translator:
         """
         if isinstance(texts, str):
             return self.n_best(texts, search, batch_tokens, long_lines)[0].text
-        return [found[0].text for found in self.n_best(texts, search, batch_tokens, long_lines)]
+        return [hypotheses[0].text for hypotheses in self.n_best(texts, search, batch_tokens, long_lines)]
 
     @overload
     def n_best(
@@ -161,21 +161,21 @@ class Translator:
         """
         lines = range(1, len(sources) + 1) if lines is None else lines
         # The tag that names the target language is no token of the text.
-        places = [place for place, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
-        lengths = [len(sources[place]) for place in places]
+        nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
+        lengths = [len(sources[index]) for index in nonempty]
         threads = torch.get_num_threads() if self.device.type == "cpu" else 1
         batch_indices = list(by_length(lengths, batch_tokens, min_batches=threads))
-        batches = [[places[i] for i in batch] for batch in batch_indices]
+        batches = [[nonempty[i] for i in batch] for batch in batch_indices]
 
         self._check_memory([[lengths[i] for i in batch] for batch in batch_indices], search, threads)
 
         def translate_batch(batch: list[int]) -> list[list[Translation]]:
-            return self._search([sources[place] for place in batch], [lines[place] for place in batch], search)
+            return self._search([sources[index] for index in batch], [lines[index] for index in batch], search)
 
         translations = [[EMPTY] for _ in sources]
         with eval_mode(self.model):
-            for place, found in zip(chain(*batches), chain(*parallel_map(translate_batch, batches)), strict=True):
-                translations[place] = found
+            for index, hypotheses in zip(chain(*batches), chain(*parallel_map(translate_batch, batches)), strict=True):
+                translations[index] = hypotheses
         return translations
 
     def _encode(self, texts: list[str], lines: Sequence[int], long_lines: LongLines) -> list[list[list[int]]]:
@@ -242,8 +242,8 @@ class Translator:
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
         with torch.autocast(self.device.type, enabled=False):
             cache = self.model.decoder.init_cache(self.model.encode(source, padding_visible(source, PAD)))
-            found = search(step, cache, bos_ids, EOS, max_lengths, lines, settings)
-        return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+            results = search(step, cache, bos_ids, EOS, max_lengths, lines, settings)
+        return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in results]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         pieces = [self.target_tokenizer.piece(id) for id in hypothesis.ids]
@@ -254,12 +254,12 @@ class Translator:
     def _split(self, text: str, limit: int) -> list[list[int]]:
         """Cuts a text into runs of at most `limit` tokens: at a sentence's end, else between words, else anywhere."""
         tag = self.source_tokenizer.prefix
-        runs, most = [], limit - len(tag)
-        for sentences in self._packed(re.split(r"(?<=[.!?…]\s)|(?<=[。！？])", text), most):
+        runs, max_tokens = [], limit - len(tag)
+        for sentences in self._packed(re.split(r"(?<=[.!?…]\s)|(?<=[。！？])", text), max_tokens):
             long = len(self.source_tokenizer.encode(sentences)) > limit
-            runs += self._packed(re.findall(r"\S+\s*", sentences), most) if long else [sentences]
+            runs += self._packed(re.findall(r"\S+\s*", sentences), max_tokens) if long else [sentences]
         encoded = [ids[len(tag) :] for ids in self.source_tokenizer.encode_all(runs)]
-        return [[*tag, *ids[start : start + most]] for ids in encoded for start in range(0, len(ids), most)]
+        return [[*tag, *ids[start : start + max_tokens]] for ids in encoded for start in range(0, len(ids), max_tokens)]
 
     def _packed(self, parts: list[str], limit: int) -> list[str]:
         """Joins neighboring parts as long as they, encoded one by one, have at most `limit` tokens."""

@@ -56,8 +56,8 @@ def _checked_archive(path: Path) -> io.BytesIO:
     """The records of a .ckpt in a new archive: from the same bytes, torch's own reader could take others than these."""
     checked = io.BytesIO()
     with zipfile.ZipFile(path) as archive, zipfile.ZipFile(checked, "w") as copy:
-        found = [(record, RECORD.fullmatch(record.filename)) for record in archive.infolist()]
-        records = {match[1]: record for record, match in found if match}
+        matches = [(record, RECORD.fullmatch(record.filename)) for record in archive.infolist()]
+        records = {match[1]: record for record, match in matches if match}
         # torch never compresses; a compressed record could unpack to any size.
         if any(record.compress_type != zipfile.ZIP_STORED for record in records.values()):
             raise ValueError("it holds compressed data")

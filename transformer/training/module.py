@@ -152,9 +152,9 @@ class TranslationModule(LightningModule):
             [] if line in cut else ids[: ids.index(EOS)] for line, ids in zip(lines, batch.source.tolist(), strict=True)
         ]
         translations = self.translator.n_best_ids(sources, search, lines=lines)
-        for place, line in enumerate(lines):
+        for index, line in enumerate(lines):
             if line in cut:
-                [translations[place]] = self.translator.n_best([self.texts[split][line - 1][0]], search, lines=[line])
+                [translations[index]] = self.translator.n_best([self.texts[split][line - 1][0]], search, lines=[line])
         return [hypotheses[0].text for hypotheses in translations]
 
 

@@ -36,9 +36,9 @@ def sentence_hash(text: str) -> int | None:
 
 def hashes_of(pairs: Iterable[Pair], before: Hashes = NONE) -> Hashes:
     """The hashes of both sides of all pairs and those of `before`, sorted, the smallest MAX_HASHES of them."""
-    found: Iterator[int] = (value for pair in pairs for text in pair if (value := sentence_hash(text)) is not None)
+    values: Iterator[int] = (value for pair in pairs for text in pair if (value := sentence_hash(text)) is not None)
     hashes = before
-    while len(more := np.fromiter(islice(found, MAX_HASHES), np.uint64)):
+    while len(more := np.fromiter(islice(values, MAX_HASHES), np.uint64)):
         hashes = np.union1d(hashes, more)[:MAX_HASHES]
     return hashes
 

@@ -45,11 +45,11 @@ class FixedCheckpoint(ModelCheckpoint):
         self.path = str(folder / "checkpoints" / f"{name}.ckpt")
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        own: dict[str, Any] = {"dirpath": self.dirpath}
+        state: dict[str, Any] = {"dirpath": self.dirpath}
         for key in ("best_model_path", "kth_best_model_path", "last_model_path"):
-            own[key] = self.path if state_dict[key] else ""
-        own["best_k_models"] = {self.path: state_dict["best_model_score"]} if state_dict["best_k_models"] else {}
-        super().load_state_dict(state_dict | own)
+            state[key] = self.path if state_dict[key] else ""
+        state["best_k_models"] = {self.path: state_dict["best_model_score"]} if state_dict["best_k_models"] else {}
+        super().load_state_dict(state_dict | state)
         self.current_score = state_dict["current_score"]
 
 

@@ -73,11 +73,11 @@ def _describe(step: Step, trainer: Trainer) -> str:
     """What was not finite, and in which batches: those of all processes, since any of them may have caused it."""
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
     lines = data.split("train").lines
-    own = [(number, lines[pairs.cpu().numpy()].tolist(), loss.item()) for number, pairs, loss in step.batches]
-    shares: list[Any] = [own]
+    local_batches = [(number, lines[pairs.cpu().numpy()].tolist(), loss.item()) for number, pairs, loss in step.batches]
+    shares: list[Any] = [local_batches]
     if trainer.world_size > 1:
         shares = [None] * trainer.world_size
-        torch.distributed.all_gather_object(shares, own)
+        torch.distributed.all_gather_object(shares, local_batches)
     batches = [batch for share in shares for batch in share]
     bad = [batch for batch in batches if not math.isfinite(batch[2])]
     what = f"the loss is {bad[0][2]}" if bad else f"the norm of the gradient is {step.norm.item()}"
