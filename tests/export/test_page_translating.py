@@ -73,7 +73,7 @@ def test_hypotheses_and_scores_are_those_of_our_search(
 
 def test_an_explanation_is_that_of_the_explain_page(page: Opened, repeats: Translator) -> None:
     found, expected = page.ask(EXPLAIN, TEXTS[1], asdict(BEAM)), explain(repeats, TEXTS[1])
-    for key in ("text", "translation", "languages", "source", "target"):
+    for key in ("text", "translation", "languages", "source", "target", "alignment"):
         assert found[key] == expected[key]
     for name, layers in expected["attention"].items():
         for heads, ours in zip(found["attention"][name], layers, strict=True):

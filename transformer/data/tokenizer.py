@@ -103,9 +103,14 @@ class Tokenizer:
 
     def word_indices(self, pieces: Sequence[str]) -> list[int]:
         """The word, counted from 0, that each piece belongs to; spaces stand between words, ▁ in the pieces. Unknown
-        words that SentencePiece has joined to one piece are all counted, and the piece is of the first."""
+        words that SentencePiece has joined to one piece are all counted, and the piece is of the first. Special
+        symbols, which an untrained model may write, are of none: -1."""
         words, word, starts = [], -1, True
+        special = {self.piece(id) for id in (PAD, BOS, EOS)}
         for piece in pieces:
+            if piece in special:
+                words.append(-1)
+                continue
             rest = piece.removeprefix("▁")
             goes_on = self.kind == "word" and rest.startswith(JOINER)
             starts = (starts or rest != piece or piece == self.piece(UNK)) and not goes_on

@@ -79,6 +79,7 @@ def pack(translator: Translator, precision: str) -> bytes:
         "model": asdict(translator.model.config),
         "parameters": sum(weight.numel() for weight in translator.model.parameters()),
         "precision": precision,
+        "alignment": asdict(translator.alignment) if translator.alignment else None,
         "tensors": tensors,
     }
     header = json.dumps(description).encode()

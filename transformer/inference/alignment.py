@@ -98,7 +98,7 @@ def _links(cross: Float[Tensor, "layers heads queries keys"], head: AlignmentHea
     weights = weights[first : first + len(pair.target), : len(pair.source)]
     source, target = (_membership(words) for words in (pair.source_words, pair.target_words))
     found = (target.T @ weights @ source).argmax(dim=1).tolist()
-    return [(found[word], word) for word in sorted({*pair.target_words})]
+    return [(found[word], word) for word in sorted({*pair.target_words} - {-1})]
 
 
 def _membership(words: list[int]) -> Float[Tensor, "tokens words"]:
@@ -118,9 +118,6 @@ def moses_lines(
     stays empty and is named in the log by its number in `lines`."""
     links = align(translator, sources, [translation.pieces for translation in translations], [head], batch_tokens)
     for line, translation, [found] in zip(lines, translations, links, strict=True):
-        # Special symbols, which an untrained model may write, are pieces but no words of the text.
-        if len(translation.text.split()) != max((target + 1 for _, target in found), default=0):
-            found = []
         if translation.text and not found:
             log.warning("line %d is not aligned: it was translated in pieces, or its spaces are no ordinary ones", line)
         yield " ".join(f"{source}-{target}" for source, target in sorted(found)) + "\n"

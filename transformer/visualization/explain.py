@@ -1,5 +1,6 @@
 """One translation explained on an HTML page: all attention weights, each step's alternatives, the hypotheses."""
 
+from dataclasses import asdict
 from typing import Any
 
 from jaxtyping import Float
@@ -35,8 +36,9 @@ def explain(translator: Translator, text: str, search: SearchSettings = BEAM, na
     """What the page shows, as plain data: pieces, weights in thousandths, steps and hypotheses.
 
     Row t of the decoder's two attentions is the step that produced target piece t: its query is at the piece before,
-    the first one at `<s>`. A model without cross-attention has an empty list there. `name` is what the page calls the
-    model. Raises ValueError for a text without tokens or with too many.
+    the first one at `<s>`. A model without cross-attention has an empty list there. "alignment" says which weights
+    align words best (None: nobody has measured it). `name` is what the page calls the model. Raises ValueError for a
+    text without tokens or with too many.
     """
     reading, ids, hypotheses = read_translation(translator, text, search)
     end = translator.target_tokenizer.piece(EOS)
@@ -59,6 +61,7 @@ def explain(translator: Translator, text: str, search: SearchSettings = BEAM, na
             "decoder": [_thousandths(weights, causal=True) for weights in reading.record.decoder],
             "cross": [_thousandths(weights) for weights in reading.record.cross],
         },
+        "alignment": asdict(translator.alignment) if translator.alignment else None,
         "steps": _steps(reading.probabilities, [*ids, EOS], translator.target_tokenizer),
         "hypotheses": [
             {

@@ -27,6 +27,7 @@ export function* explain(translator, text, { tree = false, ...options }) {
       decoder: thousandths(reading.attention.decoder, options.modify?.causal !== false),
       cross: thousandths(reading.attention.cross),
     },
+    alignment: about.alignment,
     steps: ids.map((id, at) => ({
       probability: reading.probabilities[at][id], next_best: nextBest(reading.probabilities[at], id, targetTokenizer),
     })),

@@ -9,12 +9,12 @@ import { logSoftmax, rowsOf, softmax } from "./matrix.js";
 
 export class Translator {
   // Takes what `unpack` (weights.js) gives.
-  constructor({ languages, tokenizer, model, parameters, precision, tensors }) {
+  constructor({ languages, tokenizer, model, parameters, precision, alignment = null, tensors }) {
     this.model = new Transformer(model, tensors);
     this.source = new Tokenizer(tensors["tokenizer.source"].values, tokenizer.tag);
     // One vocabulary of both languages is in the file once.
     this.target = new Tokenizer((tensors["tokenizer.target"] ?? tensors["tokenizer.source"]).values);
-    this.about = { languages, tokenizer: this.source.kind, precision, parameters, model, max_tokens: model.max_length - 1 };
+    this.about = { languages, tokenizer: this.source.kind, precision, parameters, model, alignment, max_tokens: model.max_length - 1 };
   }
 
   // Yields what is found so far, after every step: { text, pieces, ids }. Returns { text, pieces, ids, score,

@@ -1,5 +1,6 @@
 // The panel where a piece is pointed at and what it attended to lights up.
 
+import { drawAlignment } from "./alignment.js";
 import { SIDES, attentions, canAsk, lights, shown } from "./attention.js";
 import { clear, find, percent, radios } from "./dom.js";
 import { drawLayersAndHeads, markInMatrices } from "./heads.js";
@@ -56,12 +57,13 @@ export function drawAttentionPanel() {
   pointed = null;
   for (const side of ["source", "target"]) {
     drawPieces(find(side), data[side]);
-    find(side).lang = data.languages[side === "source" ? 0 : 1];
+    find(side).lang = find(`${side}-words`).lang = data.languages[side === "source" ? 0 : 1];
   }
   drawChoiceOfAttention();
   drawLegend(find("legend"), [...data.source, ...data.target]);
   drawLayersAndHeads(drawAttentionPanel);
   drawPointed();
+  drawAlignment();
 }
 
 for (const side of ["source", "target"]) {
