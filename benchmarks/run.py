@@ -1,6 +1,7 @@
 """Measures the project and whichever peers are installed, interleaved in one run: a table, a picture, JSON.
 
-python benchmarks/run.py training|decoding|growth|startup [--data FOLDER_OF_MULTI30K] [--systems ours,…] [--json FILE]
+python benchmarks/run.py training|decoding|growth|startup|page [--data FOLDER_OF_MULTI30K]
+    [--systems ours,…] [--json FILE]
 """
 
 import argparse
@@ -22,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from benchmarks import decoding, growth, startup, training
+from benchmarks import decoding, growth, page, startup, training
 from benchmarks.common import SIZES, Row, Setting, spread
 from transformer.device import available_threads
 
@@ -123,10 +124,11 @@ def processor() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["training", "decoding", "growth", "startup"])
+    parser.add_argument("what", choices=["training", "decoding", "growth", "startup", "page"])
     parser.add_argument(
         "--data", type=Path, help="folder with Multi30k's train, val and test_2016_flickr; the bundled corpus without"
     )
+    parser.add_argument("--run", type=Path, help="of page: the run or checkpoint that is exported and measured")
     parser.add_argument("--systems", help="separated by commas; all that are installed without")
     parser.add_argument(
         "--steps", type=int, default=40, help="training steps, or hundreds of sentences, a measurement (40, 10)"
@@ -145,8 +147,14 @@ def main() -> None:
     if arguments.what == "growth":
         growth.main(arguments.data, arguments.threads, arguments.json, arguments.picture)
         return
-    if arguments.what == "startup":
-        rows = startup.main(arguments.runs)
+    if arguments.what == "page" and not arguments.run:
+        parser.error("page needs --run: a run's folder or a checkpoint")
+    if arguments.what in ("startup", "page"):
+        rows = (
+            startup.main(arguments.runs)
+            if arguments.what == "startup"
+            else page.main(arguments.run, arguments.data, arguments.runs)
+        )
         if arguments.json:
             arguments.json.write_text(json.dumps({"versions": versions(), "rows": rows}, indent=2))
         return
