@@ -1,16 +1,19 @@
 """A script as a user starts it: streams, exit statuses, folders, sweeps."""
 
 import csv
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from omegaconf import OmegaConf
 
 from tests.processes import posix_only
 from tests.scripts.running import Run
+from transformer.data.printable import console, print_safely, silence
 
 
 def run(project: Path, script: str, *arguments: str, cwd: Path | None = None, **environment: str) -> Any:
@@ -104,6 +107,32 @@ def test_a_reader_that_has_gone_is_no_error(project: Path, tmp_path: Path) -> No
         process.stdout.close()
         assert process.stderr.read() == "a log line\nstarted\n"
     assert process.returncode == 141
+
+
+@pytest.fixture
+def unread() -> Iterator[TextIO]:
+    """A pipe to write to whose reader has gone."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        yield pipe
+        silence(pipe)
+
+
+@posix_only
+def test_a_log_that_nobody_reads_ends_no_work(unread: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", unread)
+    out = console(stderr=True)
+    for _ in range(2):
+        out.print("a validation")
+    print_safely("a line", stderr=True)
+
+
+@posix_only
+def test_a_table_whose_reader_has_gone_is_told_to_the_script(unread: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", unread)
+    with pytest.raises(BrokenPipeError):
+        console().print("a table")
 
 
 def test_the_configuration_can_be_shown(project: Path) -> None:

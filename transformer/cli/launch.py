@@ -128,9 +128,11 @@ def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
 
 def stdout_is_closed() -> bool:
     """Tell a reader that has gone (`translate.py | head`) from other broken pipes, and keep the exit quiet."""
+    from transformer.data.printable import silence
+
     try:
         print(flush=True)  # an empty line: no system can tell without writing
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own last flush
+        silence(sys.stdout)  # for Python's own last flush
         return True
     return False

@@ -1,7 +1,7 @@
 """Text that is safe to print: the one place where what a stranger may have written is made harmless for a terminal.
 
 Names, messages, corpora and translations are printed by `print_safely` or on a `console` only; log messages are made
-safe by `SafeFormatter`.
+safe by `SafeFormatter`. Where nobody reads stderr any more (`train.py 2>&1 | head`), the work goes on in silence.
 """
 
 import logging
@@ -9,6 +9,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterator
+from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
 from rich.segment import Segment
@@ -31,8 +32,18 @@ def terminal_safe(text: str) -> str:
 
 def print_safely(*lines: str, stderr: bool = False) -> None:
     """Prints lines on stdout, or at once on stderr."""
-    for line in lines:
-        print(terminal_safe(line), file=sys.stderr if stderr else sys.stdout, flush=stderr)
+    try:
+        for line in lines:
+            print(terminal_safe(line), file=sys.stderr if stderr else sys.stdout, flush=stderr)
+    except BrokenPipeError:
+        if not stderr:
+            raise
+        silence(sys.stderr)
+
+
+def silence(stream: TextIO) -> None:
+    """Lets what is still printed on a stream go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class SafeFormatter(logging.Formatter):
@@ -51,9 +62,17 @@ def console(stderr: bool = False) -> Console:
     width = None if stderr or sys.stdout.isatty() else 10_000
     stream = sys.stderr if stderr else sys.stdout
     terminal = stream.isatty() or os.environ.get("TTY_COMPATIBLE") == "1"
-    made = Console(stderr=stderr, width=width, force_terminal=terminal, markup=False, emoji=False, highlight=False)
+    made = _Console(stderr=stderr, width=width, force_terminal=terminal, markup=False, emoji=False, highlight=False)
     made.push_render_hook(_SafeText())
     return made
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """In place of rich's own method, which ends the program without a word."""
+        if not self.stderr:
+            raise  # this is called where the error is handled
+        silence(sys.stderr)
 
 
 class _SafeText(RenderHook):
