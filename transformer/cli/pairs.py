@@ -95,6 +95,7 @@ def show_counts(counts: Counter[str | None], prefix: str, languages: tuple[str, 
     for name, count in counts.most_common():
         if name is not None:
             print_safely(f"{count:,} dropped: {name} ({FILTERS[name].means})")
+    print_safely("", "Next:", f"  python scripts/train.py … data.synthetic=[{as_typed(Path(prefix))}]")
 
 
 def _columns(*cells: str | int) -> bytes:

@@ -33,6 +33,8 @@ def corpus_settings(data: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a corpus from the composed ones; paths are absolute."""
     settings = {key: value for key, value in data.items() if key not in NOT_DATA}
     settings |= {key: absolute(data[key]) for key in DATA_PATHS}
+    if isinstance(data["synthetic"], list):  # else it is refused where it is read
+        settings["synthetic"] = [absolute(prefix) for prefix in data["synthetic"]]
     settings["extra_tests"] = {name: absolute(path) for name, path in data["extra_tests"].items()}
     return settings
 

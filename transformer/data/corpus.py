@@ -27,7 +27,7 @@ MAX_UNPACKED_BYTES, MAX_RATIO = 1 << 30, 100
 NAME, NAMED = re.compile(r"\w[\w.-]{,63}"), "at most 64 letters, digits and .-_"
 # What stands beside the splits in test.json and evaluation.json, and the splits that every corpus has.
 TAKEN = (
-    *("train", "validation", "test", "versions", "corpus", "revision", "seconds", "cost"),
+    *("train", "validation", "test", "synthetic", "versions", "corpus", "revision", "seconds", "cost"),
     *("sentences", "checkpoint", "sha256", "search", "searches"),
 )
 TABLES = (".tsv", ".txt", ".csv")  # files that hold both sides, in columns
@@ -54,6 +54,9 @@ class DataSettings:
     batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
     workers: Annotated[int, ">= 0", "<= 128"]
     both_directions: bool
+    synthetic: list[str]
+    synthetic_ratio: Annotated[float, "> 0", "<= 1000"] | None
+    synthetic_tag: bool
     cache: str
     license: str | None
     home: str | None
@@ -75,6 +78,10 @@ class DataSettings:
             raise ValueError(f"data.split={self.split} must be two numbers: the shares of validation and test")
         if self.columns and (len(self.columns) != 2 or len(set(self.columns)) != 2):
             raise ValueError(f"data.columns={self.columns} must be two columns: the source's and the target's")
+        if not self.synthetic and (self.synthetic_tag or self.synthetic_ratio):
+            raise ValueError(
+                "data.synthetic_tag and data.synthetic_ratio are for data.synthetic=[PREFIX], which is not set"
+            )
         given = [f"data.{split}" for split in SPLITS if self.splits[split]]
         missing = [f"data.{split}" for split in SPLITS if not self.splits[split]]
         if self.pairs and given:
@@ -152,13 +159,18 @@ class DataSettings:
 
     def digest(self, split: str) -> str:
         """sha256 over the bytes of a split's files."""
-        digest = hashlib.sha256()
-        for path in self.files(split):
-            with path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    digest.update(block)
-            digest.update(b"\0")
-        return digest.hexdigest()
+        return digest_of(self.files(split))
+
+
+def digest_of(files: list[Path]) -> str:
+    """sha256 over the bytes of some files."""
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        digest.update(b"\0")
+    return digest.hexdigest()
 
 
 def find_files(prefix: str, source_language: str, target_language: str) -> list[Path]:

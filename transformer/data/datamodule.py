@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import torch
@@ -12,10 +13,11 @@ from rich.progress import track
 from torch.utils.data import DataLoader, Dataset
 
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
-from transformer.data.corpus import DataSettings, Pair
+from transformer.data.corpus import DataSettings, Pair, digest_of
 from transformer.data.encoded import EncodedSplit, write_split
 from transformer.data.languages import language_faults
 from transformer.data.printable import console
+from transformer.data.synthetic import SYNTHETIC, check_synthetic, read_synthetic, synthetic_files
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.files import cached_folder
 
@@ -45,8 +47,15 @@ class TranslationData(LightningDataModule):
         self.tokenizer_settings, self.seed = tokenizer, seed
         self.cache = Path(settings.cache).expanduser()
         self.digests = {split: settings.digest(split) for split in settings.splits}
+        if settings.synthetic:
+            check_synthetic(settings)
+            self.digests[SYNTHETIC] = digest_of([path for files in synthetic_files(settings) for path in files])
         source, self.target_tokenizer = tokenizers or self._tokenizers()
         self.source_tokenizer = Tokenizer(source.model, source.kind, target_language_tag=settings.target_language)
+        #: Of the synthetic pairs' sources: with their tag, if they have one.
+        self.synthetic_tokenizer = Tokenizer(
+            source.model, source.kind, settings.target_language, is_synthetic=settings.synthetic_tag
+        )
         # By name, as soon as they are prepared; training's may be replaced by one that is augmented.
         self.splits: dict[str, EncodedSplit] = {}
         # The dataset of a split, where that is not PairDataset.
@@ -66,7 +75,7 @@ class TranslationData(LightningDataModule):
         return faults
 
     def _tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        settings, read = self.tokenizer_settings, self.settings.read
+        settings, with_tag = self.tokenizer_settings, self.settings.synthetic_tag
         tagged = self.settings.languages if self.settings.both_directions else ()
 
         def make(folder: Path) -> None:
@@ -74,36 +83,46 @@ class TranslationData(LightningDataModule):
             for name, sides in (
                 {"joint": (0, 1)}.items() if settings.joint else {"source": (0,), "target": (1,)}.items()
             ):
-                texts = (pair[side] for pair in read("train") for side in sides)
-                tokenizer = train_tokenizer(texts, settings, tagged)
+                pairs = chain(self._read("train"), self._read(SYNTHETIC))
+                tokenizer = train_tokenizer(
+                    (pair[side] for pair in pairs for side in sides), settings, tagged, with_tag
+                )
                 (folder / f"{name}.model").write_bytes(tokenizer.model)
 
-        key = _digest([FORMAT, asdict(settings), self.digests["train"], self.settings.languages, tagged])
+        texts = self.digests["train"], self.digests.get(SYNTHETIC)
+        key = _digest([FORMAT, asdict(settings), texts, self.settings.languages, tagged, with_tag])
         folder = cached_folder(self.cache / f"tokenizer-{key}", make)
         names = ("joint", "joint") if settings.joint else ("source", "target")
         source, target = (Tokenizer((folder / f"{name}.model").read_bytes(), settings.kind) for name in names)
         return source, target
 
+    def _read(self, name: str) -> Iterator[Pair]:
+        return read_synthetic(self.settings) if name == SYNTHETIC else self.settings.read(name)
+
     def split(self, name: str) -> EncodedSplit:
-        """The ids of a split, encoded now unless a run before this one did."""
+        """The ids of a split, or of the synthetic pairs, encoded now unless a run before this one did."""
         if name not in self.splits:
-            settings, tokenizers = self.settings, (self.source_tokenizer, self.target_tokenizer)
-            keep_all = name != "train"
+            source = self.synthetic_tokenizer if name == SYNTHETIC else self.source_tokenizer
+            settings, tokenizers = self.settings, (source, self.target_tokenizer)
+            keep_all = name not in ("train", SYNTHETIC)
 
             def make(folder: Path) -> None:
                 # Read once before: mistakes are found at once, and the progress bar knows the total.
-                total = sum(1 for _ in settings.read(name))
+                total = sum(1 for _ in self._read(name))
                 bar = console(stderr=True)
                 # Without a terminal the bar would leave an empty line, where an error has one line for itself.
                 off = not bar.is_terminal
-                pairs = track(settings.read(name), f"encoding {name}", total, console=bar, transient=True, disable=off)
+                pairs = track(self._read(name), f"encoding {name}", total, console=bar, transient=True, disable=off)
                 write_split(folder, pairs, tokenizers, settings.max_length, keep_all)
 
             models = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers]
-            key = _digest([FORMAT, self.digests[name], models, settings.languages, settings.max_length, keep_all])
+            key = _digest(
+                [FORMAT, self.digests[name], models, settings.languages, settings.max_length, keep_all, source.prefix]
+            )
             split = EncodedSplit(cached_folder(self.cache / f"ids-{key}", make))
             if not len(split):
-                raise ValueError(f"no pair of {settings.splits[name]} has 1 to {settings.max_length} tokens a side")
+                files = settings.splits.get(name, ", ".join(settings.synthetic))
+                raise ValueError(f"no pair of {files} has 1 to {settings.max_length} tokens a side")
             self.splits[name] = split
         return self.splits[name]
 

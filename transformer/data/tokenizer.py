@@ -35,6 +35,10 @@ def language_tag(language: str) -> str:
     return f"<2{language}>"
 
 
+# Begins the source of a synthetic pair (Caswell et al. 2019), if data.synthetic_tag asks for it.
+SYNTHETIC_TAG = "<bt>"
+
+
 def _with_joiners(text: str, kind: Kind) -> str:
     # For words, "Haus." and "Haus," are the word "Haus" and a punctuation mark.
     return re.sub(r"(?<=\w)(?=[^\w\s])|(?<=[^\w\s])(?=\S)", f" {JOINER}", text) if kind == "word" else text
@@ -44,10 +48,12 @@ class Tokenizer:
     """One side's text ↔ ids. Ids have no begin or end symbol: batches and search add them.
 
     With `target_language_tag`, ids begin with the tag of that language if the vocabulary has it: this is how a source
-    asks a model of both directions for one of them (Johnson et al. 2017).
+    asks a model of both directions for one of them (Johnson et al. 2017). With `is_synthetic`, SYNTHETIC_TAG is next.
     """
 
-    def __init__(self, model: bytes, kind: Kind, target_language_tag: str | None = None) -> None:
+    def __init__(
+        self, model: bytes, kind: Kind, target_language_tag: str | None = None, is_synthetic: bool = False
+    ) -> None:
         self.model = model
         self.kind = kind
         self._pieces = sentencepiece.SentencePieceProcessor()
@@ -58,8 +64,9 @@ class Tokenizer:
         special = (self._pieces.pad_id(), self._pieces.unk_id(), self._pieces.bos_id(), self._pieces.eos_id())
         if special != (PAD, UNK, BOS, EOS):
             raise ValueError(f"the tokenizer numbers its special ids {special}, not as this program does")
-        tag = UNK if target_language_tag is None else self._pieces.PieceToId(language_tag(target_language_tag))
-        self.prefix = [] if tag == UNK else [tag]
+        tags = [] if target_language_tag is None else [language_tag(target_language_tag)]
+        ids = map(self._pieces.PieceToId, [*tags, *([SYNTHETIC_TAG] if is_synthetic else [])])
+        self.prefix = [id for id in ids if id != UNK]
 
     def __len__(self) -> int:
         return int(self._pieces.GetPieceSize())
@@ -158,8 +165,11 @@ def _prepared(texts: Iterable[str], kind: Kind, failures: list[Exception]) -> It
         raise
 
 
-def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings, languages: Sequence[str] = ()) -> Tokenizer:
-    """Learns a vocabulary from raw sentences (a million of them at most), with a tag for each of `languages`.
+def train_tokenizer(
+    texts: Iterable[str], settings: TokenizerSettings, languages: Sequence[str] = (), synthetic_tag: bool = False
+) -> Tokenizer:
+    """Learns a vocabulary from raw sentences (a million of them at most), with a tag for each of `languages` and, if
+    asked for, the one of synthetic pairs.
 
     Raises ValueError when the text is too small, or has too many characters, for the size of the vocabulary.
     """
@@ -182,7 +192,7 @@ def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings, languages
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
-            user_defined_symbols=[language_tag(language) for language in languages],
+            user_defined_symbols=[*map(language_tag, languages), *([SYNTHETIC_TAG] if synthetic_tag else [])],
             minloglevel=2,
         )
     except RuntimeError as error:

@@ -11,13 +11,18 @@ import torch
 from transformer.config import flatten
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
+from transformer.data.synthetic import SYNTHETIC, origins
 from transformer.evaluation import METRICS
+from transformer.evaluation.run_files import read_corpus
 from transformer.files import atomic_write
 from transformer.inference import Translator
 
 # The settings of a run that its card shows.
 SHOWN = ("seed", "data", "tokenizer", "model", "training", "search", "trainer")
-SHOWN_OF_DATA = ("name", "source_language", "target_language", "both_directions", "max_length", "batch_tokens")
+SHOWN_OF_DATA = (
+    *("name", "source_language", "target_language", "both_directions", "max_length", "batch_tokens"),
+    *("synthetic_ratio", "synthetic_tag"),
+)
 
 CARD = """\
 ---
@@ -61,7 +66,7 @@ Loading runs no code from the file.
 
 {splits}
 
-The digest (sha256) is of the split's files.
+The digest (sha256) is of the split's files.{synthetic}
 
 ## License
 
@@ -80,15 +85,22 @@ The digest (sha256) is of the split's files.
 
 ## Limits
 
-It has seen {pairs:,} sentence pairs of one corpus, and no other kind of text: outside it expect mistakes. It can leave
-out, add or turn round what a sentence says without any sign of it, and repeats what prejudice its corpus holds. It
-translates a sentence at a time, without what stands before; more than {longest:,} tokens are translated in pieces.
+It has seen {pairs:,} sentence pairs of one corpus, and no other kind of text{beside}: outside it expect mistakes. It
+can leave out, add or turn round what a sentence says without any sign of it, and repeats what prejudice its corpus
+holds. It translates a sentence at a time, without what stands before; more than {longest:,} tokens are translated in
+pieces.
 """
 
 FINETUNED = (
     " Training began with the weights of another model (`init_from=`): **what holds for these holds for this one "
     "too**, and it has seen their corpus before this one."
 )
+SYNTHETIC_PAIRS = """
+
+**Synthetic pairs:** it was also trained on {pairs:,} pairs of which a model wrote a side ({shares}):
+
+{origins}"""
+SYNTHETIC_BEFORE = " That model was also trained on synthetic pairs: its own card says on which."
 DIRECTIONS = "Of {0} → {1}, the direction that was validated and tested; the other was only trained. "
 
 
@@ -133,7 +145,9 @@ def write_card(
             ("split", "pairs used", "digest"),
             *((name, f"{len(data.split(name).source):,}", f"`{data.digests[name]}`") for name in corpus.splits),
         ),
-        terms=terms(corpus) + (FINETUNED if finetuned else ""),
+        synthetic=synthetic_pairs(data),
+        beside=" but that of the synthetic pairs" if corpus.synthetic else "",
+        terms=terms(corpus) + (finetuned_terms(Path(settings["init_from"])) if finetuned else ""),
         processor=processor(machine),
         machine=machine,
         minutes=results["seconds"] / 60,
@@ -145,6 +159,27 @@ def write_card(
         longest=translator.model.config.max_length - 1,
     )
     atomic_write(folder / "README.md", card.encode())
+
+
+def synthetic_pairs(data: TranslationData) -> str:
+    """What the card says of the synthetic pairs: how many, in which share, and where they come from."""
+    if not data.settings.synthetic:
+        return ""
+    ratio = data.settings.synthetic_ratio
+    shares = "each once an epoch" if ratio is None else f"{ratio:g} for each real pair"
+    rows = [(origin, f"{count:,}") for origin, count in origins(data.settings).most_common()]
+    table = _table(("side written by a model", "pairs"), *rows)
+    return SYNTHETIC_PAIRS.format(pairs=len(data.split(SYNTHETIC)), shares=shares, origins=table)
+
+
+def finetuned_terms(model: Path) -> str:
+    """What follows from the weights that training began with."""
+    folder = model if model.is_dir() else model.parent
+    try:
+        corpus = read_corpus(folder.parent if folder.name == "checkpoints" else folder)
+    except (OSError, ValueError):
+        return FINETUNED  # a model whose folder says nothing
+    return FINETUNED + (SYNTHETIC_BEFORE if corpus.synthetic else "")
 
 
 def identifier(corpus: DataSettings) -> str | None:

@@ -5,6 +5,7 @@ from rich.table import Table
 
 from transformer.data.datamodule import TranslationData
 from transformer.data.printable import console
+from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import UNK, advice
 from transformer.inference import Translator
 
@@ -20,7 +21,7 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
     notes = list(data.notes)
     if (better := advice(settings.languages, data.tokenizer_settings)) and not init_from:
         notes.append(better)
-    for name in settings.splits:
+    for name in data.digests:
         split = data.split(name)
         ids = (split.source, split.target)
         table.add_row(
@@ -34,7 +35,7 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
             f"{len(split.too_long):,}",
             f"{len(split.empty):,}",
         )
-        treatment = "left out" if name == "train" else "cut"
+        treatment = "left out" if name in ("train", SYNTHETIC) else "cut"
         for reason, lines in (
             (f"over data.max_length={settings.max_length} tokens", split.too_long),
             ("empty on a side", split.empty),

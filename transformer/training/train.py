@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import asdict
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from transformer.data.corpus import DataSettings, Pair
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
 from transformer.data.printable import print_safely
+from transformer.data.synthetic import SYNTHETIC, read_synthetic
 from transformer.device import configure_torch, find_hardware
 from transformer.evaluation.alignments import LEARNED_FROM, best_head
 from transformer.evaluation.run_files import write_config
@@ -78,7 +79,7 @@ def run(
     machine = configure_torch(restore_numerics(settings.machine, saved), accelerator)
     machine += f", {find_hardware(accelerator).describe(str(trainer.get('precision', '32-true')))}"
     plain = asdict(settings) | {"model": model, "trainer": trainer}
-    recorded = plain | {"digests": data.digests, "numerics": numerics()}
+    recorded = plain | {"digests": {SYNTHETIC: "none"} | data.digests, "numerics": numerics()}
     history = check_resumption(saved, recorded, print_changes=first_process())
 
     translator = build_translator(settings, model, data, pretrained)
@@ -133,7 +134,8 @@ def record_seen(
     if init_from:
         print_safely(*seen.warnings(init_from, texts), stderr=True)
         before = seen.read_seen(Path(init_from))
-    seen.write_seen(folder, seen.hashes_of(corpus.read("train"), seen.NONE if before is None else before))
+    pairs = chain(corpus.read("train"), read_synthetic(corpus))
+    seen.write_seen(folder, seen.hashes_of(pairs, seen.NONE if before is None else before))
 
 
 def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> TranslationData:

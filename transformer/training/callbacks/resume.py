@@ -18,8 +18,9 @@ from transformer.inference.checkpoint import load_training
 FIXED = (
     *("seed", "init_from", "model", "tokenizer", "training.optimizer", "training.averaging.kind"),
     *("data.source_language", "data.target_language", "data.max_length", "data.both_directions"),
+    *("data.synthetic_ratio", "data.synthetic_tag"),
 )
-FIXED_CORPORA = ("digests.train", "digests.validation")
+FIXED_CORPORA = ("digests.train", "digests.validation", "digests.synthetic")
 # Names and paths, which the digests of the corpora make irrelevant.
 PATHS = (
     *(
@@ -32,6 +33,7 @@ PATHS = (
         "data.validation",
         "data.test",
         "data.extra_tests",
+        "data.synthetic",
         "data.cache",
     ),
     *("data.url", "data.sha256"),

@@ -1,0 +1,68 @@
+"""Synthetic pairs, of which a model wrote a side (scripts/augment.py): read, checked, and where they come from."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from transformer.data.corpus import DataSettings, Pair, find_files, read_lines, read_pairs
+from transformer.data.languages import language_faults
+from transformer.data.splitting import comparable
+
+SYNTHETIC = "synthetic"  # their name among the splits
+ORIGIN = "origin"  # PREFIX.origin: line n says where pair n comes from
+SAMPLE = 5000  # pairs from which the languages are told
+
+
+def synthetic_files(settings: DataSettings) -> list[list[Path]]:
+    """The files of each PREFIX; FileNotFoundError says what was looked for."""
+    prefixes = [find_files(prefix, *settings.languages) for prefix in settings.synthetic]
+    if tables := [files[0] for files in prefixes if len(files) == 1]:
+        raise ValueError(
+            f"data.synthetic: {tables[0]} is a table: give two files by their PREFIX, as augment.py writes"
+        )
+    return prefixes
+
+
+def read_synthetic(settings: DataSettings) -> Iterator[Pair]:
+    """The pairs of all files, one after another."""
+    for files in synthetic_files(settings):
+        yield from read_pairs(files, *settings.languages)
+
+
+def check_synthetic(settings: DataSettings) -> None:
+    """Raises ValueError for swapped languages, and for a sentence of validation or test on either side: what differs
+    from it only in case, punctuation or numbers counts, as where these splits are cut off a corpus."""
+    held_out: dict[str, tuple[str, int]] = {}
+    for split in settings.splits if settings.synthetic else ():
+        for number, pair in enumerate(settings.read(split), 1) if split != "train" else ():
+            held_out |= {comparable(text): (split, number) for text in pair}
+    held_out.pop("", None)
+    for files in synthetic_files(settings):
+        is_swapped, faults = language_faults(islice(read_pairs(files, *settings.languages), SAMPLE), settings.languages)
+        if is_swapped:
+            raise ValueError(f"source and target of {files[0]} are swapped: {'; '.join(faults)}")
+        for number, pair in enumerate(read_pairs(files, *settings.languages), 1):
+            for file, text in zip(files, pair, strict=True):
+                if leak := held_out.get(comparable(text)):
+                    raise ValueError(
+                        f"{file} line {number} is a sentence of {leak[0]} (line {leak[1]}): its score would flatter; "
+                        "scripts/augment.py leaves such lines out (filters=held_out), by the corpus that data= names"
+                    )
+
+
+def origins(settings: DataSettings) -> Counter[str]:
+    """How many pairs have which side by which model, as PREFIX.origin says, or that nothing says it."""
+    counts: Counter[str] = Counter()
+    for prefix, files in zip(settings.synthetic, synthetic_files(settings), strict=True):
+        path = Path(f"{Path(prefix).expanduser()}.{ORIGIN}")
+        if not path.is_file():
+            counts["origin not stated"] += sum(1 for _ in read_lines(files[0]))
+            continue
+        for line in read_lines(path):
+            columns = line.split("\t")
+            if len(columns) != 5:
+                raise ValueError(f"{path} holds no origins: a line has 5 columns, separated by tabs")
+            text, _, language, model, method = columns
+            counts[f"`{language}` by `{model}` ({method}), from `{text}`"] += 1
+    return counts
