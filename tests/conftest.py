@@ -13,7 +13,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # All rooms but the command line's, whose types are Hydra's.
-ROOMS = "config device files model data inference evaluation visualization training export doctor"
+ROOMS = "config device files model data inference evaluation visualization training export doctor server"
 
 
 def pytest_configure(config: pytest.Config) -> None:

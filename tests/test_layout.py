@@ -11,7 +11,7 @@ PACKAGE = PROJECT / "transformer"
 # The rooms, ground first: each may import what stands before it.
 ROOMS = (
     *("config", "device", "files", "model", "data", "inference", "evaluation", "visualization", "training", "export"),
-    *("doctor", "cli"),
+    *("doctor", "server", "cli"),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))
 

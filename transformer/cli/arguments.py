@@ -15,10 +15,10 @@ from transformer.config import UsageError
 EXTRA_TESTS = "data.extra_tests."  # followed by a name of the user's own, and a path
 PATHS = (
     *("checkpoint", "init_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference"),
-    "alignments",
+    *("alignments", "api_key_file"),
     *("data.directory", "data.file", "data.pairs", "data.train", "data.validation", "data.test", "data.cache"),
 )
-LITERAL = ("text", "name", *PATHS)
+LITERAL = ("text", "name", "host", *PATHS)
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, but for interpolations such as ${now:%Y}
 # The group of a section that goes by another name: validation_search=greedy.
 PLACED = {"validation_search": "search@validation_search"}

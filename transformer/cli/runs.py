@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -177,6 +178,13 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False) -> Pat
     raise FileNotFoundError(f"checkpoint={value}: the folder has none of {', '.join(MODELS)}")
 
 
+def find_checkpoints(value: str | None, runs: Path) -> list[Path]:
+    """Find all that `checkpoint=[A,B]` means, exports too; each as `find_checkpoint` does."""
+    if value is None or Path(value).exists() or not re.fullmatch(r"\[.*\]", value):
+        return [find_checkpoint(value, runs, exports=True)]
+    return [find_checkpoint(one.strip(), runs, exports=True) for one in value[1:-1].split(",")]
+
+
 def say_which(config: dict[str, Any], checkpoint: Path) -> None:
     """Say which run was taken where `checkpoint=` named none: its languages, its score, and how many newer runs were
     passed over."""
@@ -190,16 +198,23 @@ def say_which(config: dict[str, Any], checkpoint: Path) -> None:
 
 def _facts(run: Path) -> list[str]:
     """The languages of a run and its score on the test set, as far as its files tell: who loads them checks them."""
-    facts, results = [], run / "test.json"
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, StopIteration):
+    facts = []
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         with (run / MODELS[0]).open("rb") as file:
             header = json.loads(file.read(min(MAX_BYTES, int.from_bytes(file.read(8), "little"))))
         description = json.loads(header["__metadata__"]["translator"])
         facts.append(f"{description['source_language']} → {description['target_language']}")
+    return [*facts, *test_score(run)]
+
+
+def test_score(run: Path) -> list[str]:
+    """A run's score on the test set, as `test bleu 97.3`, if it has left one."""
+    results = run / "test.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, StopIteration, AttributeError):
         if results.is_file() and not results.is_symlink() and results.stat().st_size <= MAX_BYTES:
             name, score = next(iter(json.loads(results.read_bytes())["test"].items()))
-            facts.append(f"test {name} {float(score):.1f}")
-    return facts
+            return [f"test {name} {float(score):.1f}"]
+    return []
 
 
 def run_of(checkpoint: Path) -> Path:

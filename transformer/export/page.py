@@ -41,13 +41,18 @@ def check(translator: Translator) -> None:
 
 
 def export(translator: Translator, precision: str, output: Path, text: str = "", name: str = "") -> None:
-    """Writes the page, whole or not at all; `precision` is int8 or float16. Raises what `check` does.
+    """Writes the page of `build`, whole or not at all."""
+    atomic_write(output, build(translator, precision, text, name).encode())
 
-    The page opens with the translation of `text`, and calls the model `name`.
+
+def build(translator: Translator, precision: str, text: str = "", name: str = "") -> str:
+    """The page as HTML; `precision` is int8 or float16. Raises what `check` does.
+
+    It opens with the translation of `text`, and calls the model `name`.
     """
     check(translator)
     weights = base64.b64encode(pack(translator, precision)).decode("ascii")
-    atomic_write(output, page(to_json({"text": text, "name": name}), weights).encode())
+    return page(to_json({"text": text, "name": name}), weights)
 
 
 def page(opening: str, weights: str) -> str:

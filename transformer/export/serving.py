@@ -85,10 +85,15 @@ class TranslateSettings(TranslatorSettings):
         return {key: value for key, value in asdict(self).items() if key not in elsewhere}
 
 
+def is_export(checkpoint: Path) -> bool:
+    """Whether this is the folder of an export, which another program runs."""
+    return checkpoint.is_dir() and not (checkpoint / TOKENIZER_CONFIG).is_file()
+
+
 def load_translator(checkpoint: Path, settings: TranslatorSettings) -> Translator:
     """Load a checkpoint or an export; ValueError where it is of other languages than `settings` ask for."""
     serving, machine = settings.serving, settings.machine
-    if checkpoint.is_dir() and not (checkpoint / TOKENIZER_CONFIG).is_file():
+    if is_export(checkpoint):
         if serving.precision != "auto":
             raise ValueError(f"precision={serving.precision}: that of an export was chosen when it was made")
         translator = load_export(checkpoint, serving.device, machine.threads or available_threads())

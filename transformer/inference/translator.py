@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -74,6 +75,15 @@ class Translator:
         translator = cls(saved.build().to(torch_device, dtype).eval(), saved.tokenizers, saved.languages)
         translator.alignment = saved.alignment
         return translator
+
+    def other_direction(self) -> Translator | None:
+        """The same model from the target language to the source language; None if it has not learned that."""
+        source = self.source_tokenizer
+        if not Tokenizer(source.model, source.kind, target_language_tag=self.source_language).prefix:
+            return None
+        other = copy(self)
+        Translator.__init__(other, self.model, self.tokenizers, (self.target_language, self.source_language))
+        return other
 
     def save(self, path: str | Path) -> None:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""

@@ -1,0 +1,59 @@
+"""Serves translators by LibreTranslate's API: `python scripts/serve.py [checkpoint=RUN|EXPORT|[A,B]] [port=5000]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformer.cli.launch import launch
+
+if TYPE_CHECKING:
+    from transformer.server.settings import ServerSettings
+
+Job = tuple["ServerSettings", list[Path], bytes | None]
+
+
+def read(config: dict[str, Any]) -> Job:
+    from transformer.cli.errors import say
+    from transformer.cli.runs import find_checkpoints, say_which
+    from transformer.config import from_dict
+
+    checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]))
+    from transformer.server.settings import ServerSettings, check_installed, read_key
+
+    settings = from_dict(
+        ServerSettings, {key: config[key] for key in config if key not in ("checkpoint", "runs", "debug")}, ""
+    )
+    check_installed()
+    key = read_key(settings.api_key_file)
+    if not settings.is_local and key is None:
+        say(f"host={settings.host}: whoever reaches this port may translate; api_key_file= asks for a key")
+    say_which(config, checkpoints[0])
+    return settings, checkpoints, key
+
+
+def serve(job: Job) -> None:
+    from transformer.cli.errors import say
+    from transformer.cli.runs import model_name, run_of, test_score
+    from transformer.server.api import Api
+    from transformer.server.app import make_app
+    from transformer.server.batcher import Batcher
+    from transformer.server.directions import load_directions
+    from transformer.server.run import address, listen, run
+
+    settings, checkpoints, key = job
+    with listen(settings) as listener:
+        named = [(", ".join([model_name(path), *test_score(run_of(path))]), path) for path in checkpoints]
+        directions = load_directions(named, settings)
+        for direction in directions.values():
+            say(f"{direction.languages}: {direction.name}")
+        (source, target), url = next(iter(directions)), address(listener)
+        with_key = f" -d api_key=$(cat {settings.api_key_file})" if key else ""
+        say(f"try: curl {url}translate -d source={source} -d target={target} -d 'q=…'{with_key}")
+        say(f"serving at {url} (Ctrl-C ends it)")
+        batcher = Batcher(settings.search, settings.batch_tokens, settings.max_waiting)
+        run(make_app(Api(directions, batcher, settings, key)), listener, settings)
+
+
+if __name__ == "__main__":
+    launch(read, serve, config_name="serve")

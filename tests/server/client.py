@@ -1,0 +1,61 @@
+"""Servers as processes, and requests to them."""
+
+import http.client
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.scripts.running import Run, start
+
+# One thread, and no timing of kernels: these servers are small, and stand beside other tests.
+QUICK = ("port=0", "machine.threads=1", "machine.matmul_precision=highest", "device=cpu")
+SECONDS = 120
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: http.client.HTTPMessage
+    content: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+class Serving:
+    """A server that is ready, on a port of its own."""
+
+    def __init__(self, *arguments: str, cwd: Path) -> None:
+        self.run: Run = start("serve", *QUICK, *arguments, cwd=cwd)
+        self.run.wait_for("serving at ")
+        [self.url] = re.findall(r"serving at (http://127\.0\.0\.1:\d+/)", self.log())
+        self.port = int(self.url.rstrip("/").rpartition(":")[2])
+
+    def log(self) -> str:
+        return self.run.err.read_text(encoding="utf-8")
+
+    def ask(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
+        try:
+            connection.request(method, path, body, headers or {})
+            response = connection.getresponse()
+            return Answer(response.status, response.msg, response.read())
+        finally:
+            connection.close()
+
+    def post(self, path: str, fields: Any) -> Answer:
+        return self.ask("POST", path, json.dumps(fields).encode(), {"Content-Type": "application/json"})
+
+    def translate(self, text: Any, source: str = "de", target: str = "en", **fields: Any) -> Any:
+        answer = self.post("/translate", {"q": text, "source": source, "target": target} | fields)
+        assert answer.status == 200, answer.content
+        return answer.json
+
+    def at_once(self, texts: list[str], clients: int) -> list[str]:
+        """The translation of each text, asked for by many clients together."""
+        with ThreadPoolExecutor(clients) as pool:
+            return list(pool.map(lambda text: self.translate(text)["translatedText"], texts))

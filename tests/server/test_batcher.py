@@ -1,0 +1,68 @@
+"""The batcher gives each request what it would get alone, and each its share of the work."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.server.models import LINES, english_and_french
+from transformer import Translator
+from transformer.inference.search import SearchSettings
+from transformer.inference.translator import BEAM, Translation
+from transformer.server.batcher import Batcher, QueueFullError
+
+MANY = ["der Hund geht in ein Haus."] * 3000
+
+
+def texts_of(n_best: list[list[Translation]]) -> list[list[str]]:
+    return [[hypothesis.text for hypothesis in hypotheses] for hypotheses in n_best]
+
+
+@pytest.fixture
+def batcher() -> Iterator[Batcher]:
+    batcher = Batcher(BEAM, batch_tokens=512, max_waiting=4)
+    yield batcher
+    batcher.close()
+
+
+def test_requests_of_several_models_get_what_they_would_get_alone(translator: Translator) -> None:
+    batcher, other = Batcher(BEAM, 512, max_waiting=100), english_and_french()
+    jobs = [(one, LINES[start:]) for start in range(4) for one in (translator, other)]
+    futures = [batcher.submit(one, texts) for one, texts in jobs]
+    batcher.close()
+    alone = {(one, text): texts_of(one.n_best([text])) for one in (translator, other) for text in LINES}
+    for (one, texts), future in zip(jobs, futures, strict=True):
+        assert texts_of(future.result()) == [found for text in texts for found in alone[one, text]]
+
+
+def test_sampling_draws_what_it_would_draw_alone(translator: Translator) -> None:
+    batcher = Batcher(settings := SearchSettings(method="sampling"), 512, max_waiting=100)
+    futures = [batcher.submit(translator, LINES) for _ in range(3)]
+    batcher.close()
+    assert [texts_of(future.result()) for future in futures] == [texts_of(translator.n_best(LINES, settings))] * 3
+
+
+def test_a_short_request_does_not_wait_for_a_long_one(translator: Translator, batcher: Batcher) -> None:
+    long = batcher.submit(translator, MANY)
+    short = batcher.submit(translator, ["ein Haus"]).result()
+    is_first = not long.done()
+    long.cancel()
+    assert is_first
+    assert texts_of(short) == texts_of(translator.n_best(["ein Haus"]))
+
+
+def test_what_nobody_waits_for_is_dropped_and_too_much_is_refused(translator: Translator, batcher: Batcher) -> None:
+    waiting = [batcher.submit(translator, MANY) for _ in range(4)]
+    with pytest.raises(QueueFullError):
+        batcher.submit(translator, ["ja"])
+    for future in waiting:
+        future.cancel()
+    assert texts_of(batcher.submit(translator, ["ja"]).result()) == texts_of(translator.n_best(["ja"]))
+
+
+def test_only_the_request_at_fault_fails(translator: Translator, batcher: Batcher) -> None:
+    held = batcher.submit(translator, LINES * 10)  # so that the next two come into one round
+    right, wrong = batcher.submit(translator, ["ja"]), batcher.submit(translator, ["half of a pair: \ud800"])
+    with pytest.raises(ValueError, match="surrogate"):
+        wrong.result()
+    assert texts_of(right.result()) == texts_of(translator.n_best(["ja"]))
+    assert len(held.result()) == 10 * len(LINES)

@@ -1,0 +1,102 @@
+"""Texts and HTML come back as they were but for their sentences, and no page means more than before."""
+
+from html.parser import HTMLParser
+
+import pytest
+
+from transformer.server.documents import Format, join, split
+
+
+def shouted(text: str, kind: Format) -> str:
+    """The text with every sentence in capitals, and what a page could be harmed by behind it."""
+    pieces = split(text, kind)
+    return join(pieces, [piece.text.upper() for piece in pieces if piece.translated], kind)
+
+
+@pytest.mark.parametrize("text", ["", " ", "a\n", "\n\n a b \r\n\tc\n \n", "x\u2028y\x85z", "\u00a0a\u3000"])
+def test_lines_and_the_spaces_around_them_stay(text: str) -> None:
+    assert shouted(text, "text") == text.upper()
+    assert all(piece.text == piece.text.strip() for piece in split(text, "text") if piece.translated)
+
+
+@pytest.mark.parametrize(
+    ("page", "translated"),
+    [
+        ("<p>ein <b class='x'>Haus</b></p>", "<p>EIN <b class='x'>HAUS</b></p>"),
+        ("<a title=\"ein > 'Haus'\" href=/x/>ja</a><br/>", "<a title=\"ein > 'Haus'\" href=/x/>JA</a><br/>"),
+        ("Hund &amp; Katze &lt;b&gt; &ouml;&#33;", "HUND &amp; KATZE &lt;B&gt; Ö!"),
+        ("a < b &lt script", "A &lt; B &lt; SCRIPT"),
+        ("<p>ein\n  Haus </p>\n", "<p>EIN HAUS </p>\n"),
+        ("<!-- ein --><!DOCTYPE html><?xml x?>&nbsp;|&nbsp;", "<!-- ein --><!DOCTYPE html><?xml x?>&nbsp;|&nbsp;"),
+        ("<script>if (a<b) 'ein'</script>ja", "<script>if (a<b) 'ein'</script>JA"),
+        ("<style>p > b</style><title>ja &amp; nein</title>", "<style>p > b</style><title>JA &amp; NEIN</title>"),
+        ("<code>a <i>b</i> <code>c</code> d</code> e", "<code>a <i>b</i> <code>c</code> d</code> E"),
+        ("<p translate=no>a <p>b</p> c</p> d", "<p translate=no>a <p>b</p> c</p> D"),
+        ("<img alt='ja'>ja<img translate='no'>ja", "<img alt='ja'>JA<img translate='no'>JA"),
+    ],
+)
+def test_tags_stay_letter_by_letter_and_the_text_between_is_translated(page: str, translated: str) -> None:
+    assert shouted(page, "html") == translated
+
+
+# Each means one thing to one program, and another to another.
+HOSTILE = [
+    "<!-- > <img src=x onerror=alert(1)>",
+    "<!--><img src=x onerror=alert(1)>-->",
+    "<!-- --!> <img src=x onerror=alert(1)> -->",
+    "<a title='x><img src=x onerror=alert(1)>",
+    "<a b'c>d'><img>",
+    "<svg><style><a title='</style><img src=x onerror=alert(1)>'>",
+    "<math><script>x</script>",
+    "<style><!--</style><img>-->",
+    "<textarea></div><script>alert(1)</script></textarea>",
+    "<title><a title='</title><img>'>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<plaintext>a",
+    "<script>",
+    "<\u017fcript>a</\u017fcript><script",
+    "<script\x0b>a</script>",
+    "<![CDATA[<img>]]>",
+    "</ a><img>",
+    "</a b='>'>",
+    "<p",
+]
+
+
+@pytest.mark.parametrize("page", HOSTILE)
+def test_html_that_can_be_read_in_two_ways_is_refused(page: str) -> None:
+    with pytest.raises(ValueError, match="HTML"):
+        split(page, "html")
+
+
+class Tags(HTMLParser):
+    """The markup of a page, as Python reads it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[object] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, attributes))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.found.append(tag)
+
+
+def test_a_translation_full_of_markup_stays_text() -> None:
+    page = "<p id='a'>ein</p>ein<!-- b --><i>ein</i>"
+    pieces = split(page, "html")
+    evil = "</p><script>alert('1')</script>--><img src=x onerror=\"alert(1)\">&lt;b&gt;"
+    translated = join(pieces, [evil] * 3, "html")
+    assert Tags(translated).found == Tags(page).found
+    assert translated.count("&amp;lt;b&amp;gt;") == 3
+
+
+def test_long_nonsense_takes_no_long_time() -> None:
+    for nonsense in ("<a " * 3000, "<a b='" * 2000, "<a" + " b" * 5000, "<!--" * 2500, "<a b= " * 2000, " " * 10_000):
+        try:
+            split(nonsense, "html")
+        except ValueError:
+            continue

@@ -1,0 +1,127 @@
+"""The web application: its addresses, and what holds for every request: its size, its headers, its errors."""
+
+import html
+import logging
+import re
+from collections.abc import Mapping
+from functools import partial
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from transformer.server.api import Api
+from transformer.server.directions import Direction
+
+log = logging.getLogger(__name__)
+NOTHING = "default-src 'none'; frame-ancestors 'none'"
+HEADERS = {
+    "Content-Security-Policy": NOTHING,
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+def make_app(api: Api) -> Starlette:
+    pages = {f"{source}-{target}": direction for (source, target), direction in api.directions.items()}
+    routes = [
+        Route("/", partial(show_index, pages)),
+        Route("/page/{pair:path}", partial(show_page, pages)),
+        Route("/translate", api.translate, methods=["POST"]),
+        Route("/detect", api.detect, methods=["POST"]),
+        Route("/languages", api.list_languages),
+        Route("/health", api.health),
+    ]
+    bounds = Middleware(Bounds, max_bytes=api.settings.max_bytes)
+    return Starlette(routes=routes, middleware=[bounds], exception_handlers={HTTPException: answer_error})
+
+
+async def answer_error(request: Request, error: Exception) -> Response:
+    """As LibreTranslate answers what it refuses."""
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+class Bounds:
+    """Bounds the body of a request, sets the headers of each answer, and lets no traceback out."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self.app, self.max_bytes = app, max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        size, has_begun = 0, False
+
+        async def receive_bounded() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self.max_bytes:
+                raise HTTPException(413, f"Invalid request: its body exceeds {self.max_bytes} bytes")
+            return message
+
+        async def send_safely(message: Message) -> None:
+            nonlocal has_begun
+            if message["type"] == "http.response.start":
+                has_begun = True
+                headers = MutableHeaders(scope=message)
+                for key, value in HEADERS.items():
+                    headers.setdefault(key, value)
+            await send(message)
+
+        try:
+            length = Headers(scope=scope).get("content-length", "")
+            if length.isdecimal() and int(length[:20]) > self.max_bytes:
+                raise HTTPException(413, f"Invalid request: its body exceeds {self.max_bytes} bytes")
+            await self.app(scope, receive_bounded, send_safely)
+        except HTTPException as error:
+            await (await answer_error(Request(scope), error))(scope, receive, send_safely)
+        except Exception as error:
+            # By its kind alone: the message may hold what was sent.
+            log.error("a request has failed: %s", type(error).__name__)
+            if not has_begun:
+                await JSONResponse({"error": "Internal server error"}, 500)(scope, receive, send_safely)
+
+
+# ---- pages
+
+
+async def show_index(pages: Mapping[str, Direction], request: Request) -> Response:
+    """The page of the only direction, or links to several."""
+    if len(pages) == 1:
+        return page_of(*pages.values())
+    links = [
+        f'<li><a href="/page/{quote(pair, safe="")}">{html.escape(direction.languages)}</a>: '
+        f"{html.escape(direction.name)}</li>"
+        for pair, direction in pages.items()
+    ]
+    return plain_page("Translators", f"<ul>{''.join(links)}</ul>")
+
+
+async def show_page(pages: Mapping[str, Direction], request: Request) -> Response:
+    if request.path_params["pair"] not in pages:
+        raise HTTPException(404, "Not Found")
+    return page_of(pages[request.path_params["pair"]])
+
+
+def page_of(direction: Direction) -> Response:
+    if direction.page is None:
+        text = f"{direction.name} has no page here: {direction.why_no_page}. POST /translate translates."
+        return plain_page(direction.languages, f"<p>{html.escape(text)}</p>")
+    # The policy that stands in the page, and what a page cannot say of itself.
+    [policy] = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', direction.page[:4096])
+    return HTMLResponse(direction.page, headers={"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"})
+
+
+def plain_page(title: str, body: str) -> Response:
+    head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>\n'
+    return HTMLResponse(f"{head}<h1>{html.escape(title)}</h1>\n{body}\n</html>\n")

@@ -1,0 +1,123 @@
+"""One thread that owns the models: what waits is translated together, in rounds in which every request gets its share.
+
+A round is small, so that a short text never waits for the whole of a long one, and a request that nobody waits for any
+more (its future is cancelled) ends with the round.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from transformer.inference.search import SearchSettings
+from transformer.inference.translator import Translation, Translator
+
+NBest = list[list[Translation]]
+# Characters of a round: enough to fill batches, few enough that a newcomer waits a second, not ten.
+ROUND = 8192
+# What a text costs besides its characters.
+TEXT = 20
+
+
+class QueueFullError(Exception):
+    """So many requests wait that another one would wait too long."""
+
+
+@dataclass(eq=False)
+class Job:
+    """Texts of one request, and the hypotheses of the first of them."""
+
+    translator: Translator
+    texts: Sequence[str]
+    future: "Future[NBest]" = field(default_factory=Future)
+    found: NBest = field(default_factory=list)
+
+
+class Batcher:
+    """Translates for many callers at once; `close` waits until all that was submitted is done."""
+
+    def __init__(self, search: SearchSettings, batch_tokens: int, max_waiting: int) -> None:
+        self.search, self.batch_tokens, self.max_waiting = search, batch_tokens, max_waiting
+        self._jobs: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="translator", daemon=True)
+        self._thread.start()
+
+    def submit(self, translator: Translator, texts: Sequence[str]) -> "Future[NBest]":
+        """The hypotheses of each text, best first, once they are there; raises QueueFullError."""
+        job = Job(translator, texts)
+        with self._changed:
+            if len(self._jobs) >= self.max_waiting:
+                raise QueueFullError
+            self._jobs.append(job)
+            self._changed.notify()
+        return job.future
+
+    def close(self) -> None:
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while shares := self._next_round():
+            self._translate(shares)
+            with self._changed:
+                for job, _ in shares:
+                    self._jobs.remove(job)
+                    if not job.future.done() and len(job.found) < len(job.texts):
+                        self._jobs.append(job)  # behind those who wait for their first turn
+            for job, _ in shares:
+                if len(job.found) == len(job.texts):
+                    with suppress(InvalidStateError):  # nobody waits for it any more, or it has failed
+                        job.future.set_result(job.found)
+
+    def _next_round(self) -> list[tuple[Job, list[str]]]:
+        """Jobs of one translator with the texts of each that are next; waits for the first; none: there is no more."""
+        with self._changed:
+            while True:
+                self._jobs = deque(job for job in self._jobs if not job.future.done())
+                if self._jobs or self._closing:
+                    break
+                self._changed.wait()
+            jobs = [job for job in self._jobs if job.translator is self._jobs[0].translator]
+        shares, left = [], ROUND
+        for job in jobs:
+            if left > 0:
+                texts = _up_to(ROUND // len(jobs), job.texts[len(job.found) :])
+                shares.append((job, texts))
+                left -= sum(len(text) + TEXT for text in texts)
+        return shares
+
+    def _translate(self, shares: list[tuple[Job, list[str]]]) -> None:
+        """Adds what is found to each job; where that fails, only the job at fault does."""
+        texts = [text for _, share in shares for text in share]
+        # Numbered within their own request: what sampling draws must not depend on who else asks.
+        lines = [len(job.found) + place + 1 for job, share in shares for place in range(len(share))]
+        try:
+            found = shares[0][0].translator.n_best(texts, self.search, self.batch_tokens, lines=lines)
+        except Exception as error:
+            if len(shares) > 1:
+                for one in shares:
+                    self._translate([one])
+                return
+            with suppress(InvalidStateError):
+                shares[0][0].future.set_exception(error)
+            return
+        hypotheses = iter(found)
+        for job, share in shares:
+            job.found += [next(hypotheses) for _ in share]
+
+
+def _up_to(limit: int, texts: Sequence[str]) -> list[str]:
+    """The first texts that fit into a limit, at least one."""
+    taken: list[str] = []
+    for text in texts:
+        limit -= len(text) + TEXT
+        if taken and limit < 0:
+            break
+        taken.append(text)
+    return taken

@@ -1,0 +1,67 @@
+"""What is served: a translator for each direction, and the page on which it translates in the browser."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer.config import UsageError
+from transformer.device import ServingSettings
+from transformer.export import page
+from transformer.export.serving import TranslatorSettings, is_export, load_translator
+from transformer.inference.translator import Translator
+from transformer.server.settings import ServerSettings
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A translator, the name of its model, and its page as HTML, or why there is none."""
+
+    translator: Translator
+    name: str
+    page: str | None
+    why_no_page: str = ""
+
+    @property
+    def languages(self) -> str:
+        return " → ".join(self.translator.languages)
+
+
+def load_directions(checkpoints: Sequence[tuple[str, Path]], settings: ServerSettings) -> dict[Pair, Direction]:
+    """Every direction that checkpoints (names and paths) have learned, by source and target; UsageError where two have
+    learned one. All are loaded before a page is built, so that a mistake is told first."""
+    models: dict[Pair, tuple[Translator, str]] = {}
+    for name, path in checkpoints:
+        # Only float32 gives one text one translation, whoever else asks; an export has the precision that it has.
+        precision = settings.precision or ("auto" if is_export(path) else "float32")
+        serving = ServingSettings(settings.device, precision, settings.batch_tokens)
+        translator = load_translator(
+            path, TranslatorSettings(None, None, settings.search, settings.machine, serving)
+        )
+        for one in (translator, translator.other_direction()):
+            if one is None:
+                continue
+            if other := models.get(one.languages):
+                raise UsageError(
+                    f"checkpoint={name} translates {' → '.join(one.languages)}, as {other[1]} does: name one for each "
+                    "direction"
+                )
+            models[one.languages] = one, name
+    return {pair: _with_page(translator, name, settings) for pair, (translator, name) in models.items()}
+
+
+def _with_page(translator: Translator, name: str, settings: ServerSettings) -> Direction:
+    why = ""
+    if settings.page is False:
+        why = "it is switched off (page=false)"
+    elif settings.page is None and settings.api_key_file is not None:
+        why = "it would give the model to everyone, while translating needs a key (page=true offers it)"
+    elif translator.model.output.weight.is_meta:
+        why = "the weights of an export are another program's"
+    else:
+        try:
+            return Direction(translator, name, page.build(translator, "int8", name=name))
+        except ValueError as error:
+            why = str(error)
+    return Direction(translator, name, None, why)

@@ -1,0 +1,117 @@
+"""Texts and HTML cut into pieces, of which some are translated and all others stay as they are.
+
+HTML from a stranger must not mean more after the translation than before. So only what every browser cuts into the
+same tags is taken, all markup is given back letter by letter, and a translation is written as text.
+"""
+
+import html
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+Format = Literal["text", "html"]
+
+
+class Piece(NamedTuple):
+    """A piece of a document; `translated`: it is a line or a sentence, without spaces around it."""
+
+    text: str
+    translated: bool
+
+
+# HTML's tokens, where its standard (https://html.spec.whatwg.org, 13.2.5) and every browser leave no choice.
+SPACE = r"[ \t\n\f\r]"
+VALUE = r"""(?:"[^"]*"|'[^']*'|[^ \t\n\f\r"'=<>`]+)"""
+ATTRIBUTES = rf"""(?:{SPACE}+[^ \t\n\f\r"'<>/=]+(?:{SPACE}*={SPACE}*{VALUE})?)*"""
+FLAGS = re.IGNORECASE | re.DOTALL | re.ASCII
+MARKUP = re.compile(
+    rf"<(?!plaintext)(?P<start>[a-z][a-z0-9:-]*)(?P<attributes>{ATTRIBUTES}){SPACE}*/?>"
+    rf"|</(?P<end>[a-z][a-z0-9:-]*){SPACE}*>"
+    r"|<!--(?!-?>)(?:(?!--!?>).)*-->"
+    r"|<!doctype[^>]*>|<\?[^>]*>",
+    FLAGS,
+)
+TEXT = re.compile(r"(?:[^<]|<(?![a-z!/?]))+", FLAGS)
+STAYS = re.compile(rf"""{SPACE}translate{SPACE}*={SPACE}*["']?no\b""", FLAGS)
+# Elements whose content is no markup, and those whose content is no prose.
+RAW = ("script", "style", "textarea", "xmp", "iframe", "noembed", "noframes", "noscript")
+UNTRANSLATED = ("code", "pre", "kbd", "samp")
+VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
+# Within these the elements of RAW hold markup.
+FOREIGN = ("svg", "math")
+
+
+def split(text: str, kind: Format) -> list[Piece]:
+    """The pieces of a text, line by line, or of HTML; ValueError for HTML that browsers may read in several ways."""
+    return list(split_html(text) if kind == "html" else split_lines(text))
+
+
+def join(pieces: Sequence[Piece], translations: Sequence[str], kind: Format) -> str:
+    """The document with `translations` in place of the pieces to be translated."""
+    translated = iter(translations)
+    write = escape if kind == "html" else str
+    return "".join(write(next(translated)) if piece.translated else piece.text for piece in pieces)
+
+
+def escape(text: str) -> str:
+    return html.escape(text, quote=False)
+
+
+def split_lines(text: str) -> Iterator[Piece]:
+    for line in text.splitlines(keepends=True):
+        yield from _around(line, line.strip(), str)
+
+
+def split_html(text: str) -> Iterator[Piece]:
+    position, is_foreign = 0, False
+    skipped, depth = "", 0  # an element that is not translated, and how often it stands within itself
+    while position < len(text):
+        if found := TEXT.match(text, position):
+            prose = html.unescape(found[0])
+            inner = " ".join(prose.split())  # in HTML a line break is a space
+            if skipped or not any(map(str.isalpha, inner)):
+                yield Piece(found[0], False)
+            else:
+                yield from _around(prose, inner, escape)
+        elif found := MARKUP.match(text, position):
+            yield Piece(found[0], False)
+            start, end = (found["start"] or "").lower(), (found["end"] or "").lower()
+            is_foreign = is_foreign or start in FOREIGN
+            if start in RAW or start == "title":
+                content = _content(text, found.end(), start)
+                if ("<" in content and start != "script") or "<!--" in content or (is_foreign and start in RAW):
+                    raise ValueError(f"HTML in <{start}> that cannot be read in one way only")
+                if start in RAW:
+                    yield Piece(content, False)
+                    position = found.end() + len(content)
+                    continue
+            if skipped:
+                depth += (start == skipped) - (end == skipped)
+                skipped = skipped if depth else ""
+            elif start and start not in VOID and _stays(start, found["attributes"]):
+                skipped, depth = start, 1
+        else:
+            raise ValueError(f"HTML that cannot be read in one way only, at character {position + 1}")
+        position = found.end()
+
+
+def _stays(element: str, attributes: str) -> bool:
+    """Whether an element is not to be translated."""
+    return element in UNTRANSLATED or bool(STAYS.search(attributes))
+
+
+def _content(text: str, start: int, element: str) -> str:
+    """What stands before the end of an element without markup in it."""
+    if not (end := re.compile(rf"</{element}(?=[ \t\n\f\r/>])", FLAGS).search(text, start)):
+        raise ValueError(f"HTML with a <{element}> that does not end")
+    return text[start : end.start()]
+
+
+def _around(whole: str, inner: str, write: Callable[[str], str]) -> Iterator[Piece]:
+    """What is to be translated, between the spaces around it."""
+    end = len(whole.rstrip()) if inner else len(whole)
+    start = len(whole) - len(whole.lstrip()) if inner else end
+    yield Piece(write(whole[:start]), False)
+    if inner:
+        yield Piece(inner, True)
+    yield Piece(write(whole[end:]), False)

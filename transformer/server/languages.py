@@ -1,0 +1,50 @@
+"""The languages that are served: their names, and which of them a text is in."""
+
+from collections import Counter
+from collections.abc import Collection
+
+from transformer.data.languages import FREQUENT_WORDS, SCRIPTS, scripts
+
+NAMES = dict(
+    pair.split(":")
+    for pair in (
+        "af:Afrikaans ar:Arabic az:Azerbaijani be:Belarusian bg:Bulgarian bn:Bengali ca:Catalan cs:Czech cy:Welsh "
+        "da:Danish de:German el:Greek en:English eo:Esperanto es:Spanish et:Estonian eu:Basque fa:Persian fi:Finnish "
+        "fr:French ga:Irish gl:Galician he:Hebrew hi:Hindi hr:Croatian hu:Hungarian hy:Armenian id:Indonesian "
+        "is:Icelandic it:Italian ja:Japanese ka:Georgian kk:Kazakh ko:Korean ky:Kyrgyz la:Latin lt:Lithuanian "
+        "lv:Latvian mk:Macedonian mn:Mongolian mr:Marathi ms:Malay nb:Norwegian ne:Nepali nl:Dutch no:Norwegian "
+        "pl:Polish pt:Portuguese ro:Romanian ru:Russian sk:Slovak sl:Slovenian sq:Albanian sr:Serbian sv:Swedish "
+        "sw:Swahili ta:Tamil te:Telugu tg:Tajik th:Thai tr:Turkish uk:Ukrainian ur:Urdu uz:Uzbek vi:Vietnamese "
+        "yi:Yiddish zh:Chinese"
+    ).split()
+)
+
+
+def name(code: str) -> str:
+    """A language's name in English; its code where we have none."""
+    return NAMES.get(_base(code), code)
+
+
+def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
+    """How much speaks for each of `languages`, from 0 to 100, the likeliest first.
+
+    That is the share of the letters that are of its script, divided among the languages of one script by their
+    frequent words (each counts half a word more, so that none is ruled out). No other language is thought of.
+    """
+    letters = scripts(text)
+    words = Counter("".join(mark if mark.isalpha() else " " for mark in text.lower()).split())
+    weights = {one: 0.5 + sum(words[word] for word in FREQUENT_WORDS.get(_base(one), ())) for one in languages}
+    confidences = {}
+    for language, weight in weights.items():
+        script = _script(language)
+        rivals = sum(other for one, other in weights.items() if _script(one) == script)
+        confidences[language] = round(100 * letters[script] / max(1, letters.total()) * weight / rivals, 1)
+    return sorted(confidences.items(), key=lambda pair: -pair[1])
+
+
+def _base(code: str) -> str:
+    return code.lower().replace("_", "-").partition("-")[0]
+
+
+def _script(code: str) -> str:
+    return SCRIPTS.get(_base(code), "")

@@ -1,0 +1,96 @@
+"""The port, and the end: a first signal lets what has begun be finished, a second one ends at once."""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from transformer.config import UsageError
+from transformer.data.printable import print_safely
+from transformer.server.settings import ServerSettings
+from transformer.training.callbacks.signals import ASKS_ONLY, SIGNALS, Interrupted
+
+# Beyond it, a connection is answered with 503 at once.
+MAX_CONNECTIONS = 1000
+# For an answer to be taken, once its translation is there.
+GRACE = 5
+
+
+def listen(settings: ServerSettings) -> socket.socket:
+    """Takes the port, before the models are loaded; whoever connects waits until they are."""
+    try:
+        [family, *_], *_ = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
+        return socket.create_server((settings.host, settings.port), family=family)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"port={settings.port} of host={settings.host} cannot be used: {reason}; choose another port= or host="
+        ) from error
+
+
+def address(listener: socket.socket) -> str:
+    """The URL of a server here."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+class Server(uvicorn.Server):
+    """uvicorn, but for its own signal handlers."""
+
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
+        return contextlib.nullcontext()
+
+
+def run(app: ASGIApp, listener: socket.socket, settings: ServerSettings) -> None:
+    """Serves until a signal comes, and then until all that has begun is answered; raises Interrupted at the end."""
+    logging.getLogger("transformer.inference").setLevel(logging.ERROR)  # its warnings quote the texts
+    server = Server(
+        uvicorn.Config(
+            app,
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_graceful_shutdown=int(settings.timeout) + GRACE,
+        )
+    )
+    with stopping(server) as received:
+        server.run(sockets=[listener])
+    raise Interrupted(received[0])
+
+
+@contextlib.contextmanager
+def stopping(server: uvicorn.Server) -> Iterator[list[int]]:
+    """A context in which signals stop a server; yields those that have come."""
+    received: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if not received:
+            received.append(number)
+            server.should_exit = True
+        elif number != ASKS_ONLY:
+            print_safely(str(Interrupted(number, "at once")), stderr=True)
+            os._exit(128 + number)  # threads still compute, and Python would wait for them
+
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(number, stop)
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
