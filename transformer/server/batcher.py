@@ -50,7 +50,7 @@ class Batcher:
         """The hypotheses of each text, best first, once they are there; raises QueueFullError."""
         job = Job(translator, texts)
         with self._changed:
-            if len(self._jobs) >= self.max_waiting:
+            if sum(not waiting.future.done() for waiting in self._jobs) >= self.max_waiting:
                 raise QueueFullError
             self._jobs.append(job)
             self._changed.notify()

@@ -1,0 +1,17 @@
+# serve.py in a container (docs/serve.md). Nobody has built this file yet. No model is in it: mount one at
+# /model.safetensors.
+FROM python:3.12-slim
+
+RUN useradd --create-home translator
+WORKDIR /app
+COPY pyproject.toml README.md LICENSE ./
+COPY transformer transformer
+COPY scripts scripts
+COPY configs configs
+# First torch for the CPU alone: with CUDA it takes some gigabytes more.
+RUN pip install --no-cache-dir "torch>=2.7,<2.14" --index-url https://download.pytorch.org/whl/cpu \
+    && pip install --no-cache-dir -e '.[serve]'
+USER translator
+EXPOSE 5000
+# Reached through Docker's own port, which -p opens to whom you like.
+ENTRYPOINT ["python", "scripts/serve.py", "host=0.0.0.0", "checkpoint=/model.safetensors"]
