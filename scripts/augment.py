@@ -42,7 +42,7 @@ def augment(job: Job) -> None:
     corpus = read_corpus(settings, checkpoint)
     lines = input_lines(None, settings.input)
     with PairsOutput(settings, checkpoint, corpus) as output:
-        translator = load_translator(checkpoint, settings)
+        translator = load_translator([checkpoint], settings)
         check_languages(corpus, settings.input, translator.languages)
         output.check_new(translator.languages)
         chosen = PairFilter(settings.filters, corpus, translator.tokenizers, translator.languages)

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
 
 
 def read(config: dict[str, Any]) -> EvaluationSettings:
-    from transformer.cli.runs import check_output, find_checkpoint, run_of, say_which, trial_folder
+    from transformer.cli.runs import check_output, find_checkpoints, run_of, say_which, trial_folder
     from transformer.cli.settings import corpus_settings
-    from transformer.config import from_dict
+    from transformer.config import UsageError, from_dict
 
-    checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
+    checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]), exports=False)
+    if len(checkpoints) > 1 and not config["output"]:
+        raise UsageError("the results of an ensemble are of no run alone: give output=FOLDER")
+    checkpoint = checkpoints[0]
     # The trials of a sweep must not write over each other's results, or over the run's own.
     output = config["output"] or str(trial_folder() or run_of(checkpoint))
     check_output(output, folder=True)
@@ -33,11 +36,10 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
     settings["data"] = corpus_settings(config["data"]) if config.get("data") else None
     settings["serving"] = {key: config[key] for key in ("device", "precision", "batch_tokens")}
     say_which(config, checkpoint)
-    return from_dict(EvaluationSettings, settings | {"checkpoint": str(checkpoint), "output": output}, "")
+    return from_dict(EvaluationSettings, settings | {"checkpoints": [*map(str, checkpoints)], "output": output}, "")
 
 
 def evaluate(settings: EvaluationSettings) -> dict[str, float]:
-    from transformer import Translator
     from transformer.cli.runs import run_of
     from transformer.data.printable import print_safely
     from transformer.device import configure_torch
@@ -45,13 +47,14 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     from transformer.evaluation.alignments import error_rates, read_gold
     from transformer.evaluation.evaluate import read_texts, translate_texts, write_evaluation
     from transformer.inference.alignment_head import default_head
+    from transformer.inference.ensemble import load_ensemble
 
     started = time.monotonic()
-    checkpoint, serving = Path(settings.checkpoint), settings.serving
+    checkpoints, serving = [*map(Path, settings.checkpoints)], settings.serving
     target_language = settings.target_language or (settings.data.target_language if settings.data else None)
-    translator = Translator.load(checkpoint, serving.device, serving.precision, target_language)
+    translator = load_ensemble(checkpoints, serving.device, serving.precision, target_language)
     configure_torch(settings.machine, translator.device.type, translator.model.output.weight.dtype)
-    texts = read_texts(settings, run_of(checkpoint), translator.languages)
+    texts = read_texts(settings, run_of(checkpoints[0]), translator.languages)
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
     hypotheses = translate_texts(translator, texts, settings.search, serving.batch_tokens)
     scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)

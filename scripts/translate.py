@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from transformer.cli.output import Output
     from transformer.export.serving import TranslateSettings
 
-Job = tuple["TranslateSettings", Path, "Output", int | None]
+Job = tuple["TranslateSettings", list[Path], "Output", int | None]
 
 
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.lines import count_lines
     from transformer.cli.output import open_output
-    from transformer.cli.runs import check_output, find_checkpoint, say_which
+    from transformer.cli.runs import check_output, find_checkpoints, say_which
     from transformer.config import UsageError, from_dict
 
     if config["input"] is not None and not Path(config["input"]).exists():
@@ -26,7 +26,7 @@ def read(config: dict[str, Any]) -> Job:
         check_output(config["output"], folder=False)
     if config["alignments"] is not None:
         check_output(config["alignments"], folder=False)
-    checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]), exports=True)
+    checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]))
     from transformer.export.serving import TranslateSettings
 
     serving = {key: config[key] for key in ("device", "precision", "batch_tokens")}
@@ -34,9 +34,9 @@ def read(config: dict[str, Any]) -> Job:
     rest["resume"] = {"true": True, "false": False}.get(config["resume"], config["resume"])  # it arrives as text
     settings = from_dict(TranslateSettings, rest | {"serving": serving}, "")
     total = count_lines(config["input"])
-    output = open_output(config["output"], settings.deciding(), checkpoint, settings.resume)
-    say_which(config, checkpoint)
-    return settings, checkpoint, output, total
+    output = open_output(config["output"], settings.deciding(), checkpoints, settings.resume)
+    say_which(config, checkpoints[0])
+    return settings, checkpoints, output, total
 
 
 def translate(job: Job) -> None:
@@ -45,11 +45,11 @@ def translate(job: Job) -> None:
     from transformer.files import atomic_write
     from transformer.inference.alignment import moses_lines
 
-    settings, checkpoint, output, total = job
+    settings, checkpoints, output, total = job
     lines = input_lines(settings.text, settings.input)
     with output:
         output.skip(lines)
-        translator = load_translator(checkpoint, settings)
+        translator = load_translator(checkpoints, settings)
         head, alignments = settings.alignment.head_of(translator) if settings.alignments else None, ""
         for chunk in chunks(lines, is_prompt(settings.text, settings.input), output.lines, total):
             numbers = range(output.lines + 1, output.lines + 1 + len(chunk))

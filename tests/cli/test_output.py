@@ -20,7 +20,7 @@ class Translation:
     def run(
         self, lines: list[str] = LINES, stop_after: int = 99, resume: bool = False, before: bytes = b"", **settings: int
     ) -> None:
-        with open_output(str(self.file), {"search": {"beam": 5} | settings}, self.model, resume) as output:
+        with open_output(str(self.file), {"search": {"beam": 5} | settings}, [self.model], resume) as output:
             rest = iter(lines)
             output.skip(rest)
             while chunk := [line for _, line in zip(range(3), rest, strict=False)]:
@@ -106,12 +106,12 @@ def test_what_is_missing_or_damaged_is_not_resumed(translation: Translation) -> 
     with pytest.raises(UsageError, match=r"out.en.partial is damaged"):
         translation.run(resume=True)
     with pytest.raises(UsageError, match="resume=true goes on with a file"):
-        open_output(None, {}, translation.model, resume=True)
+        open_output(None, {}, [translation.model], resume=True)
 
 
 def test_a_file_that_another_process_translates_into_is_left_alone(translation: Translation) -> None:
     with (
-        open_output("out.en", {}, translation.model, resume=False),
+        open_output("out.en", {}, [translation.model], resume=False),
         pytest.raises(OSError, match=r"out.en is in use by another process"),
     ):
         translation.run()

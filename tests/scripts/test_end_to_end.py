@@ -105,6 +105,21 @@ def test_a_checkpoint_alone_translates_by_script_and_by_python(run: Path, tmp_pa
     assert python.translate(["Der Hund schläft."])[0] == python.n_best(["Der Hund schläft."])[0][0].text
 
 
+def test_several_checkpoints_translate_together(run: Path) -> None:
+    text, few = "text=Der Hund schläft.", SMALL[-4:-2]
+    together = ok("translate", "checkpoint=[run, run/checkpoints/best.ckpt]", text, *few, cwd=run.parent)
+    assert together == ok("translate", "checkpoint=run", text, *few, cwd=run.parent)
+    several = "checkpoint=[run,run/checkpoints/last.ckpt]"
+    assert "give output=FOLDER" in refused("evaluate", several, cwd=run.parent)
+    assert "checkpoint=nowhere: no such file" in refused("translate", "checkpoint=[run,nowhere]", cwd=run.parent)
+    own = ["source=own.de", "reference=own.de", "output=several"]
+    (run.parent / "own.de").write_text("Der Hund schläft.\nWir essen.\n")
+    ok("evaluate", several, *own, *few, cwd=run.parent)
+    results = json.loads((run.parent / "several" / "evaluation.json").read_text())
+    assert results["checkpoint"] == "run/translator.safetensors run/checkpoints/last.ckpt"
+    assert len(results["sha256"].split()) == 2
+
+
 def test_texts_are_taken_literally_and_hypotheses_come_with_scores(run: Path) -> None:
     printed = ok(
         "translate", "checkpoint=run", 'text=Hallo, 2 = zwei! <b>ä</b> "${x}" null', "n_best=5", cwd=run.parent

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -146,8 +146,8 @@ class PartialOutput(Output):
             raise OSError(f"{self._shown} cannot be written: {error.strerror or error}") from error
 
 
-def open_output(path: str | None, settings: dict[str, Any], model: Path, resume: bool) -> Output:
-    """The output that `output=` and `resume=` mean, of translations by `model` (a file, or an export's folder).
+def open_output(path: str | None, settings: dict[str, Any], models: Sequence[Path], resume: bool) -> Output:
+    """The output that `output=` and `resume=` mean, of translations by `models` (files, or an export's folder).
 
     Raises UsageError for a stopped translation that is to be begun anew, and one by other settings or another model
     that is to be gone on with.
@@ -158,10 +158,11 @@ def open_output(path: str | None, settings: dict[str, Any], model: Path, resume:
                 "resume=true goes on with a file: give the output=FILE of the translation that was stopped"
             )
         return Output(path)
-    return PartialOutput(path, made_by(settings, model), resume)
+    return PartialOutput(path, made_by(settings, *models), resume)
 
 
-def made_by(settings: dict[str, Any], model: Path) -> dict[str, str]:
-    """What decides the translations by a model (a file, or an export's folder) with these settings."""
-    files = sorted(filter(Path.is_file, model.iterdir())) if model.is_dir() else [model]
+def made_by(settings: dict[str, Any], *models: Path) -> dict[str, str]:
+    """What decides the translations by models (files, or an export's folder) with these settings."""
+    folders = [sorted(filter(Path.is_file, model.iterdir())) if model.is_dir() else [model] for model in models]
+    files = [file for folder in folders for file in folder]
     return {"model": " ".join(map(sha256, files))} | {key: str(value) for key, value in flatten(settings)}

@@ -178,11 +178,11 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False) -> Pat
     raise FileNotFoundError(f"checkpoint={value}: the folder has none of {', '.join(MODELS)}")
 
 
-def find_checkpoints(value: str | None, runs: Path) -> list[Path]:
-    """Find all that `checkpoint=[A,B]` means, exports too; each as `find_checkpoint` does."""
+def find_checkpoints(value: str | None, runs: Path, exports: bool = True) -> list[Path]:
+    """Find all that `checkpoint=[A,B]` means; each as `find_checkpoint` does."""
     if value is None or Path(value).exists() or not re.fullmatch(r"\[.*\]", value):
-        return [find_checkpoint(value, runs, exports=True)]
-    return [find_checkpoint(one.strip(), runs, exports=True) for one in value[1:-1].split(",")]
+        return [find_checkpoint(value, runs, exports)]
+    return [find_checkpoint(one.strip(), runs, exports) for one in value[1:-1].split(",")]
 
 
 def say_which(config: dict[str, Any], checkpoint: Path) -> None:

@@ -27,7 +27,7 @@ class EvaluationSettings(MetricSettings):
     """What is scored: `source` and `reference`, else the `split` of `data`, else of the corpus of the run itself.
     `alignments` is a file of the word alignments that its pairs should have."""
 
-    checkpoint: str
+    checkpoints: list[str]
     split: str
     source: str | None
     reference: str | None
@@ -118,7 +118,11 @@ def write_evaluation(
     settings: EvaluationSettings, texts: Texts, hypotheses: list[str], scores: Scores, seconds: float
 ) -> None:
     """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint gave on other splits."""
-    output, digest, search = Path(settings.output), sha256(Path(settings.checkpoint)), asdict(settings.search)
+    output, digest, search = (
+        Path(settings.output),
+        " ".join(sha256(Path(path)) for path in settings.checkpoints),
+        asdict(settings.search),
+    )
     file, content = output / f"hypotheses.{texts.name}.txt", "".join(f"{text}\n" for text in hypotheses).encode()
     # The size first: what lies there may be larger than memory.
     if file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content):
@@ -127,7 +131,7 @@ def write_evaluation(
     results = {
         texts.name: scores.to_dict(),
         "sentences": len(texts.sources),
-        "checkpoint": settings.checkpoint,
+        "checkpoint": " ".join(settings.checkpoints),
         "sha256": digest,
         "search": search,
         "seconds": round(seconds, 1),
@@ -139,7 +143,7 @@ def write_evaluation(
 
 
 def _earlier(path: Path, digest: str) -> dict[str, Any]:
-    """Read what stands in `path`, if it is of the checkpoint with this sha256."""
+    """Read what stands in `path`, if it is of the checkpoint (or the several) with this sha256."""
     try:
         results = read_json(path)
     except (OSError, ValueError):

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +13,7 @@ from transformer.device import MachineSettings, ServingSettings, available_threa
 from transformer.export.formats import load as load_export
 from transformer.inference import Translator
 from transformer.inference.alignment_head import AlignmentHead, check_head, default_head
+from transformer.inference.ensemble import load_ensemble
 from transformer.inference.huggingface import TOKENIZER_CONFIG
 from transformer.inference.search import SearchSettings
 
@@ -90,15 +92,21 @@ def is_export(checkpoint: Path) -> bool:
     return checkpoint.is_dir() and not (checkpoint / TOKENIZER_CONFIG).is_file()
 
 
-def load_translator(checkpoint: Path, settings: TranslatorSettings) -> Translator:
-    """Load a checkpoint or an export; ValueError where it is of other languages than `settings` ask for."""
+def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -> Translator:
+    """Load a checkpoint, several as an ensemble, or an export.
+
+    ValueError where it is of other languages than `settings` ask for, and for an export among several.
+    """
     serving, machine = settings.serving, settings.machine
-    if is_export(checkpoint):
+    exports = [*filter(is_export, checkpoints)]
+    if exports:
+        if len(checkpoints) > 1:
+            raise ValueError(f"{exports[0]} is an export: an ensemble is of checkpoints, name what it was made of")
         if serving.precision != "auto":
             raise ValueError(f"precision={serving.precision}: that of an export was chosen when it was made")
-        translator = load_export(checkpoint, serving.device, machine.threads or available_threads())
+        translator = load_export(exports[0], serving.device, machine.threads or available_threads())
     else:
-        translator = Translator.load(checkpoint, serving.device, serving.precision, settings.target_language)
+        translator = load_ensemble(checkpoints, serving.device, serving.precision, settings.target_language)
     weights = translator.model.output.weight.dtype
     if isinstance(settings, TranslateSettings) and settings.text is not None and machine.threads is None:
         machine = replace(machine, threads=1)  # one text is too little work for two, which would wait for each other

@@ -9,9 +9,10 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.data.batching import pad
@@ -23,7 +24,7 @@ from transformer.inference.search import Hypothesis, SearchSettings, search
 from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_visible
-from transformer.model.transformer import Cache, Transformer
+from transformer.model.transformer import Transformer
 
 log = logging.getLogger(__name__)
 # What `Translator.load(path).translate(…)` does unless told otherwise; configs/search/beam.yaml says the same.
@@ -52,6 +53,7 @@ class Translator:
 
     def __init__(self, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
         self.model, self.languages = model, languages
+        self.models = [model]  # an `Ensemble` has several
         self.source_language, self.target_language = languages
         source, self.target_tokenizer = tokenizers
         self.source_tokenizer = Tokenizer(source.model, source.kind, target_language_tag=self.target_language)
@@ -183,7 +185,7 @@ class Translator:
             return self._search([sources[index] for index in batch], [lines[index] for index in batch], search)
 
         translations = [[EMPTY] for _ in sources]
-        with eval_mode(self.model):
+        with eval_mode(*self.models):
             for index, hypotheses in zip(chain(*batches), chain(*parallel_map(translate_batch, batches)), strict=True):
                 translations[index] = hypotheses
         return translations
@@ -193,7 +195,7 @@ class Translator:
 
         Raises ValueError for what is no Unicode text, and for a long line that is to be refused.
         """
-        limit = self.model.config.max_length - 1  # EOS takes a place too
+        limit = self.max_length - 1  # EOS takes a place too
         for line, text in zip(lines, texts, strict=True):
             if re.search("[\ud800-\udfff]", text):
                 raise ValueError(f"line {line} is no Unicode text: half of a surrogate pair stands alone in it")
@@ -212,15 +214,15 @@ class Translator:
 
     def _check_memory(self, batches: list[list[int]], search: SearchSettings, threads: int) -> None:
         """Raises ValueError for a search of sources of these lengths that does not fit into memory; a GPU says so."""
-        config, beam = self.model.config, search.beam if search.method == "beam" else 1
+        configs, beam = [model.config for model in self.models], search.beam if search.method == "beam" else 1
         if self.device.type != "cpu":
             return
         needed = []
         for lengths in batches:
-            longest = min(config.max_length, max(search.max_lengths(lengths)) + 1)
+            longest = min(self.max_length, max(search.max_lengths(lengths)) + 1)
             # The keys and values of a hypothesis, which are copied when it grows, and its scores in four forms.
-            cache = 3 * 2 * config.decoder.layers * config.dim * longest
-            needed.append(4 * beam * len(lengths) * (cache + 4 * config.target_vocab_size))
+            cache = sum(3 * 2 * config.decoder.layers * config.dim * longest for config in configs)
+            needed.append(4 * beam * len(lengths) * (cache + 4 * len(configs) * configs[0].target_vocab_size))
         what = f"search.beam={search.beam} with {max(map(len, batches), default=0)} sentences at a time"
         check_memory(threads * max(needed, default=0), what, "lower search.beam, search.max_length or batch_tokens")
 
@@ -228,31 +230,43 @@ class Translator:
     def device(self) -> torch.device:
         return self.model.output.weight.device
 
+    @property
+    def max_length(self) -> int:
+        """The positions of the model."""
+        return min(model.config.max_length for model in self.models)
+
+    def start(self, source: Int[Tensor, "sentences source"]) -> Any:
+        """What a search begins with: the cache in which the encoded sources stand."""
+        return self.model.decoder.init_cache(self.model.encode(source, padding_visible(source, PAD)))
+
+    def log_probabilities(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
+        """log p(next token) after the newest id of each row, and the state with it: one step of a search."""
+        logits, cache = self.model.step(ids, state)
+        return logits.float().log_softmax(dim=-1), cache
+
     @torch.inference_mode()
     def _search(self, sources: list[list[int]], lines: list[int], settings: SearchSettings) -> list[list[Translation]]:
         """Translates one batch of ids; `lines` are the sentences' own numbers, for sampling."""
-        positions = self.model.config.max_length
+        positions = self.max_length
         if settings.min_length >= positions:
             raise ValueError(
                 f"search.min_length={settings.min_length} is more than the model's {positions} positions allow"
             )
         source = pad([torch.tensor([*ids, EOS]).numpy() for ids in sources]).to(self.device)
 
-        def step(ids: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-            logits, cache = self.model.step(ids, cache)
-            scores = logits.float().log_softmax(dim=-1)
+        def step(ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+            scores, state = self.log_probabilities(ids, state)
             # One logit that is no finite number spoils its whole row.
             if not scores[:, 0].isfinite().all():
                 raise ValueError("the model's scores are no numbers: its weights are too large, or broken")
-            return scores, cache
+            return scores, state
 
         bos_ids = torch.full((len(sources),), BOS, device=self.device)
         # With BOS a target takes one place more than it has tokens.
         max_lengths = [min(positions - 1, n) for n in settings.max_lengths([len(ids) for ids in sources])]
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
         with torch.autocast(self.device.type, enabled=False):
-            cache = self.model.decoder.init_cache(self.model.encode(source, padding_visible(source, PAD)))
-            results = search(step, cache, bos_ids, EOS, max_lengths, lines, settings)
+            results = search(step, self.start(source), bos_ids, EOS, max_lengths, lines, settings)
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in results]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:

@@ -7,11 +7,13 @@ from torch import nn
 
 
 @contextmanager
-def eval_mode(model: nn.Module) -> Iterator[None]:
-    """The model without dropout; afterwards, whatever happens, as it was."""
-    training = model.training
-    model.eval()
+def eval_mode(*models: nn.Module) -> Iterator[None]:
+    """The models without dropout; afterwards, whatever happens, as they were."""
+    training = [model.training for model in models]
+    for model in models:
+        model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        for model, before in zip(models, training, strict=True):
+            model.train(before)

@@ -36,7 +36,7 @@ def load_directions(checkpoints: Sequence[tuple[str, Path]], settings: ServerSet
         # Only float32 gives one text one translation, whoever else asks; an export has the precision that it has.
         precision = settings.precision or ("auto" if is_export(path) else "float32")
         serving = ServingSettings(settings.device, precision, settings.batch_tokens)
-        translator = load_translator(path, TranslatorSettings(None, None, settings.search, settings.machine, serving))
+        translator = load_translator([path], TranslatorSettings(None, None, settings.search, settings.machine, serving))
         for one in (translator, translator.other_direction()):
             if one is None:
                 continue

@@ -1,0 +1,75 @@
+"""Several models as one translator: at every step the mean of their probabilities decides."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from transformer.inference.translator import Translator
+from transformer.model.transformer import Cache
+
+
+class Caches(NamedTuple):
+    """How far each model's decoding is."""
+
+    members: tuple[Cache, ...]
+
+    def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> "Caches":
+        return Caches(tuple(cache.select(origins, sentences) for cache in self.members))
+
+
+class Ensemble(Translator):
+    """Translates as its members together: p(next token) is the mean of theirs. Costs what all of them cost.
+
+    The members have the same vocabularies and languages; sizes and attentions may differ. The first aligns words.
+    """
+
+    def __init__(self, members: Sequence[Translator]) -> None:
+        """Raises ValueError, naming the first that differs (counted from 1), for other vocabularies or languages."""
+        first = members[0]
+        super().__init__(first.model, first.tokenizers, first.languages)
+        self.alignment, self.members = first.alignment, tuple(members)
+        self.models = [member.model for member in members]
+        for number, member in enumerate(members[1:], 2):
+            if member.languages != first.languages:
+                raise ValueError(
+                    f"model {number} translates {' → '.join(member.languages)}, model 1 {' → '.join(first.languages)}: "
+                    "an ensemble has one direction"
+                )
+            if _vocabulary(member) != _vocabulary(first):
+                raise ValueError(
+                    f"model {number} has other tokenizers than model 1: the models of an ensemble share a vocabulary "
+                    "(train them on one corpus, with the same settings of the tokenizer and other seeds)"
+                )
+
+    def start(self, source: Int[Tensor, "sentences source"]) -> Caches:
+        return Caches(tuple(member.start(source) for member in self.members))
+
+    def log_probabilities(
+        self, ids: Int[Tensor, " rows"], state: Caches
+    ) -> tuple[Float[Tensor, "rows vocabulary"], Caches]:
+        steps = [
+            member.log_probabilities(ids, cache) for member, cache in zip(self.members, state.members, strict=True)
+        ]
+        mean = torch.stack([scores for scores, _ in steps]).logsumexp(dim=0) - math.log(len(steps))
+        return mean, Caches(tuple(cache for _, cache in steps))
+
+    def save(self, path: str | Path) -> None:
+        raise ValueError("an ensemble is several models, which a file does not hold: name them all where it is used")
+
+
+def load_ensemble(
+    paths: Sequence[Path], device: str = "cpu", precision: str = "float32", target_language: str | None = None
+) -> Translator:
+    """The translator in one file, or those in several as an `Ensemble`. Raises as both do."""
+    members = [Translator.load(path, device, precision, target_language) for path in paths]
+    return Ensemble(members) if len(members) > 1 else members[0]
+
+
+def _vocabulary(translator: Translator) -> list[str]:
+    return [f"{tokenizer.kind} {hashlib.sha256(tokenizer.model).hexdigest()}" for tokenizer in translator.tokenizers]
