@@ -252,7 +252,8 @@ def mark_cache(folder: Path) -> None:
 
 def _is_whole(folder: Path) -> bool:
     try:
-        return bool(json.loads((folder / DIGESTS).read_text()) == _digests(folder))
+        # Reading a pipe would wait for ever.
+        return all(map(Path.is_file, folder.iterdir())) and read_json(folder / DIGESTS) == _digests(folder)
     except (OSError, ValueError, RecursionError):
         return False
 

@@ -1,5 +1,6 @@
 """CTranslate2 against our own model and search: the same translations and scores; what it cannot express is refused."""
 
+import json
 import math
 import os
 from dataclasses import replace
@@ -14,7 +15,9 @@ from tests.pages import play
 from transformer import Translator
 from transformer.data.corpus import read_lines
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
+from transformer.export.folder import MANIFEST
 from transformer.export.formats import ExportSettings, export, load
+from transformer.files import sha256
 from transformer.inference.translator import BEAM, Translation
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the export extra is not installed")
@@ -227,6 +230,32 @@ def test_a_device_that_is_not_there_is_refused(taught: Translator, tmp_path: Pat
     exported(taught, tmp_path / "engine")
     with pytest.raises(ValueError, match=f"device={device}"):
         load(tmp_path / "engine", device, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("model.bin", b"decoder/layer_norm/gamma", b"decoder/layer_norm/omega"),
+        ("model.bin", b"TransformerSpec", b"no such model.."),
+        ("config.json", b'"add_source_eos": true', b'"add_source_eos": "yes"'),
+        ("shared_vocabulary.json", b'"', b"'"),
+        ("shared_vocabulary.json", b'",', b'?",'),
+    ],
+)
+def test_what_the_engine_says_against_a_strangers_files_is_one_line(
+    taught: Translator, tmp_path: Path, name: str, old: bytes, new: bytes
+) -> None:
+    folder = tmp_path / "engine"
+    exported(taught, folder)
+    content = (folder / name).read_bytes()
+    assert old in content
+    (folder / name).write_bytes(content.replace(old, new))
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["files"][name] = sha256(folder / name)  # as a stranger would
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=str(folder)) as caught:
+        load(folder, "cpu", 1).translate(["ja"])
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.skipif("PARITY_RUN" not in os.environ, reason="PARITY_RUN names no run to compare on 1,000 sentences")

@@ -1,11 +1,13 @@
 """An export's folder: whole or not at all, nothing of anyone else's replaced, what is damaged or foreign refused."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.export.models import TEXTS
+from tests.processes import posix_only
 from transformer import Translator
 from transformer.export.folder import MANIFEST, read, write
 
@@ -77,6 +79,19 @@ def test_what_is_damaged_missing_or_foreign_is_refused_in_one_line(taught: Trans
     read(folder)
     (folder / "vmap.txt").write_text("a file that the engine would read")
     assert "vmap.txt is not of it" in refusal(folder)
+
+
+@posix_only
+@pytest.mark.parametrize("name", [MANIFEST, "model.bin", "source.spm"])
+def test_a_pipe_in_an_export_is_refused_and_not_waited_for(taught: Translator, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "export"
+    write(folder, "onnx", taught, make)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    assert f"{name} " in refusal(folder)
+    if name == MANIFEST:
+        with pytest.raises(ValueError, match="which is of no export"):
+            write(folder, "onnx", taught, make)
 
 
 @pytest.mark.parametrize(

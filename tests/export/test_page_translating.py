@@ -17,14 +17,25 @@ from tests.export.pages import Open, Opened
 from tests.factories import small_model, tokenizer_settings
 from transformer import Translator
 from transformer.data.corpus import read_lines
-from transformer.data.tokenizer import BOS, EOS, PAD, train_tokenizer
+from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from transformer.export.formats import ExportSettings, export
 from transformer.export.page import rounded
+from transformer.inference.hub_vocabulary import parse
 from transformer.inference.translator import BEAM
 from transformer.visualization.explain import explain
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 HOSTILE = "</script><b>"
+MARKUP = (
+    *("</script><script>window.taken=1</script>", "<img src=//x.example onerror=window.taken=1>", "--><!--<script>"),
+    *(
+        "\u2028window.taken=1//",
+        "\u202e\u2066\x01",
+        "'><svg onload=window.taken=1>",
+        "</title><iframe src=//x.example>",
+    ),
+    *("${window.taken=1}", "__proto__", "&lt;b&gt;", "<style>@import '//x.example'</style>"),
+)
 # Typed arrays as lists, which every driver can carry.
 TRANSLATE, EXPLAIN = (
     f"""async ([text, options]) => JSON.parse(JSON.stringify(await window.translator.{method}(text, options),
@@ -244,6 +255,25 @@ def test_a_call_can_be_taken_back_and_shows_its_progress(page: Opened) -> None:
 def test_markup_in_a_text_is_translated_as_text(page: Opened, repeats: Translator) -> None:
     assert page.ask(TRANSLATE, HOSTILE, {"method": "beam"})["text"] == repeats.translate([HOSTILE])[0]
     assert page.ask("() => document.querySelectorAll('main b b').length") == 0
+
+
+def test_markup_in_a_models_pieces_and_languages_stays_text(open_page: Open, taught: Translator) -> None:
+    """The open page may have no errors and no requests: see `open_page`."""
+    model = parse(taught.source_tokenizer.model)
+    pieces = [piece for piece in model.pieces if piece.type == piece.NORMAL]
+    for number, piece in enumerate(pieces):
+        piece.piece = f"{MARKUP[number % len(MARKUP)]}{number}"
+    tokenizer = Tokenizer(model.SerializeToString(), "bpe")
+    hostile = Translator(taught.model, (tokenizer, tokenizer), (MARKUP[0], MARKUP[1]))
+    opened = open_page(hostile)
+    opened.page.locator("#input").fill("ein Haus")
+    opened.page.wait_for_function("() => document.querySelector('main').innerText.includes('onerror')")
+    found = opened.ask(EXPLAIN, "ein Haus", {})
+    assert found["languages"] == list(MARKUP[:2])
+    assert opened.ask("() => [window.taken, document.querySelectorAll('main script, main img, iframe').length]") == [
+        None,
+        0,
+    ]
 
 
 def test_a_model_of_both_directions_is_asked_for_the_one_it_was_exported_for(open_page: Open) -> None:

@@ -1,14 +1,16 @@
 """Corpora that were cut, mixed up and damaged: read as they stand, or refused in a line that names file and line."""
 
 import gzip
+import os
 import random
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import TOY, ChildDiedError, in_child, read_corpus
 from transformer.data import corpus
@@ -185,3 +187,29 @@ def test_a_line_larger_than_any_sentence_is_refused_before_it_is_in_memory(tmp_p
         pytest.fail(str(error))
     assert said == f"{path} line 2 has more than {corpus.MAX_LINE_BYTES:,} bytes: no sentence has"
     assert memory < 4 * corpus.MAX_LINE_BYTES
+
+
+def test_a_small_gz_that_unpacks_without_end_is_refused_by_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus, "MAX_UNPACKED_BYTES", 1 << 16)
+    path, line = tmp_path / "x.tsv.gz", b"ein Haus\ta house\n"
+    path.write_bytes(gzip.compress(line * 200_000))
+    most = corpus.MAX_RATIO * path.stat().st_size
+    assert 1 << 16 < most < 200_000 * len(line)
+    with pytest.raises(ValueError, match=rf"unpacks to more than {most:,} bytes \(line {most // len(line) + 1}\)"):
+        sum(1 for _ in read_pairs([path], "de", "en"))
+
+
+@posix_only
+@pytest.mark.parametrize("kind", ["a folder", "a pipe", "a device"])
+def test_what_is_no_file_is_no_corpus_and_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x.tsv"
+    make: dict[str, Callable[[], None]] = {
+        "a folder": path.mkdir,
+        "a pipe": lambda: os.mkfifo(path),
+        "a device": lambda: path.symlink_to("/dev/zero"),
+    }
+    make[kind]()
+    with pytest.raises(FileNotFoundError, match=r"no corpus file .*x\.tsv"):
+        find_files(str(path), "de", "en")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.processes import CHILDREN, posix_only
+from tests.processes import CAN_FORK, CHILDREN, posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import (
     in_child,
@@ -181,17 +181,18 @@ def test_a_cache_whose_files_were_damaged_is_made_again(tmp_path: Path, caplog: 
             lambda: path.write_bytes(bytes(changed)),
             lambda: path.write_bytes(bytes(changed)[:-1]),
             lambda: path.with_name("c").touch(),
+            lambda: (path.unlink(), os.mkfifo(path)) if CAN_FORK else path.unlink(),
         ]
 
     folder, lost, tried = tmp_path / "key", [], 0
     for name in ("a", "b", "sha256.json"):
-        for number in range(4):
+        for number in range(5):
             caplog.clear()
             cached_folder(folder, make)
             assert caplog.text == ""
             damage(folder / name)[number]()  # type: ignore[operator]
             made.clear()
-            with (folder / "a" if (folder / "a").exists() else folder / "b").open("rb") as opened:
+            with (folder / "a" if (folder / "a").is_file() else folder / "b").open("rb") as opened:
                 cached_folder(folder, make)
                 cached_folder(folder, make)
                 still = opened.read(1) in (b"a", b"b")

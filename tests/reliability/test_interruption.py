@@ -17,6 +17,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from tests.processes import posix_only
 from tests.reliability import report, trials
+from tests.reliability.children import ChildDiedError, in_child
 from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, term, train, trouble
 from tests.scripts.running import SMALL, script, start
 from transformer.model.transformer import Decoder
@@ -95,6 +96,37 @@ def test_signals_at_random_moments_leave_the_result_as_it_is(tmp_path: Path) -> 
         except AssertionError as error:
             lost.append(f"seed {seed}, run {runs}: {error}")
     report("signals at random moments", stops, lost)
+
+
+def train_until(name: str, folder: Path, plain: dict[str, Any]) -> None:
+    """Trains, or goes on, and is killed when the file `name` has been written and is to get its name."""
+    torch.set_num_threads(1)
+    replace = Path.replace
+
+    def kill_at(self: Path, target: Path) -> Path:
+        if target.name == name:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return replace(self, target)
+
+    Path.replace = kill_at  # type: ignore[method-assign, assignment]
+    train(folder, plain, last(folder))
+
+
+@posix_only
+def test_a_run_killed_in_its_last_phase_again_and_again_ends_like_a_whole_one(tmp_path: Path) -> None:
+    plain, run = settings(corpus(tmp_path)), tmp_path / "run"
+    train(tmp_path / "whole", plain)
+    all_files = ("translator.safetensors", "hypotheses.test.txt", "test.json", "README.md", "cross.png")
+    for name in trials(all_files[::2], all_files):
+        with pytest.raises(ChildDiedError, match="ended with -9"):
+            in_child(train_until, name, run, plain)
+        assert not list(run.rglob(name))
+    train(run, plain, last(run))
+    assert_equal_runs(run, tmp_path / "whole")
+    files = [{path.relative_to(folder) for path in folder.rglob("*")} for folder in (run, tmp_path / "whole")]
+    assert files[0] == files[1]
+    weights = [(folder / "translator.safetensors").read_bytes() for folder in (run, tmp_path / "whole")]
+    assert weights[0] == weights[1]
 
 
 @posix_only

@@ -7,6 +7,8 @@ length, and our limits for its own (1,024 source and 256 target tokens).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import ctranslate2
@@ -50,10 +52,17 @@ class CTranslate2Translator(Translator):
         self._ids = {target.piece(id): id for id in range(len(target))}
         self._end = target.piece(EOS)
         device_type, index = _device(device)
-        try:
+        self._folder = folder
+        with self._errors():
             self._engine = ctranslate2.Translator(str(folder), device_type, device_index=index, intra_threads=threads)
-        except RuntimeError as error:
-            raise ValueError(f"CTranslate2 cannot load {folder}: {' '.join(str(error).split())}") from error
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """What the engine says against its files, in one line that names them; C++ errors have many classes here."""
+        try:
+            yield
+        except Exception as error:
+            raise ValueError(f"CTranslate2 cannot use {self._folder}: {' '.join(str(error).split())}") from error
 
     @property
     def device(self) -> torch.device:
@@ -89,30 +98,34 @@ class CTranslate2Translator(Translator):
         """
         beam = settings.beam if settings.method == "beam" else 1
         patience = 2 if at_limit and beam > 1 else 1
-        results = self._engine.translate_batch(
-            sources,
-            beam_size=beam,
-            patience=patience,
-            num_hypotheses=patience * beam,
-            length_penalty=settings.length_penalty or NO_PENALTY,
-            max_input_length=0,
-            max_decoding_length=limit,
-            min_decoding_length=0,
-            return_end_token=True,  # and count it
-            return_scores=True,
-        )
+        with self._errors():
+            results = self._engine.translate_batch(
+                sources,
+                beam_size=beam,
+                patience=patience,
+                num_hypotheses=patience * beam,
+                length_penalty=settings.length_penalty or NO_PENALTY,
+                max_input_length=0,
+                max_decoding_length=limit,
+                min_decoding_length=0,
+                return_end_token=True,  # and count it
+                return_scores=True,
+            )
         return [list(zip(result.hypotheses, result.scores, strict=True)) for result in results]
 
     def _ended(self, source: list[str], targets: list[Target], settings: SearchSettings) -> list[Target]:
         """Ends the targets that the limit cut off: that costs them the end's probability."""
         cut = [target for target, _ in targets if target[-1] != self._end]
         ended = [(target, score) for target, score in targets if target[-1] == self._end]
-        scored = self._engine.score_batch([source] * len(cut), cut, max_input_length=0)
+        with self._errors():
+            scored = self._engine.score_batch([source] * len(cut), cut, max_input_length=0)
         for target, result in zip(cut, scored, strict=True):
             ended.append(([*target, self._end], settings.score(sum(result.log_probs), len(target) + 1)))
         return sorted(ended, key=lambda target: -target[1])
 
     def _hypothesis(self, target: list[str], score: float, settings: SearchSettings) -> Hypothesis:
+        if foreign := [piece for piece in target[:-1] if piece not in self._ids]:
+            raise ValueError(f"{self._folder} has a vocabulary that is not its tokenizer's: {foreign[0]!r}")
         ids = [self._ids[piece] for piece in target[:-1]]
         return Hypothesis(ids, score, score * len(target) ** settings.length_penalty)
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer
-from transformer.files import atomic_folder, sha256
+from transformer.files import atomic_folder, read_json, sha256
 from transformer.inference import checkpoint
 from transformer.inference.translator import Translator
 from transformer.inference.untrusted import MAX_PLAIN_BYTES, check_tokenizer
@@ -55,7 +55,7 @@ def check_replaceable(folder: Path) -> None:
         raise ValueError(f"output={folder} is a file: name a folder")
     if folder.exists() and any(folder.iterdir()):
         try:
-            known = {MANIFEST, *json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]}
+            known = {MANIFEST, *read_json(folder / MANIFEST, MAX_PLAIN_BYTES)["files"]}
         except (OSError, ValueError, KeyError, TypeError):
             known = set()
         if foreign := sorted(path.name for path in folder.iterdir() if path.name not in known):
@@ -75,8 +75,7 @@ def read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
 
 
 def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
-    with (folder / MANIFEST).open("rb") as file:
-        manifest = from_dict(Manifest, json.loads(file.read(MAX_PLAIN_BYTES)), "")
+    manifest = from_dict(Manifest, read_json(folder / MANIFEST, MAX_PLAIN_BYTES), "")
     if manifest.translator.format != checkpoint.FORMAT:
         raise ValueError(f"its format is {manifest.translator.format!r}, not {checkpoint.FORMAT!r}")
     # What a file manager left there, hidden, does no harm; any other file an engine might read.
