@@ -10,24 +10,25 @@ from transformer.cli.launch import launch
 if TYPE_CHECKING:
     from transformer.doctor.augment import AugmentSettings
 
-Job = tuple["AugmentSettings", Path, int | None]
+Job = tuple["AugmentSettings", list[Path], int | None]
 
 
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.lines import count_lines
     from transformer.cli.pairs import check_prefix
-    from transformer.cli.runs import find_checkpoint, say_which
+    from transformer.cli.runs import find_checkpoints, say_which
     from transformer.cli.settings import augment_settings
     from transformer.config import UsageError, from_dict
     from transformer.doctor.augment import AugmentSettings
 
     settings = from_dict(AugmentSettings, augment_settings(config), "")
-    checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]), exports=True)
-    check_prefix(settings.output, checkpoint)
+    checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]))
+    for checkpoint in checkpoints:
+        check_prefix(settings.output, checkpoint)
     if not (total := count_lines(settings.input)):
         raise UsageError(f"input={settings.input} is no file with lines in it")
-    say_which(config, checkpoint)
-    return settings, checkpoint, total
+    say_which(config, checkpoints[0])
+    return settings, checkpoints, total
 
 
 def augment(job: Job) -> None:
@@ -38,11 +39,11 @@ def augment(job: Job) -> None:
     from transformer.doctor.filters import PairFilter
     from transformer.export.serving import load_translator
 
-    settings, checkpoint, total = job
-    corpus = read_corpus(settings, checkpoint)
+    settings, checkpoints, total = job
+    corpus = read_corpus(settings, checkpoints[0])
     lines = input_lines(None, settings.input)
-    with PairsOutput(settings, checkpoint, corpus) as output:
-        translator = load_translator([checkpoint], settings)
+    with PairsOutput(settings, checkpoints, corpus) as output:
+        translator = load_translator(checkpoints, settings)
         check_languages(corpus, settings.input, translator.languages)
         output.check_new(translator.languages)
         chosen = PairFilter(settings.filters, corpus, translator.tokenizers, translator.languages)
@@ -50,7 +51,7 @@ def augment(job: Job) -> None:
         for chunk in chunks(lines, False, output.lines, total):
             numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
             output.write_rows(translate_rows(translator, chosen, settings, chunk, numbers))
-        counts = output.publish(translator.languages, model_name(checkpoint))
+        counts = output.publish(translator.languages, " + ".join(map(model_name, checkpoints)))
     show_counts(counts, settings.output, translator.languages)
 
 

@@ -277,3 +277,16 @@ def test_half_an_hour_looks_forward_in_german_and_back_in_english() -> None:
 def test_the_corpus_holds(phenomenon: str, german: str, english: str, train: list[tuple[str, str]]) -> None:
     count = sum(bool(re.search(german, left) and re.search(english, right)) for left, right in train)
     assert count >= 5, phenomenon
+
+
+def test_the_little_corpus_has_no_translation_of_its_monolingual_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["little.py", "--output", str(tmp_path), "de", "en"])
+    recipe(TOY / "little.py").main()
+    read = {path.name: path.read_text(encoding="utf-8").splitlines() for path in tmp_path.iterdir()}
+    assert list(zip(read["train.de"], read["train.en"], strict=True)) == pairs("train")[:500]
+    translations = dict(pairs("train"))
+    assert len(read["monolingual.en"]) == len(read["monolingual.de"]) == 3000
+    assert {translations[text] for text in read["monolingual.de"]}.isdisjoint(read["monolingual.en"])
+    assert set(read["monolingual.en"]).isdisjoint([*read["train.en"], *lines("test.en"), *lines("validation.en")])

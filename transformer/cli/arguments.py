@@ -18,7 +18,8 @@ PATHS = (
     *("alignments", "api_key_file"),
     *("data.directory", "data.file", "data.pairs", "data.train", "data.validation", "data.test", "data.cache"),
 )
-LITERAL = ("text", "name", "host", *PATHS)
+STAGES = ("reverse", "augment", "forward", "finetune")  # further settings, for back_translate.py to hand on
+LITERAL = ("text", "name", "host", *PATHS, *STAGES)
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, but for interpolations such as ${now:%Y}
 # The group of a section that goes by another name: validation_search=greedy.
 PLACED = {"validation_search": "search@validation_search"}

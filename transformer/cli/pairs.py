@@ -10,12 +10,13 @@ from transformer.cli.runs import as_typed, run_of
 from transformer.config import UsageError
 from transformer.data.corpus import DataSettings
 from transformer.data.printable import print_safely, terminal_safe
+from transformer.data.synthetic import ORIGIN
 from transformer.doctor.augment import AugmentSettings, Row
 from transformer.doctor.filters import FILTERS
 from transformer.evaluation.run_files import CONFIG
 from transformer.files import atomic_file
 
-ORIGIN, DROPPED = "origin", "dropped.tsv"
+DROPPED = "dropped.tsv"
 
 
 def check_prefix(output: str, checkpoint: Path) -> None:
@@ -36,11 +37,11 @@ class PairsOutput(PartialOutput):
     these become the files, a resumed one writes the files again.
     """
 
-    def __init__(self, settings: AugmentSettings, checkpoint: Path, corpus: DataSettings) -> None:
+    def __init__(self, settings: AugmentSettings, checkpoints: list[Path], corpus: DataSettings) -> None:
         """UsageError where there is nothing to resume, or something made by another model, settings or corpus."""
         digests = " ".join(map(corpus.digest, corpus.splits))
         super().__init__(
-            settings.output, made_by(settings.deciding(), checkpoint) | {"corpus": digests}, settings.resume
+            settings.output, made_by(settings.deciding(), *checkpoints) | {"corpus": digests}, settings.resume
         )
         self._origin = Path(settings.input).name, settings.search.method
 

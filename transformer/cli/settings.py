@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer.cli import CONFIGS
+from transformer.cli.arguments import STAGES
 from transformer.config import UsageError
 
 if TYPE_CHECKING:
     from transformer.doctor.examine import Training
 
 # What steers the command line, or stands for settings elsewhere, and is not the run's.
-NOT_SETTINGS = ("name", "runs", "cache", "resume", "debug", "output", "fix")
+NOT_SETTINGS = (
+    *("name", "runs", "cache", "resume", "debug", "output", "fix", "input"),
+    *STAGES,
+)
 # One word for all attentions and stacks of a model: its parts hold the values.
 NOT_MODEL = ("heads", "layers", "score")
 # A preset's own word for data.pairs.

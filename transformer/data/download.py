@@ -13,7 +13,11 @@ from transformer.data.printable import console
 from transformer.files import DIGESTS, atomic_file, cached_folder, sha256
 
 # By what `data.url` says: settings choose among these, and can name no program or path of their own.
-RECIPES = {"apt:libreoffice-help": Path(__file__).parents[2] / "data" / "libreoffice_help" / "make.py"}
+DATA = Path(__file__).parents[2] / "data"
+RECIPES = {
+    "apt:libreoffice-help": DATA / "libreoffice_help" / "make.py",
+    "grammar:toy_little": DATA / "toy" / "little.py",
+}
 TIMEOUT = 60  # seconds without a byte
 
 

@@ -1,0 +1,67 @@
+"""Commands one after another: what is finished is skipped, what was begun goes on, a signal reaches the command."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from transformer.cli.pipeline import COMMAND, Stage, run_stages
+from transformer.config import UsageError
+from transformer.training.callbacks.signals import Interrupted, SignalHandler
+
+
+def stage(folder: Path, name: str, begin: str, go_on: str = "raise SystemExit(9)") -> Stage:
+    """A command of Python in the folder; NAME.begun and NAME.done are its marks."""
+    start = f"from pathlib import Path; import os; os.chdir({str(folder)!r}); log = open('log', 'a'); "
+    commands = ([sys.executable, "-c", f"{start}{code}"] for code in (begin, go_on))
+    return Stage(name, *commands, folder / f"{name}.begun", folder / f"{name}.done")
+
+
+def done(name: str) -> str:
+    return f"log.write('{name} '); Path('{name}.done').touch()"
+
+
+def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fails = "log.write('fails '); Path('second.begun').touch(); raise SystemExit(3)"
+    stages = [
+        stage(tmp_path, "first", done("first")),
+        stage(tmp_path, "second", fails, done("second")),
+        stage(tmp_path, "third", done("third")),
+    ]
+    with pytest.raises(ChildProcessError, match=r"second has failed: once that is mended, the same command goes on"):
+        run_stages(stages, tmp_path)
+    run_stages(stages, tmp_path)
+    assert (tmp_path / "log").read_text() == "first fails second third "
+    capsys.readouterr()
+    run_stages(stages, tmp_path)
+    assert capsys.readouterr().err.splitlines() == [f"{name}: finished before" for name in ("first", "second", "third")]
+    with pytest.raises(UsageError, match=rf"{COMMAND} was begun with other settings: repeat these, or give another"):
+        run_stages(stages[:2], tmp_path)
+
+
+def test_a_signal_reaches_the_command_which_ends_in_its_own_way(tmp_path: Path) -> None:
+    waits = (
+        "import signal, time; end = lambda *_: (log.write('saved'), log.close(), os._exit(143)); "
+        "signal.signal(signal.SIGTERM, end); Path('waits.begun').touch(); time.sleep(600)"
+    )
+    waiting = stage(tmp_path, "waits", waits)
+
+    def end_it() -> None:
+        while not waiting.begun.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    ender = threading.Thread(target=end_it)
+    with SignalHandler():
+        ender.start()
+        with pytest.raises(Interrupted) as stopped:
+            run_stages([waiting], tmp_path)
+        ender.join()
+    assert str(stopped.value) == "stopped by SIGTERM; the same command goes on from here"
+    assert (tmp_path / "log").read_text() == "saved"

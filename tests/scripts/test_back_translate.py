@@ -1,0 +1,42 @@
+"""All of back-translation as one command: mistakes are found before the first run, and it ends with scores."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.running import SMALL, TOY, ok, refused
+
+MONOLINGUAL = f"input={TOY}/compositional.en"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["finetune=trainer.max_steps=3 trainer.max_stepz=3"], "trainer.max_stepz: no such setting"),
+        (["forward=data.synthetic_ratio=0"], "data.synthetic_ratio=0.0 must be > 0"),
+        (["input=nothing.en"], "input=nothing.en is no file with lines in it"),
+        (["init_from=somewhere"], "leave out resume= and init_from="),
+    ],
+)
+def test_a_mistake_of_any_stage_is_found_before_the_first(tmp_path: Path, arguments: list[str], message: str) -> None:
+    common = [*SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all"]
+    assert message in refused("back_translate", *common, *arguments, cwd=tmp_path)
+    assert not (tmp_path / "all").exists()
+
+
+def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
+    folder = tmp_path / "all"
+    for run, bleu in (("reverse", 1), ("forward", 2), ("final", 3)):
+        (folder / run).mkdir(parents=True)
+        (folder / run / "README.md").touch()
+        (folder / run / "test.json").write_text(json.dumps({"test": {"bleu": bleu, "chrf": 4, "ter": 5}}))
+    for end in ("de", "en", "origin"):
+        (folder / f"synthetic.{end}").write_text("x\n")
+    printed = ok("back_translate", *SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all", cwd=tmp_path)
+    assert printed.splitlines() == ["forward: bleu 2.0   chrf 4.0   ter 5.0", "final: bleu 3.0   chrf 4.0   ter 5.0"]
+    [reverse, augment, forward, final] = json.loads((folder / "command.json").read_text())
+    assert {"data.source_language=en", "data.target_language=de", f"hydra.run.dir={folder}/reverse"} <= set(reverse)
+    assert {f"checkpoint={folder}/reverse", MONOLINGUAL, f"output={folder}/synthetic"} <= set(augment)
+    assert f"data.synthetic=['{folder}/synthetic']" in forward
+    assert f"init_from={folder}/forward" in final

@@ -1,0 +1,117 @@
+"""Runs scripts one after another, each in a process of its own, and again only what is not finished."""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hydra
+
+from transformer.cli import CONFIGS, PROJECT
+from transformer.cli.arguments import STAGES, is_override, prepare, split
+from transformer.cli.compose import as_dict
+from transformer.cli.errors import say
+from transformer.cli.runs import MODELS, as_typed
+from transformer.cli.settings import run_settings
+from transformer.config import UsageError
+from transformer.data.synthetic import ORIGIN
+from transformer.device import choose_precision
+from transformer.files import atomic_write
+from transformer.training.callbacks.signals import Interrupted
+from transformer.training.config import read_run_settings
+from transformer.training.validate import validate_settings
+
+# Settings of back_translate.py itself.
+OWN = ("input", "output", *STAGES)
+COMMAND = "command.json"  # the settings that a folder was begun with
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A command that begins it and one that goes on with it, which is taken where `begun` is there. It is finished once
+    `finished` is there and `begun`, if that is removed at the end, is not."""
+
+    name: str
+    begin: list[str]
+    go_on: list[str]
+    begun: Path
+    finished: Path
+    is_begun_removed: bool = False
+
+    def is_finished(self) -> bool:
+        return self.finished.exists() and not (self.is_begun_removed and self.begun.exists())
+
+    def run(self) -> None:
+        """Hands a signal on to the command, so that it can save. Raises ChildProcessError if it fails."""
+        # Not in our group of processes: Ctrl-C in a terminal would come twice.
+        command = self.go_on if self.begun.exists() else self.begin
+        with subprocess.Popen(command, start_new_session=True) as process:
+            try:
+                status = process.wait()
+            except Interrupted as stopped:
+                process.send_signal(stopped.number)
+                process.wait()
+                raise
+        if status:
+            raise ChildProcessError(f"{self.name} has failed: once that is mended, the same command goes on from there")
+
+
+def _training(folder: Path, arguments: list[str], test: bool) -> Stage:
+    """A run in a folder, whose settings are checked now and not hours later."""
+    prepared = [argument for argument in prepare(arguments, CONFIGS) if is_override(argument)]
+    settings = run_settings(as_dict(hydra.compose("train", prepared), complete=False))
+    read_run_settings(settings)
+    validate_settings(settings | {"trainer": choose_precision(settings["trainer"])})
+    finished = folder / ("README.md" if test else MODELS[0])  # what a run writes at the end
+    begin, go_on = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
+    return Stage(folder.name, begin, go_on, begun=folder / MODELS[-1], finished=finished)
+
+
+def _augmentation(run: Path, text: Path, prefix: Path, more: list[str]) -> Stage:
+    begin = _command("augment", f"checkpoint={run}", f"input={text}", f"output={prefix}", *more)
+    begun, finished = (prefix.with_name(f"{prefix.name}.{end}") for end in ("partial.json", ORIGIN))
+    return Stage("augment", begin, [*begin, "resume=true"], begun, finished, is_begun_removed=True)
+
+
+def _command(script: str, *arguments: str) -> list[str]:
+    return [sys.executable, str(PROJECT / "scripts" / f"{script}.py"), *arguments]
+
+
+def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage]:
+    """The stages of a back-translation with these settings. Raises ValueError for settings that a run cannot have."""
+    folder, data, test = Path(config["output"]).absolute(), config["data"], config["test"]
+    more = {stage: shlex.split(config[stage]) for stage in STAGES}
+    common = [argument for argument in typed if is_override(argument) and split(argument)[1] not in OWN]
+    swapped = [f"data.source_language={data['target_language']}", f"data.target_language={data['source_language']}"]
+    if data["columns"]:
+        swapped.append(f"data.columns=[{','.join(map(str, reversed(data['columns'])))}]")
+    prefix, text = folder / "synthetic", Path(config["input"]).absolute()
+    return [
+        _training(folder / "reverse", [*common, *swapped, *more["reverse"]], test),
+        _augmentation(folder / "reverse", text, prefix, [f"cache={config['cache']}", *more["augment"]]),
+        _training(folder / "forward", [*common, f"data.synthetic=['{prefix}']", *more["forward"]], test),
+        _training(folder / "final", [*common, f"init_from={folder / 'forward'}", *more["finetune"]], test),
+    ]
+
+
+def run_stages(stages: Sequence[Stage], folder: Path) -> None:
+    """Runs what is not finished. UsageError where the folder was begun by another command."""
+    command = json.dumps([stage.begin for stage in stages], indent=1, ensure_ascii=False).encode()
+    kept = folder / COMMAND
+    if kept.exists() and kept.read_bytes() != command:
+        raise UsageError(f"{as_typed(kept)} was begun with other settings: repeat these, or give another output=FOLDER")
+    atomic_write(kept, command)
+    for stage in stages:
+        if stage.is_finished():
+            say(f"{stage.name}: finished before")
+            continue
+        say(f"{stage.name} …")
+        try:
+            stage.run()
+        except Interrupted as stopped:
+            stopped.advice = "the same command goes on from here"
+            raise
