@@ -1,6 +1,6 @@
 """Measures the project and whichever peers are installed, interleaved in one run: a table, a picture, JSON.
 
-python benchmarks/run.py training|decoding|growth|startup|page [--data FOLDER_OF_MULTI30K]
+python benchmarks/run.py training|decoding|growth|startup|page|serving [--data FOLDER_OF_MULTI30K]
     [--systems ours,…] [--json FILE]
 """
 
@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from benchmarks import decoding, growth, page, startup, training
+from benchmarks import decoding, growth, page, serving, startup, training
 from benchmarks.common import SIZES, Row, Setting, spread
 from transformer.device import available_threads
 
@@ -124,14 +124,17 @@ def processor() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["training", "decoding", "growth", "startup", "page"])
+    parser.add_argument("what", choices=["training", "decoding", "growth", "startup", "page", "serving"])
     parser.add_argument(
         "--data", type=Path, help="folder with Multi30k's train, val and test_2016_flickr; the bundled corpus without"
     )
     parser.add_argument("--run", type=Path, help="of page: the run or checkpoint that is exported and measured")
     parser.add_argument("--systems", help="separated by commas; all that are installed without")
     parser.add_argument(
-        "--steps", type=int, default=40, help="training steps, or hundreds of sentences, a measurement (40, 10)"
+        "--steps",
+        type=int,
+        default=40,
+        help="training steps, hundreds of sentences, or tens of requests, a measurement (40, 10, 40)",
     )
     parser.add_argument("--runs", type=int, default=3, help="measurements of each case (3)")
     parser.add_argument("--size", choices=sorted(SIZES), default="small", help="of the model (small)")
@@ -161,6 +164,11 @@ def main() -> None:
     if arguments.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: this machine has no GPU that torch can use")
     setting = Setting(arguments.data, SIZES[arguments.size], arguments.device, arguments.threads)
+    if arguments.what == "serving":
+        rows = serving.main(setting, 10 * arguments.steps, arguments.runs)
+        if arguments.json:
+            arguments.json.write_text(json.dumps({"versions": versions(), "rows": rows}, indent=2))
+        return
     if arguments.what == "training":
         speed, cases = "target_tokens_per_second", training.compared(systems, arguments.device)
         rows = interleaved(

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -76,13 +76,18 @@ class Bounds:
                 headers = MutableHeaders(scope=message)
                 for key, value in HEADERS.items():
                     headers.setdefault(key, value)
-            await send(message)
+            try:
+                await send(message)
+            except Exception as error:
+                raise ClientDisconnect from error  # there is nobody to send to any more
 
         try:
             length = Headers(scope=scope).get("content-length", "")
             if length.isdecimal() and int(length[:20]) > self.max_bytes:
                 raise HTTPException(413, f"Invalid request: its body exceeds {self.max_bytes} bytes")
             await self.app(scope, receive_bounded, send_safely)
+        except ClientDisconnect:
+            pass
         except HTTPException as error:
             await (await answer_error(Request(scope), error))(scope, receive, send_safely)
         except Exception as error:

@@ -19,7 +19,6 @@ from transformer.server.languages import name
 from transformer.server.settings import ServerSettings
 
 MAX_FIELDS = 20
-# Of a word of the sender that an error repeats.
 MAX_SHOWN = 40
 
 
@@ -95,15 +94,20 @@ def read_asked(
     languages = {language for pair in pairs for language in pair}
     for language in (target,) if source == "auto" else (source, target):
         if language not in languages:
-            raise HTTPException(400, f"{language[:MAX_SHOWN]} is not supported")
+            raise HTTPException(400, f"{shown(language)} is not supported")
     if source not in ("auto", target) and (source, target) not in pairs:
         whence, to = (f"{name(language)} ({language})" for language in (source, target))
         raise HTTPException(400, f"{to} is not available as a target language from {whence}")
     kind: Any = fields.get("format") or "text"
     if kind not in ("text", "html"):
-        raise HTTPException(400, f"{str(kind)[:MAX_SHOWN]} format is not supported")
+        raise HTTPException(400, f"{shown(str(kind))} format is not supported")
     alternatives = _read_count(fields.get("alternatives"), max_alternatives)
     return Asked(texts, isinstance(fields["q"], list), source, target, kind, alternatives)
+
+
+def shown(word: str) -> str:
+    """What an error repeats of a word: its beginning, and nothing that UTF-8 cannot hold."""
+    return word[:MAX_SHOWN].encode(errors="replace").decode()
 
 
 def _read_word(fields: Mapping[str, Any], key: str) -> str:

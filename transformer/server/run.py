@@ -1,5 +1,6 @@
 """The port, and the end: a first signal lets what has begun be finished, a second one ends at once."""
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -7,6 +8,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -16,6 +18,7 @@ from transformer.data.printable import print_safely
 from transformer.server.settings import ServerSettings
 from transformer.training.callbacks.signals import ASKS_ONLY, SIGNALS, Interrupted
 
+log = logging.getLogger(__name__)
 # Beyond it, a connection is answered with 503 at once.
 MAX_CONNECTIONS = 1000
 # For an answer to be taken, once its translation is there.
@@ -41,15 +44,27 @@ def address(listener: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
-    """uvicorn, but for its own signal handlers."""
+    """uvicorn, but for its own signal handlers; whatever comes over the wire, its log has no traceback."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(log_failure)
+        await super().startup(sockets)
 
     def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
         return contextlib.nullcontext()
 
 
+def log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """In place of asyncio's own: what fails on a connection is its client's affair, anything else takes one line."""
+    if "transport" not in context:
+        log.error("%s: %s", context["message"], type(context.get("exception")).__name__)
+
+
 def run(app: ASGIApp, listener: socket.socket, settings: ServerSettings) -> None:
     """Serves until a signal comes, and then until all that has begun is answered; raises Interrupted at the end."""
-    logging.getLogger("transformer.inference").setLevel(logging.ERROR)  # its warnings quote the texts
+    # The warnings of the first quote the texts, those of the second say what is wrong with each malformed form.
+    for name in ("transformer.inference", "python_multipart"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     server = Server(
         uvicorn.Config(
             app,

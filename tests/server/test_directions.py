@@ -1,0 +1,49 @@
+"""What is served of a checkpoint or an export: its directions, each with its page or the reason why there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.factories import composed
+from tests.server.models import english_and_french
+from transformer.config import UsageError, from_dict
+from transformer.export.formats import ExportSettings, export
+from transformer.server import settings as server_settings
+from transformer.server.directions import load_directions
+from transformer.server.settings import ServerSettings, check_installed
+
+
+def settings(*overrides: str) -> ServerSettings:
+    machine = ("machine.threads=1", "machine.matmul_precision=highest", "device=cpu")
+    config = composed(*machine, *overrides, name="serve")
+    return from_dict(
+        ServerSettings, {key: config[key] for key in config if key not in ("checkpoint", "runs", "debug")}, ""
+    )
+
+
+def test_an_export_is_served_in_all_its_directions_without_a_page(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="the export extra is not installed")
+    translator = english_and_french()
+    export(translator, ExportSettings("ctranslate2", None, str(tmp_path / "engine")))
+    served = load_directions([("engine", tmp_path / "engine")], settings())
+    assert list(served) == [("en", "fr"), ("fr", "en")]
+    for direction, ours in zip(served.values(), (translator, translator.other_direction()), strict=True):
+        assert ours is not None
+        assert direction.translator.translate("ein Haus") == ours.translate("ein Haus")
+        assert (direction.page, direction.why_no_page) == (None, "the weights of an export are another program's")
+
+
+def test_a_key_keeps_the_page_back_unless_it_is_asked_for(folder: Path) -> None:
+    model = [("model", folder / "de_en.safetensors")]
+    for overrides, offered in (((), True), (("api_key_file=key",), False), (("api_key_file=key", "page=true"), True)):
+        [direction] = load_directions(model, settings(*overrides)).values()
+        assert (direction.page is not None) == offered
+    [direction] = load_directions(model, settings("page=false")).values()
+    assert "page=false" in direction.why_no_page
+
+
+def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_installed()
+    monkeypatch.setattr(server_settings, "PACKAGES", ("a_package_of_nobody",))
+    with pytest.raises(UsageError, match=r"a_package_of_nobody is not installed: pip install -e '\.\[serve\]'"):
+        check_installed()
