@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from tests.processes import posix_only
 from transformer.cli import PROJECT
 from transformer.cli.runs import find_checkpoint, find_resumable, newest_run, say_which
 from transformer.config import UsageError
@@ -96,3 +97,13 @@ def test_what_cannot_be_resumed_is_refused_in_one_line(runs: Path, tmp_path: Pat
 
 def test_a_folder_of_the_checkout_can_be_interpolated() -> None:
     assert OmegaConf.create({"runs": "${project:runs}"}).runs == str(PROJECT / "runs")
+
+
+@posix_only
+def test_a_pipe_in_the_place_of_weights_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoints" / "best.ckpt").touch()
+    os.mkfifo(tmp_path / "run" / "translator.safetensors")
+    checkpoint = find_checkpoint(None, tmp_path)
+    say_which({"checkpoint": None, "runs": str(tmp_path)}, checkpoint)
+    assert capsys.readouterr().err.endswith("run (newest finished run)\n")

@@ -9,7 +9,8 @@ import pytest
 from tests.export.models import TEXTS
 from tests.processes import posix_only
 from transformer import Translator
-from transformer.export.folder import MANIFEST, read, write
+from transformer.export.folder import MANIFEST, MAX_TOKENIZER_BYTES, read, write
+from transformer.files import sha256
 
 
 def make(work: Path) -> None:
@@ -79,6 +80,16 @@ def test_what_is_damaged_missing_or_foreign_is_refused_in_one_line(taught: Trans
     read(folder)
     (folder / "vmap.txt").write_text("a file that the engine would read")
     assert "vmap.txt is not of it" in refusal(folder)
+
+
+def test_a_tokenizer_larger_than_any_is_not_read_into_memory(taught: Translator, tmp_path: Path) -> None:
+    folder = tmp_path / "export"
+    write(folder, "onnx", taught, make)
+    os.truncate(folder / "source.spm", MAX_TOKENIZER_BYTES + 1)
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["files"]["source.spm"] = sha256(folder / "source.spm")
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    assert "source.spm cannot be read: it is no file of at most" in refusal(folder)
 
 
 @posix_only

@@ -198,13 +198,16 @@ def say_which(config: dict[str, Any], checkpoint: Path) -> None:
 
 def _facts(run: Path) -> list[str]:
     """The languages of a run and its score on the test set, as far as its files tell: who loads them checks them."""
-    facts = []
+    facts: list[str] = []
+    if not (run / MODELS[0]).is_file():  # reading a pipe would wait for ever
+        return facts
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         with (run / MODELS[0]).open("rb") as file:
             header = json.loads(file.read(min(MAX_BYTES, int.from_bytes(file.read(8), "little"))))
         description = json.loads(header["__metadata__"]["translator"])
         facts.append(f"{description['source_language']} → {description['target_language']}")
-    return [*facts, *test_score(run)]
+        facts.extend(test_score(run))
+    return facts
 
 
 def test_score(run: Path) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer
-from transformer.files import atomic_folder, read_json, sha256
+from transformer.files import atomic_folder, read_file, read_json, sha256
 from transformer.inference import checkpoint
 from transformer.inference.translator import Translator
 from transformer.inference.untrusted import MAX_PLAIN_BYTES, check_tokenizer
@@ -20,6 +20,7 @@ from transformer.inference.untrusted import MAX_PLAIN_BYTES, check_tokenizer
 MANIFEST = "export.json"
 # SentencePiece's own format: programs in other languages read it too.
 TOKENIZERS = ("source.spm", "target.spm")
+MAX_TOKENIZER_BYTES = 64 << 20  # a vocabulary of 32,000 takes one
 Program = Literal["ctranslate2", "huggingface", "onnx"]
 
 
@@ -55,7 +56,7 @@ def check_replaceable(folder: Path) -> None:
         raise ValueError(f"output={folder} is a file: name a folder")
     if folder.exists() and any(folder.iterdir()):
         try:
-            known = {MANIFEST, *read_json(folder / MANIFEST, MAX_PLAIN_BYTES)["files"]}
+            known = {MANIFEST, *read_json(folder / MANIFEST, MAX_PLAIN_BYTES, follow_links=True)["files"]}
         except (OSError, ValueError, KeyError, TypeError):
             known = set()
         if foreign := sorted(path.name for path in folder.iterdir() if path.name not in known):
@@ -75,7 +76,7 @@ def read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
 
 
 def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
-    manifest = from_dict(Manifest, read_json(folder / MANIFEST, MAX_PLAIN_BYTES), "")
+    manifest = from_dict(Manifest, read_json(folder / MANIFEST, MAX_PLAIN_BYTES, follow_links=True), "")
     if manifest.translator.format != checkpoint.FORMAT:
         raise ValueError(f"its format is {manifest.translator.format!r}, not {checkpoint.FORMAT!r}")
     # What a file manager left there, hidden, does no harm; any other file an engine might read.
@@ -89,7 +90,7 @@ def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
         if sha256(folder / name) != expected:
             raise ValueError(f"{name} does not match its digest: it was altered or damaged")
     kind = manifest.translator.tokenizer_kind
-    models = [(folder / name).read_bytes() for name in TOKENIZERS]
+    models = [read_file(folder / name, MAX_TOKENIZER_BYTES, follow_links=True) for name in TOKENIZERS]
     for model in models:
         check_tokenizer(model)
     source, target = (Tokenizer(model, kind) for model in models)
