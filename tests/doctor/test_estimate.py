@@ -1,18 +1,21 @@
 """What training costs, as measured, and the presets by size."""
 
 import math
-from dataclasses import replace
+import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.doctor.corpora import clean, write
-from tests.factories import model_dict, tokenizer_settings
+from tests.processes import CHILDREN
+from tests.reliability.runs import corpus, settings
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
-from transformer.device import MachineSettings
-from transformer.doctor.estimate import PRESETS, Plan, measure, preset_for
-from transformer.model import ModelConfig, Transformer
+from transformer.doctor.child import in_new_process
+from transformer.doctor.estimate import PRESETS, Training, measure, preset_for
+from transformer.training.config import RunSettings
+from transformer.training.train import build_translator
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -30,16 +33,36 @@ def test_the_presets_that_there_are_are_those_that_are_recommended() -> None:
 
 
 def test_an_estimate_counts_the_steps_and_weights_of_a_run(tmp_path: Path) -> None:
-    pairs = clean(60, seed=4)
-    settings = replace(write(tmp_path, {"train": pairs, "validation": pairs, "test": pairs}), max_length=250)
-    tokenizer = tokenizer_settings("char", 1000)
-    data = TranslationData(settings, tokenizer, 1)
-    size = len(data.source_tokenizer)
-    config = from_dict(ModelConfig, model_dict(source_vocab_size=size, target_vocab_size=size, max_length=300), "")
-    machine = from_dict(MachineSettings, {"threads": 1, "matmul_precision": "highest", "attention": "math"}, "machine")
-    cost = measure(Plan(settings, tokenizer, config, machine, "cpu", "32-true", 1))
+    plain = settings(corpus(tmp_path))
+    run = from_dict(RunSettings, {key: plain[key] for key in plain if key not in ("model", "trainer")}, "")
+    cost = measure(Training(run, plain["model"], plain["trainer"], None))
+    data = TranslationData(run.data, run.tokenizer, 1)
+    model = build_translator(run, plain["model"], data, None).model
     assert cost.steps_per_epoch == len(data.loader("train")) > 1
-    assert cost.parameters == sum(weight.numel() for weight in Transformer(config).parameters())
+    assert cost.parameters == sum(weight.numel() for weight in model.parameters())
     assert cost.seconds_per_epoch == pytest.approx(cost.steps_per_epoch * cost.seconds_per_step)
-    assert cost.seconds_per_step > 0
+    assert min(cost.seconds_to_start, cost.seconds_per_step, cost.seconds_per_validation) > 0
+    assert cost.seconds_to_test > cost.seconds_per_validation
     assert cost.peak_bytes > 4 * cost.parameters
+
+
+def wait_for_ever(folder: Path) -> None:
+    (folder / str(os.getpid())).touch()
+    threading.Event().wait()
+
+
+def test_a_process_that_measures_ends_with_the_one_that_asked(tmp_path: Path) -> None:
+    asking = CHILDREN.Process(target=in_new_process, args=(wait_for_ever, tmp_path))
+    asking.start()
+    while not (started := list(tmp_path.iterdir())):
+        time.sleep(0.02)
+    asking.kill()
+    asking.join()
+    while Path("/proc", started[0].name).exists():
+        time.sleep(0.02)
+
+
+def test_what_fails_in_a_new_process_fails_here() -> None:
+    assert in_new_process(int, "12") == 12
+    with pytest.raises(ValueError, match="invalid literal"):
+        in_new_process(int, "twelve")

@@ -110,3 +110,27 @@ def test_a_corpus_too_small_for_its_tokenizer_is_still_looked_at(tmp_path: Path)
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["dropped"] == 1
     assert report["estimate"] is None
+
+
+def test_a_run_for_some_minutes_is_a_command_that_can_be_copied(tmp_path: Path) -> None:
+    arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"cache={tmp_path}/cache"]
+    printed = ok("doctor", *arguments, "minutes=30", cwd=tmp_path)
+    assert "in 30 minutes: some " in printed
+    _, script, *command = shlex.split(printed.splitlines()[-1])
+    assert (script, [line for line in command if line.startswith("minutes")]) == ("scripts/train.py", [])
+    settings = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=tmp_path))
+    assert settings["trainer"]["max_time"].startswith("00:00:2")
+    assert settings["model"]["dim"] == 32
+    assert settings["training"]["bpe_dropout"] == 0, "characters have no merges to leave out"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["minutes=0"], "minutes=0 must be a number > 0"),
+        (["minutes=soon"], "minutes=soon must be a number > 0"),
+        (["minutes=3", "trainer.max_steps=9"], "minutes= chooses how long to train: leave out trainer.max_steps"),
+    ],
+)
+def test_minutes_that_cannot_be_meant_are_refused(tmp_path: Path, typed: list[str], said: str) -> None:
+    assert said in refused("doctor", *typed, cwd=tmp_path)

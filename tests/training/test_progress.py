@@ -41,3 +41,15 @@ def test_a_run_without_its_test_is_tested_when_it_is_resumed(
     again = load_file(run / "translator.safetensors")
     assert all(torch.equal(again[name], weights[name]) for name in weights)
     assert json.loads((run / "test.json").read_text())["test"]["bleu"] >= 0
+
+
+def test_when_the_clock_ends_a_run_its_learning_rate_has_fallen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "HEARTBEAT", 0.0)
+    by_time = {"trainer__max_steps": -1, "trainer__max_time": "00:00:00:02", "training__warmup_steps": 0}
+    run, plain = tmp_path / "run", settings(corpus(tmp_path), **by_time, loggers=[], test=False)
+    train(run, plain | {"training": plain["training"] | {"validate_every": 100_000}})
+    saved = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)
+    assert saved["lr_schedulers"][0]["_last_lr"][0] < plain["training"]["learning_rate"] / 2
+    assert re.search(r"^step \d+   training loss .*at most 0:0\d left$", capsys.readouterr().err, re.MULTILINE)

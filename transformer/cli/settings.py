@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer.cli import CONFIGS
-from transformer.cli.arguments import STAGES
+from transformer.cli.arguments import STAGES, split
 from transformer.config import UsageError
 
 if TYPE_CHECKING:
-    from transformer.doctor.examine import Training
+    from transformer.doctor.estimate import Training
 
 # What steers the command line, or stands for settings elsewhere, and is not the run's.
 NOT_SETTINGS = (
-    *("name", "runs", "cache", "resume", "debug", "output", "fix", "input"),
+    *("name", "runs", "cache", "resume", "debug", "output", "fix", "minutes", "input"),
     *STAGES,
 )
 # One word for all attentions and stacks of a model: its parts hold the values.
@@ -47,19 +46,25 @@ def absolute(path: Any) -> Any:
     return str(Path(path).expanduser().absolute()) if isinstance(path, str) else path
 
 
-def training_for(config: dict[str, Any], preset: str) -> Training:
-    """Return the training that the doctor times: as typed, on top of `preset` if no experiment= was chosen."""
+def training_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Training:
+    """Return a training for the doctor to time: as typed, on top of `overrides`."""
     from transformer.cli.compose import as_dict, chosen, compose_again
     from transformer.device import choose_precision
-    from transformer.doctor.examine import Training
+    from transformer.doctor.estimate import Training
     from transformer.training.config import read_run_settings
 
-    experiment = chosen("experiment")
-    if not experiment and (CONFIGS / "experiment" / f"{preset}.yaml").exists():
-        experiment, config = preset, as_dict(compose_again(f"experiment={preset}"))
-    settings = run_settings(config)
+    below = {key: line for line in overrides for _, key, _ in [split(line)] if key not in typed_keys()}
+    experiment = chosen("experiment") or below.get("experiment", "").partition("=")[2] or None
+    settings = run_settings(as_dict(compose_again(*below.values())) if below else config)
     trainer = choose_precision(settings["trainer"])
     return Training(read_run_settings(settings), settings["model"], trainer, experiment)
+
+
+def typed_keys() -> set[str]:
+    """Return what the running script was told to set."""
+    from hydra.core.hydra_config import HydraConfig
+
+    return {split(line)[1] for line in HydraConfig.get().overrides.task}
 
 
 def augment_settings(config: dict[str, Any]) -> dict[str, Any]:

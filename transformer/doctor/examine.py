@@ -3,63 +3,63 @@
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rich.progress import track
 
-from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import LANGUAGE_SAMPLE, TranslationData
 from transformer.data.languages import language_faults
 from transformer.data.printable import console
 from transformer.data.tokenizer import advice
-from transformer.doctor.estimate import Plan, estimate, preset_for
+from transformer.doctor.budget import Candidate, propose, what_to_try
+from transformer.doctor.estimate import Training, estimate, preset_for
 from transformer.doctor.examination import Dropped, Examination
 from transformer.doctor.fix import clean_copy
-from transformer.doctor.report import cost_as_dict, findings_as_dicts, unknown_shares
+from transformer.doctor.report import cost_as_dict, findings_as_dicts, proposal_as_dict, unknown_shares
 from transformer.doctor.text import Line
-from transformer.model import ModelConfig
-from transformer.training.config import RunSettings
-
-
-@dataclass(frozen=True)
-class Training:
-    """What training would be: its settings, and the experiment that they come from, if any."""
-
-    settings: RunSettings
-    model: dict[str, Any]
-    trainer: dict[str, Any]
-    experiment: str | None
+from transformer.training.train import build_translator
 
 
 def examine(
-    corpus: DataSettings, training_for: Callable[[str], Training], fix: Path | None
-) -> tuple[dict[str, Any], str | None]:
-    """The report as plain data, and the experiment whose training was timed.
+    corpus: DataSettings,
+    training_for: Callable[[tuple[str, ...]], Training],
+    fix: Path | None,
+    minutes: float | None,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The report as plain data, and what to type beside the corpus to train as it says.
 
-    `training_for` gives the training to be timed, by the name of the experiment that is recommended. `fix` is the
-    folder of a cleaned copy, if one is to be written.
+    `training_for` gives the training to be timed, with such overrides beneath what was typed. `fix` is the folder of a
+    cleaned copy, if one is to be written; `minutes` are those that a run may take, if one is to be proposed.
     """
     corpus.fetch()
     whole, corpus = corpus, corpus.with_splits()
     examination = Examination(corpus, _progress)
     pairs = examination.pairs["train"]
     preset = preset_for(pairs)
-    training = training_for(preset)
+    tried = [_candidate(overrides, training_for) for overrides in what_to_try(preset)[: 1 if minutes is None else 2]]
+    if tried[0].training.experiment != preset:  # it was typed
+        tried = tried[:1]
+    possible = [candidate for candidate in tried if candidate.data]
+    # The smaller model first, as the peak of memory only grows.
+    costs = estimate([candidate.training for candidate in reversed(possible)]) if possible else []
+    for candidate, cost in zip(reversed(possible), costs, strict=True):
+        candidate.cost = cost
+    chosen, proposal = tried[0], None
+    if minutes is not None and possible:
+        chosen, proposal = propose(minutes, possible)
+    training, data = chosen.training, chosen.data
     preset_advice = f"recommended for {pairs:,} pairs: experiment={preset}"
     if training.experiment != preset:
-        tried = f"experiment={training.experiment}" if training.experiment else "the settings as given"
-        preset_advice += f"; tried: {tried}"
-    data, error = _prepare(training)
+        tried_instead = f"experiment={training.experiment}" if training.experiment else "the settings as given"
+        preset_advice += f"; {'for this time' if minutes else 'tried'}: {tried_instead}"
     sample = (line.text for line in islice(examination.lines("train"), LANGUAGE_SAMPLE))
     _, faults = language_faults(sample, corpus.languages)
     too_long = set(data.split("train").too_long.tolist()) if data else set()
     dropped = _check_pairs(examination, too_long, fix)
-    tokenizer: dict[str, Any] = {"kind": training.settings.tokenizer.kind}
-    tokenizer |= {"size": len(data.source_tokenizer), "unknown": unknown_shares(data)} if data else {"error": error}
+    known = {"size": len(data.source_tokenizer), "unknown": unknown_shares(data)} if data else {"error": chosen.error}
     languages = dict(zip(("source_language", "target_language"), corpus.languages, strict=True))
     steps = int(training.trainer.get("max_steps", -1))
     report = {
@@ -69,13 +69,28 @@ def examine(
         "languages": faults,
         "byte_order_marks": list(map(str, examination.files_with_mark)),
         "dropped": dropped,
-        "tokenizer": tokenizer,
+        "tokenizer": {"kind": training.settings.tokenizer.kind, **known},
         "advice": preset_advice,
         "tokenizer_advice": advice(corpus.languages, training.settings.tokenizer),
         "preset": preset,
-        "estimate": cost_as_dict(estimate(_plan(training, data)), steps) if data else None,
+        "estimate": cost_as_dict(chosen.cost, steps) if chosen.cost else None,
+        "proposal": proposal_as_dict(proposal) if proposal else None,
     }
-    return report, training.experiment
+    return report, proposal.overrides if proposal else chosen.overrides
+
+
+def _candidate(overrides: tuple[str, ...], training_for: Callable[[tuple[str, ...]], Training]) -> Candidate:
+    """The training with these overrides, and its corpus, prepared as training would, or why it cannot be trained on."""
+    settings = (training := training_for(overrides)).settings
+    if settings.tokenizer.kind not in ("bpe", "unigram") and settings.training.bpe_dropout:
+        overrides = (*overrides, "training.bpe_dropout=0")
+        settings = (training := training_for(overrides)).settings
+    try:
+        data = TranslationData(settings.data, settings.tokenizer, settings.seed)
+        build_translator(settings, training.model, data, None)  # refuses sentences that are too long for the model
+        return Candidate(overrides, training, data, "")
+    except ValueError as error:
+        return Candidate(overrides, training, None, str(error))
 
 
 def _check_pairs(examination: Examination, too_long: set[int], fix: Path | None) -> int:
@@ -101,30 +116,6 @@ def _check_pairs(examination: Examination, too_long: set[int], fix: Path | None)
             if dropped == examination.pairs["train"]:
                 raise ValueError(f"fix={fix}: every pair of train has a fault: nothing would be left")
     return dropped
-
-
-def _prepare(training: Training) -> tuple[TranslationData | None, str]:
-    """Prepare the corpus as training would, or say why it could not be trained on."""
-    settings = training.settings
-    try:
-        data = TranslationData(settings.data, settings.tokenizer, settings.seed)
-        data.split("train")
-        return data, ""
-    except ValueError as error:
-        return None, str(error)
-
-
-def _plan(training: Training, data: TranslationData) -> Plan:
-    sizes = {"source_vocab_size": len(data.source_tokenizer), "target_vocab_size": len(data.target_tokenizer)}
-    return Plan(
-        data.settings,
-        data.tokenizer_settings,
-        from_dict(ModelConfig, training.model | sizes, "model"),
-        training.settings.machine,
-        str(training.trainer.get("accelerator", "auto")),
-        str(training.trainer.get("precision", "32-true")),
-        training.settings.seed,
-    )
 
 
 def _progress(lines: Iterable[Line], name: str) -> Iterable[Line]:

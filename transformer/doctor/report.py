@@ -14,6 +14,7 @@ from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.printable import console, print_safely
 from transformer.data.tokenizer import UNK
+from transformer.doctor.budget import Proposal
 from transformer.doctor.checks import CHECKS
 from transformer.doctor.estimate import CostEstimate
 from transformer.doctor.examination import Examination
@@ -59,6 +60,10 @@ def cost_as_dict(cost: CostEstimate, steps: int) -> dict[str, Any]:
     return asdict(cost) | ({"run": run} if steps > 0 else {})
 
 
+def proposal_as_dict(proposal: Proposal) -> dict[str, Any]:
+    return asdict(proposal) | {"seconds": proposal.seconds}
+
+
 def _share(value: float) -> str:
     """A percentage; one above 0 is never rounded to 0."""
     return f"{value:.1%}" if value >= 0.0005 else f"{value:.2%}" if value >= 0.00005 else "<0.01%"
@@ -85,11 +90,17 @@ def _show_training(report: Report, out: Console) -> None:
         f"{1000 * cost['seconds_per_step']:,.0f} ms), {cost['peak_bytes'] / 1e9:.1f} GB of memory, "
         f"{cost['parameters']:,} parameters"
     )
-    if "run" in cost:
+    if proposal := report["proposal"]:
+        parts = ", ".join(f"{name} {seconds:,.0f} s" for name, seconds in proposal["parts"].items())
+        out.print(
+            f"in {proposal['minutes']:g} minutes: some {proposal['steps']:,} steps, "
+            f"{proposal['steps'] / cost['steps_per_epoch']:,.1f} epochs, {proposal['seconds']:,.0f} s ({parts})"
+        )
+    elif "run" in cost:
         run = cost["run"]
         out.print(
             f"a run: {run['steps']:,} steps as set, {run['epochs']:,.1f} epochs, {run['seconds']:,.0f} s "
-            "(validation not counted)"
+            f"(validation not counted), and the test at its end {cost['seconds_to_test']:,.0f} s"
         )
     out.print(f"measured here in {cost['steps_timed']} steps: {cost['machine']}")
 
@@ -140,18 +151,18 @@ CORPUS_ARGUMENTS = (
 
 
 def next_command(
-    typed: Sequence[str], corpus: DataSettings, fix: Path | None, experiment: str | None, dropped: int
+    typed: Sequence[str], corpus: DataSettings, fix: Path | None, chosen: Sequence[str], dropped: int
 ) -> str:
-    """Say what to type next: a cleaned copy, or training."""
-    typed = [argument for argument in typed if not argument.startswith(("output=", "fix="))]
-    is_typed = any(argument.startswith("experiment=") for argument in typed)
-    experiments = [f"experiment={experiment}"] if experiment and not is_typed else []
+    """Say what to type next: a cleaned copy, or training with what the doctor has `chosen`, where it is not typed."""
+    typed = [argument for argument in typed if not argument.startswith(("output=", "fix=", "minutes="))]
+    keys = {argument.lstrip("+").partition("=")[0] for argument in typed}
+    more = [override for override in chosen if override.partition("=")[0] not in keys]
     if fix is None:
-        script, more = ("doctor", ["fix=CLEANED"]) if dropped else ("train", experiments)
+        script, more = ("doctor", ["fix=CLEANED"]) if dropped else ("train", more)
         return " ".join(["python", f"scripts/{script}.py", *map(shlex.quote, [*typed, *more])])
     splits = [f"data.{split}={fix / split}" for split in ("train", "validation", "test")]
     languages = [f"data.source_language={corpus.source_language}", f"data.target_language={corpus.target_language}"]
     extra = [f"data.extra_tests.{split}={fix / split}" for split in corpus.extra_tests]
     rest = [argument for argument in typed if not argument.lstrip("+").startswith(CORPUS_ARGUMENTS)]
-    arguments = ["data=files", *splits, *languages, *extra, *rest, *experiments]
+    arguments = ["data=files", *splits, *languages, *extra, *rest, *more]
     return " ".join(["python", "scripts/train.py", *map(shlex.quote, arguments)])

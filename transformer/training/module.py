@@ -18,6 +18,7 @@ from transformer.inference.checkpoint import describe
 from transformer.inference.search import SearchSettings
 from transformer.model import Transformer
 from transformer.training.callbacks.nonfinite import NonFiniteGuard
+from transformer.training.callbacks.train_progress import share_of_time
 from transformer.training.config import TrainingSettings
 from transformer.training.loss import linear_cross_entropy, r_drop_loss
 from transformer.training.optim import OPTIMIZERS, can_be_fused, learning_rate_factor
@@ -113,7 +114,8 @@ class TranslationModule(LightningModule):
 
     def configure_optimizers(self) -> Any:
         optimizer, total_steps = self.build_optimizer(), self.trainer.estimated_stepping_batches
-        factor = learning_rate_factor(self.settings.schedule, self.settings.warmup_steps, total_steps)
+        schedule, warmup_steps = self.settings.schedule, self.settings.warmup_steps
+        factor = learning_rate_factor(schedule, warmup_steps, total_steps, share_of_time(self.trainer))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
 
     def on_validation_start(self) -> None:

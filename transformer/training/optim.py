@@ -99,25 +99,23 @@ def can_be_fused(precision: str) -> bool:
     return precision != "16-mixed"
 
 
-def cosine(warmup_steps: int, total_steps: int | float) -> Callable[[int], float]:
+def cosine(step: int, warmup_steps: int, total_steps: float) -> float:
     """Half a cosine from 1 after warm-up to 0 at the last step (Loshchilov & Hutter 2017)."""
     if math.isinf(total_steps):
-        raise ValueError("training.schedule=cosine ends at the last step: set trainer.max_steps or max_epochs")
-
-    def factor(step: int) -> float:
-        progress = min(1.0, (step - warmup_steps) / max(1, total_steps - warmup_steps))
-        return 0.5 * (1 + math.cos(math.pi * progress))
-
-    return factor
+        raise ValueError(
+            "training.schedule=cosine ends at the last step: set trainer.max_steps, max_epochs or max_time"
+        )
+    progress = min(1.0, (step - warmup_steps) / max(1, total_steps - warmup_steps))
+    return 0.5 * (1 + math.cos(math.pi * progress))
 
 
-def inverse_square_root(warmup_steps: int, total_steps: int | float) -> Callable[[int], float]:
+def inverse_square_root(step: int, warmup_steps: int, total_steps: float) -> float:
     """√(warm-up / step) (Vaswani et al. 2017, eq. 3, which is dim^-0.5 · step^-0.5 after warm-up)."""
-    return lambda step: math.sqrt(warmup_steps / step)
+    return math.sqrt(warmup_steps / step)
 
 
-# Name → function of warm-up and all steps (infinite where only time or patience ends a run) that returns the share of
-# the peak learning rate at each step after warm-up.
+# Name → function of a step after warm-up, of warm-up and of all steps (infinite where only patience ends a run) that
+# returns the share of the peak learning rate.
 SCHEDULES = Registry({"cosine": cosine, "inverse_square_root": inverse_square_root})
 
 
@@ -131,13 +129,23 @@ def warmup_note(warmup_steps: int, total_steps: int) -> str | None:
     )
 
 
-def learning_rate_factor(schedule: str, warmup_steps: int, total_steps: int | float) -> Callable[[int], float]:
-    """The share of the peak learning rate at each step, for torch's LambdaLR: linear warm-up, then the schedule."""
-    warmup_steps = max(1, warmup_steps)
-    after_warmup = SCHEDULES[schedule](warmup_steps, total_steps)
+def learning_rate_factor(
+    schedule: str, warmup_steps: int, total_steps: float, share_of_time: Callable[[], float] | None = None
+) -> Callable[[int], float]:
+    """The share of the peak learning rate at each step, for torch's LambdaLR: linear warm-up, then the schedule.
+
+    `share_of_time` gives the share of the time for training that is over, if there is a limit. The schedule then ends
+    with the time if that comes before the last step: all steps are as many as fit at the speed so far.
+    """
+    warmup_steps, after_warmup = max(1, warmup_steps), SCHEDULES[schedule]
 
     def factor(step: int) -> float:
         step += 1  # LambdaLR counts from 0; a first step at rate 0 would be wasted
-        return step / warmup_steps if step < warmup_steps else after_warmup(step)
+        if step < warmup_steps:
+            return step / warmup_steps
+        by_time = step / max(share_of_time(), 1e-9) if share_of_time else math.inf
+        return after_warmup(step, warmup_steps, min(total_steps, by_time))
 
+    if share_of_time is None:
+        after_warmup(warmup_steps, warmup_steps, total_steps)  # a schedule that needs an end is refused before training
     return factor

@@ -1,5 +1,6 @@
 """A run as it goes on: a bar or a line every half minute, a line and samples at every validation, curves."""
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from transformer.data.printable import console
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.training.callbacks.averaging import averaging_note
+from transformer.training.callbacks.train_progress import time_limit
 from transformer.training.optim import warmup_note
 from transformer.visualization.curves import draw_curves
 
@@ -124,17 +126,19 @@ class Reporter(Callback):
 
     def _speed_and_time(self, trainer: Trainer, module: Any) -> str:
         step, total, elapsed = trainer.global_step, self._total(trainer), time.monotonic() - self.started
-        line = f"{self._speed(module)}   {_clock(elapsed)} gone"
-        if total is None:
-            return line
-        return f"{line}, at most {_clock(elapsed * (total - step) / max(1, step - self.first_step))} left"
+        line, left = f"{self._speed(module)}   {_clock(elapsed)} gone", math.inf
+        if total is not None:
+            left = elapsed * (total - step) / max(1, step - self.first_step)
+        if timer := time_limit(trainer):
+            left = min(left, max(0.0, timer.time_remaining() or 0.0))
+        return line if math.isinf(left) else f"{line}, at most {_clock(left)} left"
 
     def _speed(self, module: Any) -> str:
         seconds = time.monotonic() - self.started - self.pause
         return f"{module.tokens_seen / max(seconds, 1e-9):,.0f} target tokens/s"
 
     def _total(self, trainer: Trainer) -> int | None:
-        """The steps of the whole run; None where only time or patience ends it."""
+        """The steps of the whole run, unless time or patience ends it before; None where only these do."""
         total = trainer.estimated_stepping_batches
         return None if total == float("inf") else int(total)
 

@@ -1,11 +1,13 @@
 """Where a run stands between two updates. All randomness is a function of it, so that a run resumes exactly."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from lightning import Callback, Trainer
+from lightning.pytorch.callbacks import Timer
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,24 @@ class TrainProgress:
             },
             "epoch_loop.val_loop.batch_progress": counts(count(0, begun=int(self.validating))) | not_last,
         }
+
+
+def time_limit(trainer: Trainer) -> Timer | None:
+    """What ends training by the clock, where trainer.max_time is set."""
+    callbacks = trainer.callbacks  # type: ignore[attr-defined]
+    return next((callback for callback in callbacks if isinstance(callback, Timer)), None)
+
+
+def share_of_time(trainer: Trainer) -> Callable[[], float] | None:
+    """A function that gives the share of trainer.max_time that is over, the same in all processes; None without one."""
+    if (timer := time_limit(trainer)) is None:
+        return None
+
+    def share() -> float:
+        elapsed, left = timer.time_elapsed(), timer.time_remaining() or 0.0
+        return float(trainer.strategy.broadcast(elapsed / max(elapsed + left, 1e-9)))
+
+    return share
 
 
 class SeedEachStep(Callback):
