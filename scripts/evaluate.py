@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read(config: dict[str, Any]) -> EvaluationSettings:
-    from transformer.cli.runs import check_output, find_checkpoints, run_of, say_which, trial_folder
+    from transformer.cli.runs import check_output, find_checkpoints, find_reverse, run_of, say_which, trial_folder
     from transformer.cli.settings import corpus_settings
     from transformer.config import UsageError, from_dict
 
@@ -33,6 +33,7 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
         key: config[key] for key in ("split", "source", "reference", "alignments", "target_language", "metrics")
     }
     settings |= {key: config.get(key) for key in ("search", "machine", "cache")}
+    settings["choose"] = find_reverse(config)
     settings["data"] = corpus_settings(config["data"]) if config.get("data") else None
     settings["serving"] = {key: config[key] for key in ("device", "precision", "batch_tokens")}
     say_which(config, checkpoint)
@@ -45,6 +46,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     from transformer.device import configure_torch
     from transformer.evaluation import METRICS, score
     from transformer.evaluation.alignments import error_rates, read_gold
+    from transformer.evaluation.choosing import Chooser
     from transformer.evaluation.evaluate import read_texts, translate_texts, write_evaluation
     from transformer.inference.alignment_head import default_head
     from transformer.inference.ensemble import load_ensemble
@@ -56,7 +58,8 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     configure_torch(settings.machine, translator.device.type, translator.model.output.weight.dtype)
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages)
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
-    hypotheses = translate_texts(translator, texts, settings.search, serving.batch_tokens)
+    chooser = Chooser.load(translator, settings.choose, serving)
+    hypotheses = translate_texts(chooser, texts, settings.search, serving.batch_tokens)
     scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)
     write_evaluation(settings, texts, hypotheses, scores, time.monotonic() - started)
     for name, value in scores.values.items():

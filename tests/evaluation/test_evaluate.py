@@ -25,7 +25,18 @@ def run_of(folder: Path, **changes: Any) -> Path:
 
 def evaluation(folder: Path, **changes: Any) -> EvaluationSettings:
     config = composed(name="evaluate")
-    names = ("split", "source", "reference", "alignments", "target_language", "metrics", "search", "machine", "cache")
+    names = (
+        "split",
+        "source",
+        "reference",
+        "alignments",
+        "target_language",
+        "metrics",
+        "search",
+        "choose",
+        "machine",
+        "cache",
+    )
     settings = {name: config[name] for name in names} | {"data": None, "output": str(folder), "checkpoints": ["x"]}
     settings["serving"] = {name: config[name] for name in ("device", "precision", "batch_tokens")}
     return from_dict(EvaluationSettings, settings | changes, "")

@@ -185,6 +185,12 @@ def find_checkpoints(value: str | None, runs: Path, exports: bool = True) -> lis
     return [find_checkpoint(one.strip(), runs, exports) for one in value[1:-1].split(",")]
 
 
+def find_reverse(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings `choose` with the model that `choose.reverse=` means, if it names one."""
+    choose, runs = config["choose"], Path(config["runs"])
+    return choose | ({"reverse": str(find_checkpoint(choose["reverse"], runs))} if choose["reverse"] else {})
+
+
 def say_which(config: dict[str, Any], checkpoint: Path) -> None:
     """Say which run was taken where `checkpoint=` named none: its languages, its score, and how many newer runs were
     passed over."""

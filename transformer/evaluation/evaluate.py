@@ -12,10 +12,10 @@ from rich.progress import track
 from transformer.data.corpus import DataSettings, Pair, read_pairs
 from transformer.data.printable import console
 from transformer.device import MachineSettings, ServingSettings
+from transformer.evaluation.choosing import ChoiceSettings, Chooser
 from transformer.evaluation.metrics import MetricSettings, Scores
 from transformer.evaluation.run_files import CONFIG, EVALUATION, RESULTS, read_corpus_with_splits
 from transformer.files import atomic_write, read_json, sha256
-from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ class EvaluationSettings(MetricSettings):
     output: str
     data: DataSettings | None
     search: SearchSettings
+    choose: ChoiceSettings
     machine: MachineSettings
     serving: ServingSettings
     cache: str
@@ -44,6 +45,7 @@ class EvaluationSettings(MetricSettings):
         super().__post_init__()
         if (self.source is None) != (self.reference is None):
             raise ValueError("source=FILE and reference=FILE go together")
+        self.choose.check(self.search)
 
 
 class Texts(NamedTuple):
@@ -104,12 +106,12 @@ def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:
     return name
 
 
-def translate_texts(translator: Translator, texts: Texts, search: SearchSettings, batch_tokens: int) -> list[str]:
+def translate_texts(chooser: Chooser, texts: Texts, search: SearchSettings, batch_tokens: int) -> list[str]:
     """Translate chunk by chunk, so that there is progress to see."""
     hypotheses: list[str] = []
     for start in track(range(0, len(texts.sources), CHUNK), f"translating {texts.name}", console=console(stderr=True)):
         chunk = texts.sources[start : start + CHUNK]
-        n_best = translator.n_best(chunk, search, batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
+        n_best = chooser.n_best(chunk, search, batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
         hypotheses += [translations[0].text for translations in n_best]
     return hypotheses
 
@@ -123,6 +125,8 @@ def write_evaluation(
         " ".join(sha256(Path(path)) for path in settings.checkpoints),
         asdict(settings.search),
     )
+    if settings.choose.method != "score":
+        search["choose"] = asdict(settings.choose)
     file, content = output / f"hypotheses.{texts.name}.txt", "".join(f"{text}\n" for text in hypotheses).encode()
     # The size first: what lies there may be larger than memory.
     if file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import torch
 
 from transformer.device import MachineSettings, ServingSettings, available_threads, configure_torch
+from transformer.evaluation.choosing import ChoiceSettings
 from transformer.export.formats import load as load_export
 from transformer.inference import Translator
 from transformer.inference.alignment_head import AlignmentHead, check_head, default_head
@@ -64,12 +65,14 @@ class TranslateSettings(TranslatorSettings):
     input: str | None
     output: str | None
     resume: bool
+    choose: ChoiceSettings
     alignments: str | None
     alignment: AlignmentSettings
     n_best: Annotated[int, ">= 1", "<= 1000"]
     long_lines: Literal["split", "refuse"]
 
     def __post_init__(self) -> None:
+        self.choose.check(self.search)
         method, beam = self.search.method, self.search.beam
         if self.n_best > (beam if method == "beam" else 1):
             allowed = f"from 1 to search.beam={beam}" if method == "beam" else f"1 with search={method}"

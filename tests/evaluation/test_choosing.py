@@ -1,0 +1,119 @@
+"""Minimum Bayes risk and reranking: the order of the hypotheses is that of the formula, computed apart."""
+
+import itertools
+import math
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+from sacrebleu.metrics import BLEU, CHRF
+
+from tests.factories import composed, model_dict, tokenizer_settings
+from transformer import ModelConfig, Transformer, Translator
+from transformer.config import from_dict
+from transformer.data.tokenizer import BOS, EOS, train_tokenizer
+from transformer.evaluation.choosing import ChoiceSettings, Chooser, log_probabilities
+from transformer.inference.translator import BEAM, EMPTY
+
+TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "wir gehen in den Park, weil die Sonne scheint"]
+SEARCH = replace(BEAM, length_ratio=1.0, length_extra=3)
+SAMPLING = replace(SEARCH, method="sampling")
+SCORE = from_dict(ChoiceSettings, composed(name="translate")["choose"], "choose")
+MBR = replace(SCORE, method="mbr", samples=6)
+
+
+def untrained(seed: int, languages: tuple[str, str]) -> Translator:
+    torch.manual_seed(seed)
+    tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 60))
+    config = from_dict(ModelConfig, model_dict(source_vocab_size=60, target_vocab_size=60, max_length=40), "model")
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        model.output.weight.mul_(2)  # so that an untrained model prefers something
+    return Translator(model, (tokenizer, tokenizer), languages)
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return untrained(1, ("de", "en"))
+
+
+@pytest.fixture(scope="module")
+def reverse() -> Translator:
+    return untrained(2, ("en", "de"))
+
+
+@pytest.mark.parametrize("script", ["translate", "evaluate"])
+def test_both_scripts_offer_the_same_choices(script: str) -> None:
+    for method in ("score", "mbr", "rerank"):
+        assert composed(f"choose={method}", name=script)["choose"] == asdict(SCORE) | {"method": method}
+
+
+def test_by_score_the_hypotheses_are_those_of_the_search(translator: Translator) -> None:
+    assert Chooser(translator, SCORE).n_best(TEXTS, SEARCH) == translator.n_best(TEXTS, SEARCH)
+    assert Chooser(translator, SCORE).n_best(TEXTS, SAMPLING) == translator.n_best(TEXTS, SAMPLING)
+
+
+@pytest.mark.parametrize(("name", "metric"), [("chrf", CHRF()), ("bleu", BLEU(effective_order=True))])
+def test_minimum_bayes_risk_takes_the_hypothesis_most_like_the_others(
+    translator: Translator, name: str, metric: CHRF | BLEU
+) -> None:
+    chooser = Chooser(translator, replace(MBR, metric=name))
+    drawn = [translator.n_best(TEXTS, replace(SAMPLING, seed=SAMPLING.seed + draw)) for draw in range(6)]
+    sampled = [[hypotheses[0] for hypotheses in of_text] for of_text in zip(*drawn, strict=True)]
+    assert len({one.text for one in sampled[1]}) > 3
+    for search, pool in ((SEARCH, translator.n_best(TEXTS, SEARCH)), (SAMPLING, sampled)):
+        for chosen, hypotheses in zip(chooser.n_best(TEXTS, search), pool, strict=True):
+            is_sampled = search is SAMPLING
+            shares = [1.0 if is_sampled else math.exp(one.log_probability) for one in hypotheses]
+            assert {one.text for one in chosen} == {one.text for one in hypotheses}
+            gains = [
+                sum(
+                    share * metric.sentence_score(one.text, [other.text]).score
+                    for other, share in zip(hypotheses, shares, strict=True)
+                )
+                for one in chosen
+            ]
+            assert gains == pytest.approx(sorted(gains, reverse=True))
+
+
+def test_the_log_probability_of_a_pair_is_that_of_its_tokens_one_by_one(translator: Translator) -> None:
+    pairs, expected = [(TEXTS[0], "ja"), (TEXTS[3], TEXTS[1]), ("Hund", TEXTS[3])], []
+    for source, target in pairs:
+        ids = [BOS, *translator.target_tokenizer.encode(target), EOS]
+        total = 0.0
+        with torch.inference_mode():
+            state = translator.start(torch.tensor([[*translator.source_tokenizer.encode(source), EOS]]))
+            for id, following in itertools.pairwise(ids):
+                scores, state = translator.log_probabilities(torch.tensor([id]), state)
+                total += scores[0, following].item()
+        expected.append(total / (len(ids) - 1))
+    assert log_probabilities(translator, pairs) == pytest.approx(expected, abs=1e-4)
+    assert log_probabilities(translator, pairs, batch_tokens=1) == pytest.approx(expected, abs=1e-4)
+    assert log_probabilities(translator, [("", "ja"), ("ja", ""), ("ja " * 50, "ja")]) == [-math.inf] * 3
+
+
+@pytest.mark.parametrize("weight", [0.5, 3.0])
+def test_reranking_adds_what_the_reverse_model_says_of_the_source(
+    translator: Translator, reverse: Translator, weight: float
+) -> None:
+    settings = replace(SCORE, method="rerank", reverse="x", weight=weight)
+    chosen = Chooser(translator, settings, reverse).n_best(TEXTS, SEARCH)
+    assert chosen[2] == [EMPTY]
+    for text, after, before in zip(TEXTS, chosen, translator.n_best(TEXTS, SEARCH), strict=True):
+        channel = [log_probabilities(reverse, [(one.text, text)])[0] for one in before]
+        totals = [one.score + weight * back for one, back in zip(before, channel, strict=True)]
+        order = sorted(range(len(before)), key=lambda index: -totals[index])
+        assert after == [before[index] for index in order]
+
+
+def test_a_choice_that_cannot_be_is_told(translator: Translator, reverse: Translator) -> None:
+    with pytest.raises(ValueError, match=r"choose=rerank and choose\.reverse=RUN"):
+        replace(SCORE, method="rerank")
+    with pytest.raises(ValueError, match=r"choose=rerank and choose\.reverse=RUN"):
+        replace(SCORE, reverse="x")
+    for search in (replace(BEAM, method="greedy"), replace(BEAM, beam=1)):
+        with pytest.raises(ValueError, match="choose=mbr needs several hypotheses"):
+            MBR.check(search)
+        SCORE.check(search)
+    with pytest.raises(ValueError, match=r"choose\.reverse=x translates de → en: it must be the reverse of de → en"):
+        Chooser(translator, replace(SCORE, method="rerank", reverse="x"), translator)

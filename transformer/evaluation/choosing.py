@@ -1,0 +1,146 @@
+"""Choosing among the hypotheses of a search by more than its own score: minimum Bayes risk, or a reverse model."""
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+from sacrebleu.metrics import BLEU
+
+from transformer.data.batching import pad
+from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.device import ServingSettings
+from transformer.evaluation.metrics import METRICS
+from transformer.inference import Translator
+from transformer.inference.search import SearchSettings
+from transformer.inference.translator import LongLines, Translation, by_length
+from transformer.model.eval_mode import eval_mode
+from transformer.model.masks import padding_visible
+
+
+@dataclass(frozen=True)
+class ChoiceSettings:
+    """How a translation is chosen; configs/choose/score.yaml explains every setting."""
+
+    method: Literal["score", "mbr", "rerank"]
+    samples: Annotated[int, ">= 2", "<= 1000"]
+    metric: Literal["chrf", "bleu"]
+    reverse: str | None
+    weight: Annotated[float, "> 0", "<= 1000"]
+
+    def __post_init__(self) -> None:
+        if (self.method == "rerank") != (self.reverse is not None):
+            raise ValueError("choose=rerank and choose.reverse=RUN, a run of the other direction, go together")
+
+    def check(self, search: SearchSettings) -> None:
+        """Raises ValueError for a search that leaves nothing to choose from."""
+        if self.method != "score" and (search.method == "greedy" or (search.method == "beam" and search.beam == 1)):
+            raise ValueError(f"choose={self.method} needs several hypotheses: search=sampling, or a beam of 2 or more")
+
+
+class Chooser:
+    """Translates as `translator` does, and puts the hypotheses of each text into the order of its choice."""
+
+    def __init__(self, translator: Translator, settings: ChoiceSettings, reverse: Translator | None = None) -> None:
+        """Raises ValueError for a `reverse` that does not translate back."""
+        self.translator, self.settings, self.reverse = translator, settings, reverse
+        if reverse is not None and reverse.languages != translator.languages[::-1]:
+            there, back = (" → ".join(one.languages) for one in (translator, reverse))
+            raise ValueError(f"choose.reverse={settings.reverse} translates {back}: it must be the reverse of {there}")
+
+    @classmethod
+    def load(cls, translator: Translator, settings: ChoiceSettings, serving: ServingSettings) -> "Chooser":
+        """With the reverse run that the settings name. Raises as `Translator.load` does."""
+        if settings.reverse is None:
+            return cls(translator, settings)
+        path, back = Path(settings.reverse), translator.source_language
+        return cls(translator, settings, Translator.load(path, serving.device, serving.precision, back))
+
+    def n_best(
+        self,
+        texts: list[str],
+        search: SearchSettings,
+        batch_tokens: int = 2048,
+        long_lines: LongLines = "split",
+        lines: Sequence[int] | None = None,
+    ) -> list[list[Translation]]:
+        """As `Translator.n_best`, best first by the choice; scores and log-probabilities are those of the search."""
+        method, samples = self.settings.method, self.settings.samples
+        draws = samples if method != "score" and search.method == "sampling" else 1
+        searches = [replace(search, seed=(search.seed + draw) % 2**32) for draw in range(draws)]
+        drawn = [self.translator.n_best(texts, one, batch_tokens, long_lines, lines) for one in searches]
+        n_best = [[one for hypotheses in of_text for one in hypotheses] for of_text in zip(*drawn, strict=True)]
+        if method == "mbr":
+            return [self._by_consensus(hypotheses, drawn=draws > 1) for hypotheses in n_best]
+        if method == "rerank" and self.reverse is not None:
+            return self._by_reverse(self.reverse, texts, n_best, batch_tokens)
+        return n_best
+
+    def _by_consensus(self, hypotheses: list[Translation], drawn: bool) -> list[Translation]:
+        """Sorts by the expected metric with the other hypotheses as references (Kumar and Byrne 2004, Eikema and Aziz
+        2020). Each counts by its share of the draws, or of the probability that the beam has found."""
+        shares: dict[str, float] = {}
+        best = max(one.log_probability for one in hypotheses)
+        for one in hypotheses:
+            shares[one.text] = shares.get(one.text, 0.0) + (1.0 if drawn else math.exp(one.log_probability - best))
+        metric = copy.copy(METRICS[self.settings.metric].build(self.translator.target_language))
+        if isinstance(metric, BLEU):
+            metric.effective_order = True  # of a sentence shorter than four words too
+        expected = {
+            text: sum(share * metric.sentence_score(text, [other]).score for other, share in shares.items())
+            for text in shares
+        }
+        unique = {
+            one.text: one for one in sorted(hypotheses, key=lambda one: one.score)
+        }  # the last of equal texts stays
+        return sorted(unique.values(), key=lambda one: (-expected[one.text], -one.score))
+
+    def _by_reverse(
+        self, reverse: Translator, texts: list[str], n_best: list[list[Translation]], batch_tokens: int
+    ) -> list[list[Translation]]:
+        """Sorts by score + weight × log p(source | hypothesis) / source tokens: a noisy channel (Yee et al. 2019)."""
+        pairs = [(one.text, text) for text, hypotheses in zip(texts, n_best, strict=True) for one in hypotheses]
+        channel = iter(log_probabilities(reverse, pairs, batch_tokens))
+        ordered = []
+        for hypotheses in n_best:
+            totals = [one.score + self.settings.weight * next(channel) for one in hypotheses]
+            order = sorted(range(len(hypotheses)), key=lambda index: -totals[index])
+            ordered.append([hypotheses[index] for index in order])
+        return ordered
+
+
+@torch.inference_mode()
+def log_probabilities(
+    translator: Translator, pairs: Sequence[tuple[str, str]], batch_tokens: int = 2048
+) -> list[float]:
+    """log p(target | source) per target token, the end symbol included, in one teacher-forced pass a batch.
+
+    -inf where a side is empty or has more tokens than the model has positions.
+    """
+    sources, targets = (
+        tokenizer.encode_all([pair[side] for pair in pairs]) for side, tokenizer in enumerate(translator.tokenizers)
+    )
+    results, empty = [-math.inf] * len(pairs), len(translator.source_tokenizer.prefix)
+    fitting = [
+        index
+        for index, (source, target) in enumerate(zip(sources, targets, strict=True))
+        if len(source) > empty and target and max(len(source), len(target)) < translator.max_length
+    ]
+    lengths = [max(len(sources[index]), len(targets[index])) for index in fitting]
+    model, device = translator.model, translator.device
+    with eval_mode(model):
+        for batch in by_length(lengths, batch_tokens, min_batches=1):
+            indices = [fitting[i] for i in batch]
+            source = pad([torch.tensor([*sources[i], EOS]).numpy() for i in indices]).to(device)
+            inputs = pad([torch.tensor([BOS, *targets[i]]).numpy() for i in indices]).to(device)
+            labels = pad([torch.tensor([*targets[i], EOS]).numpy() for i in indices]).to(device)
+            with torch.autocast(device.type, enabled=False):
+                logits = model(source, inputs, padding_visible(source, PAD)).float()
+            chosen = logits.log_softmax(dim=-1).gather(2, labels[..., None]).squeeze(2)
+            means = chosen.masked_fill(labels == PAD, 0.0).sum(dim=1) / (labels != PAD).sum(dim=1)
+            for index, value in zip(indices, means.tolist(), strict=True):
+                results[index] = value
+    return results
