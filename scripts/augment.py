@@ -10,7 +10,7 @@ from transformer.cli.launch import launch
 if TYPE_CHECKING:
     from transformer.doctor.augment import AugmentSettings
 
-Job = tuple["AugmentSettings", list[Path], int | None]
+Job = tuple["AugmentSettings", list[Path], str, int | None]
 
 
 def read(config: dict[str, Any]) -> Job:
@@ -19,16 +19,17 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.cli.runs import find_checkpoints, say_which
     from transformer.cli.settings import augment_settings
     from transformer.config import UsageError, from_dict
-    from transformer.doctor.augment import AugmentSettings
+    from transformer.doctor.augment import AugmentSettings, left_out
 
     settings = from_dict(AugmentSettings, augment_settings(config), "")
     checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]))
     for checkpoint in checkpoints:
         check_prefix(settings.output, checkpoint)
-    if not (total := count_lines(settings.input)):
-        raise UsageError(f"input={settings.input} is no file with lines in it")
+    text = settings.input or left_out(settings, checkpoints)
+    if not (total := count_lines(text)):
+        raise UsageError(f"input={text} is no file with lines in it")
     say_which(config, checkpoints[0])
-    return settings, checkpoints, total
+    return settings, checkpoints, text, total
 
 
 def augment(job: Job) -> None:
@@ -39,12 +40,12 @@ def augment(job: Job) -> None:
     from transformer.doctor.filters import PairFilter
     from transformer.export.serving import load_translator
 
-    settings, checkpoints, total = job
+    settings, checkpoints, text, total = job
     corpus = read_corpus(settings, checkpoints[0])
-    lines = input_lines(None, settings.input)
-    with PairsOutput(settings, checkpoints, corpus) as output:
+    lines = input_lines(None, text)
+    with PairsOutput(settings, text, checkpoints, corpus) as output:
         translator = load_translator(checkpoints, settings)
-        check_languages(corpus, settings.input, translator.languages)
+        check_languages(corpus, text, translator.languages)
         output.check_new(translator.languages)
         chosen = PairFilter(settings.filters, corpus, translator.tokenizers, translator.languages)
         output.skip(chosen.note(lines))

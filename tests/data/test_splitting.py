@@ -14,7 +14,7 @@ from tests.data.corpora import settings, write
 from tests.factories import data_settings
 from transformer.data import tatoeba
 from transformer.data.corpus import DataSettings
-from transformer.data.splitting import MAX_GROUP, SPLITS, TRAIN, assign_splits, comparable
+from transformer.data.splitting import LEFT_OUT, MAX_GROUP, SPLITS, TRAIN, assign_splits, comparable
 
 Pair = tuple[str, str]
 
@@ -183,3 +183,27 @@ def test_the_preset_for_files_of_manythings_reads_either_direction(tmp_path: Pat
     ]
     assert [corpus.languages for corpus in cuts] == [("en", "de"), ("de", "en")]
     assert [pair[::-1] for pair in cuts[0].read("test")] == list(cuts[1].read("test"))
+
+
+def test_every_pair_is_left_out_with_its_group_in_one_fold_of_either_direction(tmp_path: Path) -> None:
+    pairs = [*sentences(200), *((f"Satz {letters(7)}!", f"Again {letters(number)}") for number in range(5)), ("…", "!")]
+    write(tmp_path, "x.de", [source for source, _ in pairs])
+    write(tmp_path, "x.en", [target for _, target in pairs])
+    folds = {}
+    for fold in (1, 2, 3):
+        corpus = settings(tmp_path, fold=[fold, 3]).with_splits()
+        back = settings(tmp_path, fold=[fold, 3], source_language="en", target_language="de").with_splits()
+        left_out = replace(corpus, train=str(Path(str(corpus.train)).with_name(LEFT_OUT)))
+        folds[fold] = list(left_out.read("train"))
+        assert sorted([*folds[fold], *corpus.read("train")]) == sorted(pairs)
+        assert sorted(pair[::-1] for pair in back.read("train")) == sorted(corpus.read("train"))
+        assert 40 < len(folds[fold]) < 100
+    assert sorted(pair for fold in folds.values() for pair in fold) == sorted(pairs[:-1])
+    assert {fold for fold, inside in folds.items() for source, _ in inside if comparable(source) == "satzh"} != set()
+    assert sum(any(comparable(source) == "satzh" for source, _ in inside) for inside in folds.values()) == 1
+
+
+def test_a_fold_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    for fold in ([1], [3, 2], [1, 1]):
+        with pytest.raises(ValueError, match=r"data\.fold=.* must be the part to leave out and the number of parts"):
+            settings(tmp_path, fold=fold)

@@ -13,7 +13,8 @@ from transformer import Translator
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
 from transformer.cli.compose import compose
-from transformer.config import UsageError
+from transformer.config import UsageError, from_dict
+from transformer.data.corpus import DataSettings
 from transformer.inference.search import SearchSettings
 from transformer.model.transformer import Decoder
 
@@ -21,6 +22,15 @@ from transformer.model.transformer import Decoder
 LOOSE = "filters=[empty,duplicate,held_out]"
 SEARCH = ["search.max_length=6", "device=cpu", "precision=float32"]
 GREEDY = SearchSettings(method="greedy", max_length=6)
+FOLD = [
+    "checkpoint=fold",
+    "fold=true",
+    "output=of_fold",
+    "search=greedy",
+    *SEARCH,
+    "cache=cache",
+    "filters=[duplicate]",
+]
 OTHER = [f"data.{split}=other" for split in ("train", "validation", "test")]
 FILES = ("de", "en", "origin", "dropped.tsv")
 
@@ -138,6 +148,20 @@ def test_files_that_could_not_be_written_at_the_end_are_written_when_resumed(who
     Path("full.origin").rmdir()
     augment("output=full", "resume=true")
     assert left("full") == whole
+
+
+def test_a_run_translates_the_training_pairs_that_it_left_out(home: Path) -> None:
+    plain = settings(home, trainer__max_steps=2, test=False, loggers=[], data__fold=[2, 4])
+    train(home / "fold", plain)
+    augment_script.augment(augment_script.read(compose("augment", *prepare(FOLD, CONFIGS))))
+    texts, all_texts = lines("of_fold.de"), lines("train.de")
+    used = from_dict(DataSettings, plain["data"], "data").with_splits().read("train")
+    assert len(texts) > 20
+    assert sorted([*texts, *(source for source, _ in used)]) == sorted(all_texts)
+    with pytest.raises(ValueError, match=r"fold=true translates the training pairs that the run itself left out"):
+        augment_script.read(compose("augment", *prepare([*FOLD, "checkpoint=run", "output=y"], CONFIGS)))
+    with pytest.raises(ValueError, match=r"give input=FILE, the text to translate, or fold=true: one of them"):
+        augment("output=x", "fold=true")
 
 
 @pytest.mark.parametrize(

@@ -37,13 +37,13 @@ class PairsOutput(PartialOutput):
     these become the files, a resumed one writes the files again.
     """
 
-    def __init__(self, settings: AugmentSettings, checkpoints: list[Path], corpus: DataSettings) -> None:
+    def __init__(self, settings: AugmentSettings, text: str, checkpoints: list[Path], corpus: DataSettings) -> None:
         """UsageError where there is nothing to resume, or something made by another model, settings or corpus."""
         digests = " ".join(map(corpus.digest, corpus.splits))
         super().__init__(
             settings.output, made_by(settings.deciding(), *checkpoints) | {"corpus": digests}, settings.resume
         )
-        self._origin = Path(settings.input).name, settings.search.method
+        self._origin = Path(text).name, settings.search.method
 
     def __enter__(self) -> "PairsOutput":
         super().__enter__()

@@ -69,9 +69,8 @@ def typed_keys() -> set[str]:
 
 def augment_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of augment.py from the composed configuration."""
-    for key, value in {"input": "FILE, the text to translate", "output": "PREFIX of the pairs' files"}.items():
-        if config[key] is None:
-            raise UsageError(f"{key} is not set: give {key}={value}")
+    if config["output"] is None:
+        raise UsageError("output is not set: give output=PREFIX of the pairs' files")
     serving = ("device", "precision", "batch_tokens")
     settings = {key: value for key, value in config.items() if key not in (*serving, "runs", "debug", "checkpoint")}
     settings["serving"] = {key: config[key] for key in serving}

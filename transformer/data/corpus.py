@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated
 
 from transformer.data.download import fetch_corpus
-from transformer.data.splitting import RULE, SPLITS, write_splits
+from transformer.data.splitting import RULE, SPLITS, write_fold, write_splits
 from transformer.files import cached_folder, sha256
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class DataSettings:
     batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
     workers: Annotated[int, ">= 0", "<= 128"]
     both_directions: bool
+    fold: list[Annotated[int, ">= 1", "<= 1000"]] | None
     synthetic: list[str]
     synthetic_ratio: Annotated[float, "> 0", "<= 1000"] | None
     synthetic_tag: bool
@@ -76,6 +77,8 @@ class DataSettings:
             raise ValueError(f"data.source_language and data.target_language are both {self.source_language}")
         if len(self.split) != 2:
             raise ValueError(f"data.split={self.split} must be two numbers: the shares of validation and test")
+        if self.fold and (len(self.fold) != 2 or self.fold[0] > self.fold[1] or self.fold[1] < 2):
+            raise ValueError(f"data.fold={self.fold} must be the part to leave out and the number of parts: [1,5]")
         if self.columns and (len(self.columns) != 2 or len(set(self.columns)) != 2):
             raise ValueError(f"data.columns={self.columns} must be two columns: the source's and the target's")
         if not self.synthetic and (self.synthetic_tag or self.synthetic_ratio):
@@ -123,22 +126,31 @@ class DataSettings:
         fetch_corpus(self.url, Path(self.directory or ".").expanduser(), self.sha256, self.languages)
 
     def with_splits(self) -> "DataSettings":
-        """These settings with files for every split: a corpus in one piece is cut, unless a run before has done it.
+        """These settings with files for every split: a corpus in one piece is cut, and `fold` is left out of train,
+        unless a run before has done it.
 
         The splits stay in a folder of the cache whose name depends on the corpus' bytes and the settings of the cut.
         """
-        if self.whole is None:
-            return self
-        folder = self._cut(self.whole)
-        train, validation, test = (str(folder / split) for split in SPLITS)
-        return replace(self, pairs=None, train=train, validation=validation, test=test)
+        settings = self
+        if self.whole:
+            folder = self._cut(self.whole)
+            train, validation, test = (str(folder / split) for split in SPLITS)
+            settings = replace(self, pairs=None, train=train, validation=validation, test=test)
+        if self.fold:
+            settings = replace(settings, train=str(settings._without_fold(*self.fold) / "train"), fold=None)
+        return settings
 
     def cut_from(self, whole: "DataSettings") -> list[str]:
         """Says where these splits are and what they were cut from; nothing if `whole` had splits."""
-        if whole.whole is None:
-            return []
-        folder = Path(str(self.train)).parent
-        return [f"validation and test are cut off {whole.whole} (data.split={self.split}): {folder} holds the splits"]
+        notes = []
+        if whole.whole is not None:
+            folder = Path(str(self.test)).parent
+            notes.append(
+                f"validation and test are cut off {whole.whole} (data.split={self.split}): {folder} holds the splits"
+            )
+        if whole.fold:
+            notes.append(f"part {whole.fold[0]} of {whole.fold[1]} of the training pairs is left out (data.fold)")
+        return notes
 
     def _cut(self, whole: str) -> Path:
         files, (validation, test) = find_files(whole, *self.languages), self.split
@@ -156,6 +168,17 @@ class DataSettings:
         content = [(language, column, _is_csv(path), sha256(path)) for language, column, path in sorted(sides)]
         key = hashlib.sha256(json.dumps([RULE, content, self.split]).encode()).hexdigest()[:20]
         return cached_folder(Path(self.cache).expanduser() / f"splits-{key}", make)
+
+    def _without_fold(self, fold: int, folds: int) -> Path:
+        def make(folder: Path) -> None:
+            pairs = write_fold(folder, lambda: self.read("train"), self.languages, fold, folds)
+            if not all(pairs.values()):
+                raise ValueError(f"{self.train} is too small for data.fold={[fold, folds]}: a part has no pairs")
+
+        key = hashlib.sha256(
+            json.dumps([RULE, self.digest("train"), self.languages, self.columns, fold, folds]).encode()
+        )
+        return cached_folder(Path(self.cache).expanduser() / f"fold-{key.hexdigest()[:20]}", make)
 
     def digest(self, split: str) -> str:
         """sha256 over the bytes of a split's files."""

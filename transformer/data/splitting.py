@@ -32,6 +32,7 @@ TRAIN, VALIDATION, TEST = range(3)
 # Part of the name of a folder with splits: raise it when the rule changes.
 RULE = 1
 MAX_GROUP = 20
+LEFT_OUT = "left_out"  # the name of the files of a fold
 
 
 @cache
@@ -78,10 +79,10 @@ def _uniform(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
     return (mixed ^ (mixed >> np.uint64(31))) / 2.0**64
 
 
-def assign_splits(
-    pairs: Iterable[tuple[str, str]], languages: tuple[str, str], shares: tuple[float, float]
-) -> NDArray[np.int64]:
-    """The split of each pair, as its place in SPLITS; `shares` are those of validation and test.
+def _grouped(
+    pairs: Iterable[tuple[str, str]], languages: tuple[str, str]
+) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.int64]]:
+    """Which pairs can be compared, and of each of these the smallest hash and the number of pairs of its group.
 
     It takes some 80 bytes of memory per pair.
     """
@@ -94,13 +95,31 @@ def assign_splits(
     comparable_pairs = (nodes[sources] > 0) & (nodes[targets] > 0)
     sources, targets = sources[comparable_pairs], targets[comparable_pairs]
     group = _smallest_of_group(sources, targets, len(nodes))[sources]
-    sizes = np.bincount(group, minlength=len(nodes))
+    return comparable_pairs, nodes[group], np.bincount(group, minlength=len(nodes))[group]
+
+
+def assign_splits(
+    pairs: Iterable[tuple[str, str]], languages: tuple[str, str], shares: tuple[float, float]
+) -> NDArray[np.int64]:
+    """The split of each pair, as its place in SPLITS; `shares` are those of validation and test."""
+    comparable_pairs, smallest, sizes = _grouped(pairs, languages)
     validation_share, test_share = shares
-    chance = _uniform(nodes[group])
+    chance = _uniform(smallest)
     split = np.where(chance < test_share, TEST, np.where(chance >= 1 - validation_share, VALIDATION, TRAIN))
     splits = np.full(len(comparable_pairs), TRAIN, dtype=np.int64)
-    splits[comparable_pairs] = np.where(sizes[group] > MAX_GROUP, TRAIN, split)
+    splits[comparable_pairs] = np.where(sizes > MAX_GROUP, TRAIN, split)
     return splits
+
+
+def is_in_fold(
+    pairs: Iterable[tuple[str, str]], languages: tuple[str, str], fold: int, folds: int
+) -> NDArray[np.int64]:
+    """1 for the pairs of a fold, counted from 1, else 0. A group is in one fold as a whole; pairs without a letter or a
+    digit on a side are in none. Which group is where has nothing to do with the split that it is in."""
+    comparable_pairs, smallest, _ = _grouped(pairs, languages)
+    inside = np.zeros(len(comparable_pairs), np.int64)
+    inside[comparable_pairs] = (_uniform(~smallest) * folds).astype(np.int64) == fold - 1
+    return inside
 
 
 def write_splits(
@@ -113,16 +132,37 @@ def write_splits(
 
     `read` gives the pairs anew each time that it is called: they need not fit in memory.
     """
-    splits = assign_splits(read(), languages, shares)
+    return _write_parts(folder, read, languages, SPLITS, assign_splits(read(), languages, shares))
+
+
+def write_fold(
+    folder: Path,
+    read: Callable[[], Iterable[tuple[str, str]]],
+    languages: tuple[str, str],
+    fold: int,
+    folds: int,
+) -> dict[str, int]:
+    """Writes the pairs of a fold as LEFT_OUT.LANGUAGE, the others as train.LANGUAGE, and returns how many they are."""
+    return _write_parts(folder, read, languages, ("train", LEFT_OUT), is_in_fold(read(), languages, fold, folds))
+
+
+def _write_parts(
+    folder: Path,
+    read: Callable[[], Iterable[tuple[str, str]]],
+    languages: tuple[str, str],
+    names: tuple[str, ...],
+    parts: NDArray[np.int64],
+) -> dict[str, int]:
+    """Writes NAME.LANGUAGE; `parts` says of each pair the place of its name."""
     with ExitStack() as stack:
         files = [
             [
                 stack.enter_context((folder / f"{split}.{language}").open("w", encoding="utf-8", newline="\n"))
                 for language in languages
             ]
-            for split in SPLITS
+            for split in names
         ]
-        for pair, split in zip(read(), splits.tolist(), strict=True):
-            for file, text in zip(files[split], pair, strict=True):
+        for pair, part in zip(read(), parts.tolist(), strict=True):
+            for file, text in zip(files[part], pair, strict=True):
                 file.write(f"{text}\n")
-    return dict(zip(SPLITS, np.bincount(splits, minlength=len(SPLITS)).tolist(), strict=True))
+    return dict(zip(names, np.bincount(parts, minlength=len(names)).tolist(), strict=True))

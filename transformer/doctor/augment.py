@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 from transformer.data.corpus import DataSettings, read_lines
 from transformer.data.datamodule import LANGUAGE_SAMPLE
 from transformer.data.languages import looks_like
+from transformer.data.splitting import LEFT_OUT
 from transformer.doctor.filters import FILTERS, PairFilter
 from transformer.evaluation.run_files import CONFIG, read_corpus_with_splits
 from transformer.export.serving import TranslatorSettings
@@ -21,19 +22,24 @@ from transformer.inference import Translator
 
 @dataclass(frozen=True)
 class AugmentSettings(TranslatorSettings):
-    """The text `input` is translated into the pairs of the files that begin with `output`, but for those that `filters`
-    drop by what the corpus `data` holds, else that of the run itself."""
+    """The text `input`, or the `fold` that the run left out, is translated into the pairs of the files that begin with
+    `output`, but for those that `filters` drop by what the corpus `data` holds, else that of the run itself."""
 
-    input: str
+    input: str | None
+    fold: bool
     output: str
     resume: bool
     filters: list[Annotated[str, FILTERS]]
     data: DataSettings | None
     cache: str
 
+    def __post_init__(self) -> None:
+        if (self.input is None) != self.fold:
+            raise ValueError("give input=FILE, the text to translate, or fold=true: one of them")
+
     def deciding(self) -> dict[str, Any]:
         """The settings that decide what the pairs are, as plain data."""
-        elsewhere = ("input", "output", "resume", "data", "cache")
+        elsewhere = ("input", "fold", "output", "resume", "data", "cache")
         return {key: value for key, value in asdict(self).items() if key not in elsewhere}
 
 
@@ -59,6 +65,24 @@ def read_corpus(settings: AugmentSettings, checkpoint: Path) -> DataSettings:
             "and test are kept out of the pairs"
         )
     return read_corpus_with_splits(run, settings.cache)
+
+
+def left_out(settings: AugmentSettings, checkpoints: list[Path]) -> str:
+    """The file with the side to translate of the training pairs that the runs have left out.
+
+    Raises ValueError where a run has left out none, or another part than the others.
+    """
+    files = set()
+    for checkpoint in checkpoints:
+        corpus, target = read_corpus(settings, checkpoint), settings.target_language
+        source = corpus.target_language if target == corpus.source_language else corpus.source_language
+        files.add(Path(str(corpus.train)).with_name(f"{LEFT_OUT}.{source}"))
+    if settings.data or len(files) > 1 or not all(file.is_file() for file in files):
+        raise ValueError(
+            "fold=true translates the training pairs that the run itself left out: train it with data.fold=[1,5], and "
+            "give neither data= nor runs that left out others"
+        )
+    return str(files.pop())
 
 
 def check_languages(corpus: DataSettings, text: str, languages: tuple[str, str]) -> None:

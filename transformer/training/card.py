@@ -21,7 +21,7 @@ from transformer.inference import Translator
 SHOWN = ("seed", "data", "tokenizer", "model", "training", "search", "trainer")
 SHOWN_OF_DATA = (
     *("name", "source_language", "target_language", "both_directions", "max_length", "batch_tokens"),
-    *("synthetic_ratio", "synthetic_tag"),
+    *("fold", "synthetic_ratio", "synthetic_tag"),
 )
 
 CARD = """\
