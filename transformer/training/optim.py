@@ -99,7 +99,7 @@ def can_be_fused(precision: str) -> bool:
     return precision != "16-mixed"
 
 
-def cosine(step: int, warmup_steps: int, total_steps: float) -> float:
+def cosine(step: int, warmup_steps: int, total_steps: int | float) -> float:
     """Half a cosine from 1 after warm-up to 0 at the last step (Loshchilov & Hutter 2017)."""
     if math.isinf(total_steps):
         raise ValueError(
@@ -109,7 +109,7 @@ def cosine(step: int, warmup_steps: int, total_steps: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * progress))
 
 
-def inverse_square_root(step: int, warmup_steps: int, total_steps: float) -> float:
+def inverse_square_root(step: int, warmup_steps: int, total_steps: int | float) -> float:
     """√(warm-up / step) (Vaswani et al. 2017, eq. 3, which is dim^-0.5 · step^-0.5 after warm-up)."""
     return math.sqrt(warmup_steps / step)
 
@@ -130,7 +130,7 @@ def warmup_note(warmup_steps: int, total_steps: int) -> str | None:
 
 
 def learning_rate_factor(
-    schedule: str, warmup_steps: int, total_steps: float, share_of_time: Callable[[], float] | None = None
+    schedule: str, warmup_steps: int, total_steps: int | float, share_of_time: Callable[[], float] | None = None
 ) -> Callable[[int], float]:
     """The share of the peak learning rate at each step, for torch's LambdaLR: linear warm-up, then the schedule.
 

@@ -1,0 +1,85 @@
+"""Trains a small model with each of the ten mistakes of zoo.py and measures what becomes of it.
+
+    python docs/mistakes/run.py                   # all ten; writes their pictures and numbers into docs/mistakes.md
+    python docs/mistakes/run.py no_causal_mask    # one: the numbers on stdout, the pictures beside the run
+
+A run takes one to two minutes on two CPU cores, and goes into runs/mistakes/NAME. One that is finished is not trained
+again, so that an interrupted command goes on where it stopped; --again trains it anew.
+"""
+
+import argparse
+import contextlib
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from docs.mistakes.report import compare, draw, table, write_page
+from docs.mistakes.zoo import MISTAKES, REFERENCES
+from transformer.cli import PROJECT
+from transformer.cli.compose import compose
+from transformer.cli.settings import run_settings
+from transformer.data.corpus import DataSettings
+from transformer.device import choose_precision
+from transformer.training.callbacks.signals import Interrupted
+from transformer.training.config import read_run_settings
+from transformer.training.train import run
+
+# The bundled corpus and its model, but fewer steps. On a CPU, where attention is written out in Python: a fused kernel
+# could not be broken from outside.
+SETTINGS = (
+    *("trainer=cpu", "trainer.max_steps=400", "trainer.log_every_n_steps=10", "loggers=[csv]", "test=false"),
+    *("training.warmup_steps=100", "training.validate_every=80", "training.samples=0"),
+)
+
+
+def train(name: str, folder: Path, overrides: Sequence[str], again: bool) -> DataSettings:
+    """Trains one of MISTAKES or REFERENCES in `folder`, unless that is done; returns the settings of its corpus."""
+    mistake = MISTAKES.get(name)
+    reference = REFERENCES[mistake.reference if mistake else name]
+    config = run_settings(compose("train", *SETTINGS, *reference.settings, *overrides))
+    settings, trainer = read_run_settings(config), choose_precision(config["trainer"])
+    plain = asdict(settings) | {"model": config["model"], "trainer": trainer}
+    record, text = folder / "settings.json", json.dumps(plain, indent=1)
+    if again or not record.exists() or record.read_text(encoding="utf-8") != text:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        print(f"\n== {name}: {(mistake or reference).title}", file=sys.stderr)
+        with mistake.made() if mistake else contextlib.nullcontext():
+            run(settings, config["model"], trainer, folder, resume=None)
+        record.write_text(text, encoding="utf-8")  # last: it says that the run is finished
+    return settings.data
+
+
+def main(arguments: Sequence[str], overrides: Sequence[str] = (), runs: Path = PROJECT / "runs" / "mistakes") -> None:
+    """`overrides` are further settings of every run, as on the command line of scripts/train.py."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"all of these unless given: {', '.join(MISTAKES)}")
+    parser.add_argument("--again", action="store_true", help="trains also what is finished")
+    options = parser.parse_args(arguments)
+    for name in options.names:
+        if name not in MISTAKES:
+            parser.error(f"no mistake is called {name}: choose from {', '.join(MISTAKES)}")
+    names = options.names or list(MISTAKES)
+    for name in dict.fromkeys([*(MISTAKES[name].reference for name in names), *names]):
+        data = train(name, runs / name, overrides, options.again)
+    comparisons = {}
+    for name in names:
+        print(f"measuring {name}", file=sys.stderr)
+        comparisons[name] = compare(name, runs, list(data.read("test")))
+        if options.names:
+            draw(comparisons[name], runs / name)
+            print(f"{MISTAKES[name].title} ({runs / name})\n\n{table(comparisons[name])}\n")
+    if not options.names:
+        write_page(comparisons, PROJECT / "docs")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except (Interrupted, KeyboardInterrupt):
+        sys.exit("stopped: the same command goes on with the run that was interrupted")
