@@ -31,12 +31,13 @@ def read(config: dict[str, Any]) -> Job:
 
 def export_translator(job: Job) -> None:
     from transformer import Translator
-    from transformer.cli.runs import model_name
+    from transformer.cli.runs import model_name, read_card
     from transformer.data.printable import print_safely
     from transformer.export.formats import export
 
     settings, checkpoint, target_language = job
-    export(Translator.load(checkpoint, target_language=target_language), settings, model_name(checkpoint))
+    translator = Translator.load(checkpoint, target_language=target_language)
+    export(translator, settings, model_name(checkpoint), read_card(checkpoint))
     print_safely(str(Path(settings.output).absolute()))
 
 

@@ -45,6 +45,13 @@ def test_settings_that_do_not_go_together_are_refused(settings: tuple[str, str, 
         ExportSettings(*settings)  # type: ignore[arg-type]
 
 
+def test_a_page_of_any_precision_is_called_by_the_name_of_its_model(build: Build, tmp_path: Path) -> None:
+    for precision in ("int8", "float16"):
+        page = tmp_path / f"{precision}.html"
+        export(build(), ExportSettings("page", precision, str(page)), name="my-model")  # type: ignore[arg-type]
+        assert '"name":"my-model"' in page.read_text()
+
+
 def test_weights_too_large_for_a_precision_are_named(build: Build, tmp_path: Path) -> None:
     translator = build()
     with torch.no_grad():

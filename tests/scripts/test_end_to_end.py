@@ -80,6 +80,22 @@ def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
     assert "test" not in json.loads((run.parent / "scored" / "evaluation.json").read_text())
 
 
+def test_the_hubs_own_reader_finds_the_scores_in_the_card_of_a_run_and_of_its_export(run: Path) -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="the dev extra is not installed")
+    ok("export", "format=huggingface", "checkpoint=run", "output=hub", cwd=run.parent)
+    results = json.loads((run / "test.json").read_text())["test"]
+    for folder, library in ((run, None), (run.parent / "hub", "transformers")):
+        card = hub.ModelCard.load(folder / "README.md")
+        assert (card.data.language, card.data.pipeline_tag, card.data.license) == (["de", "en"], "translation", "other")
+        assert card.data.library_name == library
+        scores = {one.metric_type: one for one in card.data.eval_results if one.dataset_split == "test"}
+        for metric, signature in results["signatures"].items():
+            assert scores[metric].metric_value == pytest.approx(results[metric], abs=0.005)
+            assert scores[metric].metric_args == {"signature": signature}
+        assert ("AutoModelForSeq2SeqLM" in card.text) == (library == "transformers")
+        assert "## Scores" in card.text
+
+
 def test_a_checkpoint_alone_translates_by_script_and_by_python(run: Path, tmp_path: Path) -> None:
     lines = ["Der Hund schläft.", "", "Wir essen um halb acht.", "x" * 20]
     text = "".join(f"{line}\n" for line in lines)

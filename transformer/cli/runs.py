@@ -22,7 +22,7 @@ from omegaconf import OmegaConf
 from transformer.cli import CONFIGS
 from transformer.cli.errors import say
 from transformer.config import UsageError
-from transformer.files import exclusive_lock, new_folder
+from transformer.files import exclusive_lock, new_folder, read_file
 from transformer.training.callbacks.signals import Interrupted
 
 MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
@@ -235,6 +235,14 @@ def model_name(checkpoint: Path) -> str:
     """Name a model as its run's folder and the file in it."""
     run = run_of(checkpoint)
     return str(run.absolute().name / checkpoint.relative_to(run))
+
+
+def read_card(checkpoint: Path) -> str:
+    """Read the model card of a checkpoint's run; "" where there is none."""
+    try:
+        return read_file(run_of(checkpoint) / "README.md").decode()
+    except (OSError, ValueError):
+        return ""
 
 
 def check_output(output: str, folder: bool) -> None:

@@ -51,8 +51,8 @@ class ExportSettings:
             raise ValueError(f"output={self.output} must name a file that ends in {suffix}")
 
 
-def export(translator: Translator, settings: ExportSettings, name: str = "") -> None:
-    """Writes the translator, whole or not at all; a page calls it `name`.
+def export(translator: Translator, settings: ExportSettings, name: str = "", card: str = "") -> None:
+    """Writes the translator, whole or not at all; a page calls it `name`, and a folder for the hub takes its `card`.
 
     Raises ValueError, naming the setting, for a model that the format cannot express, and where the libraries of
     `pip install -e '.[export]'` are missing.
@@ -60,9 +60,9 @@ def export(translator: Translator, settings: ExportSettings, name: str = "") -> 
     output, model = Path(settings.output), translator.model
     precision = settings.precision or OFFERED[settings.format][0]
     if dtype := PRECISIONS.get(precision):
-        for name, weight in model.named_parameters():
+        for parameter, weight in model.named_parameters():
             if not weight.to(dtype).isfinite().all():
-                raise ValueError(f"precision={precision} cannot hold {name}: its values are too large")
+                raise ValueError(f"precision={precision} cannot hold {parameter}: its values are too large")
     if settings.format == "safetensors":
         rounded = copy.deepcopy(model).to(dtype)
         Translator(rounded, translator.tokenizers, translator.languages).save(output)
@@ -75,7 +75,7 @@ def export(translator: Translator, settings: ExportSettings, name: str = "") -> 
         folder.write(output, "ctranslate2", translator, lambda work: to_ctranslate2(*arguments, work))
     elif settings.format == "huggingface":
         assert dtype is not None
-        make = partial(to_huggingface, model, translator.tokenizers, translator.languages, dtype)
+        make = partial(to_huggingface, model, translator.tokenizers, translator.languages, dtype, card)
         folder.write(output, "huggingface", translator, make)
     else:
         with _extra():

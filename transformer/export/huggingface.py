@@ -32,6 +32,29 @@ from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
 
 CLASSES = {"blenderbot": "BlenderbotForConditionalGeneration", "marian": "MarianMTModel"}
+# Of a model that has no run beside it.
+NO_CARD = """\
+---
+language: {languages}
+pipeline_tag: translation
+---
+
+# {direction}
+
+"""
+HOW_TO_LOAD = """\
+## How to load
+
+With Hugging Face's transformers (5 or newer), where this folder lies or from the hub:
+
+```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer, model = AutoTokenizer.from_pretrained("."), AutoModelForSeq2SeqLM.from_pretrained(".")
+tokens = tokenizer(["…"], return_tensors="pt", padding=True)
+print(tokenizer.batch_decode(model.generate(**tokens), skip_special_tokens=True))
+```
+"""
 POSITIONS = {"pre": ("sinusoidal", "learned", "none"), "post": ("sinusoidal",)}
 SCORES = ("dot", "scaled_dot", "bilinear")
 
@@ -66,9 +89,11 @@ def export(
     tokenizers: tuple[Tokenizer, Tokenizer],
     languages: tuple[str, str],
     dtype: torch.dtype,
+    card: str,
     folder: Path,
 ) -> None:
-    """Writes the files of transformers, but for the SentencePiece models. Raises what `check` does."""
+    """Writes the files of transformers, but for the SentencePiece models, and the run's `card` (README.md) for the hub.
+    Raises what `check` does."""
     check(model.config, tokenizers[0])
     weights = {name: weight.to(dtype).contiguous() for name, weight in _weights(model).items()}
     safetensors.torch.save_file(weights, folder / "model.safetensors", {"format": "pt"})
@@ -103,6 +128,18 @@ def export(
         files[TARGET_VOCABULARY] = _vocabulary(tokenizers[1], languages)
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
+    (folder / "README.md").write_text(hub_card(card, languages), encoding="utf-8")
+
+
+def hub_card(card: str, languages: tuple[str, str]) -> str:
+    """The card of a run as that of the folder: only how to load the model differs. Without one, what is known."""
+    head, how_to_load, rest = card.partition("## How to load\n")
+    if not how_to_load or not head.startswith("---\n"):
+        head = NO_CARD.format(languages=json.dumps(languages), direction=" → ".join(languages))
+        rest = ""
+    head = head.replace("pipeline_tag: translation\n", "pipeline_tag: translation\nlibrary_name: transformers\n", 1)
+    scores = rest[rest.find("## Scores\n") :] if "## Scores\n" in rest else ""
+    return f"{head}{HOW_TO_LOAD}\n{scores}"
 
 
 def _config(config: ModelConfig, dtype: torch.dtype) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 
 from transformer.config import flatten
 from transformer.data.corpus import DataSettings
@@ -26,21 +27,16 @@ SHOWN_OF_DATA = (
 
 CARD = """\
 ---
-language: {languages}
-license: {identifier}
-pipeline_tag: translation
-tags: [translation, transformer, encoder-decoder]
-metrics: [{metrics}]
----
+{metadata}---
 
 # {source} → {target}, trained on {corpus}
 
 An encoder-decoder Transformer of {parameters:,} parameters that translates from `{source}` to `{target}`{back}.
-One file, `translator.safetensors`, holds its weights, tokenizers and settings.
 
 ## How to load
 
-With the package `transformer` of the project that trained it (revision {revision}):
+One file, `translator.safetensors`, holds its weights, tokenizers and settings. With the package `transformer` of the
+project that trained it (revision {revision}):
 
 ```python
 from transformer import Translator
@@ -120,9 +116,7 @@ def write_card(
     # A sentence of the corpus is shown only where others may see it.
     example = min((source for source, _ in data.texts("test")), key=len) if open_license else "…"
     card = CARD.format(
-        languages=json.dumps(list(corpus.languages)),
-        metrics=", ".join(metrics),
-        identifier=license or "other\nlicense_name: see-below\nlicense_link: README.md",
+        metadata=yaml.safe_dump(metadata(corpus, license, tested, metrics), sort_keys=False, allow_unicode=True),
         source=corpus.source_language,
         target=corpus.target_language,
         corpus=corpus.name,
@@ -159,6 +153,42 @@ def write_card(
         longest=translator.model.config.max_length - 1,
     )
     atomic_write(folder / "README.md", card.encode())
+
+
+def metadata(corpus: DataSettings, license: str | None, tested: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
+    """What the Hugging Face hub reads of a card: its search finds a model by this, and shows the scores.
+
+    https://github.com/huggingface/hub-docs/blob/main/modelcard.md
+    """
+    direction = f"{corpus.source_language} → {corpus.target_language}"
+    terms = {"license": license or "other"}
+    if license is None:
+        terms |= {"license_name": "see-below", "license_link": "README.md"}
+    results = [
+        {
+            "task": {"type": "translation", "name": direction},
+            "dataset": {"type": corpus.name, "name": corpus.name, "split": split},
+            "metrics": [
+                {
+                    "type": metric,
+                    "name": METRICS[metric].label,
+                    "value": round(scores[metric], 2),
+                    "args": {"signature": scores["signatures"][metric]},
+                }
+                for metric in metrics
+            ],
+        }
+        for split, scores in tested.items()
+    ]
+    return {
+        "language": list(corpus.languages),
+        **terms,
+        "pipeline_tag": "translation",
+        "tags": ["translation", "transformer", "encoder-decoder"],
+        "datasets": [corpus.name],
+        "metrics": metrics,
+        "model-index": [{"name": f"{corpus.name} {direction}", "results": results}],
+    }
 
 
 def synthetic_pairs(data: TranslationData) -> str:
