@@ -13,31 +13,16 @@ if TYPE_CHECKING:
 
 
 def read(config: dict[str, Any]) -> EvaluationSettings:
-    from transformer.cli.runs import check_output, find_checkpoints, find_reverse, run_of, say_which, trial_folder
-    from transformer.cli.settings import corpus_settings
-    from transformer.config import UsageError, from_dict
+    from transformer.cli.runs import say_which
+    from transformer.cli.settings import evaluation_settings
+    from transformer.config import from_dict
 
-    checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]), exports=False)
-    if len(checkpoints) > 1 and not config["output"]:
-        raise UsageError("the results of an ensemble are of no run alone: give output=FOLDER")
-    checkpoint = checkpoints[0]
-    # The trials of a sweep must not write over each other's results, or over the run's own.
-    output = config["output"] or str(trial_folder() or run_of(checkpoint))
-    check_output(output, folder=True)
+    values = evaluation_settings(config)
     from transformer.evaluation.evaluate import EvaluationSettings
-    from transformer.evaluation.run_files import check_entries
 
-    if not config["output"]:
-        check_entries(run_of(checkpoint))
-    settings = {
-        key: config[key] for key in ("split", "source", "reference", "alignments", "target_language", "metrics")
-    }
-    settings |= {key: config.get(key) for key in ("search", "machine", "cache")}
-    settings["choose"] = find_reverse(config)
-    settings["data"] = corpus_settings(config["data"]) if config.get("data") else None
-    settings["serving"] = {key: config[key] for key in ("device", "precision", "batch_tokens")}
-    say_which(config, checkpoint)
-    return from_dict(EvaluationSettings, settings | {"checkpoints": [*map(str, checkpoints)], "output": output}, "")
+    settings = from_dict(EvaluationSettings, values, "")
+    say_which(config, Path(settings.checkpoints[0]))
+    return settings
 
 
 def evaluate(settings: EvaluationSettings) -> dict[str, float]:

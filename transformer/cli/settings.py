@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer.cli.arguments import STAGES, split
+from transformer.cli.runs import check_output, find_checkpoints, find_reverse, run_of, trial_folder
 from transformer.config import UsageError
 
 if TYPE_CHECKING:
@@ -67,13 +69,63 @@ def typed_keys() -> set[str]:
     return {split(line)[1] for line in HydraConfig.get().overrides.task}
 
 
+def doctor_minutes(config: dict[str, Any]) -> float | None:
+    """Return `minutes=`; refuse what is no time, and settings that decide how long training takes besides."""
+    minutes = config["minutes"]
+    if minutes is None:
+        return None
+    if not isinstance(minutes, int | float) or isinstance(minutes, bool) or not 0 < minutes < math.inf:
+        raise UsageError(f"minutes={minutes} must be a number > 0")
+    if clash := typed_keys() & {"trainer.max_steps", "trainer.max_epochs", "trainer.max_time"}:
+        raise UsageError(f"minutes= chooses how long to train: leave out {min(clash)}")
+    return float(minutes)
+
+
+# What all scripts say of how texts are translated, which stands together in their settings.
+SERVING = ("device", "precision", "batch_tokens")
+
+
+def translate_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of translate.py from the composed configuration."""
+    if config["input"] is not None and not Path(config["input"]).exists():
+        raise UsageError(f"input={config['input']}: no such file")
+    for key in ("output", "alignments"):
+        if config[key] is not None:
+            check_output(config[key], folder=False)
+    return _with_serving(config) | {"choose": find_reverse(config)}
+
+
 def augment_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of augment.py from the composed configuration."""
     if config["output"] is None:
         raise UsageError("output is not set: give output=PREFIX of the pairs' files")
-    serving = ("device", "precision", "batch_tokens")
-    settings = {key: value for key, value in config.items() if key not in (*serving, "runs", "debug", "checkpoint")}
-    settings["serving"] = {key: config[key] for key in serving}
-    settings["data"] = corpus_settings(config["data"]) if config.get("data") else None
-    settings["resume"] = {"true": True, "false": False}.get(config["resume"], config["resume"])  # it arrives as text
+    return _with_serving(config) | {"data": _corpus(config)}
+
+
+def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of evaluate.py from the composed configuration."""
+    checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]), exports=False)
+    if len(checkpoints) > 1 and not config["output"]:
+        raise UsageError("the results of an ensemble are of no run alone: give output=FOLDER")
+    # The trials of a sweep must not write over each other's results, or over the run's own.
+    run = run_of(checkpoints[0])
+    output = config["output"] or str(trial_folder() or run)
+    check_output(output, folder=True)
+    from transformer.evaluation.run_files import check_entries
+
+    if not config["output"]:
+        check_entries(run)
+    found = {"checkpoints": [*map(str, checkpoints)], "output": output, "choose": find_reverse(config)}
+    return _with_serving(config) | found | {"data": _corpus(config)}
+
+
+def _with_serving(config: dict[str, Any]) -> dict[str, Any]:
+    settings = {key: value for key, value in config.items() if key not in (*SERVING, "runs", "debug", "checkpoint")}
+    settings["serving"] = {key: config[key] for key in SERVING}
+    if "resume" in config:  # it arrives as text
+        settings["resume"] = {"true": True, "false": False}.get(config["resume"], config["resume"])
     return settings
+
+
+def _corpus(config: dict[str, Any]) -> dict[str, Any] | None:
+    return corpus_settings(config["data"]) if config.get("data") else None

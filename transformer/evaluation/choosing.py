@@ -35,6 +35,11 @@ class ChoiceSettings:
         if (self.method == "rerank") != (self.reverse is not None):
             raise ValueError("choose=rerank and choose.reverse=RUN, a run of the other direction, go together")
 
+    @property
+    def models(self) -> list[Path]:
+        """Those that a choice needs besides the one that translates."""
+        return [Path(self.reverse)] if self.reverse else []
+
     def check(self, search: SearchSettings) -> None:
         """Raises ValueError for a search that leaves nothing to choose from."""
         if self.method != "score" and (search.method == "greedy" or (search.method == "beam" and search.beam == 1)):
