@@ -33,8 +33,7 @@ def read(config: dict[str, Any]) -> Job:
 
 def translate(job: Job) -> None:
     from transformer.cli.lines import as_lines, chunks, input_lines, is_prompt
-    from transformer.evaluation.choosing import Chooser
-    from transformer.export.serving import load_translator
+    from transformer.export.serving import load_chooser, load_translator
     from transformer.files import atomic_write
     from transformer.inference.alignment import moses_lines
 
@@ -43,7 +42,7 @@ def translate(job: Job) -> None:
     with output:
         output.skip(lines)
         translator = load_translator(checkpoints, settings)
-        chooser = Chooser.load(translator, settings.choose, settings.serving)
+        chooser = load_chooser(translator, settings)
         head, alignments = settings.alignment.head_of(translator) if settings.alignments else None, ""
         for chunk in chunks(lines, is_prompt(settings.text, settings.input), output.lines, total):
             numbers = range(output.lines + 1, output.lines + 1 + len(chunk))

@@ -80,7 +80,7 @@ def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
     assert "test" not in json.loads((run.parent / "scored" / "evaluation.json").read_text())
 
 
-def test_the_hubs_own_reader_finds_the_scores_in_the_card_of_a_run_and_of_its_export(run: Path) -> None:
+def test_the_hubs_reader_finds_the_scores_in_the_card_of_a_run_and_its_export(run: Path) -> None:
     hub = pytest.importorskip("huggingface_hub", reason="the dev extra is not installed")
     ok("export", "format=huggingface", "checkpoint=run", "output=hub", cwd=run.parent)
     results = json.loads((run / "test.json").read_text())["test"]
@@ -248,7 +248,7 @@ def test_a_place_for_results_that_cannot_be_is_named_before_the_work(run: Path, 
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
-        ("model=small", "model: no choice of this script; its choices are machine, search"),
+        ("model=small", "model: no choice of this script; its choices are choose, machine, search"),
         ("training.warmup_steps=3", "training.warmup_steps: no such setting"),
     ],
 )

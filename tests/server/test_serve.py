@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
+from tests.export.pages import READY
 from tests.processes import posix_only
 from tests.scripts.running import refused
 from tests.server.client import Serving
@@ -149,7 +150,7 @@ def test_the_page_of_each_direction_translates_in_a_browser(server: Serving, bro
     page.on("request", lambda request: requests.append(request.url))
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(f"{server.url}page/de-en")
-    page.wait_for_function("window.translator")
+    assert page.evaluate(READY) == "ready"
     assert page.evaluate("async () => (await translator.translate('ein Haus')).text")
     assert {url for url in requests if not url.startswith("blob:")} == {f"{server.url}page/de-en"}
     assert errors == []

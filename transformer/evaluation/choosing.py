@@ -3,9 +3,8 @@
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
 
 import torch
 from sacrebleu.metrics import BLEU
@@ -15,35 +14,11 @@ from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.device import ServingSettings
 from transformer.evaluation.metrics import METRICS
 from transformer.inference import Translator
+from transformer.inference.choice import ChoiceSettings
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import LongLines, Translation, by_length
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_visible
-
-
-@dataclass(frozen=True)
-class ChoiceSettings:
-    """How a translation is chosen; configs/choose/score.yaml explains every setting."""
-
-    method: Literal["score", "mbr", "rerank"]
-    samples: Annotated[int, ">= 2", "<= 1000"]
-    metric: Literal["chrf", "bleu"]
-    reverse: str | None
-    weight: Annotated[float, "> 0", "<= 1000"]
-
-    def __post_init__(self) -> None:
-        if (self.method == "rerank") != (self.reverse is not None):
-            raise ValueError("choose=rerank and choose.reverse=RUN, a run of the other direction, go together")
-
-    @property
-    def models(self) -> list[Path]:
-        """Those that a choice needs besides the one that translates."""
-        return [Path(self.reverse)] if self.reverse else []
-
-    def check(self, search: SearchSettings) -> None:
-        """Raises ValueError for a search that leaves nothing to choose from."""
-        if self.method != "score" and (search.method == "greedy" or (search.method == "beam" and search.beam == 1)):
-            raise ValueError(f"choose={self.method} needs several hypotheses: search=sampling, or a beam of 2 or more")
 
 
 class Chooser:

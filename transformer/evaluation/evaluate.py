@@ -12,10 +12,11 @@ from rich.progress import track
 from transformer.data.corpus import DataSettings, Pair, read_pairs
 from transformer.data.printable import console
 from transformer.device import MachineSettings, ServingSettings
-from transformer.evaluation.choosing import ChoiceSettings, Chooser
+from transformer.evaluation.choosing import Chooser
 from transformer.evaluation.metrics import MetricSettings, Scores
 from transformer.evaluation.run_files import CONFIG, EVALUATION, RESULTS, read_corpus_with_splits
 from transformer.files import atomic_write, read_json, sha256
+from transformer.inference.choice import ChoiceSettings
 from transformer.inference.search import SearchSettings
 
 log = logging.getLogger(__name__)

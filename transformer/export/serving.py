@@ -1,22 +1,27 @@
 """A translator to use, from a checkpoint or from the folder of an export, with the settings of its use."""
 
+from __future__ import annotations
+
 import logging
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
 
 from transformer.device import MachineSettings, ServingSettings, available_threads, configure_torch
-from transformer.evaluation.choosing import ChoiceSettings
 from transformer.export.formats import load as load_export
 from transformer.inference import Translator
 from transformer.inference.alignment_head import AlignmentHead, check_head, default_head
+from transformer.inference.choice import ChoiceSettings
 from transformer.inference.ensemble import load_ensemble
 from transformer.inference.huggingface import TOKENIZER_CONFIG
 from transformer.inference.search import SearchSettings
+
+if TYPE_CHECKING:
+    from transformer.evaluation.choosing import Chooser
 
 log = logging.getLogger(__name__)
 
@@ -123,3 +128,12 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
     if serving.precision == "auto" and weights != torch.float32:
         log.info("computing in %s, which is fast here; precision=float32 is exact", str(weights).removeprefix("torch."))
     return translator
+
+
+def load_chooser(translator: Translator, settings: TranslateSettings) -> Translator | Chooser:
+    """What gives the n-best list of a text: the translator itself, or a choice among its hypotheses."""
+    if settings.choose.method == "score":
+        return translator
+    from transformer.evaluation.choosing import Chooser  # brings libraries that load slowly
+
+    return Chooser.load(translator, settings.choose, settings.serving)

@@ -1,0 +1,32 @@
+"""The settings of a choice among hypotheses; what `evaluation.choosing` needs besides loads slowly."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from transformer.inference.search import SearchSettings
+
+
+@dataclass(frozen=True)
+class ChoiceSettings:
+    """How a translation is chosen; configs/choose/score.yaml explains every setting."""
+
+    method: Literal["score", "mbr", "rerank"]
+    samples: Annotated[int, ">= 2", "<= 1000"]
+    metric: Literal["chrf", "bleu"]
+    reverse: str | None
+    weight: Annotated[float, "> 0", "<= 1000"]
+
+    def __post_init__(self) -> None:
+        if (self.method == "rerank") != (self.reverse is not None):
+            raise ValueError("choose=rerank and choose.reverse=RUN, a run of the other direction, go together")
+
+    @property
+    def models(self) -> list[Path]:
+        """Those that a choice needs besides the one that translates."""
+        return [Path(self.reverse)] if self.reverse else []
+
+    def check(self, search: SearchSettings) -> None:
+        """Raises ValueError for a search that leaves nothing to choose from."""
+        if self.method != "score" and (search.method == "greedy" or (search.method == "beam" and search.beam == 1)):
+            raise ValueError(f"choose={self.method} needs several hypotheses: search=sampling, or a beam of 2 or more")
