@@ -21,7 +21,8 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.cli.settings import translate_settings
     from transformer.config import from_dict
 
-    checkpoints, values = find_checkpoints(config["checkpoint"], Path(config["runs"])), translate_settings(config)
+    values = translate_settings(config)
+    checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]))
     from transformer.export.serving import TranslateSettings
 
     settings = from_dict(TranslateSettings, values, "")
