@@ -1,14 +1,12 @@
 """What training costs, as measured, and the presets by size."""
 
 import math
-import os
-import threading
+import multiprocessing
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.processes import CHILDREN
 from tests.reliability.runs import corpus, settings
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
@@ -46,13 +44,10 @@ def test_an_estimate_counts_the_steps_and_weights_of_a_run(tmp_path: Path) -> No
     assert cost.peak_bytes > 4 * cost.parameters
 
 
-def wait_for_ever(folder: Path) -> None:
-    (folder / str(os.getpid())).touch()
-    threading.Event().wait()
-
-
 def test_a_process_that_measures_ends_with_the_one_that_asked(tmp_path: Path) -> None:
-    asking = CHILDREN.Process(target=in_new_process, args=(wait_for_ever, tmp_path))
+    # Builtin code, in processes without torch: they start at once.
+    waiting = f"import os, threading; open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'w'); threading.Event().wait()"
+    asking = multiprocessing.get_context("spawn").Process(target=in_new_process, args=(exec, waiting))
     asking.start()
     while not (started := list(tmp_path.iterdir())):
         time.sleep(0.02)

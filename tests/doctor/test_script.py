@@ -17,7 +17,11 @@ from transformer.doctor.text import Line
 
 DROPPED = ("empty", "duplicate", "in a held-out split", "nearly held out", "copied source", "length ratio")
 KEPT = ("edge spaces", "carriage returns")
-SMALL = ["tokenizer=char", "model.dim=32", "model.feed_forward.dim=64", "model.layers=1", "trainer=cpu"]
+SMALL = [
+    *("tokenizer=char", "model.dim=32", "model.feed_forward.dim=64", "model.layers=1", "data.batch_tokens=500"),
+    *("trainer=cpu", "trainer.precision=32-true", "machine.matmul_precision=highest"),
+    *("search=greedy", "search.max_length=20", "validation_search.max_length=20"),
+]
 
 
 def corpus(folder: Path) -> list[str]:
@@ -29,8 +33,9 @@ def corpus(folder: Path) -> list[str]:
 
 
 def test_a_cleaned_copy_lacks_exactly_what_was_planted_and_says_what_to_do_next(tmp_path: Path) -> None:
-    arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"cache={tmp_path}/cache"]
-    printed = ok("doctor", *arguments, "fix=clean = 1", "output=report.json", cwd=tmp_path)
+    arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"cache={tmp_path}/cache", "seed=5"]
+    news = f"data.extra_tests.news={tmp_path}/corpus/test"
+    printed = ok("doctor", *arguments, news, "fix=clean = 1", "output=report.json", cwd=tmp_path)
     faulty = sorted({line for name in DROPPED for line in PLANTED[name]})
     copy = tmp_path / "clean = 1"
     with (copy / "dropped.tsv").open(encoding="utf-8") as file:
@@ -41,7 +46,7 @@ def test_a_cleaned_copy_lacks_exactly_what_was_planted_and_says_what_to_do_next(
     for side, language in enumerate(("de", "en")):
         expected = [pair[side].strip() for line, pair in enumerate(train, 1) if line not in faulty]
         assert (copy / f"train.{language}").read_text(encoding="utf-8").splitlines() == expected
-        for split, pairs in (("test", TEST), ("validation", VALIDATION)):
+        for split, pairs in (("test", TEST), ("validation", VALIDATION), ("news", TEST)):
             assert (copy / f"{split}.{language}").read_text().splitlines() == [pair[side] for pair in pairs]
 
     report = json.loads((tmp_path / "report.json").read_text())
@@ -49,32 +54,24 @@ def test_a_cleaned_copy_lacks_exactly_what_was_planted_and_says_what_to_do_next(
     assert found.keys() == {*DROPPED, *KEPT}
     assert all(found[name]["pairs"] == len(PLANTED[name]) for name in DROPPED)
     assert report["dropped"] == len(faulty)
-    assert report["corpus"]["pairs"] == {"train": 300, "test": 20, "validation": 20}
+    assert report["corpus"]["pairs"] == {"train": 300, "test": 20, "validation": 20, "news": 20}
     assert report["tokenizer"]["unknown"]["train"] == {"de": 0.0, "en": 0.0}
     assert report["estimate"]["seconds_per_epoch"] > 0
     for name in found:
         assert name in printed
     assert f"recommended for 300 pairs: experiment={report['preset']}" in printed
 
-    # What to do next is to train on the copy; a second look at it finds nothing to drop.
-    command = printed.splitlines()[-1]
-    assert command.startswith("  python scripts/train.py data=files 'data.train=clean = 1/train'")
+    # What to do next is to train on the copy, with what was typed; a second look at it finds nothing to drop.
+    python, script, *command = shlex.split(printed.splitlines()[-1])
+    assert (python, script) == ("python", "scripts/train.py")
+    trained = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=tmp_path))
+    assert trained["data"]["train"] == "clean = 1/train"
+    assert trained["data"]["extra_tests"] == {"news": "clean = 1/news"}
+    assert (trained["seed"], trained["data"]["max_length"], trained["model"]["dim"]) == (5, 500, 32)
     cleaned = {split: str(copy / split) for split in ("train", "validation", "test")}
     settings = replace(write(tmp_path / "unused", {}), **cleaned)
     findings = Examination(settings, lambda lines, name: lines).run(set(), lambda line: None, lambda dropped: None)
     assert not [finding.check.name for finding in findings if finding.pairs]
-
-
-def test_what_to_do_next_keeps_what_was_typed_and_can_be_done(tmp_path: Path) -> None:
-    arguments = [*corpus(tmp_path / "corpus"), *SMALL, "seed=5", f"cache={tmp_path}/cache"]
-    others = [f"data.extra_tests.news={tmp_path}/corpus/test"]
-    printed = ok("doctor", *arguments, *others, "fix=clean", "experiment=pairs_2k", cwd=tmp_path)
-    _, _, *command = shlex.split(printed.splitlines()[-1])
-    settings = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=tmp_path))
-    assert settings["data"]["train"] == "clean/train"
-    assert settings["data"]["extra_tests"] == {"news": "clean/news"}
-    assert (settings["seed"], settings["data"]["max_length"], settings["model"]["dim"]) == (5, 500, 32)
-    assert (tmp_path / "clean" / "news.de").exists()
 
 
 def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
