@@ -12,7 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, open_dict
 
 from tests.reliability.runs import corpus, settings, train
-from tests.scripts.running import SMALL, ok
+from tests.scripts.running import ok
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
 from transformer.cli.compose import as_dict
@@ -193,15 +193,12 @@ def test_a_checkpoint_does_not_choose_where_is_written(copy: Path, tmp_path: Pat
     assert resumed(copy, f"data.cache={tmp_path}/mine")["data"]["cache"] == f"{tmp_path}/mine"
 
 
-def test_a_run_marks_its_cache_and_goes_on_with_it(tmp_path: Path) -> None:
-    few = ["trainer.max_steps=2", "training.validate_every=2", "loggers=[]"]
-    one = ["trainer.limit_val_batches=1", "trainer.limit_test_batches=1"]
-    ok("train", *SMALL, f"cache={tmp_path}/cache", *few, *one, "hydra.run.dir=run", cwd=tmp_path)
-    assert (tmp_path / "cache" / CACHE_TAG).read_bytes() == CACHE_SIGNATURE
-    assert not (tmp_path / "run" / ".hydra").exists()
-    (tmp_path / "cache").joinpath("mark").touch()
-    ok("train", "resume=run", "trainer.max_steps=3", cwd=tmp_path)
-    assert read_corpus(tmp_path / "run").cache == f"{tmp_path}/cache"
+def test_a_run_marks_its_cache_and_goes_on_with_it(run: Path, copy: Path, tmp_path: Path) -> None:
+    cache = run.parent / "cache"
+    assert (cache / CACHE_TAG).read_bytes() == CACHE_SIGNATURE
+    ok("train", f"resume={copy}", "trainer.max_steps=3", cwd=tmp_path)
+    assert not (copy / ".hydra").exists()
+    assert read_corpus(copy).cache == str(cache)
 
 
 # Files of a run's folder.

@@ -27,7 +27,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as of a sweep: a run that has hardly learned anything, and one that has learned a little more."""
     home = tmp_path_factory.mktemp("home")
     few = ["trainer.max_steps=2", "training.validate_every=2", "loggers=[csv]", "hydra.run.dir=sweep/0"]
-    ok("train", *SMALL, f"cache={home}/cache", *few, "data.license=CC-BY-4.0", cwd=home)
+    fast = ["trainer.precision=32-true", "machine.matmul_precision=highest", "trainer.limit_val_batches=1"]
+    short = ["search.max_length=8", "validation_search.max_length=8", "data.license=CC-BY-4.0"]
+    ok("train", *SMALL, f"cache={home}/cache", *few, *fast, *short, cwd=home)
     better(home, "sweep/1", share=20)
     return home
 
