@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from torch.nn.modules.module import register_module_forward_hook
 
 from tests.processes import posix_only
@@ -81,7 +82,7 @@ def test_signals_at_random_moments_leave_the_result_as_it_is(tmp_path: Path) -> 
     started = time.monotonic()
     train(tmp_path / "whole", plain)
     duration = time.monotonic() - started
-    wanted, seed = trials(10, 200), random.randrange(1 << 32)
+    wanted, seed = trials(4, 200), random.randrange(1 << 32)
     moments, stops, runs, lost = random.Random(seed), 0, 0, []
     while stops < wanted:
         # Stopped again and again until it is done, or the last signal was sent.
@@ -118,7 +119,7 @@ def test_a_run_killed_in_its_last_phase_again_and_again_ends_like_a_whole_one(tm
     plain, run = settings(corpus(tmp_path)), tmp_path / "run"
     train(tmp_path / "whole", plain)
     all_files = ("translator.safetensors", "hypotheses.test.txt", "test.json", "README.md", "cross.png")
-    for name in trials(all_files[::2], all_files):
+    for name in trials(all_files[::4], all_files):
         with pytest.raises(ChildDiedError, match="ended with -9"):
             in_child(train_until, name, run, plain)
         assert not list(run.rglob(name))
@@ -126,8 +127,11 @@ def test_a_run_killed_in_its_last_phase_again_and_again_ends_like_a_whole_one(tm
     assert_equal_runs(run, tmp_path / "whole")
     files = [{path.relative_to(folder) for path in folder.rglob("*")} for folder in (run, tmp_path / "whole")]
     assert files[0] == files[1]
-    weights = [(folder / "translator.safetensors").read_bytes() for folder in (run, tmp_path / "whole")]
-    assert weights[0] == weights[1]
+    # Their bytes may differ: safetensors writes the entries of the metadata in any order.
+    saved, whole = (safe_open(folder / "translator.safetensors", "pt") for folder in (run, tmp_path / "whole"))
+    assert saved.metadata() == whole.metadata()
+    assert saved.keys() == whole.keys()
+    assert all(torch.equal(saved.get_tensor(name), whole.get_tensor(name)) for name in saved.keys())  # noqa: SIM118
 
 
 @posix_only
