@@ -72,7 +72,7 @@ def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: st
     for trial in range(trials(1, 8)):
         folder, chance = tmp_path / f"{trial}", random.Random(trial)
         # A validation has 3 batches: the run gets on, and stops in validations too.
-        pieces = chance.choices(range(*trials((5, 11), (3, 9))), k=1000)
+        pieces = chance.choices(range(*trials((7, 13), (3, 9))), k=1000)
         places = in_pieces(folder, plain, iter(pieces))
         assert any(0 < place["batch"] < place["batches"] for place in places)
         stops += len(places)
