@@ -82,7 +82,7 @@ def test_signals_at_random_moments_leave_the_result_as_it_is(tmp_path: Path) -> 
     started = time.monotonic()
     train(tmp_path / "whole", plain)
     duration = time.monotonic() - started
-    wanted, seed = trials(4, 200), random.randrange(1 << 32)
+    wanted, seed = trials(len(SIGNALS), 200), random.randrange(1 << 32)
     moments, stops, runs, lost = random.Random(seed), 0, 0, []
     while stops < wanted:
         # Stopped again and again until it is done, or the last signal was sent.
