@@ -165,7 +165,16 @@ def twice(batch: Batch) -> Batch:
     return Batch._make(part if part is None else torch.cat([part, part]) for part in batch)
 
 
+COMPILED = ("encode", "decode_hidden")
+
+
 def compile_for_training(model: Transformer, backend: str) -> None:
     """Compiles the forward pass over whole sentences; the single steps of a search are not compiled."""
-    for name in ("encode", "decode_hidden"):
+    for name in COMPILED:
         setattr(model, name, torch.compile(getattr(model, name), backend=backend, dynamic=True))
+
+
+def end_compiling(model: Transformer) -> None:
+    """Back to the methods as written: for the few passes after training it takes longer to compile than to run."""
+    for name in COMPILED:
+        vars(model).pop(name, None)

@@ -49,7 +49,7 @@ from transformer.training.callbacks.validation import FinalValidation, Patience
 from transformer.training.card import write_card
 from transformer.training.config import RunSettings
 from transformer.training.loggers import build_logger, first_process, quiet
-from transformer.training.module import TranslationModule
+from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.results import Result, draw_attentions, write_results
 from transformer.training.summary import show_run
 from transformer.training.validate import check_size, validate_lengths, validate_limits
@@ -99,6 +99,7 @@ def run(
     explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
     with callbacks.signals, explain_restoring(resume), explained:
         lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
+        end_compiling(translator.model)
         cost = callbacks.throughput.measured(lightning)
         best, validation_bleu = callbacks.best_weights(lightning, module)
         if settings.test:
