@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from lightning import Callback, Trainer
+from torch._dynamo.utils import counters
 
 from tests.training.small import SETTINGS, module_for, trainer_for
 from transformer.data.datamodule import TranslationData
@@ -27,6 +28,7 @@ class Losses(Callback):
 def test_a_compiled_run_learns_and_translates_as_a_plain_one(data: TranslationData) -> None:
     layer = {"encoder__layers": 1, "decoder__layers": 1}
     losses, translations = [], []
+    counters.clear()
     for backend in (None, "aot_eager"):
         module, watch = module_for(data, replace(SETTINGS, compile=backend), **layer), Losses()
         is_compiled = [name in vars(module.model) for name in COMPILED]
@@ -39,6 +41,7 @@ def test_a_compiled_run_learns_and_translates_as_a_plain_one(data: TranslationDa
         assert not any(name in vars(module.model) for name in COMPILED)
         losses.append(watch.all)
         translations.append(module.translator.translate(["eins zwei drei", "null neun"]))
+    assert counters["stats"]["unique_graphs"] > 0  # several: the checks of shapes in tests stand between them
     assert len(losses[0]) == 2
     torch.testing.assert_close(losses[1], losses[0], rtol=1e-5, atol=1e-6)
     assert translations[0] == translations[1]

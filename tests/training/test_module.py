@@ -24,7 +24,7 @@ from transformer.training.optim import learning_rate_factor
 
 
 def test_only_the_passes_over_whole_sentences_are_compiled_and_only_if_told_to(data: TranslationData) -> None:
-    # That they give the same: tests/scripts/test_compiled.py, as the checks of shapes here cannot be compiled.
+    # That they give the same: test_compiled.py.
     plain, compiled = module_for(data).model, module_for(data, replace(SETTINGS, compile="aot_eager")).model
     for name, is_compiled in (("encode", True), ("decode_hidden", True), ("step", False)):
         assert not hasattr(getattr(plain, name), "_torchdynamo_orig_callable")
