@@ -1,12 +1,18 @@
 """Shapes in signatures are checked while testing, and only then. Browsers are started once, where a test needs one."""
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.browsers import CHROMIUM, CHROMIUM_FLAGS, FIREFOX, Firefox
+
+# A background job ignores these, and so would the scripts that tests send them to.
+for _number in (signal.SIGINT, getattr(signal, "SIGQUIT", None), getattr(signal, "SIGHUP", None)):
+    if _number is not None and signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers share the cores; before torch is imported, and for all processes that a test starts.
