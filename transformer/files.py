@@ -275,14 +275,15 @@ def new_folder(folder: Path) -> Path:
 
 
 def check_writable(folder: Path) -> None:
-    """Raises OSError for a full or read-only disk before a run's work, not after it."""
-    probe = folder / ".probe"
+    """Makes the folder of a run; raises OSError for a full or read-only disk before the work, not after it."""
+    small_run = 64 << 20  # bytes: as much as it leaves behind
     try:
-        # As much as a small run leaves behind.
-        atomic_write(probe, bytes(64 << 20))
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(probe.fileno(), 0, small_run)  # takes the room without writing
+            else:
+                probe.write(bytes(small_run))
+                probe.flush()
     except OSError as error:
-        reason = error.__cause__ or error
-        raise OSError(f"the run's folder {folder} cannot be written: {getattr(reason, 'strerror', reason)}") from error
-    finally:
-        with suppress(OSError):
-            probe.unlink()
+        raise OSError(f"the run's folder {folder} cannot be written: {error.strerror or error}") from error
