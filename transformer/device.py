@@ -206,7 +206,7 @@ def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
     errors, seconds = {}, {"highest": math.inf, "medium": math.inf}
     before = torch.get_float32_matmul_precision()
     # In turns, so that whatever else the machine is doing slows both.
-    for _ in range(20):
+    for _ in range(8):
         for precision in seconds:
             torch.set_float32_matmul_precision(precision)
             seconds[precision] = min(seconds[precision], _seconds(left, right))

@@ -8,6 +8,7 @@ scripts: signals are handled from the first moment, and `--help` and a wrong key
 
 import argparse
 import functools
+import gc
 import logging
 import os
 import signal
@@ -49,6 +50,8 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     if "--version" in typed:
         print(f"transformer-translator {__version__}")
         return 0
+    # What is imported stays: to look through it for garbage, again and again, took a fifth of the time to import it.
+    gc.disable()
     import hydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
@@ -81,6 +84,8 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
             sys.argv[1:] = typed  # Lightning hands them to the other processes of a run, which prepare them anew
             settings = read_settings(read, config)
             begun = True
+            gc.freeze()
+            gc.enable()
             work(settings)
             sys.stdout.flush()
         except Exception as error:
@@ -91,6 +96,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
         for folder in (value for _, key, value in map(split, typed) if key == "hydra.run.dir"):
             note_new_folder(Path(folder))  # Hydra makes it before the settings are read
         if sweep := any(map(is_multirun, typed)):
+            gc.enable()
             trials = check_trials(list(filter(is_override, sys.argv[1:])), config_name, configs, read)
         hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)()
         if sweep:
@@ -102,6 +108,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     except (Exception, PastHydra) as caught:
         error: Any = caught.__cause__ if isinstance(caught, PastHydra) else caught
     finally:
+        gc.enable()
         remove_empty_folders()
     if isinstance(error, BrokenPipeError) and stdout_is_closed():
         return 141
