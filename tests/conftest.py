@@ -1,5 +1,6 @@
 """Shapes in signatures are checked while testing, and only then. Browsers are started once, where a test needs one."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -31,6 +32,12 @@ def pytest_configure(config: pytest.Config) -> None:
     from tests.shapes import check_shapes
 
     check_shapes([f"transformer.{room}" for room in ROOMS.split()])
+
+
+def pytest_collection_finish() -> None:
+    # What is imported by now stays: without this, the garbage collector went through all of it 140 times, for a minute.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ CAN_FORK = "forkserver" in multiprocessing.get_all_start_methods()
 CHILDREN = multiprocessing.get_context("forkserver" if CAN_FORK else "spawn")
 if CAN_FORK:
     CHILDREN.set_forkserver_preload(
-        ["hydra", "pytest", "transformer.training.train", "transformer.visualization.explain"]
+        ["hydra", "pytest", "transformer.training.train", "transformer.visualization.explain", "tests.preloaded"]
     )
 
 posix_only = pytest.mark.skipif(not CAN_FORK, reason="needs signals, forks or limits of POSIX")

@@ -75,8 +75,16 @@ def _signature_at(module: str, qualname: str, line: int) -> _Signature:
 
 def _kind(value: Any) -> Any:
     """What a signature can ask of a value, but for its choice among literals."""
-    if isinstance(value, torch.Tensor | numpy.ndarray):
-        return type(value), tuple(value.shape), value.dtype
+    kind = type(value)
+    if kind in _OTHERS:
+        return kind
+    if isinstance(value, _ARRAYS):
+        return kind, value.shape, value.dtype
     if isinstance(value, list | tuple):
-        return type(value), *map(_kind, value[:8])  # beartype, too, looks at few items of a list
-    return type(value)
+        return kind, *map(_kind, value[:8])  # beartype, too, looks at few items of a list
+    _OTHERS.add(kind)
+    return kind
+
+
+_ARRAYS = torch.Tensor, numpy.ndarray
+_OTHERS: set[type] = set()  # neither arrays nor lists

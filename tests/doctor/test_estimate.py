@@ -53,7 +53,8 @@ def test_a_process_that_measures_ends_with_the_one_that_asked(tmp_path: Path) ->
         time.sleep(0.02)
     asking.kill()
     asking.join()
-    while Path("/proc", started[0].name).exists():
+    # Where nobody waits for orphans, as in many containers, an ended process keeps its number, but no command.
+    while Path("/proc", started[0].name).exists() and Path("/proc", started[0].name, "cmdline").read_bytes():
         time.sleep(0.02)
 
 

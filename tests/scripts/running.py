@@ -26,6 +26,7 @@ SMALL = [
     "model.feed_forward.dim=64",
     "model.layers=1",
     "trainer=cpu",
+    "machine.matmul_precision=highest",  # not timed at each start
     "search.length_ratio=1",
     "search.length_extra=5",
     "validation_search.length_ratio=1",
