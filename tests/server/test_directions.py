@@ -1,5 +1,6 @@
 """What is served of a checkpoint or an export: its directions, each with its page or the reason why there is none."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from transformer.config import UsageError, from_dict
 from transformer.export.formats import ExportSettings, export
 from transformer.server import settings as server_settings
 from transformer.server.directions import load_directions
+from transformer.server.run import listen
 from transformer.server.settings import ServerSettings, check_installed
 
 
@@ -19,6 +21,13 @@ def settings(*overrides: str) -> ServerSettings:
     return from_dict(
         ServerSettings, {key: config[key] for key in config if key not in ("checkpoint", "runs", "debug")}, ""
     )
+
+
+def test_the_end_of_an_answer_does_not_wait_for_its_beginning_to_be_confirmed() -> None:
+    with listen(settings("port=0")) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
 def test_an_export_is_served_in_all_its_directions_without_a_page(tmp_path: Path) -> None:
