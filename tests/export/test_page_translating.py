@@ -1,5 +1,6 @@
 """What the page's `window.translator` answers, in Chromium and in Firefox, against our own search and model."""
 
+import io
 import json
 import math
 import os
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import sacrebleu
+import sentencepiece
 import torch
 
 from tests.browsers import Firefox
@@ -19,7 +21,7 @@ from transformer import Translator
 from transformer.data.corpus import read_lines
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from transformer.export.formats import ExportSettings, export
-from transformer.export.page import rounded
+from transformer.export.page import build, rounded
 from transformer.inference.hub_vocabulary import parse
 from transformer.inference.translator import BEAM
 from transformer.visualization.explain import explain
@@ -36,6 +38,7 @@ MARKUP = (
     ),
     *("${window.taken=1}", "__proto__", "&lt;b&gt;", "<style>@import '//x.example'</style>"),
 )
+MAP = {"u": "<img src=x>", "s": "<script>"}
 # Typed arrays as lists, which every driver can carry.
 TRANSLATE, EXPLAIN = (
     f"""async ([text, options]) => JSON.parse(JSON.stringify(await window.translator.{method}(text, options),
@@ -274,6 +277,39 @@ def test_markup_in_a_models_pieces_and_languages_stays_text(open_page: Open, tau
         None,
         0,
     ]
+
+
+def test_markup_in_a_models_name_and_map_of_characters_stays_text(
+    browser: Any, taught: Translator, tmp_path: Path
+) -> None:
+    # A map that writes markup in place of letters, as SentencePiece makes one.
+    rules, model = (
+        "".join(f"{ord(a):X}\t{' '.join(f'{ord(b):X}' for b in text)}\n" for a, text in MAP.items()),
+        io.BytesIO(),
+    )
+    (tmp_path / "rules.tsv").write_text(rules)
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=iter(TEXTS), model_writer=model, model_type="char", vocab_size=20, hard_vocab_limit=False,
+        normalization_rule_tsv=str(tmp_path / "rules.tsv"), minloglevel=2,
+    )  # fmt: skip
+    changed = parse(taught.source_tokenizer.model)
+    changed.normalizer_spec.precompiled_charsmap = parse(model.getvalue()).normalizer_spec.precompiled_charsmap
+    tokenizer = Tokenizer(changed.SerializeToString(), "bpe")
+    hostile = Translator(taught.model, (tokenizer, tokenizer), ("de", "en"))
+    hostile.save(tmp_path / "hostile.safetensors")
+    loaded = Translator.load(tmp_path / "hostile.safetensors")  # it passes the checks of a stranger's file
+    (tmp_path / "page.html").write_text(build(loaded, "int8", "das Haus", MARKUP[0]), encoding="utf-8")
+    opened = Opened(browser, tmp_path / "page.html")
+    source = opened.ask(EXPLAIN, "das Haus", {})["source"]
+    assert source == explain(rounded(loaded, "int8"), "das Haus")["source"]
+    assert "scri" in "".join(source)
+    assert opened.ask("() => [window.taken, document.querySelectorAll('main script, main img, iframe').length]") == [
+        None,
+        0,
+    ]
+    assert opened.errors == []
+    assert all(url.startswith(("file:", "blob:null/")) for url in opened.requests)
+    opened.close()
 
 
 def test_a_model_of_both_directions_is_asked_for_the_one_it_was_exported_for(open_page: Open) -> None:

@@ -8,6 +8,7 @@ import logging
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -22,7 +23,7 @@ Pair = tuple[str, str]
 MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
 # A .gz that unpacks to more than both of these is no corpus: text shrinks to a third, the same line again and again to
 # a hundredth or less.
-MAX_UNPACKED_BYTES, MAX_RATIO = 1 << 30, 100
+MAX_UNPACKED_BYTES, MAX_RATIO = 64 << 20, 100
 # Languages and the names of splits, which are parts of file names.
 NAME, NAMED = re.compile(r"\w[\w.-]{,63}"), "at most 64 letters, digits and .-_"
 # What stands beside the splits in test.json and evaluation.json, and the splits that every corpus has.
@@ -289,20 +290,26 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise ValueError(f"{path} line {rows.line_num} is not CSV: {error}") from error
 
 
+def _check_unpacked_size(path: Path) -> None:
+    """Before its lines are worked on, which takes a hundred times as long as to unpack them."""
+    max_bytes, size = max(MAX_UNPACKED_BYTES, MAX_RATIO * path.stat().st_size), 0
+    with suppress(EOFError, gzip.BadGzipFile, zlib.error), gzip.open(path) as file:  # reading the lines will say which
+        while part := file.read(1 << 20):
+            if (size := size + len(part)) > max_bytes:
+                raise ValueError(f"{path} unpacks to more than {max_bytes:,} bytes: unpack it yourself")
+
+
 def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
     """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
-    number, size = 0, 0
+    number = 0
     try:
-        max_bytes = max(MAX_UNPACKED_BYTES, MAX_RATIO * path.stat().st_size) if path.suffix == ".gz" else None
+        if path.suffix == ".gz":
+            _check_unpacked_size(path)
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
                 if len(line) > MAX_LINE_BYTES:
                     raise ValueError(f"{path} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
-                if max_bytes is not None and (size := size + len(line)) > max_bytes:
-                    raise ValueError(
-                        f"{path} unpacks to more than {max_bytes:,} bytes (line {number}): unpack it yourself"
-                    )
                 yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line)") from error

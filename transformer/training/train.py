@@ -52,7 +52,7 @@ from transformer.training.loggers import build_logger, first_process, quiet
 from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.results import Result, draw_attentions, write_results
 from transformer.training.summary import show_run
-from transformer.training.validate import check_size, validate_lengths, validate_limits
+from transformer.training.validate import check_size, validate_lengths, validate_limits, validate_shares
 
 
 def run(
@@ -89,6 +89,7 @@ def run(
     module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics)
     callbacks = RunCallbacks(settings, recorded, folder, translator, texts["validation"])
     lightning = build_trainer(settings, trainer, folder, history, callbacks.in_order)
+    validate_shares(data, lightning.num_devices * lightning.num_nodes)
     data.datasets = gpu_datasets(data.split("train"), lightning.strategy.root_device)
     if lightning.is_global_zero:
         show_run(data, translator, machine, settings.init_from)

@@ -133,6 +133,16 @@ def validate_limits(data: TranslationData, trainer: dict[str, Any]) -> None:
                 )
 
 
+def validate_shares(data: TranslationData, processes: int) -> None:
+    """Raises ValueError where a split has no sentence for one of the processes."""
+    for name in data.settings.splits:
+        if (count := len(data.split(name))) < processes:
+            raise ValueError(
+                f"data: the {count} sentences of {name} cannot be dealt out to {processes} processes: give "
+                f"trainer.devices={count} or less, or more sentences"
+            )
+
+
 def validate_lengths(data: TranslationData, config: ModelConfig) -> None:
     """Raises ValueError when a sentence that is kept is longer than the model's positions."""
     for name in data.settings.splits:
