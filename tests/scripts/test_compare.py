@@ -153,6 +153,11 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     assert "test.json cannot be read" in said("[sweep/0,cut]")
 
 
+def test_runs_without_the_name_of_the_setting_get_it(home: Path) -> None:
+    said = refused("compare", "sweep/0", "sweep/1", cwd=home)
+    assert said == "error: sweep/0: a path needs the name of its setting: write 'runs=[sweep/0,sweep/1]'"
+
+
 def test_runs_with_other_references_are_refused_in_one_line(home: Path) -> None:
     toy = PROJECT / "data" / "toy"
     for side in ("de", "en"):

@@ -20,7 +20,7 @@ def explain(error: Exception, typed: Sequence[str], config_name: str, configs: P
     """Describe any error in one line; one of Hydra's is explained by the settings that its script has."""
     message = str(error)
     if isinstance(error, OverrideParseException):
-        return unreadable(error.override)
+        return paths_alone(typed, config_name, configs) or unreadable(error.override)
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, choice = error.missing_cfg_file.rpartition("/")
         options = error.options or sorted(path.stem for path in (configs / group).iterdir())
@@ -34,6 +34,20 @@ def explain(error: Exception, typed: Sequence[str], config_name: str, configs: P
     if match := re.match("unrecognized arguments: --?([^ =;]+)", message):
         return Settings(config_name, configs).with_dashes(match[1], typed)
     return innermost(error) if isinstance(error, (HydraException, OmegaConfBaseException)) else describe(error)
+
+
+def paths_alone(typed: Sequence[str], config_name: str, configs: Path) -> str | None:
+    """What to write for paths without the name of a setting: `compare.py RUN RUN`."""
+    words = [word for word in typed if "=" not in word and not word.startswith("-")]
+    keys = [key for key in ("checkpoint", "resume", "runs") if key in Settings(config_name, configs).names]
+    if not keys or not words or not all(Path(word).exists() for word in words):
+        return None
+    value = words[0]
+    if len(words) > 1:
+        if keys[0] == "resume":
+            return None
+        value = f"[{','.join(words)}]"
+    return f"{words[0]}: a path needs the name of its setting: write '{keys[0]}={value}'"
 
 
 def unreadable(override: str) -> str:
