@@ -14,6 +14,7 @@ import torch
 
 from tests.export.models import TEXTS, Build
 from tests.factories import small_model, tokenizer_settings
+from tests.scripts.running import ok
 from transformer import Translator
 from transformer.data.batching import pad
 from transformer.data.tokenizer import BOS, EOS, PAD, train_tokenizer
@@ -225,6 +226,21 @@ def test_a_model_of_their_marian_class_gives_the_same_logits_here(tmp_path: Path
         found = ours.model(**given)
     expected = their_logits(model, source, order[given["inputs"]], given["source_visible"])
     torch.testing.assert_close(found, expected[..., order], atol=1e-5, rtol=1e-5)
+
+
+def test_the_scripts_translate_explain_and_export_a_model_of_theirs(tmp_path: Path) -> None:
+    marian_folder(tmp_path / "opus")
+    text = ("checkpoint=opus", "text=ein Haus")
+    search = ("machine.matmul_precision=highest", "search.max_length=12")
+    translation = ok("translate", *text, *search, cwd=tmp_path).removesuffix("\n")
+    assert translation == Translator.load(tmp_path / "opus").translate(["ein Haus"], replace(BEAM, max_length=12))[0]
+    ok("explain", *text, *search, "output=explained.html", cwd=tmp_path)
+    html = (tmp_path / "explained.html").read_text(encoding="utf-8")
+    [data] = re.findall(r'<script type="application/json" id="explanation">(.*?)</script>', html, re.DOTALL)
+    assert json.loads(data)["translation"] == translation
+    ok("export", "format=page", "checkpoint=opus", "output=live.html", cwd=tmp_path)
+    [opening] = re.findall(r'id="opening">(.*?)</script>', (tmp_path / "live.html").read_text(encoding="utf-8"))
+    assert json.loads(opening)["name"].endswith("opus")
 
 
 @pytest.mark.parametrize(
