@@ -23,11 +23,11 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.cli.resume import resume_run
     from transformer.cli.runs import check_init_from, check_new_run
     from transformer.cli.settings import run_settings
+    from transformer.model.config import read_model
 
-    if config["resume"]:
-        settings, checkpoint = resume_run(config)
-    else:
-        settings, checkpoint = run_settings(config), None
+    settings, checkpoint = resume_run(config) if config["resume"] else (run_settings(config), None)
+    model = read_model(settings["model"])  # before what imports Lightning, which takes seconds
+    if checkpoint is None:
         check_new_run()
         check_init_from(settings["init_from"])
     from transformer.device import choose_precision
@@ -36,7 +36,7 @@ def read(config: dict[str, Any]) -> Job:
 
     typed = read_run_settings(settings)
     settings["trainer"] = choose_precision(settings["trainer"])
-    validate_settings(settings)
+    validate_settings(settings, model)
     return Job(typed, settings["model"], settings["trainer"], checkpoint)
 
 

@@ -28,6 +28,7 @@ from transformer.inference.search import SearchSettings
 from transformer.inference.translator import BEAM
 from transformer.inference.untrusted import check_tokenizer
 from transformer.model import ModelConfig
+from transformer.model.config import read_model
 from transformer.training.config import RunSettings
 from transformer.training.validate import check_size, validate_settings, validate_trainer
 from transformer.visualization.attention import View
@@ -113,7 +114,7 @@ def test_a_cache_that_is_a_file_is_refused_before_the_work(tmp_path: Path) -> No
     settings = composed("data=toy", f"cache={tmp_path}/file")
     model = {key: value for key, value in settings["model"].items() if key in MODEL_KEYS}
     with pytest.raises(ValueError, match=r"cache=.*/file is a file: name a folder"):
-        validate_settings(settings | {"model": model})
+        validate_settings(settings, read_model(model))
 
 
 # Memory and threads.

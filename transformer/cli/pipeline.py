@@ -21,6 +21,7 @@ from transformer.config import UsageError
 from transformer.data.synthetic import ORIGIN
 from transformer.device import choose_precision
 from transformer.files import atomic_write
+from transformer.model.config import read_model
 from transformer.training.callbacks.signals import Interrupted
 from transformer.training.config import read_run_settings
 from transformer.training.validate import validate_settings
@@ -65,7 +66,8 @@ def _training(folder: Path, arguments: list[str], test: bool) -> Stage:
     prepared = [argument for argument in prepare(arguments, CONFIGS) if is_override(argument)]
     settings = run_settings(as_dict(hydra.compose("train", prepared), complete=False))
     read_run_settings(settings)
-    validate_settings(settings | {"trainer": choose_precision(settings["trainer"])})
+    model = read_model(settings["model"])
+    validate_settings(settings | {"trainer": choose_precision(settings["trainer"])}, model)
     finished = folder / ("README.md" if test else MODELS[0])  # what a run writes at the end
     begin, go_on = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
     return Stage(folder.name, begin, go_on, begun=folder / MODELS[-1], finished=finished)

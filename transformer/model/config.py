@@ -6,7 +6,7 @@ The defaults are those of the paper's base model, as in configs/model/base.yaml 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from transformer.config import merge, read_fields
+from transformer.config import from_dict, merge, read_fields
 from transformer.model.positions import POSITIONS
 from transformer.model.scores import SCORES
 
@@ -173,3 +173,11 @@ class ModelConfig:
                 "model.tied_embeddings=all needs one vocabulary for both languages (tokenizer.joint=true); "
                 f"here they have {self.source_vocab_size} and {self.target_vocab_size} ids"
             )
+
+
+def read_model(settings: dict[str, Any]) -> ModelConfig:
+    """Reads the settings of a model, strictly, before there are tokenizers: some size stands in for each vocabulary's.
+
+    Raises ValueError.
+    """
+    return from_dict(ModelConfig, settings | {"source_vocab_size": 100, "target_vocab_size": 100}, "model")

@@ -13,7 +13,6 @@ from lightning import Trainer
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
 from transformer.device import available_threads, check_memory
 from transformer.model import ModelConfig, Transformer
@@ -35,11 +34,9 @@ RESERVED_TRAINER_ARGS = {
 TRAINER_PAGE = "https://lightning.ai/docs/pytorch/stable/common/trainer.html"
 
 
-def validate_settings(settings: dict[str, Any]) -> None:
-    """Checks all settings of a run, as plain data: raises ValueError for what is wrong whatever the corpus."""
-    # Vocabularies of some size stand in for those that the tokenizers will have.
-    vocabularies = {"source_vocab_size": 100, "target_vocab_size": 100}
-    config = from_dict(ModelConfig, settings["model"] | vocabularies, "model")
+def validate_settings(settings: dict[str, Any], config: ModelConfig) -> None:
+    """Checks the settings of a run, as plain data, against each other and against those of its model (`read_model`):
+    raises ValueError for what is wrong whatever the corpus."""
     # Two vocabularies may be of one size all the same.
     if config.tied_embeddings == "all" and not settings["tokenizer"]["joint"] and not settings["init_from"]:
         raise ValueError(
