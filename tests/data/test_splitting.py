@@ -101,6 +101,13 @@ def test_both_directions_have_the_same_cut(tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache").glob("splits-*/train.de"))) == 1
 
 
+def test_a_table_whose_columns_are_not_named_is_refused_after_a_cut_too(tmp_path: Path) -> None:
+    write(tmp_path, "x.tsv", ["\t".join((*pair, "by me")) for pair in sentences(100)])
+    whole(tmp_path, "x.tsv", columns=[1, 2]).with_splits()
+    with pytest.raises(ValueError, match="line 1 has 3 tab-separated columns, a pair needs 2"):
+        whole(tmp_path, "x.tsv").with_splits()
+
+
 def test_nothing_of_the_test_is_in_train_on_either_side_nor_written_otherwise() -> None:
     chance = random.Random(1)
     words = [f"{letters(number)}." for number in range(400)]

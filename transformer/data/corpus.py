@@ -155,9 +155,10 @@ class DataSettings:
 
     def _cut(self, whole: str) -> Path:
         files, (validation, test) = find_files(whole, *self.languages), self.split
+        read = lambda: read_pairs(files, *self.languages, self.columns)  # noqa: E731
+        next(read(), None)  # refuses columns that are not named, also where others have had them cut before
 
         def make(folder: Path) -> None:
-            read = lambda: read_pairs(files, *self.languages, self.columns)  # noqa: E731
             pairs = write_splits(folder, read, self.languages, (validation, test))
             counts = ", ".join(f"{split} {count:,}" for split, count in pairs.items())
             if not all(pairs.values()):
