@@ -1,6 +1,6 @@
 """`python -m tests.reliability`: all trials as often as is promised, and a table of how they went.
 
-22 minutes on two cores, and about 45 more for the folders that lie; `python -m tests.reliability short` does what the
+A quarter of an hour on one core, and 20 minutes more for the folders that lie; `python -m tests.reliability short` does what the
 test suite does.
 """
 
