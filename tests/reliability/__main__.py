@@ -1,7 +1,7 @@
 """`python -m tests.reliability`: all trials as often as is promised, and a table of how they went.
 
-A quarter of an hour on one core, and 20 minutes more for the folders that lie; `python -m tests.reliability short` does what the
-test suite does.
+A quarter of an hour on one core, and 20 minutes more for the folders that lie. `python -m tests.reliability short` does
+what the test suite does.
 """
 
 import json
