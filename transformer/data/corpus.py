@@ -155,7 +155,10 @@ class DataSettings:
 
     def _cut(self, whole: str) -> Path:
         files, (validation, test) = find_files(whole, *self.languages), self.split
-        read = lambda: read_pairs(files, *self.languages, self.columns)  # noqa: E731
+
+        def read() -> Iterator[Pair]:
+            return read_pairs(files, *self.languages, self.columns)
+
         next(read(), None)  # refuses columns that are not named, also where others have had them cut before
 
         def make(folder: Path) -> None:
