@@ -40,7 +40,7 @@ def paths_alone(typed: Sequence[str], config_name: str, configs: Path) -> str | 
     """What to write for paths without the name of a setting: `compare.py RUN RUN`."""
     words = [word for word in typed if "=" not in word and not word.startswith("-")]
     keys = [key for key in ("checkpoint", "resume", "runs") if key in Settings(config_name, configs).names]
-    if not keys or not words or not all(Path(word).exists() for word in words):
+    if not keys or not words or not all(word and Path(word).exists() for word in words):
         return None
     value = words[0]
     if len(words) > 1:
