@@ -9,8 +9,8 @@ from transformer.visualization.picture import blank, save
 AROUND = 4
 # Why the two losses are not of one height.
 LABELS = {
-    "train/loss": "training: running mean, with any label smoothing",
-    "validation/loss": "validation: without label smoothing",
+    "train/loss": "training, with label smoothing if set",
+    "validation/loss": "validation, without",
 }
 Points = tuple[list[int], list[float]]
 
@@ -55,5 +55,5 @@ def draw_curves(metrics: Path, output: Path) -> None:
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)
         if len(names) > 1:
-            axes.legend()
+            axes.legend(fontsize="small")
     save(figure, output)
