@@ -48,7 +48,7 @@ def test_two_runs_in_one_second_have_two_folders(project: Path, tmp_path: Path) 
         (["model.heads"], 2, "error: model.heads: no '=' in it: write KEY=VALUE"),
         (["two", "words", "-m"], 2, "error: two: no '=' in it"),
         ([""], 2, "error: (empty): no '=' in it"),
-        (["/"], 2, "error: /: a path needs the name of its setting: write 'resume=/'"),
+        (["/"], 2, "error: /: no '=' in it"),
         (["--foo"], 2, "error: --foo: settings have no dashes: write KEY=VALUE; --help shows the options"),
         (["--heads", "8"], 2, "error: --heads: settings have no dashes: write model.heads=8;"),
         (["hydra.run=x"], 2, "error: hydra.run is a section; set one of hydra.run.dir"),

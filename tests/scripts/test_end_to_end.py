@@ -264,6 +264,7 @@ def test_a_file_is_no_folder_of_a_run(tmp_path: Path) -> None:
 
 def test_mistakes_about_checkpoints_are_told_in_one_line(run: Path) -> None:
     home = run.parent
+    assert refused("translate", "run", cwd=home).endswith("write 'checkpoint=run'")
     assert "nowhere" in refused("translate", "checkpoint=nowhere", "text=ja", cwd=home)
     whole = (run / "checkpoints" / "best.ckpt").read_bytes()
     (home / "cut.ckpt").write_bytes(whole[: len(whole) // 2])

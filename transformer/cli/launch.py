@@ -108,7 +108,6 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     except (Exception, PastHydra) as caught:
         error: Any = caught.__cause__ if isinstance(caught, PastHydra) else caught
     finally:
-        gc.enable()
         remove_empty_folders()
     if isinstance(error, BrokenPipeError) and stdout_is_closed():
         return 141

@@ -37,17 +37,14 @@ def explain(error: Exception, typed: Sequence[str], config_name: str, configs: P
 
 
 def paths_alone(typed: Sequence[str], config_name: str, configs: Path) -> str | None:
-    """What to write for paths without the name of a setting: `compare.py RUN RUN`."""
+    """What to write for paths without the name of a setting, in scripts that take runs: `compare.py RUN RUN`."""
     words = [word for word in typed if "=" not in word and not word.startswith("-")]
-    keys = [key for key in ("checkpoint", "resume", "runs") if key in Settings(config_name, configs).names]
-    if not keys or not words or not all(word and Path(word).exists() for word in words):
+    if not words or not all(word and Path(word).exists() for word in words):
         return None
-    value = words[0]
-    if len(words) > 1:
-        if keys[0] == "resume":
-            return None
-        value = f"[{','.join(words)}]"
-    return f"{words[0]}: a path needs the name of its setting: write '{keys[0]}={value}'"
+    values = Settings(config_name, configs).values
+    key = next((key for key in ("checkpoint", "runs") if values.get(key, "") is None), None)
+    value = words[0] if len(words) == 1 else f"[{','.join(words)}]"
+    return f"{words[0]}: a path needs the name of its setting: write '{key}={value}'" if key else None
 
 
 def unreadable(override: str) -> str:
