@@ -27,7 +27,7 @@ WRITTEN = (
 FOLDERS = ("checkpoints", "attention", "tensorboard")
 
 
-class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
+class SafeLoaderWithoutAliases(yaml.SafeLoader):  # type: ignore[misc]
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("it has aliases")  # a few lines of them can stand for more than all memory
@@ -61,7 +61,7 @@ def read_corpus(run: Path) -> DataSettings:
     """Read the settings of the corpus that a run's config.yaml names."""
     path = run / CONFIG
     try:
-        data = yaml.load(read_file(path), PlainLoader)["data"]
+        data = yaml.load(read_file(path), SafeLoaderWithoutAliases)["data"]
     except (yaml.YAMLError, RecursionError, KeyError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} cannot be read: it names no corpus ({type(error).__name__}: {reason})") from error

@@ -20,7 +20,7 @@ from transformer.model.layers import AddNorm, DecoderLayer, EncoderLayer
 from transformer.model.transformer import Decoder, Encoder, Transformer
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "none")
-SCORES = ("dot", "scaled_dot", "bilinear")  # dot products of a query and a key, either of them transformed
+SCORES = ("dot", "scaled_dot", "bilinear")  # a query times a key, either of them transformed
 ACTIVATIONS = {
     "relu": common_spec.Activation.RELU,
     "gelu": common_spec.Activation.GELU,

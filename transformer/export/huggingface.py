@@ -180,7 +180,7 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             ours.pop(f"{name}.score.weight", None)
-            # Its scores are scaled dot products: what ours does besides goes into the query.
+            # Its score is scaled_dot: what ours does besides goes into the query.
             for part, query in product_query(module).items():
                 ours[f"{name}.query.{part}"] = query * module.score.scale * module.head_dim**0.5
             for part in ("query", "key", "value", "output"):

@@ -93,7 +93,7 @@ def rotary_dot_products(
 
 
 def draw_dot_products(dim: int, output: Path) -> None:
-    """Draws dot products against distance: sinusoidal encodings cannot tell before from after, rotary ones can."""
+    """Draws q·k by distance: sinusoidal encodings cannot tell before from after, rotary ones can."""
     save(dot_products_figure(dim), output)
 
 

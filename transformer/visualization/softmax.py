@@ -27,7 +27,7 @@ class Sharpness(NamedTuple):
 
 
 def sharpness(head_dim: int, scale: float) -> Sharpness:
-    """For queries and keys of independent entries with mean 0 and variance 1, whose products have variance head_dim."""
+    """For queries and keys of independent entries with mean 0 and variance 1: q·k then has the variance head_dim."""
     generator = torch.Generator().manual_seed(SEED)
     queries = torch.randn(SENTENCES, 1, QUERIES, head_dim, generator=generator)
     keys = torch.randn(SENTENCES, 1, KEYS, head_dim, generator=generator)
