@@ -151,6 +151,15 @@ def test_a_corpus_is_prepared_once_and_again_when_it_changes(tmp_path: Path) -> 
     assert len(folders()) == len(first) + 2
 
 
+def test_other_columns_of_a_table_are_prepared_anew(tmp_path: Path) -> None:
+    write(tmp_path, "x.tsv", ["ein Haus\ta house\thouse", "zwei Hunde\ttwo dogs\tdogs"])
+    table = dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.tsv"))
+    for columns, text in (([1, 2], "a house"), ([1, 3], "house")):
+        corpus = settings(tmp_path, **table, columns=columns)
+        data = TranslationData(corpus, tokenizer_settings("char", 100), seed=1)
+        assert data.target_tokenizer.decode(data.split("test").target[0].tolist()) == text
+
+
 def test_preparing_that_fails_leaves_nothing_half_made(tmp_path: Path) -> None:
     def make(folder: Path) -> None:
         (folder / "half").write_text("")

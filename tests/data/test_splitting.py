@@ -70,7 +70,7 @@ def test_a_cell_of_a_csv_over_two_lines_is_one_sentence(tmp_path: Path) -> None:
 def test_columns_that_a_file_has_not_are_refused_with_their_line(tmp_path: Path) -> None:
     write(tmp_path, "x.tsv", ["a\tb\tc", "a\tb"])
     for columns, message in (
-        ([1, 3], r"line 2 has 2 tab-separated columns, data.columns=\[1, 3\]"),
+        ([1, 3], r"line 2 has 2 tab-separated columns, data.columns=\[1, 3\]$"),
         (None, "line 1 has 3 tab-separated columns"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -106,6 +106,31 @@ def test_a_table_whose_columns_are_not_named_is_refused_after_a_cut_too(tmp_path
     whole(tmp_path, "x.tsv", columns=[1, 2]).with_splits()
     with pytest.raises(ValueError, match="line 1 has 3 tab-separated columns, a pair needs 2"):
         whole(tmp_path, "x.tsv").with_splits()
+
+
+def cut_of(corpus: DataSettings) -> Path:
+    return Path(str(corpus.with_splits().train)).parent
+
+
+@pytest.mark.parametrize("more", [{}, {"train": "", "pairs": None, "fold": [1, 2], "validation": "", "test": ""}])
+def test_columns_that_are_typed_or_named_by_the_first_line_have_the_same_cut(
+    tmp_path: Path, more: dict[str, object]
+) -> None:
+    pairs = sentences(100)
+    lines = ["id\ten\tde", *(f"{number}\t{target}\t{source}" for number, (source, target) in enumerate(pairs))]
+    table = str(write(tmp_path, "x.tsv", lines))
+    paths = {split: table for split in SPLITS if split in more}
+    named, typed, other = (whole(tmp_path, "x.tsv", **more | paths, columns=c) for c in (None, [3, 2], [2, 3]))
+    assert cut_of(named) == cut_of(typed) != cut_of(other)
+    assert set(named.with_splits().read("train")) < set(pairs)
+    assert set(other.with_splits().read("train")) < {pair[::-1] for pair in pairs}
+
+
+def test_both_directions_of_two_files_have_the_same_cut(tmp_path: Path) -> None:
+    for language, texts in zip(("de", "en"), zip(*sentences(100), strict=True), strict=True):
+        write(tmp_path, f"x.{language}", list(texts))
+    there, back = whole(tmp_path, "x"), whole(tmp_path, "x", source_language="en", target_language="de", columns=[2, 1])
+    assert cut_of(there) == cut_of(back)
 
 
 def test_nothing_of_the_test_is_in_train_on_either_side_nor_written_otherwise() -> None:

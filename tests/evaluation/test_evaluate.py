@@ -47,6 +47,14 @@ def test_results_on_other_files_than_the_runs_have_a_name_of_their_own(tmp_path:
     assert texts == ("mine.test", ["Hallo"], ["Hello"])
 
 
+def test_the_columns_of_a_table_are_swapped_for_the_way_back(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("Hello\tby me\tHallo\n")
+    table = dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.tsv"))
+    run = run_of(tmp_path, **table, columns=[3, 1])
+    back = read_texts(evaluation(tmp_path, target_language="de"), run, ("en", "de"))
+    assert (back.sources, back.references) == (["Hello"], ["Hallo"])
+
+
 @pytest.mark.parametrize("name", ["x/../../victim", "/tmp/x", "..", "\x1b[2J"])
 def test_the_name_of_a_corpus_cannot_choose_another_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="this cannot be part of a file's name"):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from transformer.data.download import fetch_corpus
 from transformer.data.splitting import RULE, SPLITS, write_fold, write_splits
@@ -100,6 +100,12 @@ class DataSettings:
     def languages(self) -> tuple[str, str]:
         return self.source_language, self.target_language
 
+    def reversed(self) -> "DataSettings":
+        """The same files, from target to source."""
+        target, source = self.languages
+        columns = self.columns and self.columns[::-1]
+        return replace(self, source_language=source, target_language=target, columns=columns)
+
     @property
     def whole(self) -> str | None:
         """The corpus in one piece, from which `with_splits` cuts validation and test off; None if they have files."""
@@ -160,6 +166,7 @@ class DataSettings:
             return read_pairs(files, *self.languages, self.columns)
 
         next(read(), None)  # refuses columns that are not named, also where others have had them cut before
+        columns = (1, 1) if len(files) == 2 else self._columns_of(files[0])
 
         def make(folder: Path) -> None:
             pairs = write_splits(folder, read, self.languages, (validation, test))
@@ -169,7 +176,7 @@ class DataSettings:
             log.info("%s was cut: %s (data.split=%s)", whole, counts, self.split)
 
         # The same for both directions: a corpus has one test set.
-        sides = zip(self.languages, self.columns or (1, 2), files if len(files) == 2 else files * 2, strict=True)
+        sides = zip(self.languages, columns, files if len(files) == 2 else files * 2, strict=True)
         content = [(language, column, _is_csv(path), sha256(path)) for language, column, path in sorted(sides)]
         key = hashlib.sha256(json.dumps([RULE, content, self.split]).encode()).hexdigest()[:20]
         return cached_folder(Path(self.cache).expanduser() / f"splits-{key}", make)
@@ -180,14 +187,20 @@ class DataSettings:
             if not all(pairs.values()):
                 raise ValueError(f"{self.train} is too small for data.fold={[fold, folds]}: a part has no pairs")
 
-        key = hashlib.sha256(
-            json.dumps([RULE, self.digest("train"), self.languages, self.columns, fold, folds]).encode()
-        )
+        key = hashlib.sha256(json.dumps([RULE, self.digest("train"), self.languages, fold, folds]).encode())
         return cached_folder(Path(self.cache).expanduser() / f"fold-{key.hexdigest()[:20]}", make)
 
     def digest(self, split: str) -> str:
-        """sha256 over the bytes of a split's files."""
-        return digest_of(self.files(split))
+        """sha256 over the bytes of a split's files and, where that is one table, which columns of it are read."""
+        files = self.files(split)
+        if len(files) == 2:
+            return digest_of(files)
+        table = [sha256(files[0]), _is_csv(files[0]), self._columns_of(files[0])]
+        return hashlib.sha256(json.dumps(table).encode()).hexdigest()
+
+    def _columns_of(self, table: Path) -> tuple[int, int]:
+        _, first_line = next(_rows(table), (1, []))
+        return find_columns(first_line, self.languages, self.columns)[:2]
 
 
 def digest_of(files: list[Path]) -> str:
@@ -234,7 +247,7 @@ def read_raw_pairs(
     Raises ValueError that names the file and line: not UTF-8, cut short, a column missing, empty, counts that differ.
     """
     if len(files) == 1:
-        pairs = _table_pairs(files[0], source_language, target_language, columns)
+        pairs = _table_pairs(files[0], (source_language, target_language), columns)
     else:
         pairs = _aligned_pairs(*files)
     pair: Pair | None = None
@@ -257,22 +270,44 @@ def _aligned_pairs(source_path: Path, target_path: Path) -> Iterator[Pair]:
         yield source, target
 
 
-def _table_pairs(path: Path, source_language: str, target_language: str, columns: list[int] | None) -> Iterator[Pair]:
-    source, target = columns or (1, 2)
-    width = None  # how many columns the first line names
-    for row, (number, cells) in enumerate(_csv_rows(path) if _is_csv(path) else _tsv_rows(path)):
-        names = [cell.strip() for cell in cells]
-        if row == 0 and {source_language, target_language} <= set(names):
-            width = len(cells)
-            if columns is None:
-                source, target = names.index(source_language) + 1, names.index(target_language) + 1
-            continue
-        if len(cells) < max(source, target) or len(cells) != (width or (len(cells) if columns else 2)):
+class Columns(NamedTuple):
+    """Which columns of a table hold source and target, counted from 1, and how many columns a line must have."""
+
+    source: int
+    target: int
+    width: int | None  # None: as many as these two need
+    has_names: bool  # the first line, which is no pair then
+
+
+def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[int] | None) -> Columns:
+    """The columns `typed` as data.columns, else those that the first line names by the languages, else the only two."""
+    names = [cell.strip() for cell in first_line]
+    has_names = set(languages) <= set(names)
+    source, target = typed or ([names.index(language) + 1 for language in languages] if has_names else (1, 2))
+    return Columns(source, target, len(names) if has_names else None if typed else 2, has_names)
+
+
+def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None) -> Iterator[Pair]:
+    columns = None
+    for number, cells in _rows(path):
+        if columns is None:
+            columns = find_columns(cells, languages, typed)
+            if columns.has_names:
+                continue
+        source, target, width, has_names = columns
+        if len(cells) < max(source, target) or width not in (None, len(cells)):
             separator, noun = "comma" if _is_csv(path) else "tab", "column" if len(cells) == 1 else "columns"
-            wanted = f"its first line {width}" if width else f"data.columns={columns}" if columns else "a pair needs 2"
-            remedy = "; data.columns=[1,2] says which hold source and target" if len(cells) > 2 and not width else ""
+            wanted = f"its first line {width}" if has_names else "a pair needs 2"
+            if typed and len(cells) < max(typed):
+                wanted = f"data.columns={typed}"
+            asks = len(cells) > 2 and not (typed or has_names)
+            remedy = "; data.columns=[1,2] says which hold source and target" if asks else ""
             raise ValueError(f"{path} line {number} has {len(cells)} {separator}-separated {noun}, {wanted}{remedy}")
         yield cells[source - 1], cells[target - 1]
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    return _csv_rows(path) if _is_csv(path) else _tsv_rows(path)
 
 
 def _is_csv(path: Path) -> bool:

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,7 +73,7 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: tuple[str, st
     name = settings.split
     if settings.target_language == corpus.source_language:
         # Back: under a name of its own, as the run's translations are of the same sentences the other way.
-        corpus = replace(corpus, source_language=corpus.target_language, target_language=corpus.source_language)
+        corpus = corpus.reversed()
         name = f"{name}.{settings.target_language}"
     if corpus.languages != languages:
         wanted, able = " → ".join(corpus.languages), " → ".join(languages)
