@@ -23,21 +23,21 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.cli.resume import resume_run
     from transformer.cli.runs import check_init_from, check_new_run
     from transformer.cli.settings import run_settings
+    from transformer.device import choose_precision
     from transformer.model.config import read_model
+    from transformer.training.config import read_run_settings, validate_settings
 
     settings, checkpoint = resume_run(config) if config["resume"] else (run_settings(config), None)
-    model = read_model(settings["model"])  # before what imports Lightning, which takes seconds
+    typed = read_run_settings(settings)
+    validate_settings(typed, read_model(settings["model"]))
     if checkpoint is None:
         check_new_run()
         check_init_from(settings["init_from"])
-    from transformer.device import choose_precision
-    from transformer.training.config import read_run_settings
-    from transformer.training.validate import validate_settings
+    from transformer.training.validate import validate_trainer  # imports Lightning, which takes seconds
 
-    typed = read_run_settings(settings)
-    settings["trainer"] = choose_precision(settings["trainer"])
-    validate_settings(settings, model)
-    return Job(typed, settings["model"], settings["trainer"], checkpoint)
+    trainer = choose_precision(settings["trainer"])
+    validate_trainer(trainer)
+    return Job(typed, settings["model"], trainer, checkpoint)
 
 
 def train(job: Job) -> dict[str, float]:

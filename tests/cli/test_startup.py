@@ -40,9 +40,9 @@ def test_a_mistake_and_a_question_need_no_torch(name: str, argument: str, tmp_pa
     assert imported_by(name, argument, *(["text=a"] if name == "explain" else []), f"runs={tmp_path}") == []
 
 
-@pytest.mark.parametrize("argument", ["model.heads=7", "model.positions=nix", "model.dropout=2"])
-def test_a_mistake_in_the_model_needs_no_lightning(argument: str, tmp_path: Path) -> None:
-    assert imported_by("train", argument, f"runs={tmp_path}") == ["torch"]
+@pytest.mark.parametrize("argument", ["model.heads=7", "training.learning_rate=-1", "search.min_length=999"])
+def test_a_wrong_number_needs_neither_lightning_nor_torchmetrics(argument: str, tmp_path: Path) -> None:
+    assert imported_by("train", argument, f"runs={tmp_path}") == ["sacrebleu", "torch"]
 
 
 def test_a_translation_needs_neither_torchs_compiler_nor_lightning(tmp_path: Path) -> None:

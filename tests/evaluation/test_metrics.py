@@ -7,7 +7,8 @@ import sacrebleu
 from sacrebleu.metrics import CHRF
 
 from transformer.config import from_dict
-from transformer.evaluation import METRICS, CorpusBLEU, Scores, score
+from transformer.evaluation import METRICS, Scores, score
+from transformer.evaluation.corpus_bleu import CorpusBLEU
 from transformer.evaluation.metrics import Metric, MetricSettings
 
 random.seed(3)

@@ -12,9 +12,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from tests.factories import MODEL_KEYS, composed, data_settings, tokenizer_settings
+from tests.factories import composed, data_settings, tokenizer_settings
 from tests.reliability.hostile import translator
 from transformer.cli.lines import input_lines
+from transformer.cli.settings import run_settings
 from transformer.config import UsageError, from_dict
 from transformer.data.corpus import MAX_LINE_BYTES
 from transformer.data.printable import console, print_safely
@@ -29,8 +30,8 @@ from transformer.inference.translator import BEAM
 from transformer.inference.untrusted import check_tokenizer
 from transformer.model import ModelConfig
 from transformer.model.config import read_model
-from transformer.training.config import RunSettings
-from transformer.training.validate import check_size, validate_settings, validate_trainer
+from transformer.training.config import RunSettings, read_run_settings, validate_settings
+from transformer.training.validate import check_size, validate_trainer
 from transformer.visualization.attention import View
 
 
@@ -111,10 +112,9 @@ def test_a_language_is_a_name_that_a_file_may_end_with(language: str) -> None:
 
 def test_a_cache_that_is_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    settings = composed("data=toy", f"cache={tmp_path}/file")
-    model = {key: value for key, value in settings["model"].items() if key in MODEL_KEYS}
+    settings = run_settings(composed("data=toy", f"cache={tmp_path}/file"))
     with pytest.raises(ValueError, match=r"cache=.*/file is a file: name a folder"):
-        validate_settings(settings, read_model(model))
+        validate_settings(read_run_settings(settings), read_model(settings["model"]))
 
 
 # Memory and threads.

@@ -23,8 +23,8 @@ from transformer.device import choose_precision
 from transformer.files import atomic_write
 from transformer.model.config import read_model
 from transformer.training.callbacks.signals import Interrupted
-from transformer.training.config import read_run_settings
-from transformer.training.validate import validate_settings
+from transformer.training.config import read_run_settings, validate_settings
+from transformer.training.validate import validate_trainer
 
 # Settings of back_translate.py itself.
 OWN = ("input", "output", *STAGES)
@@ -65,9 +65,8 @@ def _training(folder: Path, arguments: list[str], test: bool) -> Stage:
     """A run in a folder, whose settings are checked now and not hours later."""
     prepared = [argument for argument in prepare(arguments, CONFIGS) if is_override(argument)]
     settings = run_settings(as_dict(hydra.compose("train", prepared), complete=False))
-    read_run_settings(settings)
-    model = read_model(settings["model"])
-    validate_settings(settings | {"trainer": choose_precision(settings["trainer"])}, model)
+    validate_settings(read_run_settings(settings), read_model(settings["model"]))
+    validate_trainer(choose_precision(settings["trainer"]))
     finished = folder / ("README.md" if test else MODELS[0])  # what a run writes at the end
     begin, go_on = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
     return Stage(folder.name, begin, go_on, begun=folder / MODELS[-1], finished=finished)

@@ -1,6 +1,8 @@
 """All settings of a run but the model's and the Trainer's, as plain typed data; configs/training explains each."""
 
+import importlib.util
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from transformer.config import from_dict
@@ -9,12 +11,12 @@ from transformer.data.tokenizer import TokenizerSettings
 from transformer.device import MachineSettings
 from transformer.evaluation.metrics import MetricSettings
 from transformer.inference.search import SearchSettings
-from transformer.model.config import Rate
-from transformer.training.loggers import LoggerName
-from transformer.training.optim import OPTIMIZERS, SCHEDULES
+from transformer.model.config import ModelConfig, Rate
+from transformer.training.optim import OPTIMIZERS, SCHEDULES, require_muon
 from transformer.training.regularization import REGULARIZERS
 
 Steps = Annotated[int, ">= 1", "<= 1000000000"]
+LoggerName = Literal["csv", "tensorboard", "wandb"]
 
 
 @dataclass(frozen=True)
@@ -74,3 +76,25 @@ def read_run_settings(settings: dict[str, Any]) -> RunSettings:
     return from_dict(
         RunSettings, {key: value for key, value in settings.items() if key not in ("model", "trainer")}, ""
     )
+
+
+def validate_settings(settings: RunSettings, model: ModelConfig) -> None:
+    """Checks settings against each other and against those of the model: raises ValueError for what is wrong whatever
+    the corpus."""
+    # Two vocabularies may be of one size all the same.
+    if model.tied_embeddings == "all" and not settings.tokenizer.joint and not settings.init_from:
+        raise ValueError(
+            "model.tied_embeddings=all needs one vocabulary for both languages: tokenizer.joint=true, or else "
+            "model.tied_embeddings=target or none"
+        )
+    for name, search in {"search": settings.search, "validation_search": settings.validation_search}.items():
+        if search.min_length >= model.max_length:
+            raise ValueError(
+                f"{name}.min_length={search.min_length} is more than model.max_length={model.max_length} allows"
+            )
+    if settings.training.optimizer == "muon":
+        require_muon()
+    if (cache := Path(settings.data.cache).expanduser()).exists() and not cache.is_dir():
+        raise ValueError(f"cache={cache} is a file: name a folder")
+    if "wandb" in settings.loggers and not importlib.util.find_spec("wandb"):
+        raise ValueError("loggers= names wandb, which is not installed: pip install -e '.[wandb]'")

@@ -3,16 +3,15 @@
 import logging
 import warnings
 from pathlib import Path
-from typing import Literal
 
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
 from transformer.files import atomic_write, read_file
+from transformer.training.config import LoggerName
 
 MAX_LOG_BYTES, MAX_ROW_BYTES = 1 << 28, 10_000  # of metrics.csv, which may be a stranger's
-LoggerName = Literal["csv", "tensorboard", "wandb"]
 
 
 def first_process() -> bool:

@@ -12,7 +12,8 @@ from torchmetrics import MeanMetric
 from transformer.data.batching import Batch
 from transformer.data.corpus import Pair
 from transformer.data.tokenizer import EOS, PAD
-from transformer.evaluation import CorpusBLEU, Hypotheses, Scores
+from transformer.evaluation import Hypotheses, Scores
+from transformer.evaluation.corpus_bleu import CorpusBLEU
 from transformer.inference import Translator
 from transformer.inference.checkpoint import describe
 from transformer.inference.search import SearchSettings

@@ -64,9 +64,9 @@ def run(
 ) -> Result:
     """Trains, tests the best checkpoint and leaves a whole folder behind.
 
-    The settings have passed `validate_settings`; `resume` continues from a checkpoint of the same folder. Raises
-    ValueError or OSError, before it trains, for what the corpus, the checkpoint or the folder does not allow, and
-    Interrupted when a signal ends the run.
+    The settings have passed `validate_settings` and `validate_trainer`; `resume` continues from a checkpoint of the
+    same folder. Raises ValueError or OSError, before it trains, for what the corpus, the checkpoint or the folder does
+    not allow, and Interrupted when a signal ends the run.
     """
     started = time.monotonic()
     quiet()

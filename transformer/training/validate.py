@@ -1,11 +1,9 @@
-"""Checks that a run makes before any work: of settings against each other, of the Trainer's arguments and lengths."""
+"""Checks that a run makes before any work: of the Trainer's arguments, of the model's size, of the corpus' lengths."""
 
-import importlib.util
 import inspect
 import re
 import typing
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -17,7 +15,6 @@ from transformer.data.datamodule import TranslationData
 from transformer.device import available_threads, check_memory
 from transformer.model import ModelConfig, Transformer
 from transformer.training.loggers import quiet
-from transformer.training.optim import require_muon
 
 # What would leave weights as they began, or nothing to score.
 NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches")
@@ -32,27 +29,6 @@ RESERVED_TRAINER_ARGS = {
     "use_distributed_sampler": "always false: our own batch sampler deals the batches out to the processes",
 }
 TRAINER_PAGE = "https://lightning.ai/docs/pytorch/stable/common/trainer.html"
-
-
-def validate_settings(settings: dict[str, Any], config: ModelConfig) -> None:
-    """Checks the settings of a run, as plain data, against each other and against those of its model (`read_model`):
-    raises ValueError for what is wrong whatever the corpus."""
-    # Two vocabularies may be of one size all the same.
-    if config.tied_embeddings == "all" and not settings["tokenizer"]["joint"] and not settings["init_from"]:
-        raise ValueError(
-            "model.tied_embeddings=all needs one vocabulary for both languages: tokenizer.joint=true, or else "
-            "model.tied_embeddings=target or none"
-        )
-    for name in ("search", "validation_search"):
-        if (shortest := settings[name]["min_length"]) >= config.max_length:
-            raise ValueError(f"{name}.min_length={shortest} is more than model.max_length={config.max_length} allows")
-    if settings["training"]["optimizer"] == "muon":
-        require_muon()
-    if (cache := Path(settings["data"]["cache"]).expanduser()).exists() and not cache.is_dir():
-        raise ValueError(f"cache={cache} is a file: name a folder")
-    if "wandb" in settings["loggers"] and not importlib.util.find_spec("wandb"):
-        raise ValueError("loggers= names wandb, which is not installed: pip install -e '.[wandb]'")
-    validate_trainer(settings["trainer"])
 
 
 def validate_trainer_names(arguments: dict[str, Any]) -> None:
