@@ -1,6 +1,6 @@
 """Measures the project and whichever peers are installed, interleaved in one run: a table, a picture, JSON.
 
-python benchmarks/run.py training|decoding|growth|startup|page|serving [--data FOLDER_OF_MULTI30K]
+python benchmarks/run.py training|decoding|quality|growth|startup|page|serving [--data FOLDER_OF_MULTI30K]
     [--systems ours,…] [--json FILE]
 """
 
@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from benchmarks import decoding, growth, page, serving, startup, training
+from benchmarks import decoding, growth, page, quality, serving, startup, training
 from benchmarks.common import SIZES, Row, Setting, spread
 from transformer.device import available_threads
 
@@ -124,7 +124,7 @@ def processor() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["training", "decoding", "growth", "startup", "page", "serving"])
+    parser.add_argument("what", choices=["training", "decoding", "quality", "growth", "startup", "page", "serving"])
     parser.add_argument(
         "--data", type=Path, help="folder with Multi30k's train, val and test_2016_flickr; the bundled corpus without"
     )
@@ -136,28 +136,50 @@ def main() -> None:
         default=40,
         help="training steps, hundreds of sentences, or tens of requests, a measurement (40, 10, 40)",
     )
-    parser.add_argument("--runs", type=int, default=3, help="measurements of each case (3)")
+    parser.add_argument("--runs", type=int, help="measurements of each case (3); of quality: seeds (1)")
     parser.add_argument("--size", choices=sorted(SIZES), default="small", help="of the model (small)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where to measure (cpu)")
     parser.add_argument("--threads", type=int, default=available_threads())
+    parser.add_argument("--targets", type=float, nargs="+", help="of quality: validation BLEU (30 35 38; short: 1 2)")
+    parser.add_argument("--minutes", type=float, default=60, help="of quality: how long a run may take (60)")
+    parser.add_argument("--learning-rates", type=float, nargs="+", help="of quality: of the peers, each one run (1e-3)")
+    parser.add_argument("--validate-every", type=int, help="of quality: steps (as the preset has it: 860)")
+    parser.add_argument("--short", action="store_true", help="of quality: the bundled corpus and a tiny model, seconds")
     parser.add_argument("--json", type=Path, help="where to write the rows")
     parser.add_argument("--picture", type=Path, help="where to draw them")
     arguments = parser.parse_args()
     systems = arguments.systems.split(",") if arguments.systems else None
     if arguments.data and not (arguments.data / "train.de.gz").exists() and not (arguments.data / "train.de").exists():
         parser.error(f"--data {arguments.data}: no train.de or train.de.gz in it")
+    runs = arguments.runs or (1 if arguments.what == "quality" else 3)
     torch.set_num_threads(arguments.threads)
+    if arguments.what == "quality":
+        if arguments.short == bool(arguments.data):
+            parser.error("quality needs --data FOLDER_OF_MULTI30K or --short")
+        cases = quality.compared(systems, arguments.learning_rates)
+        if not cases:
+            parser.error(f"--systems {arguments.systems}: none of {', '.join(quality.SYSTEMS)} that is installed")
+        quality.main(
+            arguments.data,
+            cases,
+            arguments.targets or ([1, 2] if arguments.short else [30, 35, 38]),
+            arguments.minutes,
+            runs,
+            arguments.threads,
+            arguments.validate_every,
+            lambda rows: (
+                arguments.json
+                and arguments.json.write_text(json.dumps({"versions": versions(), "rows": rows}, indent=2))
+            ),
+        )
+        return
     if arguments.what == "growth":
         growth.main(arguments.data, arguments.threads, arguments.json, arguments.picture)
         return
     if arguments.what == "page" and not arguments.run:
         parser.error("page needs --run: a run's folder or a checkpoint")
     if arguments.what in ("startup", "page"):
-        rows = (
-            startup.main(arguments.runs)
-            if arguments.what == "startup"
-            else page.main(arguments.run, arguments.data, arguments.runs)
-        )
+        rows = startup.main(runs) if arguments.what == "startup" else page.main(arguments.run, arguments.data, runs)
         if arguments.json:
             arguments.json.write_text(json.dumps({"versions": versions(), "rows": rows}, indent=2))
         return
@@ -165,7 +187,7 @@ def main() -> None:
         parser.error("--device cuda: this machine has no GPU that torch can use")
     setting = Setting(arguments.data, SIZES[arguments.size], arguments.device, arguments.threads)
     if arguments.what == "serving":
-        rows = serving.main(setting, 10 * arguments.steps, arguments.runs)
+        rows = serving.main(setting, 10 * arguments.steps, runs)
         if arguments.json:
             arguments.json.write_text(json.dumps({"versions": versions(), "rows": rows}, indent=2))
         return
@@ -173,7 +195,7 @@ def main() -> None:
         speed, cases = "target_tokens_per_second", training.compared(systems, arguments.device)
         rows = interleaved(
             cases,
-            arguments.runs,
+            runs,
             lambda case: training.measure(case, setting, arguments.steps),
             speed,
             lambda case: dict(zip(("system", "precision", "matmul"), case, strict=True)),
@@ -183,7 +205,7 @@ def main() -> None:
         sentences = 1000 if arguments.steps == 40 else 100 * arguments.steps
         rows = interleaved(
             cases,
-            arguments.runs,
+            runs,
             lambda case: decoding.measure(case, setting, sentences),
             speed,
             lambda case: dict(zip(("system", "precision", "beam"), case, strict=True)),

@@ -76,7 +76,8 @@ class Reporter(Callback):
     def on_validation_end(self, trainer: Trainer, module: Any) -> None:
         if trainer.sanity_checking:
             return
-        self.pause += time.monotonic() - self.validation_started
+        seconds = time.monotonic() - self.validation_started
+        self.pause += seconds
         if not trainer.is_global_zero:
             return
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
@@ -85,7 +86,7 @@ class Reporter(Callback):
         trained = f"training loss {metrics['train/loss']:.2f}   " if "train/loss" in metrics else ""
         self._print(
             f"{self._step(trainer)}   {trained}validation loss {loss:.2f}   BLEU {bleu:.1f}   "
-            f"{self._speed_and_time(trainer, module)}"
+            f"validated in {seconds:.1f} s   {self._speed_and_time(trainer, module)}"
         )
         if bleu > self.best:
             self.best = bleu
