@@ -38,15 +38,14 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
 
     started = time.monotonic()
     checkpoints, serving = [*map(Path, settings.checkpoints)], settings.serving
-    target_language = settings.target_language or (settings.data.target_language if settings.data else None)
-    translator = load_ensemble(checkpoints, serving.device, serving.precision, target_language)
+    translator = load_ensemble(checkpoints, serving.device, serving.precision, *settings.languages)
     configure_torch(settings.machine, translator.device.type, translator.model.output.weight.dtype)
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages)
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
     chooser = Chooser.load(translator, settings.choose, serving)
     hypotheses = translate_texts(chooser, texts, settings.search, serving.batch_tokens)
     scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)
-    write_evaluation(settings, texts, hypotheses, scores, time.monotonic() - started)
+    write_evaluation(settings, texts, hypotheses, scores, time.monotonic() - started, translator.is_trained)
     for name, value in scores.values.items():
         print_safely(f"{texts.name} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
     if gold is not None:

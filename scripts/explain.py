@@ -46,7 +46,8 @@ def explain_text(job: Job) -> None:
 
     config, checkpoint, search, machine, view = job
     text, output = config["text"].replace("\n", " "), Path(config["output"])  # one text is one line
-    translator = Translator.load(checkpoint, config["device"], target_language=config["target_language"])
+    languages = config["source_language"], config["target_language"]
+    translator = Translator.load(checkpoint, config["device"], "float32", *languages)
     configure_torch(machine, translator.device.type)
     if output.suffix.lower() == ".html":
         atomic_write(output, page(explain(translator, text, search, model_name(checkpoint))).encode())

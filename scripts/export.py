@@ -10,7 +10,7 @@ from transformer.cli.launch import launch
 if TYPE_CHECKING:
     from transformer.export.formats import ExportSettings
 
-Job = tuple["ExportSettings", Path, str | None]
+Job = tuple["ExportSettings", Path, tuple[str | None, str | None]]
 
 
 def read(config: dict[str, Any]) -> Job:
@@ -26,7 +26,7 @@ def read(config: dict[str, Any]) -> Job:
 
     settings = from_dict(ExportSettings, {key: config[key] for key in ("format", "precision", "output", "text")}, "")
     say_which(config, checkpoint)
-    return settings, checkpoint, config["target_language"]
+    return settings, checkpoint, (config["source_language"], config["target_language"])
 
 
 def export_translator(job: Job) -> None:
@@ -35,8 +35,8 @@ def export_translator(job: Job) -> None:
     from transformer.data.printable import print_safely
     from transformer.export.formats import export
 
-    settings, checkpoint, target_language = job
-    translator = Translator.load(checkpoint, target_language=target_language)
+    settings, checkpoint, (source_language, target_language) = job
+    translator = Translator.load(checkpoint, source_language=source_language, target_language=target_language)
     export(translator, settings, model_name(checkpoint), read_card(checkpoint))
     print_safely(str(Path(settings.output).absolute()))
 

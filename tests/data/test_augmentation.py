@@ -16,7 +16,7 @@ def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(tmp_path: Path) -> N
     prefixes = {split: str(TOY / "test") for split in ("train", "validation", "test")}
     of_toy = settings(tmp_path, max_length=100, batch_tokens=512, **prefixes)
     data, dropped = TranslationData(of_toy, BPE, seed=1), TranslationData(of_toy, BPE, seed=1)
-    dropped.splits["train"] = augmented(dropped, 0.2)
+    dropped.augmented = augmented(dropped, 0.2)
     texts = data.texts("train")
 
     def cut(epoch: int) -> dict[int, tuple[list[int], list[int]]]:
@@ -44,8 +44,10 @@ def test_batches_of_bpe_dropout_are_made_by_the_lengths_of_their_epoch(
     tmp_path: Path, both: bool, world: int, accumulated: int
 ) -> None:
     prefixes = {split: str(TOY / "test") for split in ("train", "validation", "test")}
-    data = TranslationData(settings(tmp_path, max_length=100, both_directions=both, **prefixes), BPE, seed=1)
-    split = data.splits["train"] = augmented(data, 0.2)
+    data = TranslationData(
+        settings(tmp_path, max_length=100, directions=["de-en", "en-de"] if both else [], **prefixes), BPE, seed=1
+    )
+    split = data.augmented = augmented(data, 0.2)
     dataset = PairDataset(split)
     dealt = [TokenBudgetSampler(split, 512, 1, True, rank, world, accumulated) for rank in range(world)]
     for epoch in (0, 1, 5):
@@ -82,7 +84,7 @@ def test_bpe_dropout_keeps_what_would_become_too_long_or_is_unknown(tmp_path: Pa
     bpe = tokenizer_settings("bpe", 40)
     longest = max(len(ids) for ids in TranslationData(settings(tmp_path), bpe, seed=1).split("train").source)
     data = TranslationData(settings(tmp_path, max_length=longest), bpe, seed=1)
-    data.splits["train"] = augmented(data, 0.9)
+    data.augmented = augmented(data, 0.9)
     assert all(batch.source.size(1) <= longest + 1 for batch in data.loader("train"))
     unknown = data.source_tokenizer.encode("zwei Q")
     assert UNK in unknown
@@ -101,8 +103,8 @@ def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_p
     write(tmp_path, "x.de", ["ein Haus", "zwei Hunde"])
     write(tmp_path, "x.en", ["a house", "two dogs"])
     tokenizer = tokenizer_settings("char", 100)
-    data = TranslationData(settings(tmp_path, both_directions=True, max_length=30), tokenizer, seed=1)
-    data.splits["train"] = augmented(data, 0.0)
+    data = TranslationData(settings(tmp_path, directions=["de-en", "en-de"], max_length=30), tokenizer, seed=1)
+    data.augmented = augmented(data, 0.0)
     of_source, of_target = data.source_tokenizer, data.target_tokenizer
     assert of_source.encode("ein Haus") == [of_source.prefix[0], *of_target.encode("ein Haus")]
     there = of_source.piece(of_source.prefix[0])
@@ -117,17 +119,18 @@ def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_p
         *(("<2en>", source, target) for source, target in data.texts("train")),
         *(("<2de>", target, source) for source, target in data.texts("train")),
     }
-    split = data.split("train")
+    split = data.training
     lengths = [(len(source), len(target)) for source, target in (split.pair(0, number) for number in range(len(split)))]
     assert lengths == list(zip(*(side.tolist() for side in split.lengths(epoch=0)), strict=True))
-    [batch] = data.loader("validation")
-    assert {of_source.piece(row[0]) for row in batch.source.tolist()} == {"<2en>"}
+    for name, tag in (("validation", "<2en>"), ("validation.en-de", "<2de>")):
+        [batch] = data.loader(name)
+        assert {of_source.piece(row[0]) for row in batch.source.tolist()} == {tag}
 
 
 def test_both_directions_need_one_vocabulary(tmp_path: Path) -> None:
     write(tmp_path, "x.de", ["ein Haus"])
     write(tmp_path, "x.en", ["a house"])
     apart = tokenizer_settings("char", 100, joint=False)
-    data = TranslationData(settings(tmp_path, both_directions=True), apart, seed=1)
+    data = TranslationData(settings(tmp_path, directions=["de-en", "en-de"]), apart, seed=1)
     with pytest.raises(ValueError, match=r"tokenizer\.joint=true"):
         augmented(data, 0.0)

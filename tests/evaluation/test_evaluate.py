@@ -30,6 +30,7 @@ def evaluation(folder: Path, **changes: Any) -> EvaluationSettings:
         "source",
         "reference",
         "alignments",
+        "source_language",
         "target_language",
         "metrics",
         "search",

@@ -114,7 +114,7 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
         ({"model__dim": 32, "training__learning_rate": 1e-3}, r"cannot change model.dim=32 \(was 16\): leave"),
         ({"seed": 4, "tokenizer__vocabulary_size": 99}, "seed=4 .was 3., tokenizer.vocabulary_size=99 .was 120."),
         ({"training__optimizer": "adam"}, "training.optimizer=adam"),
-        ({"data__both_directions": True}, r"data.both_directions=True \(was False\)"),
+        ({"data__directions": ["de-en", "en-de"]}, r"data.directions=\['de-en', 'en-de'\] \(was \[\]\)"),
         ({"init_from": str(folder)}, "init_from=.*was null"),
         ({"trainer__max_steps": 3}, "trainer.max_steps=3: the run has done . steps already"),
         ({"data__train": str(home / "validation")}, "the files of train"),

@@ -272,7 +272,7 @@ def test_mistakes_about_checkpoints_are_told_in_one_line(run: Path) -> None:
     swapped = ["data=toy", "data.source_language=en", "data.target_language=de"]
     said = refused("evaluate", "checkpoint=run", *swapped, f"output={home}/x", cwd=home)
     assert (
-        "the checkpoint translates de → en, not to de (data.both_directions=true would have trained both directions)"
+        "the checkpoint translates de → en, not to de (data.directions=[de-en,en-de] would have trained both directions)"
         in said
     )
     assert "source language is de" in refused("translate", "checkpoint=run", "source_language=fr", "text=x", cwd=home)

@@ -21,4 +21,5 @@ def english_and_french() -> Translator:
     torch.manual_seed(2)
     settings = tokenizer_settings("bpe", VOCAB_SIZE)
     tokenizer = train_tokenizer(TEXTS * 3, settings, ["en", "fr"])
-    return Translator(random_translator(tokenizer).model, (tokenizer, tokenizer), ("en", "fr"))
+    directions = [("en", "fr"), ("fr", "en")]
+    return Translator(random_translator(tokenizer).model, (tokenizer, tokenizer), ("en", "fr"), directions)

@@ -28,8 +28,7 @@ def test_libretranslates_client_translates_as_the_translator_does(server: Servin
     client = LibreTranslateAPI(server.url)
     assert [client.translate(text, "de", "en") for text in LINES] == translator.translate(LINES)
     other = english_and_french()
-    back = other.other_direction()
-    assert back is not None
+    back = other.in_direction("fr", "en")
     assert client.translate("ein Haus", "en", "fr") == other.translate("ein Haus")
     assert client.translate("ein Haus", "fr", "en") == back.translate("ein Haus")
     assert client.languages() == [

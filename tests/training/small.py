@@ -45,9 +45,10 @@ def module_for(data: TranslationData, settings: TrainingSettings = SETTINGS, **m
     size = len(data.source_tokenizer)
     config = from_dict(ModelConfig, model_dict(source_vocab_size=size, target_vocab_size=size, **model), "model")
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
-    translator = Translator(Transformer(config), tokenizers, ("de", "en"))
-    texts = {split: data.texts(split) for split in ("validation", "test")}
-    return TranslationModule(translator, settings, texts, replace(BEAM, method="greedy"), BEAM, ["bleu"])
+    translator = Translator(Transformer(config), tokenizers, ("de", "en"), data.settings.all_directions)
+    scored = {name: corpus.languages for name, (corpus, split) in data.parts.items() if split in ("validation", "test")}
+    texts = {name: data.texts(name) for name in scored}
+    return TranslationModule(translator, settings, texts, replace(BEAM, method="greedy"), BEAM, ["bleu"], scored)
 
 
 def trainer_for(folder: Path, **arguments: Any) -> Trainer:

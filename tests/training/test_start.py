@@ -23,9 +23,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 def test_one_model_learns_both_directions_and_is_asked_for_either(tmp_path: Path) -> None:
     corpus(tmp_path)
     prefixes = {name: str(tmp_path / name) for name in ("train", "validation", "test")}
-    both = data_settings(tmp_path, both_directions=True, max_length=20, batch_tokens=160, **prefixes)
+    both = data_settings(tmp_path, directions=["de-en", "en-de"], max_length=20, batch_tokens=160, **prefixes)
     data = TranslationData(both, tokenizer_settings("word", 100), seed=1)
-    data.splits["train"] = augmented(data, 0.0)
+    data.augmented = augmented(data, 0.0)
     module = module_for(data, replace(SETTINGS, warmup_steps=20))
     trainer_for(tmp_path, max_steps=400, limit_val_batches=0).fit(module, datamodule=data)
     module.translator.save(tmp_path / "x.safetensors")
@@ -34,20 +34,20 @@ def test_one_model_learns_both_directions_and_is_asked_for_either(tmp_path: Path
     back = Translator.load(tmp_path / "x.safetensors", target_language="de")
     assert back.languages == ("en", "de")
     assert back.translate(english) == german
-    with pytest.raises(ValueError, match=r"translates de → en, not to fr$"):
+    with pytest.raises(ValueError, match=r"translates de → en, en → de, not to fr$"):
         Translator.load(tmp_path / "x.safetensors", target_language="fr")
 
 
 def test_a_model_of_one_direction_has_no_other(tmp_path: Path) -> None:
     train(tmp_path, settings(corpus(tmp_path), trainer__max_steps=1))
-    with pytest.raises(ValueError, match=r"translates de → en, not to de \(data\.both_directions=true would"):
+    with pytest.raises(ValueError, match=r"translates de → en, not to de \(data\.directions=\[de-en,en-de\] would"):
         Translator.load(tmp_path, target_language="de")
 
 
 def test_a_pair_with_an_empty_side_is_left_out_where_a_tag_stands_before_the_source(tmp_path: Path) -> None:
     for side, lines in (("de", ["neun null", "", "eins"]), ("en", ["nine zero", "two", ""])):
         (tmp_path / f"x.{side}").write_text("".join(f"{line}\n" for line in lines))
-    both = data_settings(tmp_path, both_directions=True)
+    both = data_settings(tmp_path, directions=["de-en", "en-de"])
     words = tokenizer_settings("word", 100)
     data = TranslationData(both, words, seed=1)
     split = data.split("train")
@@ -55,15 +55,15 @@ def test_a_pair_with_an_empty_side_is_left_out_where_a_tag_stands_before_the_sou
 
 
 def test_a_model_of_both_directions_is_scored_in_either(tmp_path: Path) -> None:
-    train(tmp_path, settings(corpus(tmp_path), trainer__max_steps=1, data__both_directions=True))
+    train(tmp_path, settings(corpus(tmp_path), trainer__max_steps=1, data__directions=["de-en", "en-de"]))
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
     of_files = ["data=files", *(f"data.{split}={tmp_path}/{split}" for split in ("train", "validation", "test"))]
     languages = ["data.source_language=de", "data.target_language=en", "target_language=de"]
     ok("evaluate", f"checkpoint={tmp_path}", *of_files, *languages, "search=greedy", cwd=tmp_path)
-    assert json.loads((tmp_path / "evaluation.json").read_text())["test.de"]["bleu"] >= 0
-    assert (tmp_path / "hypotheses.test.de.txt").exists()
-    assert "translates from `de` to `en` and, asked by `target_language=de`, back." in card
-    assert "Of de → en, the direction that was validated and tested; the other was only trained. Of one run" in card
+    assert json.loads((tmp_path / "evaluation.json").read_text())["test.en-de"]["bleu"] >= 0
+    assert (tmp_path / "hypotheses.test.en-de.txt").exists()
+    assert "that translates de → en and, asked by `source_language=` and `target_language=`, en → de." in card
+    assert "`test` is of de → en, the first direction; another's name stands behind its split. Of one run" in card
 
 
 def test_training_begins_with_the_weights_and_tokenizers_of_another_run(

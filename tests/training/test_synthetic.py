@@ -9,7 +9,7 @@ import pytest
 from tests.reliability.runs import assert_equal_runs, corpus, crash, last, settings, train, trouble
 from tests.training.small import DIGITS, ENGLISH
 from transformer.config import from_dict
-from transformer.data.augmentation import MixedSplit, augmented
+from transformer.data.augmentation import JoinedSplit, augmented
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import EOS, PAD, Tokenizer
 from transformer.training.config import RunSettings
@@ -80,12 +80,12 @@ def test_a_ratio_serves_so_many_for_each_real_pair_and_others_in_each_epoch(fold
     assert epochs[0] == Counter(target for _, _, target in texts(prepared(folder, data__synthetic_ratio=ratio), 0))
 
 
-@pytest.mark.parametrize("changes", [{}, {"data__both_directions": True}, {"training__bpe_dropout": 0.3}])
+@pytest.mark.parametrize("changes", [{}, {"data__directions": ["de-en", "en-de"]}, {"training__bpe_dropout": 0.3}])
 def test_the_tag_stands_before_the_sources_of_synthetic_pairs_alone(folder: Path, changes: dict[str, Any]) -> None:
     if "training__bpe_dropout" in changes:
         changes = changes | {"tokenizer__kind": "bpe", "tokenizer__vocabulary_size": 60}
     data = prepared(folder, data__synthetic_tag=True, **changes)
-    both = data.settings.both_directions
+    both = len(data.settings.directions) > 1
     for tags, source, target in texts(data, 0):
         is_synthetic = {source, target} & SYNTHETIC.keys() != set()
         direction = ["<2en>" if target in REAL + SYNTHETIC else "<2de>"] if both else []
@@ -97,7 +97,7 @@ def test_without_synthetic_pairs_training_is_served_its_plain_pairs_without_a_ta
     data = prepared(folder, data__synthetic=[])
     assert augmented(data, 0.0) is data.split("train")
     assert Tokenizer(data.source_tokenizer.model, "word", is_synthetic=True).prefix == []
-    assert isinstance(prepared(folder).split("train"), MixedSplit)
+    assert isinstance(prepared(folder).training, JoinedSplit)
 
 
 @pytest.mark.parametrize(("side", "split", "line"), [("de", "validation", 4), ("en", "test", 1)])

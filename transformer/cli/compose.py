@@ -15,9 +15,11 @@ from transformer.cli.arguments import LITERAL, split
 from transformer.cli.errors import describe
 from transformer.config import UsageError, flatten, read_value
 from transformer.data import tatoeba
+from transformer.data.directions import first_direction
 
 # What the YAML files call as ${NAME:…}.
 OmegaConf.register_new_resolver("version", lambda: __version__, replace=True)
+OmegaConf.register_new_resolver("first_direction", first_direction, replace=True)
 for function in (tatoeba.file_language, tatoeba.source_language, tatoeba.columns):
     OmegaConf.register_new_resolver(f"tatoeba_{function.__name__}", function, replace=True)
 OmegaConf.register_new_resolver("project", lambda folder="": str(PROJECT / folder), replace=True)

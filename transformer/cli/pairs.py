@@ -39,7 +39,7 @@ class PairsOutput(PartialOutput):
 
     def __init__(self, settings: AugmentSettings, text: str, checkpoints: list[Path], corpus: DataSettings) -> None:
         """UsageError where there is nothing to resume, or something made by another model, settings or corpus."""
-        digests = " ".join(map(corpus.digest, corpus.splits))
+        digests = " ".join(map(corpus.digest, corpus.parts))
         super().__init__(
             settings.output, made_by(settings.deciding(), *checkpoints) | {"corpus": digests}, settings.resume
         )

@@ -211,7 +211,9 @@ def _facts(run: Path) -> list[str]:
         with (run / MODELS[0]).open("rb") as file:
             header = json.loads(file.read(min(MAX_BYTES, int.from_bytes(file.read(8), "little"))))
         description = json.loads(header["__metadata__"]["translator"])
-        facts.append(f"{description['source_language']} → {description['target_language']}")
+        others = len(description.get("directions", [])) - 1
+        more = f" and {others} other direction{'s' if others > 1 else ''}" if others > 0 else ""
+        facts.append(f"{description['source_language']} → {description['target_language']}{more}")
         facts.extend(test_score(run))
     return facts
 

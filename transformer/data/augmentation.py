@@ -1,133 +1,188 @@
-"""Data augmentation of the training split: another segmentation in every epoch, every pair in both directions, and
-synthetic pairs beside the real ones."""
+"""What training is served: other segmentations in every epoch, several directions, synthetic pairs beside real ones."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
 from transformer.data.datamodule import TranslationData
-from transformer.data.encoded import EncodedSplit
+from transformer.data.encoded import EncodedSplit, Lengths, Split
 from transformer.data.mmap import IdArray
 from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import Tokenizer
 
 
-class AugmentedSplit(EncodedSplit):
-    """The pairs with random segmentations (`bpe_dropout`; see `Tokenizer.sample_segmentation`) and, with
-    `data.both_directions`, all of them again from target to source, begun with the tag that asks for the source's
-    language.
+class ResampledSplit(Split):
+    """The pairs of a split with random segmentations (`bpe_dropout`; see `Tokenizer.sample_segmentation`).
 
-    A pair's segmentation depends on seed, epoch and number alone, so none is kept: an epoch begins by segmenting all
+    A pair's segmentation depends on `seed`, epoch and number alone, so none is kept: an epoch begins by segmenting all
     pairs for their lengths, from which batches are formed, and each batch segments its own pairs again.
     """
 
-    def __init__(self, data: TranslationData, name: str, bpe_dropout: float) -> None:
-        super().__init__(data.split(name).folder)
-        tagged = name == SYNTHETIC and data.settings.synthetic_tag
-        source = data.synthetic_tokenizer if tagged else data.source_tokenizer
-        self.tokenizers, self.bpe_dropout = (source, data.target_tokenizer), bpe_dropout
-        self.longest_side, self.seed, self.both = data.settings.max_length, data.seed, data.settings.both_directions
-        self.backward_tokenizer = Tokenizer(source.model, source.kind, data.settings.source_language, tagged)
-        self.pairs, self.resampled_each_epoch = len(self.lines), bpe_dropout > 0
-        self._lengths: tuple[int, NDArray[np.int64]] | None = None  # of an epoch
-        if self.both:
-            self.lines = np.tile(self.lines, 2)
+    resampled_each_epoch = True
+
+    def __init__(
+        self,
+        split: EncodedSplit,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        bpe_dropout: float,
+        longest: int,
+        seed: Sequence[int],
+    ) -> None:
+        self.split, self.tokenizers, self.bpe_dropout = split, tokenizers, bpe_dropout
+        self.longest_side, (self.seed, *self.more_seeds) = longest, seed
+        self._lengths: tuple[int, Lengths] | None = None  # of an epoch
+
+    def __len__(self) -> int:
+        return len(self.split)
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest side of any pair, however it is segmented."""
-        return self.longest_side + len(self.backward_tokenizer.prefix) if self.resampled_each_epoch else super().longest
+        """However a pair is segmented."""
+        return self.longest_side
 
-    def lengths(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        if self.resampled_each_epoch:
-            # Needed twice before the first epoch: to count its batches, and to form them.
-            if self._lengths is None or self._lengths[0] != epoch:
-                pairs = (self.pair(epoch, number) for number in range(len(self)))
-                self._lengths = epoch, np.array([[len(source), len(target)] for source, target in pairs])
-            return self._lengths[1][:, 0], self._lengths[1][:, 1]
-        source, target = self.source.lengths, self.target.lengths
-        if not self.both:
-            return source, target
-        tags = len(self.tokenizers[0].prefix), len(self.backward_tokenizer.prefix)
-        return np.concatenate([source, target + tags[1]]), np.concatenate([target, source - tags[0]])
+    def lengths(self, epoch: int) -> Lengths:
+        # Needed twice before the first epoch: to count its batches, and to form them.
+        if self._lengths is None or self._lengths[0] != epoch:
+            pairs = (self.pair(epoch, number) for number in range(len(self)))
+            both = np.array([[len(source), len(target)] for source, target in pairs])
+            self._lengths = epoch, (both[:, 0], both[:, 1])
+        return self._lengths[1]
 
     def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
-        source, target = super().pair(epoch, number % self.pairs)
-        if self.resampled_each_epoch:
-            # SentencePiece's generator takes 32 bits.
-            [seed] = np.random.SeedSequence([self.seed, epoch, number]).generate_state(1).tolist()
-            sentencepiece.set_random_generator_seed(seed)
-            sides = zip(self.tokenizers, (source, target), strict=True)
-            sampled = [
-                np.array(tokenizer.sample_segmentation(side.tolist(), self.bpe_dropout)) for tokenizer, side in sides
-            ]
-            if max(map(len, sampled)) <= self.longest_side:
-                source, target = sampled
-        if number < self.pairs:
-            return source, target
-        return np.array([*self.backward_tokenizer.prefix, *target]), source[len(self.tokenizers[0].prefix) :]
+        pair = self.split.pair(epoch, number)
+        # SentencePiece's generator takes 32 bits.
+        [seed] = np.random.SeedSequence([self.seed, epoch, number, *self.more_seeds]).generate_state(1).tolist()
+        sentencepiece.set_random_generator_seed(seed)
+        source, target = (
+            np.array(tokenizer.sample_segmentation(side.tolist(), self.bpe_dropout))
+            for tokenizer, side in zip(self.tokenizers, pair, strict=True)
+        )
+        return (source, target) if max(len(source), len(target)) <= self.longest_side else pair
+
+    def line(self, epoch: int, number: int) -> str:
+        return self.split.line(epoch, number)
 
 
-class MixedSplit(EncodedSplit):
-    """Real pairs, each once in every epoch, and synthetic ones beside them: each once too or, with a `ratio`, so many
-    for each real pair. Then every epoch has others, until all have been used, in an order that seed and epoch decide.
+class DrawnSplit(Split):
+    """So many pairs of a split in every epoch: a stretch of one shuffled round through all of them after another, so
+    that no pair comes again before every other has come. `seed` and round decide the order."""
 
-    The numbers of real pairs come first. The line of a synthetic pair is 0: it is none of the corpus.
-    """
-
-    def __init__(self, real: EncodedSplit, synthetic: EncodedSplit, ratio: float | None, seed: int) -> None:
-        super().__init__(real.folder)
-        self.real, self.synthetic, self.seed = real, synthetic, seed
-        self.in_epoch = len(synthetic) if ratio is None else max(1, round(ratio * len(real)))
-        self.resampled_each_epoch = ratio is not None or real.resampled_each_epoch
-        self.lines = np.concatenate([real.lines, np.zeros(self.in_epoch, np.int64)])
+    def __init__(self, split: Split, in_epoch: int, seed: Sequence[int]) -> None:
+        self.split, self.in_epoch, self.seed = split, in_epoch, seed
+        self.resampled_each_epoch = in_epoch != len(split) or split.resampled_each_epoch
         self._drawn: tuple[int, NDArray[np.int64]] | None = None  # of an epoch
+
+    def __len__(self) -> int:
+        return self.in_epoch
 
     @property
     def longest(self) -> int:
-        return max(self.real.longest, self.synthetic.longest)
+        return self.split.longest
 
     def drawn(self, epoch: int) -> NDArray[np.int64]:
-        """The numbers of an epoch's synthetic pairs: a stretch of one shuffled round through all of them after another,
-        so that no pair comes again before every other has come."""
+        """The numbers that an epoch's pairs have in the split."""
         if self._drawn is None or self._drawn[0] != epoch:
-            total = len(self.synthetic)
+            total = len(self.split)
             rounds, places = np.divmod(np.arange(epoch * self.in_epoch, (epoch + 1) * self.in_epoch), total)
             numbers = np.empty(self.in_epoch, np.int64)
             for number in np.unique(rounds).tolist():
-                order = np.random.default_rng([self.seed, number]).permutation(total)
+                order = np.random.default_rng([*self.seed, number]).permutation(total)
                 numbers[rounds == number] = order[places[rounds == number]]
             self._drawn = epoch, numbers
         return self._drawn[1]
 
-    def lengths(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def lengths(self, epoch: int) -> Lengths:
         drawn = self.drawn(epoch)
-        sides = zip(self.real.lengths(epoch), self.synthetic.lengths(epoch), strict=True)
-        source, target = (np.concatenate([real, synthetic[drawn]]) for real, synthetic in sides)
+        source, target = self.split.lengths(epoch)
+        return source[drawn], target[drawn]
+
+    def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
+        return self.split.pair(epoch, int(self.drawn(epoch)[number]))
+
+    def line(self, epoch: int, number: int) -> str:
+        return self.split.line(epoch, int(self.drawn(epoch)[number]))
+
+
+class JoinedSplit(Split):
+    """Several splits, one after another; a line is told with the name of its split."""
+
+    def __init__(self, parts: dict[str, Split]) -> None:
+        self.parts, self.names = [*parts.values()], [*parts]
+        self.starts = [0, *accumulate(map(len, self.parts))]
+        self.resampled_each_epoch = any(part.resampled_each_epoch for part in self.parts)
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    @property
+    def longest(self) -> int:
+        return max(part.longest for part in self.parts)
+
+    def lengths(self, epoch: int) -> Lengths:
+        source, target = (
+            np.concatenate(sides) for sides in zip(*(part.lengths(epoch) for part in self.parts), strict=True)
+        )
         return source, target
 
     def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
-        if number < len(self.real):
-            return self.real.pair(epoch, number)
-        return self.synthetic.pair(epoch, int(self.drawn(epoch)[number - len(self.real)]))
+        part = bisect_right(self.starts, number) - 1
+        return self.parts[part].pair(epoch, number - self.starts[part])
+
+    def line(self, epoch: int, number: int) -> str:
+        part = bisect_right(self.starts, number) - 1
+        line = self.parts[part].line(epoch, number - self.starts[part])
+        return f"{self.names[part]} {line}" if self.names[part] else line
 
 
-def augmented(data: TranslationData, bpe_dropout: float) -> EncodedSplit:
-    """The training split, augmented as the settings say. Raises ValueError where the tokenizers cannot do it."""
-    source, target = data.source_tokenizer, data.target_tokenizer
+def shares(pairs: Sequence[int], temperature: float) -> list[int]:
+    """How many of all pairs of an epoch each direction has: in proportion to (its own pairs)^(1/temperature), so that
+    those of few pairs come more often (Arivazhagan et al. 2019, section 4.2); 1 is as many as there are."""
+    weights = [(count / sum(pairs)) ** (1 / temperature) for count in pairs]
+    return [max(1, round(sum(pairs) * weight / sum(weights))) for weight in weights]
+
+
+def augmented(data: TranslationData, bpe_dropout: float) -> Split:
+    """The training pairs as the settings say. Raises ValueError where the tokenizers cannot do it."""
+    source, settings = data.source_tokenizer, data.settings
     if bpe_dropout and source.kind not in ("bpe", "unigram"):
         raise ValueError(f"training.bpe_dropout needs tokenizer=bpe or unigram, not {source.kind}")
-    if data.settings.both_directions and source.model != target.model:
-        raise ValueError("data.both_directions=true needs one vocabulary for both languages: tokenizer.joint=true")
-    if data.settings.both_directions and not source.prefix:
-        raise ValueError("data.both_directions=true needs tags of the languages, which init_from= has learned without")
-    if data.settings.synthetic_tag and data.synthetic_tokenizer.prefix == source.prefix:
+    if len(settings.all_directions) > 1:
+        if source.model != data.target_tokenizer.model:
+            raise ValueError("several data.directions need one vocabulary for all languages: tokenizer.joint=true")
+        targets = dict.fromkeys(target for _, target in settings.all_directions)
+        if untagged := [target for target in targets if not data.source_tokenizer_to(target).prefix]:
+            raise ValueError(
+                f"several data.directions need tags of the languages, and init_from= has learned none of {untagged[0]}"
+            )
+    if settings.synthetic_tag and data.source_tokenizer_to(settings.target_language, True).prefix == source.prefix:
         raise ValueError("data.synthetic_tag=true needs a tag of synthetic pairs, which init_from= has learned without")
-    changes = bpe_dropout > 0 or data.settings.both_directions
 
-    def part(name: str) -> EncodedSplit:
-        return AugmentedSplit(data, name, bpe_dropout) if changes else data.split(name)
+    def part(name: str, number: int) -> Split:
+        split = data.split(name)
+        if not bpe_dropout:
+            return split
+        return ResampledSplit(
+            split, data.tokenizers(name), bpe_dropout, settings.max_length, [data.seed, *([number] if number else [])]
+        )
 
-    if not data.settings.synthetic:
-        return part("train")
-    return MixedSplit(part("train"), part(SYNTHETIC), data.settings.synthetic_ratio, data.seed)
+    def joined(split: str) -> Split | None:
+        named = [("-".join(corpus.languages), name) for name, (corpus, one) in data.parts.items() if one == split]
+        parts = {direction: part(name, number) for number, (direction, name) in enumerate(named)}
+        if settings.direction_temperature != 1 and split != SYNTHETIC:
+            counts = shares([len(one) for one in parts.values()], settings.direction_temperature)
+            parts = {
+                direction: DrawnSplit(parts[direction], count, [data.seed, number, 1])
+                for number, (direction, count) in enumerate(zip(parts, counts, strict=True))
+            }
+        return JoinedSplit(parts) if len(parts) > 1 else next(iter(parts.values()), None)
+
+    real, synthetic, ratio = joined("train"), joined(SYNTHETIC), settings.synthetic_ratio
+    assert real is not None
+    if synthetic is None:
+        return real
+    in_epoch = len(synthetic) if ratio is None else max(1, round(ratio * len(real)))
+    return JoinedSplit({"": real, SYNTHETIC: DrawnSplit(synthetic, in_epoch, [data.seed])})

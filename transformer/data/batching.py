@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import Dataset, Sampler
 
-from transformer.data.encoded import EncodedSplit
+from transformer.data.encoded import Split
 from transformer.data.mmap import IdArray
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.model.masks import padding_visible
@@ -52,7 +52,7 @@ Index = tuple[int, NDArray[np.int64]]  # the epoch, and the numbers of a batch's
 class PairDataset(Dataset[Batch]):
     """The batches of a split: an index is an epoch and the numbers of all pairs of a batch."""
 
-    def __init__(self, split: EncodedSplit) -> None:
+    def __init__(self, split: Split) -> None:
         self.split = split
 
     def __getitem__(self, index: Index) -> Batch:
@@ -91,7 +91,7 @@ class TokenBudgetSampler(Sampler[Index]):
 
     def __init__(
         self,
-        split: EncodedSplit,
+        split: Split,
         tokens: int,
         seed: int,
         shuffle: bool,

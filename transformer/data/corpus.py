@@ -14,6 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+from transformer.data.directions import NAME, NAMED, Direction, arrow, parse_direction
 from transformer.data.download import fetch_corpus
 from transformer.data.splitting import RULE, SPLITS, write_fold, write_splits
 from transformer.files import cached_folder, sha256
@@ -24,13 +25,12 @@ MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
 # A .gz that unpacks to more than both of these is no corpus: text shrinks to a third, the same line again and again to
 # a hundredth or less.
 MAX_UNPACKED_BYTES, MAX_RATIO = 64 << 20, 100
-# Languages and the names of splits, which are parts of file names.
-NAME, NAMED = re.compile(r"\w[\w.-]{,63}"), "at most 64 letters, digits and .-_"
 # What stands beside the splits in test.json and evaluation.json, and the splits that every corpus has.
 TAKEN = (
     *("train", "validation", "test", "synthetic", "versions", "corpus", "revision", "seconds", "cost"),
-    *("sentences", "checkpoint", "sha256", "search", "searches"),
+    *("sentences", "checkpoint", "sha256", "search", "searches", "zero_shot"),
 )
+MAX_DIRECTIONS = 500  # a checkpoint holds their names
 TABLES = (".tsv", ".txt", ".csv")  # files that hold both sides, in columns
 
 
@@ -54,7 +54,8 @@ class DataSettings:
     max_length: Annotated[int, ">= 1", "<= 1000000"]
     batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
     workers: Annotated[int, ">= 0", "<= 128"]
-    both_directions: bool
+    directions: list[str]
+    direction_temperature: Annotated[float, ">= 1", "<= 1000"]
     fold: list[Annotated[int, ">= 1", "<= 1000"]] | None
     synthetic: list[str]
     synthetic_ratio: Annotated[float, "> 0", "<= 1000"] | None
@@ -76,6 +77,7 @@ class DataSettings:
                 raise ValueError(f"data.extra_tests: the name {name} must be {NAMED}")
         if self.source_language == self.target_language:
             raise ValueError(f"data.source_language and data.target_language are both {self.source_language}")
+        self._check_directions()
         if len(self.split) != 2:
             raise ValueError(f"data.split={self.split} must be two numbers: the shares of validation and test")
         if self.fold and (len(self.fold) != 2 or self.fold[0] > self.fold[1] or self.fold[1] < 2):
@@ -96,15 +98,96 @@ class DataSettings:
                 "or one file, data.pairs=my/pairs.tsv (data=tatoeba: data.file=cmn.txt), and the splits are cut from it"
             )
 
+    def _check_directions(self) -> None:
+        directions, setting = self.all_directions, f"data.directions=[{','.join(self.directions)}]"
+        if len(directions) > MAX_DIRECTIONS:
+            raise ValueError(f"data.directions names {len(directions)}: {MAX_DIRECTIONS} are possible")
+        if len(set(directions)) != len(directions):
+            raise ValueError(f"{setting} names a direction twice")
+        if self.languages not in directions:
+            raise ValueError(
+                f"{setting} does not name {'-'.join(self.languages)}, which data.source_language and "
+                "data.target_language say: give these two languages as one of the directions has them"
+            )
+        if self.direction_temperature != 1 and len(directions) == 1:
+            raise ValueError("data.direction_temperature is for several data.directions, here is one")
+        several = {"data.pairs": self.pairs, "data.columns": self.columns, "data.fold": self.fold}
+        if len(self.all_languages) > 2:
+            if self.whole and not self.pairs:
+                raise ValueError(f"{setting}: give data.validation and data.test too, only two languages can be cut")
+            if given := [key for key, value in several.items() if value]:
+                raise ValueError(
+                    f"{given[0]} is for two languages, {setting} has {len(self.all_languages)}: give "
+                    "data.train=PREFIX, data.validation and data.test; the first line of a table names its languages"
+                )
+        if clash := sorted(self.extra_tests.keys() & self._qualified({"train", "validation", "test", "synthetic"})):
+            raise ValueError(f"data.extra_tests.{clash[0]}: this name is taken in the results; choose another")
+
     @property
-    def languages(self) -> tuple[str, str]:
+    def languages(self) -> Direction:
+        """The direction that comes first: of those that are trained, or the only one."""
         return self.source_language, self.target_language
 
-    def reversed(self) -> "DataSettings":
-        """The same files, from target to source."""
-        target, source = self.languages
-        columns = self.columns and self.columns[::-1]
-        return replace(self, source_language=source, target_language=target, columns=columns)
+    @property
+    def all_directions(self) -> list[Direction]:
+        """All that are trained, validated and tested, `languages` first."""
+        others = [parse_direction(text, "data.directions") for text in self.directions]
+        return sorted(others, key=lambda direction: direction != self.languages) or [self.languages]
+
+    @property
+    def all_languages(self) -> list[str]:
+        """In the order in which they appear."""
+        return list(dict.fromkeys(language for direction in self.all_directions for language in direction))
+
+    def in_direction(self, direction: Direction) -> "DataSettings":
+        """The corpus of one direction, learned or not: the same files, read from the one language to the other.
+
+        Raises ValueError for languages that are not the corpus'.
+        """
+        if not set(direction) <= set(self.all_languages):
+            raise ValueError(
+                f"the corpus {self.name} is in {', '.join(self.all_languages)}, not for {arrow(direction)}"
+            )
+        if direction == self.languages and not self.directions:
+            return self
+        columns = self.columns[::-1] if self.columns and direction != self.languages else self.columns
+        synthetic = [prefix for prefix in self.synthetic if not self.directions or has_files(prefix, *direction)]
+        return replace(
+            self,
+            source_language=direction[0],
+            target_language=direction[1],
+            columns=columns,
+            directions=[],
+            direction_temperature=1.0,
+            synthetic=synthetic,
+            synthetic_ratio=self.synthetic_ratio if synthetic else None,
+            synthetic_tag=self.synthetic_tag and bool(synthetic),
+        )
+
+    @property
+    def parts(self) -> dict[str, tuple["DataSettings", str]]:
+        """Every split in every direction, by name: the corpus of that direction, and the split's name in it. `test` is
+        of the first direction, `test.fr-en` of another."""
+        return {
+            name: (self.in_direction(direction), split)
+            for split in self.splits
+            for name, direction in self._named(split).items()
+        }
+
+    @property
+    def one_way(self) -> list["DataSettings"]:
+        """The corpora of all directions but those that turn another one round, and have the same files."""
+        kept: dict[frozenset[str], DataSettings] = {}
+        for direction in self.all_directions:
+            kept.setdefault(frozenset(direction), self.in_direction(direction))
+        return list(kept.values())
+
+    def _named(self, split: str) -> dict[str, Direction]:
+        first, *others = self.all_directions
+        return {split: first} | {split_name(split, direction): direction for direction in others}
+
+    def _qualified(self, splits: set[str]) -> set[str]:
+        return {name for split in splits for name in self._named(split)}
 
     @property
     def whole(self) -> str | None:
@@ -116,21 +199,28 @@ class DataSettings:
         """Every split's name and the path that its files begin with; None before `with_splits` where it is cut off."""
         return {"train": self.train, "validation": self.validation, "test": self.test} | self.extra_tests
 
-    def files(self, split: str) -> list[Path]:
+    def part(self, name: str) -> tuple["DataSettings", str]:
+        """The corpus of one direction and the split in it that a name of `parts` means; else ValueError."""
+        if (part := self.parts.get(name)) is None:
+            raise ValueError(f"the corpus {self.name} has no split {name}; it has {', '.join(self.parts)}")
+        return part
+
+    def files(self, name: str) -> list[Path]:
         """The files of a split: one table, or source and target; FileNotFoundError says what was looked for."""
-        if split not in self.splits:
-            raise ValueError(f"the corpus {self.name} has no split {split}; it has {', '.join(self.splits)}")
-        prefix = self.splits[split]
+        corpus, split = self.part(name)
+        prefix = corpus.splits[split]
         assert prefix is not None
         assert not (self.whole and split in SPLITS), "with_splits comes first"
-        return find_files(prefix, *self.languages)
+        return find_files(prefix, *corpus.languages)
 
-    def read(self, split: str) -> Iterator[Pair]:
-        return read_pairs(self.files(split), *self.languages, self.columns)
+    def read(self, name: str) -> Iterator[Pair]:
+        corpus, _ = self.part(name)
+        return read_pairs(self.files(name), *corpus.languages, corpus.columns)
 
     def fetch(self) -> None:
         """Brings missing files. Raises OSError when that fails and ValueError for bytes that were not published."""
-        fetch_corpus(self.url, Path(self.directory or ".").expanduser(), self.sha256, self.languages)
+        for source, target in self.all_directions:
+            fetch_corpus(self.url, Path(self.directory or ".").expanduser(), self.sha256, (source, target))
 
     def with_splits(self) -> "DataSettings":
         """These settings with files for every split: a corpus in one piece is cut, and `fold` is left out of train,
@@ -190,17 +280,22 @@ class DataSettings:
         key = hashlib.sha256(json.dumps([RULE, self.digest("train"), self.languages, fold, folds]).encode())
         return cached_folder(Path(self.cache).expanduser() / f"fold-{key.hexdigest()[:20]}", make)
 
-    def digest(self, split: str) -> str:
+    def digest(self, name: str) -> str:
         """sha256 over the bytes of a split's files and, where that is one table, which columns of it are read."""
-        files = self.files(split)
+        (corpus, _), files = self.part(name), self.files(name)
         if len(files) == 2:
             return digest_of(files)
-        table = [sha256(files[0]), _is_csv(files[0]), self._columns_of(files[0])]
+        table = [sha256(files[0]), _is_csv(files[0]), corpus._columns_of(files[0])]
         return hashlib.sha256(json.dumps(table).encode()).hexdigest()
 
     def _columns_of(self, table: Path) -> tuple[int, int]:
         _, first_line = next(_rows(table), (1, []))
         return find_columns(first_line, self.languages, self.columns)[:2]
+
+
+def split_name(split: str, direction: Direction) -> str:
+    """The name of a split in a direction that is not the corpus' first."""
+    return f"{split}.{'-'.join(direction)}"
 
 
 def digest_of(files: list[Path]) -> str:
@@ -215,11 +310,22 @@ def digest_of(files: list[Path]) -> str:
 
 
 def find_files(prefix: str, source_language: str, target_language: str) -> list[Path]:
-    """PREFIX itself if it is a table, else PREFIX.<language> for both languages, or the same with .gz."""
+    """PREFIX itself if it is a table, else PREFIX.<language> for both languages, or the same with .gz.
+
+    PREFIX.de-en.de and PREFIX.de-en.en (or …en-de…) come before these: where the corpora of several directions have
+    different sentences in one language, they have such names.
+    """
     base, sides = Path(prefix).expanduser(), (source_language, target_language)
-    candidates = [[base.with_name(f"{base.name}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
+
+    def with_ending(infix: str) -> list[list[Path]]:
+        return [[base.with_name(f"{base.name}{infix}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
+
     if base.name.removesuffix(".gz").endswith(TABLES):
         candidates = [[base]]
+    else:
+        own = (with_ending(f".{'-'.join(direction)}") for direction in (sides, sides[::-1]))
+        whole = (files for files in own if all(any(path.is_file() for path in choice) for choice in files))
+        candidates = next(whole, with_ending(""))
     for choice in candidates:
         if not any(path.is_file() for path in choice):
             meaning = (
@@ -227,6 +333,14 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
             )
             raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}: put it there; {meaning}")
     return [next(path for path in choice if path.is_file()) for choice in candidates]
+
+
+def has_files(prefix: str, source_language: str, target_language: str) -> bool:
+    """Whether `find_files` finds them."""
+    try:
+        return bool(find_files(prefix, source_language, target_language))
+    except FileNotFoundError:
+        return False
 
 
 def read_pairs(

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -13,11 +13,17 @@ from rich.progress import track
 from torch.utils.data import DataLoader, Dataset
 
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
-from transformer.data.corpus import DataSettings, Pair, digest_of
-from transformer.data.encoded import EncodedSplit, write_split
+from transformer.data.corpus import DataSettings, Pair, digest_of, find_files, read_pairs
+from transformer.data.encoded import EncodedSplit, Split, write_split
 from transformer.data.languages import language_faults
 from transformer.data.printable import console
-from transformer.data.synthetic import SYNTHETIC, check_synthetic, read_synthetic, synthetic_files
+from transformer.data.synthetic import (
+    SYNTHETIC,
+    check_synthetic,
+    held_out_sentences,
+    read_synthetic,
+    synthetic_files,
+)
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.files import cached_folder
 
@@ -46,18 +52,17 @@ class TranslationData(LightningDataModule):
         settings = self.settings
         self.tokenizer_settings, self.seed = tokenizer, seed
         self.cache = Path(settings.cache).expanduser()
-        self.digests = {split: settings.digest(split) for split in settings.splits}
+        #: Every split in every direction, the synthetic pairs too: the corpus of one direction, the split's name in it.
+        self.parts = dict(settings.parts)
+        self.digests = {name: settings.digest(name) for name in self.parts}
         if settings.synthetic:
-            check_synthetic(settings)
-            self.digests[SYNTHETIC] = digest_of([path for files in synthetic_files(settings) for path in files])
-        source, self.target_tokenizer = tokenizers or self._tokenizers()
-        self.source_tokenizer = Tokenizer(source.model, source.kind, target_language_tag=settings.target_language)
-        #: Of the synthetic pairs' sources: with their tag, if they have one.
-        self.synthetic_tokenizer = Tokenizer(
-            source.model, source.kind, settings.target_language, is_synthetic=settings.synthetic_tag
-        )
-        # By name, as soon as they are prepared; training's may be replaced by one that is augmented.
-        self.splits: dict[str, EncodedSplit] = {}
+            self._add_synthetic()
+        self._source_model, self.target_tokenizer = tokenizers or self._train_tokenizers()
+        self.source_tokenizer = self.source_tokenizer_to(settings.target_language)
+        # By name, as soon as they are encoded.
+        self.encoded: dict[str, EncodedSplit] = {}
+        # What training is served instead of its plain pairs, if they are augmented.
+        self.augmented: Split | None = None
         # The dataset of a split, where that is not PairDataset.
         self.datasets: dict[str, Dataset[Batch]] = {}
         # Where training begins: an epoch, and how many of its batches a resumed run has had already.
@@ -65,46 +70,85 @@ class TranslationData(LightningDataModule):
 
     def _check_languages(self) -> list[str]:
         """Reads the first pairs. Raises ValueError if source and target are swapped; other faults are returned."""
-        is_swapped, faults = language_faults(
-            islice(self.settings.read("train"), LANGUAGE_SAMPLE), self.settings.languages
-        )
-        if is_swapped:
-            raise ValueError(
-                f"source and target are swapped: {'; '.join(faults)}; swap data.columns, or the names of the files"
-            )
-        return faults
+        all_faults = []
+        for corpus in self.settings.one_way:
+            is_swapped, faults = language_faults(islice(corpus.read("train"), LANGUAGE_SAMPLE), corpus.languages)
+            if is_swapped:
+                raise ValueError(
+                    f"source and target are swapped: {'; '.join(faults)}; swap data.columns, or the names of the files"
+                )
+            all_faults += faults
+        return list(dict.fromkeys(all_faults))
 
-    def _tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+    def _add_synthetic(self) -> None:
+        """Each PREFIX is of the directions that it has files for."""
+        held_out = held_out_sentences(self.settings)
+        for name, (corpus, split) in self.settings.parts.items():
+            if split == "train" and corpus.synthetic:
+                check_synthetic(corpus, held_out)
+                name = name.replace("train", SYNTHETIC, 1)
+                self.parts[name] = corpus, SYNTHETIC
+                self.digests[name] = digest_of([path for files in synthetic_files(corpus) for path in files])
+        used = {prefix for corpus, split in self.parts.values() if split == SYNTHETIC for prefix in corpus.synthetic}
+        for prefix in set(self.settings.synthetic) - used:
+            find_files(prefix, *self.settings.languages)  # says which files there should be
+
+    def source_tokenizer_to(self, target_language: str, is_synthetic: bool = False) -> Tokenizer:
+        """The tokenizer of sources to be translated into a language: with its tag, and that of synthetic pairs, if the
+        vocabulary has them."""
+        return Tokenizer(self._source_model.model, self._source_model.kind, target_language, is_synthetic)
+
+    def tokenizers(self, name: str) -> tuple[Tokenizer, Tokenizer]:
+        """Of the sources and the targets of a split."""
+        corpus, split = self.parts[name]
+        is_tagged = split == SYNTHETIC and self.settings.synthetic_tag
+        return self.source_tokenizer_to(corpus.target_language, is_tagged), self.target_tokenizer
+
+    def _train_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         settings, with_tag = self.tokenizer_settings, self.settings.synthetic_tag
-        tagged = self.settings.languages if self.settings.both_directions else ()
+        directions = self.settings.all_directions
+        targets = [one for one in self.settings.all_languages if one in {target for _, target in directions}]
+        tagged = targets if len(directions) > 1 else []
 
         def make(folder: Path) -> None:
             # One vocabulary learns from both sides; two learn from one each.
             for name, sides in (
                 {"joint": (0, 1)}.items() if settings.joint else {"source": (0,), "target": (1,)}.items()
             ):
-                pairs = chain(self._read("train"), self._read(SYNTHETIC))
-                tokenizer = train_tokenizer(
-                    (pair[side] for pair in pairs for side in sides), settings, tagged, with_tag
-                )
+                tokenizer = train_tokenizer(self._learned_from(sides), settings, tagged, with_tag)
                 (folder / f"{name}.model").write_bytes(tokenizer.model)
 
-        texts = self.digests["train"], self.digests.get(SYNTHETIC)
-        key = _digest([FORMAT, asdict(settings), texts, self.settings.languages, tagged, with_tag])
+        texts = [digest for name, digest in self.digests.items() if self.parts[name][1] in ("train", SYNTHETIC)]
+        key = _digest([FORMAT, asdict(settings), texts, self.settings.all_languages, tagged, with_tag])
         folder = cached_folder(self.cache / f"tokenizer-{key}", make)
         names = ("joint", "joint") if settings.joint else ("source", "target")
         source, target = (Tokenizer((folder / f"{name}.model").read_bytes(), settings.kind) for name in names)
         return source, target
 
+    def _learned_from(self, sides: tuple[int, ...]) -> Iterator[str]:
+        """The training sentences of some sides, each file of text once, however many directions have it."""
+        met: set[tuple[Path, str]] = set()
+        for corpus, split in self.parts.values():
+            if split not in ("train", SYNTHETIC):
+                continue
+            for files in synthetic_files(corpus) if split == SYNTHETIC else [corpus.files(split)]:
+                texts = list(zip(files * (2 if len(files) == 1 else 1), corpus.languages, strict=True))
+                new = [side for side in sides if texts[side] not in met]
+                met.update(texts)
+                if new:
+                    columns = corpus.columns if split == "train" else None
+                    for pair in read_pairs(files, *corpus.languages, columns):
+                        yield from (pair[side] for side in new)
+
     def _read(self, name: str) -> Iterator[Pair]:
-        return read_synthetic(self.settings) if name == SYNTHETIC else self.settings.read(name)
+        corpus, split = self.parts[name]
+        return read_synthetic(corpus) if split == SYNTHETIC else corpus.read(split)
 
     def split(self, name: str) -> EncodedSplit:
         """The ids of a split, or of the synthetic pairs, encoded now unless a run before this one did."""
-        if name not in self.splits:
-            source = self.synthetic_tokenizer if name == SYNTHETIC else self.source_tokenizer
-            settings, tokenizers = self.settings, (source, self.target_tokenizer)
-            keep_all = name not in ("train", SYNTHETIC)
+        if name not in self.encoded:
+            (corpus, split), tokenizers = self.parts[name], self.tokenizers(name)
+            keep_all = split not in ("train", SYNTHETIC)
 
             def make(folder: Path) -> None:
                 # Read once before: mistakes are found at once, and the progress bar knows the total.
@@ -113,18 +157,25 @@ class TranslationData(LightningDataModule):
                 # Without a terminal the bar would leave an empty line, where an error has one line for itself.
                 off = not bar.is_terminal
                 pairs = track(self._read(name), f"encoding {name}", total, console=bar, transient=True, disable=off)
-                write_split(folder, pairs, tokenizers, settings.max_length, keep_all)
+                write_split(folder, pairs, tokenizers, corpus.max_length, keep_all)
 
             models = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers]
-            key = _digest(
-                [FORMAT, self.digests[name], models, settings.languages, settings.max_length, keep_all, source.prefix]
-            )
-            split = EncodedSplit(cached_folder(self.cache / f"ids-{key}", make))
-            if not len(split):
-                files = settings.splits.get(name, ", ".join(settings.synthetic))
-                raise ValueError(f"no pair of {files} has 1 to {settings.max_length} tokens a side")
-            self.splits[name] = split
-        return self.splits[name]
+            what = [self.digests[name], models, corpus.languages, corpus.max_length, keep_all, tokenizers[0].prefix]
+            encoded = EncodedSplit(cached_folder(self.cache / f"ids-{_digest([FORMAT, *what])}", make))
+            if not len(encoded):
+                files = corpus.splits.get(split, ", ".join(corpus.synthetic))
+                raise ValueError(f"no pair of {files} has 1 to {corpus.max_length} tokens a side")
+            self.encoded[name] = encoded
+        return self.encoded[name]
+
+    @property
+    def training(self) -> Split:
+        """The pairs that training is served."""
+        return self.augmented or self.split("train")
+
+    def names(self, split: str) -> list[str]:
+        """The names of a split in all directions."""
+        return [name for name, (_, one) in self.parts.items() if one == split]
 
     def texts(self, name: str) -> list[Pair]:
         """The pairs of a split as text, for scoring."""
@@ -132,7 +183,8 @@ class TranslationData(LightningDataModule):
 
     def loader(self, name: str) -> DataLoader[Batch]:
         """Batches of a split for this process; only training is shuffled."""
-        split, train = self.split(name), name == "train"
+        train = name == "train"
+        split = self.training if train else self.split(name)
         rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         accumulated = self.trainer.accumulate_grad_batches if self.trainer and train else 1
         start = self.start if train else (0, 0)
@@ -149,11 +201,11 @@ class TranslationData(LightningDataModule):
     def train_dataloader(self) -> DataLoader[Batch]:
         return self.loader("train")
 
-    def val_dataloader(self) -> DataLoader[Batch]:
-        return self.loader("validation")
+    def val_dataloader(self) -> list[DataLoader[Batch]]:
+        return [self.loader(name) for name in self.names("validation")]
 
     def test_dataloader(self) -> list[DataLoader[Batch]]:
-        return [self.loader(name) for name in ("test", *self.settings.extra_tests)]
+        return [self.loader(name) for split in ("test", *self.settings.extra_tests) for name in self.names(split)]
 
 
 def _digest(parts: list[object]) -> str:

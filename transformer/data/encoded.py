@@ -1,5 +1,6 @@
 """A split as ids on disk, memory-mapped: encoded once for a corpus and its tokenizers, and of any size."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
@@ -16,10 +17,35 @@ from transformer.data.tokenizer import Tokenizer
 CHUNK, MAX_CHARACTERS = 10_000, 10_000_000
 
 
-class EncodedSplit:
-    """The ids of a split. Pair i is line `lines[i]` of the corpus; `too_long` and `empty` are the lines left out."""
+Lengths = tuple[NDArray[np.int64], NDArray[np.int64]]  # tokens of each pair's source and target
 
-    resampled_each_epoch = False  # whether every epoch has other ids, and so lengths, of the same pairs
+
+class Split(ABC):
+    """Pairs of ids, numbered from 0, from which batches are made."""
+
+    resampled_each_epoch = False  # whether the same number means other ids, of another length, in another epoch
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def lengths(self, epoch: int) -> Lengths: ...
+
+    @abstractmethod
+    def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]: ...
+
+    @abstractmethod
+    def line(self, epoch: int, number: int) -> str:
+        """Where a pair stands, for people: its line in the corpus."""
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest side of any pair."""
+        return int(max(side.max(initial=0) for side in self.lengths(epoch=0)))
+
+
+class EncodedSplit(Split):
+    """The ids of a split. Pair i is line `lines[i]` of the corpus; `too_long` and `empty` are the lines left out."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -31,17 +57,14 @@ class EncodedSplit:
     def __len__(self) -> int:
         return len(self.lines)
 
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest side of any pair."""
-        return int(max(side.max(initial=0) for side in self.lengths(epoch=0)))
-
-    def lengths(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Tokens of each pair's source and target."""
+    def lengths(self, epoch: int) -> Lengths:
         return self.source.lengths, self.target.lengths
 
     def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
         return self.source[number], self.target[number]
+
+    def line(self, epoch: int, number: int) -> str:
+        return str(self.lines[number])
 
 
 def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:

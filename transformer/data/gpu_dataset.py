@@ -8,7 +8,7 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from transformer.data.batching import Batch, Index
-from transformer.data.encoded import EncodedSplit
+from transformer.data.encoded import EncodedSplit, Split
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.model.masks import padding_visible
 
@@ -45,8 +45,9 @@ class GPUPairDataset(Dataset[Batch]):
         return torch.where(position < end, gathered, torch.where(position == end, EOS, PAD))
 
 
-def gpu_datasets(train: EncodedSplit, device: torch.device) -> dict[str, Dataset[Batch]]:
+def gpu_datasets(train: Split, device: torch.device) -> dict[str, Dataset[Batch]]:
     """The training split as a GPUPairDataset, if `device` is a GPU, the split fits and is the same in every epoch."""
+    if device.type != "cuda" or not isinstance(train, EncodedSplit):
+        return {}
     bytes_of_ids = 4 * (len(train.source.ids) + len(train.target.ids))
-    serves = device.type == "cuda" and bytes_of_ids <= MAX_BYTES and type(train) is EncodedSplit
-    return {"train": GPUPairDataset(train, device)} if serves else {}
+    return {"train": GPUPairDataset(train, device)} if bytes_of_ids <= MAX_BYTES else {}

@@ -30,14 +30,22 @@ def read_synthetic(settings: DataSettings) -> Iterator[Pair]:
         yield from read_pairs(files, *settings.languages)
 
 
-def check_synthetic(settings: DataSettings) -> None:
-    """Raises ValueError for swapped languages, and for a sentence of validation or test on either side: what differs
-    from it only in case, punctuation or numbers counts, as where these splits are cut off a corpus."""
-    held_out: dict[str, tuple[str, int]] = {}
-    for split in settings.splits if settings.synthetic else ():
-        for number, pair in enumerate(settings.read(split), 1) if split != "train" else ():
-            held_out |= {comparable(text): (split, number) for text in pair}
+HeldOut = dict[str, tuple[str, int]]  # the sentences of all splits but train: where each stands
+
+
+def held_out_sentences(settings: DataSettings) -> HeldOut:
+    """Of all directions: what differs only in case, punctuation or numbers counts as the same, as where these splits
+    are cut off a corpus."""
+    held_out: HeldOut = {}
+    for name, (corpus, split) in settings.parts.items():
+        for number, pair in enumerate(corpus.read(split), 1) if split != "train" else ():
+            held_out |= {comparable(text): (name, number) for text in pair}
     held_out.pop("", None)
+    return held_out
+
+
+def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
+    """Raises ValueError for swapped languages, and for a held-out sentence on either side."""
     for files in synthetic_files(settings):
         is_swapped, faults = language_faults(islice(read_pairs(files, *settings.languages), SAMPLE), settings.languages)
         if is_swapped:

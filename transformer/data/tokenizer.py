@@ -48,7 +48,7 @@ class Tokenizer:
     """One side's text ↔ ids. Ids have no begin or end symbol: batches and search add them.
 
     With `target_language_tag`, ids begin with the tag of that language if the vocabulary has it: this is how a source
-    asks a model of both directions for one of them (Johnson et al. 2017). With `is_synthetic`, SYNTHETIC_TAG is next.
+    asks a model of several directions for one (Johnson et al. 2017). With `is_synthetic`, SYNTHETIC_TAG is next.
     """
 
     def __init__(
@@ -70,6 +70,12 @@ class Tokenizer:
 
     def __len__(self) -> int:
         return int(self._pieces.GetPieceSize())
+
+    @property
+    def tagged_languages(self) -> list[str]:
+        """The target languages whose tags the vocabulary has."""
+        tags = (re.fullmatch(r"<2(.+)>", self.piece(id)) for id in range(len(self)))
+        return [tag[1] for tag in tags if tag]
 
     def encode(self, text: str) -> list[int]:
         return self.encode_all([text])[0]

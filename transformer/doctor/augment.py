@@ -75,7 +75,9 @@ def left_out(settings: AugmentSettings, checkpoints: list[Path]) -> str:
     files = set()
     for checkpoint in checkpoints:
         corpus, target = read_corpus(settings, checkpoint), settings.target_language
-        source = corpus.target_language if target == corpus.source_language else corpus.source_language
+        source = settings.source_language or (
+            corpus.target_language if target == corpus.source_language else corpus.source_language
+        )
         files.add(Path(str(corpus.train)).with_name(f"{LEFT_OUT}.{source}"))
     if settings.data or len(files) > 1 or not all(file.is_file() for file in files):
         raise ValueError(
@@ -88,8 +90,8 @@ def left_out(settings: AugmentSettings, checkpoints: list[Path]) -> str:
 def check_languages(corpus: DataSettings, text: str, languages: tuple[str, str]) -> None:
     """Raises ValueError for a corpus of other languages than the model's, and a text in the model's target language."""
     source, target = languages
-    if set(corpus.languages) != set(languages):
-        pair = " and ".join(corpus.languages)
+    if not set(languages) <= set(corpus.all_languages):
+        pair = " and ".join(corpus.all_languages)
         raise ValueError(
             f"the checkpoint translates {source} → {target}, the corpus is in {pair}: name another by data="
         )
@@ -97,7 +99,7 @@ def check_languages(corpus: DataSettings, text: str, languages: tuple[str, str])
     if (found := looks_like(sample, source)) and not looks_like(sample, target):
         raise ValueError(
             f"input={text} looks like {found}, but the checkpoint translates {source} → {target}: name a run of the "
-            f"other direction, or for one of both directions target_language={source}"
+            f"other direction, or of a model of several target_language={source}"
         )
 
 

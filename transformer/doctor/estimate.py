@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from transformer.data.augmentation import augmented
 from transformer.data.batching import Batch
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
@@ -84,6 +85,7 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     device = torch.device(device_kind(accelerator))
     torch.manual_seed(settings.seed)
     data = TranslationData(settings.data, settings.tokenizer, settings.seed)
+    data.augmented = augmented(data, bpe_dropout=0.0)  # another segmentation changes the time little
     translator = build_translator(settings, training.model, data, None)
     model = translator.model.to(device)
     model.train()
@@ -119,8 +121,11 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
         seconds.append(step(indices[len(seconds) % len(indices)]))
     mean = sum(seconds) / len(seconds)
     peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else peak_memory()
-    validation = seconds_to_translate(translator, data, "validation", settings.validation_search)
-    tests = [name for name in data.settings.splits if name not in ("train", "validation")] if settings.test else []
+    validation = sum(
+        seconds_to_translate(translator, data, name, settings.validation_search) for name in data.names("validation")
+    )
+    scored = {name: split for name, (_, split) in data.settings.parts.items() if split != "train"}
+    tests = [name for name, split in scored.items() if split != "validation"] if settings.test else []
     return CostEstimate(
         to_start,
         mean,

@@ -1,6 +1,6 @@
 """All checks over all splits, in two passes: the first learns what is usual, the second finds what is not."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from transformer.data.corpus import DataSettings
@@ -45,9 +45,12 @@ class Dropped:
 
 
 class Examination:
-    """A corpus under examination: making one learns what is usual, `run` finds what is not."""
+    """A corpus of one direction under examination: making one learns what is usual, `run` finds what is not. `others`
+    are the corpora of other directions, whose validation and test are held out too."""
 
-    def __init__(self, settings: DataSettings, show_progress: ShowProgress) -> None:
+    def __init__(
+        self, settings: DataSettings, show_progress: ShowProgress, others: Sequence[DataSettings] = ()
+    ) -> None:
         self.settings, self.show_progress = settings, show_progress
         self.held_out = HeldOut(), HeldOut()  # of the sources, of the targets
         self.pairs = dict.fromkeys(settings.splits, 0)
@@ -56,6 +59,12 @@ class Examination:
                 for line in self._counted(split):
                     for index, text in zip(self.held_out, line.text, strict=True):
                         index.add(split, line.number, text)
+        for other in others:
+            for split in other.splits:
+                for line in read_raw(other.files(split), other.languages, other.columns) if split != "train" else ():
+                    for language, text in zip(other.languages, line.text, strict=True):
+                        if language in settings.languages:
+                            self.held_out[settings.languages.index(language)].add(split, line.number, text)
         self.profile = Profile(self._counted("train"))
         files = [path for split in settings.splits for path in settings.files(split)]
         self.files_with_mark = [path for path in files if has_byte_order_mark(path)]

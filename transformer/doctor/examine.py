@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.progress import track
 
-from transformer.data.corpus import DataSettings
+from transformer.data.corpus import DataSettings, split_name
 from transformer.data.datamodule import LANGUAGE_SAMPLE, TranslationData
 from transformer.data.languages import language_faults
 from transformer.data.printable import console
@@ -34,10 +34,14 @@ def examine(
     `training_for` gives the training to be timed, with such overrides beneath what was typed. `fix` is the folder of a
     cleaned copy, if one is to be written; `minutes` are those that a run may take, if one is to be proposed.
     """
+    if fix and len(corpus.all_languages) > 2:
+        raise ValueError("fix= is for two languages: other directions have the same lines; clean one of them at a time")
     corpus.fetch()
     whole, corpus = corpus, corpus.with_splits()
-    examination = Examination(corpus, _progress)
-    pairs = examination.pairs["train"]
+    examinations = [
+        Examination(one, _progress, [other for other in corpus.one_way if other != one]) for one in corpus.one_way
+    ]
+    pairs = sum(examination.pairs["train"] for examination in examinations)
     preset = preset_for(pairs)
     tried = [_candidate(overrides, training_for) for overrides in what_to_try(preset)[: 1 if minutes is None else 2]]
     if tried[0].training.experiment != preset:  # it was typed
@@ -55,28 +59,44 @@ def examine(
     if training.experiment != preset:
         tried_instead = f"experiment={training.experiment}" if training.experiment else "the settings as given"
         preset_advice += f"; {'for this time' if minutes else 'tried'}: {tried_instead}"
-    sample = (line.text for line in islice(examination.lines("train"), LANGUAGE_SAMPLE))
-    _, faults = language_faults(sample, corpus.languages)
-    too_long = set(data.split("train").too_long.tolist()) if data else set()
-    dropped = _check_pairs(examination, too_long, fix)
+    faults, dropped = [], 0
+    for examination in examinations:
+        sample = (line.text for line in islice(examination.lines("train"), LANGUAGE_SAMPLE))
+        faults += language_faults(sample, examination.settings.languages)[1]
+        name = _named(corpus, examination, "train")
+        too_long = set(data.split(name).too_long.tolist()) if data else set()
+        dropped += _check_pairs(examination, too_long, fix)
     known = {"size": len(data.source_tokenizer), "unknown": unknown_shares(data)} if data else {"error": chosen.error}
-    languages = dict(zip(("source_language", "target_language"), corpus.languages, strict=True))
     steps = int(training.trainer.get("max_steps", -1))
     report = {
-        "corpus": {"name": corpus.name, **languages, "pairs": examination.pairs},
-        "findings": findings_as_dicts(examination),
+        "corpus": {
+            "name": corpus.name,
+            "directions": ["-".join(direction) for direction in corpus.all_directions],
+            "pairs": {_named(corpus, one, split): count for one in examinations for split, count in one.pairs.items()},
+        },
+        "findings": [
+            finding | {"split": _named(corpus, one, finding["split"])}
+            for one in examinations
+            for finding in findings_as_dicts(one)
+        ],
         "cut": corpus.cut_from(whole),
-        "languages": faults,
-        "byte_order_marks": list(map(str, examination.files_with_mark)),
+        "languages": list(dict.fromkeys(faults)),
+        "byte_order_marks": list(dict.fromkeys(str(path) for one in examinations for path in one.files_with_mark)),
         "dropped": dropped,
         "tokenizer": {"kind": training.settings.tokenizer.kind, **known},
         "advice": preset_advice,
-        "tokenizer_advice": advice(corpus.languages, training.settings.tokenizer),
+        "tokenizer_advice": advice(corpus.all_languages, training.settings.tokenizer),
         "preset": preset,
         "estimate": cost_as_dict(chosen.cost, steps) if chosen.cost else None,
         "proposal": proposal_as_dict(proposal) if proposal else None,
     }
     return report, proposal.overrides if proposal else chosen.overrides
+
+
+def _named(corpus: DataSettings, examination: Examination, split: str) -> str:
+    """The name of an examination's split among those of all directions."""
+    languages = examination.settings.languages
+    return split if languages == corpus.languages else split_name(split, languages)
 
 
 def _candidate(overrides: tuple[str, ...], training_for: Callable[[tuple[str, ...]], Training]) -> Candidate:

@@ -114,16 +114,19 @@ class PairFilter:
         tokenizers: tuple[Tokenizer, Tokenizer],
         languages: tuple[str, str],
     ) -> None:
-        """Reads all splits of `corpus`, as pairs from the first to the second of `languages`."""
+        """Reads the pairs of `corpus` from the first to the second of `languages`; validation and test of all its
+        directions are held out."""
         self.filters = {name: FILTERS[name] for name in names}
         indices = HeldOut(), HeldOut()
         held_out: set[str] = set()
-        for split in corpus.splits:
-            for line in _lines(corpus, split, languages) if split != "train" else ():
-                for index, text in zip(indices, line.text, strict=True):
-                    index.add(split, line.number, text)
-                    held_out |= {comparable(text)} - {""}
-        train = Profile(_lines(corpus, "train", languages))
+        for one in corpus.one_way:
+            for split in one.splits:
+                for line in _lines(one, split) if split != "train" else ():
+                    for language, text in zip(one.languages, line.text, strict=True):
+                        if language in languages:
+                            indices[languages.index(language)].add(split, line.number, text)
+                            held_out |= {comparable(text)} - {""}
+        train = Profile(_lines(corpus.in_direction(languages), "train"))
         self.context = FilterContext(
             train, train, indices, set(), tokenizers=tokenizers, max_length=corpus.max_length, comparable=held_out
         )
@@ -146,8 +149,5 @@ class PairFilter:
         return next((name for name, one in self.filters.items() if one.find(line, self.context)[side]), None)
 
 
-def _lines(corpus: DataSettings, split: str, languages: tuple[str, str]) -> Iterator[Line]:
-    """The pairs of a split in the direction of `languages`."""
-    step = 1 if corpus.languages == languages else -1
-    for line in read_raw(corpus.files(split), corpus.languages, corpus.columns):
-        yield Line(line.number, line.raw[::step], line.text[::step])  # type: ignore[arg-type]
+def _lines(corpus: DataSettings, split: str) -> Iterator[Line]:
+    return read_raw(corpus.files(split), corpus.languages, corpus.columns)

@@ -36,7 +36,7 @@ class HeldOut:
 
     def add(self, split: str, number: int, text: str) -> None:
         tokens = words(text)
-        if not tokens:
+        if not tokens or text in self._exact:
             return
         self._exact.setdefault(text, (split, number))
         self._same_words.setdefault(tuple(tokens), (split, number))

@@ -45,11 +45,10 @@ def findings_as_dicts(examination: Examination) -> list[dict[str, Any]]:
 def unknown_shares(data: TranslationData) -> dict[str, dict[str, float]]:
     """The share of tokens that the tokenizer does not know, by split and language."""
     shares = {}
-    for split in data.settings.splits:
-        sides = data.split(split).source, data.split(split).target
-        shares[split] = {
-            language: float((side.ids == UNK).mean())
-            for language, side in zip(data.settings.languages, sides, strict=True)
+    for name, (corpus, _) in data.parts.items():
+        sides = data.split(name).source, data.split(name).target
+        shares[name] = {
+            language: float((side.ids == UNK).mean()) for language, side in zip(corpus.languages, sides, strict=True)
         }
     return shares
 
@@ -110,7 +109,8 @@ def show(report: Report) -> None:
     out = console()
     corpus = report["corpus"]
     counts = ", ".join(f"{split} {count:,}" for split, count in corpus["pairs"].items())
-    print_safely(f"{corpus['name']}: {corpus['source_language']} → {corpus['target_language']}, pairs: {counts}")
+    directions = ", ".join(direction.replace("-", " → ") for direction in corpus["directions"])
+    print_safely(f"{corpus['name']}: {directions}, pairs: {counts}")
     for line in report["cut"]:
         out.print(line)
     table = Table(box=SIMPLE, pad_edge=False)
@@ -138,7 +138,8 @@ def show(report: Report) -> None:
     for path in report["byte_order_marks"]:
         out.print(f"{path} begins with a byte order mark: removed on reading")
     if report["dropped"]:
-        out.print(f"✗ {report['dropped']:,} of {corpus['pairs']['train']:,} training pairs have such a fault")
+        train = sum(count for split, count in corpus["pairs"].items() if split.split(".")[0] == "train")
+        out.print(f"✗ {report['dropped']:,} of {train:,} training pairs have such a fault")
     _show_training(report, out)
 
 

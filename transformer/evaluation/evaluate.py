@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from rich.progress import track
 
-from transformer.data.corpus import DataSettings, Pair, read_pairs
+from transformer.data.corpus import DataSettings, Pair, read_pairs, split_name
+from transformer.data.directions import Direction, arrow
 from transformer.data.printable import console
 from transformer.device import MachineSettings, ServingSettings
 from transformer.evaluation.choosing import Chooser
@@ -33,6 +34,7 @@ class EvaluationSettings(MetricSettings):
     source: str | None
     reference: str | None
     alignments: str | None
+    source_language: str | None
     target_language: str | None
     output: str
     data: DataSettings | None
@@ -48,6 +50,12 @@ class EvaluationSettings(MetricSettings):
             raise ValueError("source=FILE and reference=FILE go together")
         self.choose.check(self.search)
 
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """What chooses among the directions of a model: the languages asked for, else those of a corpus, if named."""
+        asked = self.source_language, self.target_language
+        return self.data.languages if self.data and asked == (None, None) else asked
+
 
 class Texts(NamedTuple):
     """What is translated, its references, and the name under which the results are kept."""
@@ -60,7 +68,7 @@ class Texts(NamedTuple):
         return list(zip(self.sources, self.references, strict=True))
 
 
-def read_texts(settings: EvaluationSettings, run: Path, languages: tuple[str, str]) -> Texts:
+def read_texts(settings: EvaluationSettings, run: Path, languages: Direction) -> Texts:
     """Read what is to be scored; ValueError where it is of other languages than the translator's."""
     if settings.source and settings.reference:
         files = [Path(settings.source), Path(settings.reference)]
@@ -70,15 +78,18 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: tuple[str, st
         corpus = settings.data.with_splits()
     else:
         corpus = _corpus_of(run, settings.cache)
-    name = settings.split
-    if settings.target_language == corpus.source_language:
-        # Back: under a name of its own, as the run's translations are of the same sentences the other way.
-        corpus = corpus.reversed()
-        name = f"{name}.{settings.target_language}"
-    if corpus.languages != languages:
-        wanted, able = " → ".join(corpus.languages), " → ".join(languages)
-        raise ValueError(f"the checkpoint translates {able}, the corpus was asked for {wanted}")
-    return _texts(_own_name(name, corpus.digest(settings.split), run, corpus.name), corpus.read(settings.split))
+    asked, name = corpus.part(settings.split)
+    if not set(languages) <= set(corpus.all_languages):
+        raise ValueError(
+            f"the checkpoint translates {arrow(languages)}, the corpus was asked for {arrow(corpus.languages)}"
+        )
+    if name != settings.split and asked.languages != languages:
+        source, target = asked.languages
+        raise ValueError(f"split={settings.split}: say split={name} source_language={source} target_language={target}")
+    one = corpus.in_direction(languages)
+    # Another direction has a name of its own, as the same sentences are translated in several.
+    unique = name if languages == corpus.languages else split_name(name, languages)
+    return _texts(_own_name(unique, one.digest(name), run, corpus.name), one.read(name))
 
 
 def _texts(name: str, pairs: Iterable[Pair]) -> Texts:
@@ -118,9 +129,15 @@ def translate_texts(chooser: Chooser, texts: Texts, search: SearchSettings, batc
 
 
 def write_evaluation(
-    settings: EvaluationSettings, texts: Texts, hypotheses: list[str], scores: Scores, seconds: float
+    settings: EvaluationSettings,
+    texts: Texts,
+    hypotheses: list[str],
+    scores: Scores,
+    seconds: float,
+    is_trained: bool = True,
 ) -> None:
-    """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint gave on other splits."""
+    """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint gave on other splits; its
+    `zero_shot` names those of a direction that was not trained."""
     output, digest, search = (
         Path(settings.output),
         " ".join(sha256(Path(path)) for path in settings.checkpoints),
@@ -144,6 +161,8 @@ def write_evaluation(
     earlier = _earlier(output / EVALUATION, digest)
     searches = earlier.pop("searches", {}) | {texts.name: search}
     results = earlier | results | {"searches": searches}
+    if not is_trained:
+        results["zero_shot"] = sorted({texts.name, *earlier.get("zero_shot", [])})
     atomic_write(output / EVALUATION, json.dumps(results, indent=2, ensure_ascii=False).encode())
 
 

@@ -35,8 +35,10 @@ class Hypotheses:
         return [self.by_split[split][number] for number in self.numbers(split)]
 
     def scores(
-        self, pairs: dict[str, list[tuple[str, str]]], language: str, metrics: Iterable[str]
+        self, pairs: dict[str, list[tuple[str, str]]], languages: dict[str, str], metrics: Iterable[str]
     ) -> dict[str, Scores]:
-        """Of every split against the targets of its `pairs`."""
+        """Of every split against the targets of its `pairs`, which are in its language of `languages`."""
         references = {split: [pairs[split][number][1] for number in self.numbers(split)] for split in self.by_split}
-        return {split: score(self.texts(split), references[split], language, metrics) for split in self.by_split}
+        return {
+            split: score(self.texts(split), references[split], languages[split], metrics) for split in self.by_split
+        }

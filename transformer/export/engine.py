@@ -47,7 +47,8 @@ class CTranslate2Translator(Translator):
         with torch.device("meta"):
             # The shape of the model; its weights are the engine's.
             model = Transformer(config)
-        super().__init__(model, tokenizers, (manifest.translator.source_language, manifest.translator.target_language))
+        described = manifest.translator
+        super().__init__(model, tokenizers, described.languages, described.all_directions)
         target = tokenizers[1]
         self._ids = {target.piece(id): id for id in range(len(target))}
         self._end = target.piece(EOS)

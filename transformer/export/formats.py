@@ -65,7 +65,7 @@ def export(translator: Translator, settings: ExportSettings, name: str = "", car
                 raise ValueError(f"precision={precision} cannot hold {parameter}: its values are too large")
     if settings.format == "safetensors":
         rounded = copy.deepcopy(model).to(dtype)
-        Translator(rounded, translator.tokenizers, translator.languages).save(output)
+        Translator(rounded, translator.tokenizers, translator.languages, translator.directions).save(output)
     elif settings.format == "page":
         page.export(translator, precision, output, settings.text or "", name)
     elif settings.format == "ctranslate2":
@@ -75,7 +75,9 @@ def export(translator: Translator, settings: ExportSettings, name: str = "", car
         folder.write(output, "ctranslate2", translator, lambda work: to_ctranslate2(*arguments, work))
     elif settings.format == "huggingface":
         assert dtype is not None
-        make = partial(to_huggingface, model, translator.tokenizers, translator.languages, dtype, card)
+        first = translator.languages
+        directions = [first, *(one for one in translator.directions if one != first)]
+        make = partial(to_huggingface, model, translator.tokenizers, directions, dtype, card)
         folder.write(output, "huggingface", translator, make)
     else:
         with _extra():

@@ -5,6 +5,7 @@ tokenizers as a MarianTokenizer. `inference.huggingface` explains the two classe
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from transformer.data.directions import Direction
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, language_tag
 from transformer.export.supported import check_supported, product_query
 from transformer.inference.hub_vocabulary import KINDS, marian_code
 from transformer.inference.huggingface import (
     ACTIVATIONS,
     CONFIG,
+    DIRECTIONS,
     MODEL_TYPES,
     TARGET_VOCABULARY,
     TOKENIZER_CONFIG,
@@ -87,14 +90,15 @@ def check(config: ModelConfig, tokenizer: Tokenizer) -> None:
 def export(
     model: Transformer,
     tokenizers: tuple[Tokenizer, Tokenizer],
-    languages: tuple[str, str],
+    directions: Sequence[Direction],
     dtype: torch.dtype,
     card: str,
     folder: Path,
 ) -> None:
     """Writes the files of transformers, but for the SentencePiece models, and the run's `card` (README.md) for the hub.
-    Raises what `check` does."""
+    `directions` are all that the model has learned, the one to translate first. Raises what `check` does."""
     check(model.config, tokenizers[0])
+    languages = directions[0]
     weights = {name: weight.to(dtype).contiguous() for name, weight in _weights(model).items()}
     safetensors.torch.save_file(weights, folder / "model.safetensors", {"format": "pt"})
     config = _config(model.config, dtype)
@@ -118,14 +122,16 @@ def export(
         "eos_token": "</s>",
         "pad_token": "<pad>",
     }
+    if len(directions) > 1:
+        tokenizer[DIRECTIONS] = ["-".join(direction) for direction in directions]
     files: dict[str, dict[str, Any]] = {
         CONFIG: config | ends,
         "generation_config.json": generation,
         TOKENIZER_CONFIG: tokenizer,
-        VOCABULARY: _vocabulary(tokenizers[0], languages),
+        VOCABULARY: _vocabulary(tokenizers[0], directions),
     }
     if separate:
-        files[TARGET_VOCABULARY] = _vocabulary(tokenizers[1], languages)
+        files[TARGET_VOCABULARY] = _vocabulary(tokenizers[1], directions)
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
     (folder / "README.md").write_text(hub_card(card, languages), encoding="utf-8")
@@ -200,8 +206,8 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
     return theirs | {"final_logits_bias": theirs["final_logits_bias"][None]}
 
 
-def _vocabulary(tokenizer: Tokenizer, languages: tuple[str, str]) -> dict[str, int]:
-    """Piece → id. The tags of a model of both directions have a second name, which a MarianTokenizer looks for."""
+def _vocabulary(tokenizer: Tokenizer, directions: Sequence[Direction]) -> dict[str, int]:
+    """Piece → id. The tags of a model of several directions have a second name, which a MarianTokenizer looks for."""
     pieces = {tokenizer.piece(id): id for id in range(len(tokenizer))}
-    tags = {marian_code(language): pieces.get(language_tag(language)) for language in languages}
+    tags = {marian_code(target): pieces.get(language_tag(target)) for _, target in directions}
     return {code: id for code, id in tags.items() if id is not None} | pieces

@@ -121,7 +121,7 @@ def rounded(translator: Translator, precision: str) -> Translator:
             elif weight.dim() > 1:
                 integers, scales = quantized(weight)
                 weight.copy_(integers * scales[..., None])
-    return Translator(model, translator.tokenizers, translator.languages)
+    return Translator(model, translator.tokenizers, translator.languages, translator.directions)
 
 
 def _bytes(tensor: Tensor) -> bytes:

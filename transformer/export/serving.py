@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TranslatorSettings:
-    """The languages that a translator must be of, if they are given, and how it is used."""
+    """The languages that choose among a translator's directions, and how it is used."""
 
     source_language: str | None
     target_language: str | None
@@ -103,9 +103,10 @@ def is_export(checkpoint: Path) -> bool:
 def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -> Translator:
     """Load a checkpoint, several as an ensemble, or an export.
 
-    ValueError where it is of other languages than `settings` ask for, and for an export among several.
+    ValueError where it has not learned the languages that `settings` ask for, and for an export among several.
     """
     serving, machine = settings.serving, settings.machine
+    languages = settings.source_language, settings.target_language
     exports = [*filter(is_export, checkpoints)]
     if exports:
         if len(checkpoints) > 1:
@@ -113,18 +114,13 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
         if serving.precision != "auto":
             raise ValueError(f"precision={serving.precision}: that of an export was chosen when it was made")
         translator = load_export(exports[0], serving.device, machine.threads or available_threads())
+        translator = translator.in_direction(*languages)
     else:
-        translator = load_ensemble(checkpoints, serving.device, serving.precision, settings.target_language)
+        translator = load_ensemble(checkpoints, serving.device, serving.precision, *languages)
     weights = translator.model.output.weight.dtype
     if isinstance(settings, TranslateSettings) and settings.text is not None and machine.threads is None:
         machine = replace(machine, threads=1)  # one text is too little work for two, which would wait for each other
     configure_torch(machine, translator.device.type, weights)
-    for side, asked_for, language in (
-        ("source", settings.source_language, translator.source_language),
-        ("target", settings.target_language, translator.target_language),
-    ):
-        if asked_for not in (None, language):
-            raise ValueError(f"the checkpoint's {side} language is {language}, not {asked_for}")
     if serving.precision == "auto" and weights != torch.float32:
         log.info("computing in %s, which is fast here; precision=float32 is exact", str(weights).removeprefix("torch."))
     return translator

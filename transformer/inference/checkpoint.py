@@ -7,7 +7,7 @@ stranger's file is safe to read.
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from transformer.config import flatten, from_dict
+from transformer.data.directions import Direction, parse_direction
 from transformer.data.printable import terminal_safe
 from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import atomic_write
@@ -35,8 +36,8 @@ from transformer.model.transformer import Transformer
 
 T = TypeVar("T")
 FORMAT = "encoder-decoder translator 3"
-# What stands beside the description, in it, once training has found it.
-ALIGNMENT = "alignment"
+# What stands beside the description, in it, once training has found it; and a field of it that one direction lacks.
+ALIGNMENT, DIRECTIONS = "alignment", "directions"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,17 @@ class Description:
     target_language: str
     tokenizer_kind: Kind
     model: ModelConfig
+    directions: list[str]  # all that were learned, as "de-en", if they are several
+
+    @property
+    def languages(self) -> Direction:
+        return self.source_language, self.target_language
+
+    @property
+    def all_directions(self) -> list[Direction]:
+        """All that were learned. Raises ValueError for what is no direction."""
+        directions = [parse_direction(text, f"translator.{DIRECTIONS}") for text in self.directions]
+        return directions or [self.languages]
 
 
 @dataclass
@@ -56,19 +68,10 @@ class SavedTranslator:
 
     config: ModelConfig
     tokenizers: tuple[Tokenizer, Tokenizer]
-    languages: tuple[str, str]
+    languages: Direction
     weights: dict[str, Tensor]
+    directions: Sequence[Direction]  # all that it has learned
     alignment: AlignmentHead | None = None  # as training has found it, at its end
-
-    def with_target(self, language: str | None) -> "SavedTranslator":
-        """The same translator with `language` as its target, if it has learned both directions; else ValueError."""
-        source, target = self.languages
-        if language in (None, target):
-            return self
-        if language != source or not Tokenizer(self.tokenizers[0].model, self.tokenizers[0].kind, language).prefix:
-            both = " (data.both_directions=true would have trained both directions)" if language == source else ""
-            raise ValueError(f"the checkpoint translates {source} → {target}, not to {language}{both}")
-        return replace(self, languages=(target, source))
 
     def build_for_finetuning(self, config: ModelConfig) -> Transformer:
         """The model, to be trained further with the settings of `config`, which may differ in dropout only.
@@ -93,9 +96,23 @@ class SavedTranslator:
         return model
 
 
-def describe(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> dict[str, Any]:
-    """The description as plain dicts, strings and numbers."""
-    return asdict(Description(FORMAT, *languages, tokenizers[0].kind, model.config))
+def describe(
+    model: Transformer,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    languages: Direction,
+    directions: Sequence[Direction] = (),
+) -> dict[str, Any]:
+    """The description as plain dicts, strings and numbers; of `directions` only several are worth a word."""
+    several = ["-".join(direction) for direction in directions if len(directions) > 1]
+    plain = asdict(Description(FORMAT, *languages, tokenizers[0].kind, model.config, several))
+    if not several:
+        del plain[DIRECTIONS]
+    return plain
+
+
+def with_directions(plain: Any) -> Any:
+    """A description as plain data, with the field that `describe` leaves out of one direction."""
+    return {DIRECTIONS: []} | plain if isinstance(plain, dict) else plain
 
 
 def tensors(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, Tensor]:
@@ -119,11 +136,12 @@ def save(
     path: Path,
     model: Transformer,
     tokenizers: tuple[Tokenizer, Tokenizer],
-    languages: tuple[str, str],
+    languages: Direction,
     alignment: AlignmentHead | None = None,
+    directions: Sequence[Direction] = (),
 ) -> None:
     """Writes a .safetensors file, whole or not at all."""
-    description, content = describe(model, tokenizers, languages), tensors(model, tokenizers)
+    description, content = describe(model, tokenizers, languages, directions), tensors(model, tokenizers)
     if alignment is not None:
         description[ALIGNMENT] = asdict(alignment)
     about = {"translator": json.dumps(description), "sha256": digest(description, content)}
@@ -202,8 +220,8 @@ def _load(path: Path) -> SavedTranslator:
     if (len(source), len(target)) != (description.model.source_vocab_size, description.model.target_vocab_size):
         raise ValueError("its tokenizers and its model have vocabularies of different sizes")
     check_shapes(description.model, content)
-    languages = (description.source_language, description.target_language)
-    return SavedTranslator(description.model, (source, target), languages, content, alignment)
+    directions = description.all_directions
+    return SavedTranslator(description.model, (source, target), description.languages, content, directions, alignment)
 
 
 def _check(
@@ -218,7 +236,7 @@ def _check(
     if (version := description.get("format")) != FORMAT:
         raise ValueError(f"its format is {version!r}, not {FORMAT!r}: another version of this program wrote it")
     plain = {key: value for key, value in description.items() if key != ALIGNMENT}
-    typed, alignment = from_dict(Description, plain, "translator"), None
+    typed, alignment = from_dict(Description, with_directions(plain), "translator"), None
     if ALIGNMENT in description:
         alignment = from_dict(AlignmentHead, description[ALIGNMENT], f"translator.{ALIGNMENT}")
         check_head(alignment, typed.model)

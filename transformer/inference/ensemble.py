@@ -32,7 +32,7 @@ class Ensemble(Translator):
     def __init__(self, members: Sequence[Translator]) -> None:
         """Raises ValueError, naming the first that differs (counted from 1), for other vocabularies or languages."""
         first = members[0]
-        super().__init__(first.model, first.tokenizers, first.languages)
+        super().__init__(first.model, first.tokenizers, first.languages, first.directions)
         self.alignment, self.members = first.alignment, tuple(members)
         self.models = [member.model for member in members]
         for number, member in enumerate(members[1:], 2):
@@ -64,10 +64,14 @@ class Ensemble(Translator):
 
 
 def load_ensemble(
-    paths: Sequence[Path], device: str = "cpu", precision: str = "float32", target_language: str | None = None
+    paths: Sequence[Path],
+    device: str = "cpu",
+    precision: str = "float32",
+    source_language: str | None = None,
+    target_language: str | None = None,
 ) -> Translator:
     """The translator in one file, or those in several as an `Ensemble`. Raises as both do."""
-    members = [Translator.load(path, device, precision, target_language) for path in paths]
+    members = [Translator.load(path, device, precision, source_language, target_language) for path in paths]
     return Ensemble(members) if len(members) > 1 else members[0]
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer.config import from_dict
+from transformer.config import from_dict, read_value
+from transformer.data.directions import Direction, parse_direction
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from transformer.files import read_file, read_json
 from transformer.inference.hub_vocabulary import Numbering, number, parse, renumbered
@@ -30,6 +31,7 @@ CONFIG, TOKENIZER_CONFIG, VOCABULARY, TARGET_VOCABULARY = (
     "target_vocab.json",
 )
 SPM = ("source.spm", "target.spm")
+DIRECTIONS = "directions"  # a word of our own in their tokenizer_config.json
 MAX_BYTES = 16 << 20  # of each of these files, which are links in the hub's own cache
 # The class that computes what a model with this norm does.
 MODEL_TYPES = {"pre": "blenderbot", "post": "marian"}
@@ -160,8 +162,11 @@ class HubConfig:
         return from_dict(ModelConfig, model, "model")
 
 
-def read(folder: Path) -> tuple[ModelConfig, tuple[Tokenizer, Tokenizer], tuple[str, str], dict[str, Tensor]]:
-    """A translator's parts from a folder of transformers: configuration, tokenizers, languages and weights.
+Parts = tuple[ModelConfig, tuple[Tokenizer, Tokenizer], Direction, dict[str, Tensor], list[Direction]]
+
+
+def read(folder: Path) -> Parts:
+    """A translator's parts from a folder of transformers: configuration, tokenizers, languages, weights, directions.
 
     Our ids are theirs in another order; see `hub_vocabulary`. Runs no code of the folder. Raises ValueError or OSError
     for what is damaged, and for a model that computes what ours cannot.
@@ -183,8 +188,18 @@ def read(folder: Path) -> tuple[ModelConfig, tuple[Tokenizer, Tokenizer], tuple[
     weights = dict(_our_weights(config, settings, tensors, numberings))
     check_shapes(config, weights)
     about = read_json(folder / TOKENIZER_CONFIG, MAX_BYTES, follow_links=True)
-    languages = tuple(str(about.get(f"{side}_lang") or "und") for side in ("source", "target"))
-    return config, tokenizers, languages, weights  # type: ignore[return-value]
+    source, target = (str(about.get(f"{side}_lang") or "und") for side in ("source", "target"))
+    return config, tokenizers, (source, target), weights, _directions(about, (source, target), tokenizers[0])
+
+
+def _directions(about: dict[str, Any], languages: Direction, tokenizer: Tokenizer) -> list[Direction]:
+    """What our own export has noted; of others those that the codes in the vocabulary ask for."""
+    if DIRECTIONS in about:
+        noted = read_value(list[str], about[DIRECTIONS], f"{TOKENIZER_CONFIG}: {DIRECTIONS}")
+        return [parse_direction(text, f"{TOKENIZER_CONFIG}: {DIRECTIONS}") for text in noted] or [languages]
+    source, target = languages
+    tagged = [(target, source) if tag == source else (source, tag) for tag in tokenizer.tagged_languages]
+    return list(dict.fromkeys([languages, *tagged]))
 
 
 def _read_weights(folder: Path) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.data.batching import pad
+from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from transformer.device import check_memory, find_hardware, parallel_map, parse_device, parse_precision
 from transformer.inference import checkpoint
@@ -51,45 +52,70 @@ class Translator:
     # The weights of `model` that align words best (see `inference.alignment`); None: nobody has measured it.
     alignment: AlignmentHead | None = None
 
-    def __init__(self, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
-        self.model, self.languages = model, languages
+    def __init__(
+        self,
+        model: Transformer,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        languages: Direction,
+        directions: Sequence[Direction] = (),
+    ) -> None:
+        """`directions` are all that the model has learned, if they are several; `languages` is the one to translate."""
+        self.model, self.directions = model, tuple(directions) or (languages,)
         self.models = [model]  # an `Ensemble` has several
-        self.source_language, self.target_language = languages
-        source, self.target_tokenizer = tokenizers
+        self.target_tokenizer = tokenizers[1]
+        self._set_direction(tokenizers[0], languages)
+
+    def _set_direction(self, source: Tokenizer, languages: Direction) -> None:
+        self.languages, (self.source_language, self.target_language) = languages, languages
         self.source_tokenizer = Tokenizer(source.model, source.kind, target_language_tag=self.target_language)
         self.tokenizers = self.source_tokenizer, self.target_tokenizer
         self._source_check = SourceCheck(self.source_tokenizer, languages)
 
     @classmethod
     def load(
-        cls, path: str | Path, device: str = "cpu", precision: str = "float32", target_language: str | None = None
+        cls,
+        path: str | Path,
+        device: str = "cpu",
+        precision: str = "float32",
+        source_language: str | None = None,
+        target_language: str | None = None,
     ) -> Translator:
         """Reads a .safetensors, a .ckpt or a run's folder; needs neither corpus nor configs, runs no code of the file.
 
         `device` is cpu, cuda, cuda:1, mps … or auto (a GPU if there is one); `precision` float32, bfloat16, float16 or
-        auto (bfloat16 where this hardware multiplies it fast, else float32); `target_language` chooses the direction of
-        a model that learned both. Raises FileNotFoundError, or ValueError for a file that is truncated, altered,
-        foreign or carries code, and for a device that is not there.
+        auto (bfloat16 where this hardware multiplies it fast, else float32); the languages choose among the directions
+        of a model that has learned several, as `in_direction` says. Raises FileNotFoundError, or ValueError for a file
+        that is truncated, altered, foreign or carries code, and for a device that is not there.
         """
         torch_device = parse_device(device)
         dtype = parse_precision(precision, find_hardware(torch_device.type))
-        saved = checkpoint.load(Path(path)).with_target(target_language)
-        translator = cls(saved.build().to(torch_device, dtype).eval(), saved.tokenizers, saved.languages)
+        saved = checkpoint.load(Path(path))
+        languages = choose_direction(saved.directions, source_language, target_language)  # before the model is built
+        model = saved.build().to(torch_device, dtype).eval()
+        translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
         translator.alignment = saved.alignment
-        return translator
+        return translator.in_direction(*languages)
 
-    def other_direction(self) -> Translator | None:
-        """The same model from the target language to the source language; None if it has not learned that."""
-        source = self.source_tokenizer
-        if not Tokenizer(source.model, source.kind, target_language_tag=self.source_language).prefix:
-            return None
+    def in_direction(self, source_language: str | None = None, target_language: str | None = None) -> Translator:
+        """The same model in another direction: the first of those it has learned that has these languages, or, given
+        both, also one that it has not learned, which is a guess and said in the log. ValueError for other languages."""
+        languages = choose_direction(self.directions, source_language, target_language)
+        if languages == self.languages:
+            return self
         other = copy(self)
-        Translator.__init__(other, self.model, self.tokenizers, (self.target_language, self.source_language))
+        other._set_direction(self.source_tokenizer, languages)
+        if not other.is_trained:
+            log.warning("%s was not trained, only %s: a guess", arrow(languages), arrow(*self.directions))
         return other
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the model has learned this direction; else it is asked to guess (zero-shot)."""
+        return self.languages in self.directions
 
     def save(self, path: str | Path) -> None:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""
-        checkpoint.save(Path(path), self.model, self.tokenizers, self.languages, self.alignment)
+        checkpoint.save(Path(path), self.model, self.tokenizers, self.languages, self.alignment, self.directions)
 
     @overload
     def translate(

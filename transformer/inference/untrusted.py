@@ -120,6 +120,8 @@ def check_plain(description: Any) -> None:
         value, count = rest.pop(), count + 1
         if type(value) is dict and all(type(key) is str for key in value):
             rest += value.values()
+        elif type(value) is list:
+            rest += value
         elif type(value) not in (str, int, float, bool, type(None)):
             raise ValueError("its description is not plain data")
         if count > 1000:

@@ -37,9 +37,7 @@ def load_directions(checkpoints: Sequence[tuple[str, Path]], settings: ServerSet
         precision = settings.precision or ("auto" if is_export(path) else "float32")
         serving = ServingSettings(settings.device, precision, settings.batch_tokens)
         translator = load_translator([path], TranslatorSettings(None, None, settings.search, settings.machine, serving))
-        for one in (translator, translator.other_direction()):
-            if one is None:
-                continue
+        for one in (translator.in_direction(*direction) for direction in translator.directions):
             if other := models.get(one.languages):
                 raise UsageError(
                     f"checkpoint={name} translates {' → '.join(one.languages)}, as {other[1]} does: name one for each "

@@ -3,6 +3,7 @@
 import json
 import platform
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 from transformer.config import flatten
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
+from transformer.data.directions import arrow
 from transformer.data.synthetic import SYNTHETIC, origins
 from transformer.evaluation import METRICS
 from transformer.evaluation.run_files import read_corpus
@@ -21,17 +23,17 @@ from transformer.inference import Translator
 # The settings of a run that its card shows.
 SHOWN = ("seed", "data", "tokenizer", "model", "training", "search", "trainer")
 SHOWN_OF_DATA = (
-    *("name", "source_language", "target_language", "both_directions", "max_length", "batch_tokens"),
-    *("fold", "synthetic_ratio", "synthetic_tag"),
+    *("name", "source_language", "target_language", "directions", "max_length", "batch_tokens"),
+    *("direction_temperature", "fold", "synthetic_ratio", "synthetic_tag"),
 )
 
 CARD = """\
 ---
 {metadata}---
 
-# {source} → {target}, trained on {corpus}
+# {direction}, trained on {corpus}
 
-An encoder-decoder Transformer of {parameters:,} parameters that translates from `{source}` to `{target}`{back}.
+An encoder-decoder Transformer of {parameters:,} parameters that translates {direction}{others}.
 
 ## How to load
 
@@ -52,7 +54,7 @@ Loading runs no code from the file.
 
 {scores}
 
-{directions}Of one run with seed {seed}; another seed gives other scores. Signatures (sacrebleu):
+{first}Of one run with seed {seed}; another seed gives other scores. Signatures (sacrebleu):
 
 {signatures}
 
@@ -97,7 +99,8 @@ SYNTHETIC_PAIRS = """
 
 {origins}"""
 SYNTHETIC_BEFORE = " That model was also trained on synthetic pairs: its own card says on which."
-DIRECTIONS = "Of {0} → {1}, the direction that was validated and tested; the other was only trained. "
+OTHERS = " and, asked by `source_language=` and `target_language=`, {0}"
+FIRST = "`test` is of {0}, the first direction; another's name stands behind its split. "
 
 
 def write_card(
@@ -105,7 +108,8 @@ def write_card(
 ) -> None:
     """Writes `README.md` from the run's settings, how it used the `machine`, and what stands in its `test.json`."""
     results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
-    corpus, tested = data.settings, {name: results[name] for name in data.settings.splits if name in results}
+    corpus, tested = data.settings, {name: results[name] for name in data.settings.parts if name in results}
+    first, *others = corpus.all_directions
     metrics = settings["metrics"]
     shown = {name: settings[name] for name in SHOWN}
     if finetuned := settings["init_from"] is not None:
@@ -117,10 +121,9 @@ def write_card(
     example = min((source for source, _ in data.texts("test")), key=len) if open_license else "…"
     card = CARD.format(
         metadata=yaml.safe_dump(metadata(corpus, license, tested, metrics), sort_keys=False, allow_unicode=True),
-        source=corpus.source_language,
-        target=corpus.target_language,
+        direction=arrow(first),
+        others=OTHERS.format(arrow(*others)) if others else "",
         corpus=corpus.name,
-        back=f" and, asked by `target_language={corpus.source_language}`, back" if corpus.both_directions else "",
         parameters=sum(weight.numel() for weight in translator.model.parameters()),
         revision=(results["revision"] or "unknown").replace("+", " with changes that are not committed"),
         example=json.dumps(example, ensure_ascii=False),
@@ -131,13 +134,13 @@ def write_card(
                 for split, scores in tested.items()
             ),
         ),
-        directions=DIRECTIONS.format(corpus.source_language, corpus.target_language) if corpus.both_directions else "",
+        first=FIRST.format(arrow(first)) if others else "",
         seed=settings["seed"],
         signatures="\n".join(f"- {metric}: `{text}`" for metric, text in tested["test"]["signatures"].items()),
         license=f"license {corpus.license or 'not stated'}, origin {corpus.home or 'not stated'}.",
         splits=_table(
             ("split", "pairs used", "digest"),
-            *((name, f"{len(data.split(name).source):,}", f"`{data.digests[name]}`") for name in corpus.splits),
+            *((name, f"{len(data.split(name).source):,}", f"`{data.digests[name]}`") for name in corpus.parts),
         ),
         synthetic=synthetic_pairs(data),
         beside=" but that of the synthetic pairs" if corpus.synthetic else "",
@@ -149,7 +152,7 @@ def write_card(
         step=results["cost"]["ms/step"],
         versions=", ".join(f"{name} {version}" for name, version in results["versions"].items()),
         settings="\n".join(f"{key}={value}" for key, value in _typed(shown)),
-        pairs=len(data.split("train").source),
+        pairs=sum(len(data.split(name)) for name in data.names("train")),
         longest=translator.model.config.max_length - 1,
     )
     atomic_write(folder / "README.md", card.encode())
@@ -160,14 +163,13 @@ def metadata(corpus: DataSettings, license: str | None, tested: dict[str, Any], 
 
     https://github.com/huggingface/hub-docs/blob/main/modelcard.md
     """
-    direction = f"{corpus.source_language} → {corpus.target_language}"
     terms = {"license": license or "other"}
     if license is None:
         terms |= {"license_name": "see-below", "license_link": "README.md"}
     results = [
         {
-            "task": {"type": "translation", "name": direction},
-            "dataset": {"type": corpus.name, "name": corpus.name, "split": split},
+            "task": {"type": "translation", "name": arrow(corpus.part(name)[0].languages)},
+            "dataset": {"type": corpus.name, "name": corpus.name, "split": corpus.part(name)[1]},
             "metrics": [
                 {
                     "type": metric,
@@ -178,16 +180,16 @@ def metadata(corpus: DataSettings, license: str | None, tested: dict[str, Any], 
                 for metric in metrics
             ],
         }
-        for split, scores in tested.items()
+        for name, scores in tested.items()
     ]
     return {
-        "language": list(corpus.languages),
+        "language": corpus.all_languages,
         **terms,
         "pipeline_tag": "translation",
         "tags": ["translation", "transformer", "encoder-decoder"],
         "datasets": [corpus.name],
         "metrics": metrics,
-        "model-index": [{"name": f"{corpus.name} {direction}", "results": results}],
+        "model-index": [{"name": f"{corpus.name} {arrow(*corpus.all_directions)}", "results": results}],
     }
 
 
@@ -197,9 +199,12 @@ def synthetic_pairs(data: TranslationData) -> str:
         return ""
     ratio = data.settings.synthetic_ratio
     shares = "each once an epoch" if ratio is None else f"{ratio:g} for each real pair"
-    rows = [(origin, f"{count:,}") for origin, count in origins(data.settings).most_common()]
+    corpora = (corpus for corpus, split in data.parts.values() if split == SYNTHETIC)
+    of_pairs = sum(map(origins, corpora), Counter[str]())
+    rows = [(origin, f"{count:,}") for origin, count in of_pairs.most_common()]
     table = _table(("side written by a model", "pairs"), *rows)
-    return SYNTHETIC_PAIRS.format(pairs=len(data.split(SYNTHETIC)), shares=shares, origins=table)
+    pairs = sum(len(data.split(name)) for name in data.names(SYNTHETIC))
+    return SYNTHETIC_PAIRS.format(pairs=pairs, shares=shares, origins=table)
 
 
 def finetuned_terms(model: Path) -> str:

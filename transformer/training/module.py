@@ -11,6 +11,7 @@ from torchmetrics import MeanMetric
 
 from transformer.data.batching import Batch
 from transformer.data.corpus import Pair
+from transformer.data.directions import Direction
 from transformer.data.tokenizer import EOS, PAD
 from transformer.evaluation import Hypotheses, Scores
 from transformer.evaluation.corpus_bleu import CorpusBLEU
@@ -27,8 +28,9 @@ from transformer.training.regularization import regularize
 
 
 class TranslationModule(LightningModule):
-    """Trains a Translator's model. `texts` are the pairs of every split that is scored, the searches how validation and
-    test translate, `metrics` (names in METRICS) what the test is scored by."""
+    """Trains a Translator's model. `texts` are the pairs of every split that is scored (`validation` and, of other
+    directions, `validation.fr-en`, …; all others are tests), `directions` theirs where they are not the translator's.
+    The searches are how validation and test translate, `metrics` (names in METRICS) what the test is scored by."""
 
     def __init__(
         self,
@@ -38,6 +40,7 @@ class TranslationModule(LightningModule):
         validation_search: SearchSettings,
         test_search: SearchSettings,
         metrics: list[str],
+        directions: dict[str, Direction] | None = None,
     ) -> None:
         super().__init__()
         self.translator, self.model = translator, translator.model
@@ -46,16 +49,21 @@ class TranslationModule(LightningModule):
         if settings.compile:
             compile_for_training(self.model, settings.compile)
         self.validation_search, self.test_search = validation_search, test_search
-        self.validation_bleu = CorpusBLEU(translator.target_language)
+        #: What translates each split: the same model, asked for the split's direction.
+        directions = dict.fromkeys(texts, translator.languages) | (directions or {})
+        self.translators = {name: translator.in_direction(*directions[name]) for name in texts}
+        self.validation_splits = [name for name in texts if name.split(".")[0] == "validation"]
+        self.test_splits = [name for name in texts if name not in self.validation_splits]
+        bleus = (CorpusBLEU(self.translators[name].target_language) for name in self.validation_splits)
+        self.validation_bleu = torch.nn.ModuleList(bleus)
         self.validation_loss = MeanMetric()
-        self.test_splits = [name for name in texts if name != "validation"]
         self.test_hypotheses = Hypotheses()
         self.test_scores: dict[str, Scores] = {}
         # Loss and target tokens since the last update, summed: what stops and what divides; and the tokens in all.
         self.step_sums: Tensor | None = None
         self.tokens_seen: Tensor | int = 0
         self.nonfinite_guard = NonFiniteGuard()
-        description = describe(translator.model, translator.tokenizers, translator.languages)
+        description = describe(translator.model, translator.tokenizers, translator.languages, translator.directions)
         self.save_hyperparameters({"translator": description, "training": asdict(settings)}, logger=False)
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -122,16 +130,24 @@ class TranslationModule(LightningModule):
     def on_validation_start(self) -> None:
         self.nonfinite_guard.flush(self.trainer)
 
-    def validation_step(self, batch: Batch, batch_index: int) -> None:
+    def validation_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
+        split = self.validation_splits[dataloader_idx]
         total, tokens = self.loss(batch)
         self.validation_loss.update(total / tokens, tokens)
-        hypotheses = self._translate("validation", batch, self.validation_search)
-        self.validation_bleu.update(hypotheses, [self.texts["validation"][i][1] for i in batch.indices.tolist()])
+        hypotheses = self._translate(split, batch, self.validation_search)
+        references = [self.texts[split][i][1] for i in batch.indices.tolist()]
+        self.validation_bleu[dataloader_idx].update(hypotheses, references)  # type: ignore[operator]
 
     def on_validation_epoch_end(self) -> None:
-        for name, metric in (("loss", self.validation_loss), ("bleu", self.validation_bleu)):
-            self.log(f"validation/{name}", metric.compute().float(), prog_bar=True)
-            metric.reset()
+        """`validation/bleu` is the mean of all directions, each of which counts alike, however many pairs it has."""
+        bleus = [metric.compute().float() for metric in self.validation_bleu]  # type: ignore[operator]
+        self.log("validation/loss", self.validation_loss.compute().float(), prog_bar=True)
+        self.log("validation/bleu", torch.stack(bleus).mean(), prog_bar=True)
+        if len(bleus) > 1:
+            for split, bleu in zip(self.validation_splits, bleus, strict=True):
+                self.log(f"validation/bleu.{'-'.join(self.translators[split].languages)}", bleu)
+        for metric in (self.validation_loss, *self.validation_bleu):
+            metric.reset()  # type: ignore[operator]
 
     def test_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
         split = self.test_splits[dataloader_idx]
@@ -140,7 +156,8 @@ class TranslationModule(LightningModule):
     def on_test_epoch_end(self) -> None:
         """Every process knows every score."""
         self.test_hypotheses.gather()
-        self.test_scores = self.test_hypotheses.scores(self.texts, self.translator.target_language, self.metrics)
+        languages = {name: translator.target_language for name, translator in self.translators.items()}
+        self.test_scores = self.test_hypotheses.scores(self.texts, languages, self.metrics)
         for split, scores in self.test_scores.items():
             self.log_dict({f"{split}/{name}": value for name, value in scores.values.items()})
 
@@ -154,10 +171,11 @@ class TranslationModule(LightningModule):
         sources = [
             [] if line in cut else ids[: ids.index(EOS)] for line, ids in zip(lines, batch.source.tolist(), strict=True)
         ]
-        translations = self.translator.n_best_ids(sources, search, lines=lines)
+        translator = self.translators[split]
+        translations = translator.n_best_ids(sources, search, lines=lines)
         for index, line in enumerate(lines):
             if line in cut:
-                [translations[index]] = self.translator.n_best([self.texts[split][line - 1][0]], search, lines=[line])
+                [translations[index]] = translator.n_best([self.texts[split][line - 1][0]], search, lines=[line])
         return [hypotheses[0].text for hypotheses in translations]
 
 

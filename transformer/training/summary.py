@@ -3,7 +3,9 @@
 from rich.box import SIMPLE
 from rich.table import Table
 
+from transformer.data.augmentation import shares
 from transformer.data.datamodule import TranslationData
+from transformer.data.directions import arrow
 from transformer.data.printable import console
 from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import UNK, advice
@@ -14,28 +16,29 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
     """The table of corpus and model, where its weights come from, and how the `machine` is used, on stderr."""
     out = console(stderr=True)
     settings = data.settings
-    table = Table(title=f"{settings.name}: {settings.source_language} → {settings.target_language}", box=SIMPLE)
+    table = Table(title=f"{settings.name}: {arrow(*settings.all_directions)}", box=SIMPLE)
     table.add_column("split")
     for heading in ("pairs", "", "tokens", "longest", "unknown", "too long", "empty"):
         table.add_column(heading, justify="right")
     notes = list(data.notes)
-    if (better := advice(settings.languages, data.tokenizer_settings)) and not init_from:
+    if (better := advice(settings.all_languages, data.tokenizer_settings)) and not init_from:
         notes.append(better)
-    for name in data.digests:
+    for name, (corpus, split_of_corpus) in data.parts.items():
         split = data.split(name)
         ids = (split.source, split.target)
         table.add_row(
-            name,
+            # As high as the cell of both sides.
+            name if name == split_of_corpus else f"{split_of_corpus}\n{'-'.join(corpus.languages)}",
             f"{len(split.source):,}",
             # Both sides in one cell, one above the other: a table of 80 columns holds them all.
-            "\n".join(settings.languages),
+            "\n".join(corpus.languages),
             "\n".join(f"{len(side.ids):,}" for side in ids),
             "\n".join(f"{side.lengths.max(initial=0):,}" for side in ids),
             "\n".join(f"{(side.ids == UNK).mean():.2%}" for side in ids),
             f"{len(split.too_long):,}",
             f"{len(split.empty):,}",
         )
-        treatment = "left out" if name in ("train", SYNTHETIC) else "cut"
+        treatment = "left out" if split_of_corpus in ("train", SYNTHETIC) else "cut"
         for reason, lines in (
             (f"over data.max_length={settings.max_length} tokens", split.too_long),
             ("empty on a side", split.empty),
@@ -45,6 +48,10 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
                 notes.append(
                     f"{name}: {len(lines):,} {reason}, {treatment}: lines {', '.join(map(str, lines[:10]))}{more}"
                 )
+    if settings.direction_temperature != 1:
+        counts = shares([len(data.split(name)) for name in data.names("train")], settings.direction_temperature)
+        listed = (f"{'-'.join(one)} {count:,}" for one, count in zip(settings.all_directions, counts, strict=True))
+        notes.append(f"pairs of an epoch: {', '.join(listed)}")
     out.print(table, *notes, sep="\n")
     model, config = translator.model, translator.model.config
     parts = {

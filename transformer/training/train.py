@@ -84,13 +84,14 @@ def run(
 
     translator = build_translator(settings, model, data, pretrained)
     validate_limits(data, trainer)
-    texts = {name: data.texts(name) for name in settings.data.splits if name != "train"}
+    scored = {name: corpus.languages for name, (corpus, split) in data.settings.parts.items() if split != "train"}
+    texts = {name: data.texts(name) for name in scored}
     searches = settings.validation_search, settings.search
-    module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics)
-    callbacks = RunCallbacks(settings, recorded, folder, translator, texts["validation"])
+    module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics, scored)
+    callbacks = RunCallbacks(settings, recorded, folder, module)
     lightning = build_trainer(settings, trainer, folder, history, callbacks.in_order)
     validate_shares(data, lightning.num_devices * lightning.num_nodes)
-    data.datasets = gpu_datasets(data.split("train"), lightning.strategy.root_device)
+    data.datasets = gpu_datasets(data.training, lightning.strategy.root_device)
     if lightning.is_global_zero:
         show_run(data, translator, machine, settings.init_from)
         write_config(folder, plain)
@@ -136,7 +137,8 @@ def record_seen(
     if init_from:
         print_safely(*seen.warnings(init_from, texts), stderr=True)
         before = seen.read_seen(Path(init_from))
-    pairs = chain(corpus.read("train"), read_synthetic(corpus))
+    trained = [one for one, split in corpus.parts.values() if split == "train"]
+    pairs = chain.from_iterable(chain(one.read("train"), read_synthetic(one)) for one in trained)
     seen.write_seen(folder, seen.hashes_of(pairs, seen.NONE if before is None else before))
 
 
@@ -144,7 +146,7 @@ def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> T
     """The corpus with its tokenizers, or those of the pretrained model, and the augmented training split."""
     tokenizers = pretrained.tokenizers if pretrained else None
     data = TranslationData(settings.data, settings.tokenizer, settings.seed, tokenizers)
-    data.splits["train"] = augmented(data, settings.training.bpe_dropout)
+    data.augmented = augmented(data, settings.training.bpe_dropout)
     return data
 
 
@@ -157,7 +159,8 @@ def build_translator(
     validate_lengths(data, config)
     check_size(config)
     network = pretrained.build_for_finetuning(config) if pretrained else Transformer(config)
-    return Translator(network, (data.source_tokenizer, data.target_tokenizer), settings.data.languages)
+    tokenizers = data.source_tokenizer, data.target_tokenizer
+    return Translator(network, tokenizers, settings.data.languages, settings.data.all_directions)
 
 
 class RunCallbacks:
@@ -169,10 +172,9 @@ class RunCallbacks:
         settings: RunSettings,
         recorded: dict[str, Any],
         folder: Path,
-        translator: Translator,
-        validation_pairs: list[Pair],
+        module: TranslationModule,
     ) -> None:
-        training = settings.training
+        training, translator = settings.training, module.translator
         self.signals, self.throughput, self.current_batch = SignalHandler(), Throughput(), CurrentBatch()
         self.best = BestCheckpoint(folder)
         self.averaging: WeightAveraging | None = None
@@ -180,14 +182,18 @@ class RunCallbacks:
             self.averaging = WeightAveraging(translator.model, training.averaging)
         final_validation = FinalValidation()
         every = training.checkpoint_every_steps, training.checkpoint_every_minutes
-        samples = [validation_pairs[i] for i in _spread(len(validation_pairs), training.samples)]
+        samples = []
+        for place, name in enumerate(module.validation_splits):
+            count = len(range(place, training.samples, len(module.validation_splits)))  # the directions take turns
+            pairs = module.texts[name]
+            samples.append((module.translators[name], [pairs[i] for i in _spread(len(pairs), count)]))
         self.in_order: list[Callback] = [
             # First what saves between two steps, before another callback has done its part of the next step.
             final_validation,
             StepCheckpoints(folder, recorded, final_validation, self.signals, *every),
             SeedEachStep(settings.seed),
             # Translates the samples before averaging puts the weights back: by those that were validated.
-            Reporter(translator, samples, settings.validation_search),
+            Reporter(samples, settings.validation_search),
             *([self.averaging] if self.averaging else []),
             # Its digest is of the weights that averaging has put into the checkpoint.
             SelfContainedCheckpoint(translator),

@@ -98,18 +98,19 @@ def validate_limits(data: TranslationData, trainer: dict[str, Any]) -> None:
         "test": ["test", *data.settings.extra_tests],
     }.items():
         share = trainer.get(f"limit_{part}_batches", 1)
-        for split in splits if isinstance(share, float) and 0 < share < 1 else []:
-            if int(share * (count := len(data.loader(split)))) < 1:
+        names = ["train"] if part == "train" else [name for split in splits for name in data.names(split)]
+        for name in names if isinstance(share, float) and 0 < share < 1 else []:
+            if int(share * (count := len(data.loader(name)))) < 1:
                 raise ValueError(
-                    f"trainer.limit_{part}_batches={share} of the {count} batches of {split} is less than one: give "
+                    f"trainer.limit_{part}_batches={share} of the {count} batches of {name} is less than one: give "
                     f"a number of batches, as trainer.limit_{part}_batches=1"
                 )
 
 
 def validate_shares(data: TranslationData, processes: int) -> None:
     """Raises ValueError where a split has no sentence for one of the processes."""
-    for name in data.settings.splits:
-        if (count := len(data.split(name))) < processes:
+    for name in data.settings.parts:
+        if (count := len(data.training if name == "train" else data.split(name))) < processes:
             raise ValueError(
                 f"data: the {count} sentences of {name} cannot be dealt out to {processes} processes: give "
                 f"trainer.devices={count} or less, or more sentences"
@@ -118,8 +119,8 @@ def validate_shares(data: TranslationData, processes: int) -> None:
 
 def validate_lengths(data: TranslationData, config: ModelConfig) -> None:
     """Raises ValueError when a sentence that is kept is longer than the model's positions."""
-    for name in data.settings.splits:
-        longest = data.split(name).longest + 1
+    for name in data.parts:
+        longest = (data.training if name == "train" else data.split(name)).longest + 1
         if longest > config.max_length:
             raise ValueError(
                 f"model.max_length={config.max_length} is less than the longest sentence of {name} needs ({longest} "

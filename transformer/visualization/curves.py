@@ -11,6 +11,7 @@ AROUND = 4
 LABELS = {
     "train/loss": "training, with label smoothing if set",
     "validation/loss": "validation, without",
+    "validation/bleu": "mean of all directions",
 }
 Points = tuple[list[int], list[float]]
 
@@ -40,7 +41,7 @@ def draw_curves(metrics: Path, output: Path) -> None:
     rates = [name for name in columns if name.startswith("lr-")]
     panels = [
         ("loss (nats per token)", ["train/loss", "validation/loss"]),
-        ("validation BLEU", ["validation/bleu"]),
+        ("validation BLEU", ["validation/bleu", *(name for name in columns if name.startswith("validation/bleu."))]),
         ("learning rate", rates[:1]),
     ]
     figure = blank(13.0, 3.6)
@@ -50,7 +51,8 @@ def draw_curves(metrics: Path, output: Path) -> None:
             if name == "train/loss":
                 axes.plot(steps, values, alpha=0.25, color="C0")
                 values = running_mean(values)
-            axes.plot(steps, values, label=LABELS.get(name, name), marker="." if name.startswith("validation") else "")
+            label_of_curve = LABELS.get(name, name.removeprefix("validation/bleu."))
+            axes.plot(steps, values, label=label_of_curve, marker="." if name.startswith("validation") else "")
         axes.set_xlabel("step")
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)

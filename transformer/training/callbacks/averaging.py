@@ -112,9 +112,12 @@ class WeightAveraging(Callback):
         # 1.0 is all of the validation set, 1 a single batch.
         if trainer.limit_val_batches != 1.0 or isinstance(trainer.limit_val_batches, int):
             return None
-        sources, references = zip(*module.texts["validation"], strict=True)
-        hypotheses = module.translator.translate(list(sources), module.validation_search)
-        last = score(hypotheses, list(references), module.translator.target_language, ["bleu"])["bleu"]
+        bleus = []
+        for split in module.validation_splits:
+            translator, (sources, references) = module.translators[split], zip(*module.texts[split], strict=True)
+            hypotheses = translator.translate(list(sources), module.validation_search)
+            bleus.append(score(hypotheses, list(references), translator.target_language, ["bleu"])["bleu"])
+        last = sum(bleus) / len(bleus)
         if trainer.is_global_zero:
             print_safely(f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights", stderr=True)
         return last

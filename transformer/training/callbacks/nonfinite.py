@@ -72,9 +72,8 @@ class NonFiniteGuard:
 def _describe(step: Step, trainer: Trainer) -> str:
     """What was not finite, and in which batches: those of all processes, since any of them may have caused it."""
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
-    lines = data.split("train").lines
     local_batches = [
-        (number, [line or "synthetic" for line in lines[pairs.cpu().numpy()].tolist()], loss.item())
+        (number, [data.training.line(step.epoch, pair) for pair in pairs.tolist()], loss.item())
         for number, pairs, loss in step.batches
     ]
     shares: list[Any] = [local_batches]

@@ -20,14 +20,16 @@ from transformer.visualization.curves import draw_curves
 
 # Seconds between two lines of progress where stderr is no terminal, and so has no bar.
 HEARTBEAT = 30.0
+# How the scores of single directions begin, where there are several.
+OF_ONE = "validation/bleu."
 
 
 class Reporter(Callback):
     """Shows on stderr how far training is: a bar with tokens/s and time left (in a file a line every half minute), a
     line a validation, and sample translations when BLEU improves. The first process speaks, the others are silent."""
 
-    def __init__(self, translator: Translator, samples: list[Pair], search: SearchSettings) -> None:
-        self.translator, self.samples, self.search = translator, samples, search
+    def __init__(self, samples: list[tuple[Translator, list[Pair]]], search: SearchSettings) -> None:
+        self.samples, self.search = samples, search
         self.console = console(stderr=True)
         self.best = -1.0
         self.bar: Progress | None = None
@@ -82,18 +84,21 @@ class Reporter(Callback):
             return
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         bleu, loss = metrics["validation/bleu"], metrics["validation/loss"]
+        each = [f"{name.partition('.')[2]} {value:.1f}" for name, value in metrics.items() if name.startswith(OF_ONE)]
+        directions = f" ({', '.join(each)})" if each else ""
         # A resumed run with no step left has trained nothing.
         trained = f"training loss {metrics['train/loss']:.2f}   " if "train/loss" in metrics else ""
         self._print(
-            f"{self._step(trainer)}   {trained}validation loss {loss:.2f}   BLEU {bleu:.1f}   "
+            f"{self._step(trainer)}   {trained}validation loss {loss:.2f}   BLEU {bleu:.1f}{directions}   "
             f"validated in {seconds:.1f} s   {self._speed_and_time(trainer, module)}"
         )
         if bleu > self.best:
             self.best = bleu
-            translations = self.translator.translate([source for source, _ in self.samples], self.search)
-            for (source, reference), translation in zip(self.samples, translations, strict=True):
-                self.console.print(Text(f"    {source}\n  → {translation}", style="bold"))
-                self.console.print(Text(f"    {reference}", style="dim"))
+            for translator, pairs in self.samples:
+                translations = translator.translate([source for source, _ in pairs], self.search)
+                for (source, reference), translation in zip(pairs, translations, strict=True):
+                    self.console.print(Text(f"    {source}\n  → {translation}", style="bold"))
+                    self.console.print(Text(f"    {reference}", style="dim"))
 
     def on_train_end(self, trainer: Trainer, module: Any) -> None:
         self._stop()

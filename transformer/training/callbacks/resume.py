@@ -17,8 +17,8 @@ from transformer.inference.checkpoint import load_training
 # A different value of these makes a different run. Corpora are compared by their bytes, not by their paths.
 FIXED = (
     *("seed", "init_from", "model", "tokenizer", "training.optimizer", "training.averaging.kind"),
-    *("data.source_language", "data.target_language", "data.max_length", "data.both_directions"),
-    *("data.synthetic_ratio", "data.synthetic_tag"),
+    *("data.source_language", "data.target_language", "data.max_length", "data.directions"),
+    *("data.direction_temperature", "data.synthetic_ratio", "data.synthetic_tag"),
 )
 FIXED_CORPORA = ("digests.train", "digests.validation", "digests.synthetic")
 # Names and paths, which the digests of the corpora make irrelevant.

@@ -14,7 +14,8 @@ class SelfContainedCheckpoint(Callback):
     optimizer's current settings replace the saved ones."""
 
     def __init__(self, translator: Translator) -> None:
-        self.model, self.tokenizers, self.languages = translator.model, translator.tokenizers, translator.languages
+        self.model, self.tokenizers = translator.model, translator.tokenizers
+        self.languages, self.directions = translator.languages, translator.directions
 
     def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
         # The digest is of the checkpoint's weights, which may be an average.
@@ -22,7 +23,8 @@ class SelfContainedCheckpoint(Callback):
         checkpoint["tokenizers"] = {name: content[name] for name in content if name.startswith("tokenizer.")}
         checkpoint["weights"] = [name for name in content if not name.startswith("tokenizer.")]
         content |= {name: checkpoint["state_dict"][f"model.{name}"].cpu() for name in checkpoint["weights"]}
-        checkpoint["sha256"] = digest(describe(self.model, self.tokenizers, self.languages), content)
+        description = describe(self.model, self.tokenizers, self.languages, self.directions)
+        checkpoint["sha256"] = digest(description, content)
 
     def on_load_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Raises ValueError for a checkpoint of other tokenizers."""

@@ -1,0 +1,53 @@
+"""Directions: which language is translated into which, as settings and users name them."""
+
+import re
+from collections.abc import Sequence
+
+Direction = tuple[str, str]  # source language, target language
+# Languages and the names of splits, which are parts of file names.
+NAME, NAMED = re.compile(r"\w[\w.-]{,63}"), "at most 64 letters, digits and .-_"
+
+
+def parse_direction(text: str, setting: str) -> Direction:
+    """`de-en` as ("de", "en"). Raises ValueError, naming the `setting`, for anything else."""
+    source, *targets = text.split("-")
+    if len(targets) != 1 or not NAME.fullmatch(source) or not NAME.fullmatch(targets[0]) or source == targets[0]:
+        raise ValueError(
+            f"{setting}: {text} must be two languages with one '-' between them: de-en, zh_Hans-en (write _ in a "
+            "language's own name)"
+        )
+    return source, targets[0]
+
+
+def arrow(*directions: Direction) -> str:
+    """As people read it: de → en, en → fr."""
+    return ", ".join(" → ".join(direction) for direction in directions)
+
+
+def choose_direction(directions: Sequence[Direction], source: str | None, target: str | None) -> Direction:
+    """What a source or target language, or both, mean to a model that has learned `directions`: the first of these that
+    has them; given both, also one that was not learned, from a language of the sources to one of the targets
+    (zero-shot, Johnson et al. 2017).
+
+    Raises ValueError for languages that the model has not learned.
+    """
+    for direction in directions:
+        if source in (None, direction[0]) and target in (None, direction[1]):
+            return direction
+    sources, targets = zip(*directions, strict=True)
+    if source in sources and target in targets and source != target and len(directions) > 1:
+        return str(source), str(target)
+    asked = " ".join(f"{word} {one}" for word, one in (("from", source), ("to", target)) if one is not None)
+    hint = ""
+    if len(directions) == 1 and {source, target} <= {None, *directions[0]}:
+        there, back = ("-".join(direction) for direction in (directions[0], directions[0][::-1]))
+        hint = f" (data.directions=[{there},{back}] would have trained both directions)"
+    raise ValueError(f"the checkpoint translates {arrow(*directions)}, not {asked}{hint}")
+
+
+def first_direction(directions: object, side: str, default: str) -> str:
+    """The source or the target of the first of data.directions, for configs/data/files.yaml; `default` where there is
+    none. What is no direction is refused where the settings are read."""
+    first = next(iter(directions), None) if isinstance(directions, Sequence) else None
+    languages = first.split("-") if isinstance(first, str) and not isinstance(directions, str) else []
+    return languages[0 if side == "source" else 1] if len(languages) == 2 else default
