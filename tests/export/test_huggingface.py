@@ -109,12 +109,20 @@ def test_their_tokenizer_gives_our_ids(tmp_path: Path, kind: str) -> None:
     assert back.languages == ("de", "en")
 
 
-def test_a_language_code_asks_a_model_of_both_directions_for_one(tmp_path: Path) -> None:
-    tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 62), ("de", "en"))
-    model = small_model(source_vocab_size=62, target_vocab_size=62)
-    translator = Translator(model, (tokenizer, tokenizer), ("de", "en"))
+def test_a_language_code_asks_a_model_of_several_directions_for_one(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 63), ("de", "en", "fr"))
+    model = small_model(source_vocab_size=63, target_vocab_size=63)
+    directions = [("en", "fr"), ("de", "en"), ("en", "de")]
+    translator = Translator(model, (tokenizer, tokenizer), ("de", "en"), directions)
     _, theirs = exported(translator, tmp_path / "hub")
-    assert theirs(">>en<<ein Haus").input_ids[:-1] == translator.source_tokenizer.encode("ein Haus")
+    for code in ("de", "en", "fr"):
+        asked = translator.in_direction(target_language=code).source_tokenizer.encode("ein Haus")
+        assert theirs(f">>{code}<<ein Haus").input_ids[:-1] == asked
+    assert Translator.load(tmp_path / "hub").directions == (("de", "en"), ("en", "fr"), ("en", "de"))
+    # A model of others says no directions: its codes do.
+    config = tmp_path / "hub" / "tokenizer_config.json"
+    config.write_text(config.read_text().replace('"directions"', '"other"'))
+    assert Translator.load(tmp_path / "hub").directions == (("de", "en"), ("en", "de"), ("de", "fr"))
     assert (
         Translator.load(tmp_path / "hub").source_tokenizer.encode("ein Haus")[0]
         == translator.source_tokenizer.prefix[0]

@@ -322,6 +322,26 @@ def test_a_model_of_both_directions_is_asked_for_the_one_it_was_exported_for(ope
         assert found["languages"] == list(languages)
 
 
+def test_a_page_of_several_directions_translates_in_the_one_that_is_chosen(open_page: Open) -> None:
+    tagged = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 63), ("de", "en", "fr"))
+    model = small_model(source_vocab_size=63, target_vocab_size=63, max_length=32)
+    directions = [("de", "en"), ("en", "de"), ("en", "fr")]
+    translator = Translator(model, (tagged, tagged), ("de", "en"), directions)
+    opened = open_page(translator)
+    for languages in directions:
+        [expected] = rounded(translator, "int8").in_direction(*languages).n_best(["ja"], replace(BEAM, method="greedy"))
+        found = opened.ask(EXPLAIN, "ja", {"method": "greedy", "languages": languages})
+        assert (found["source"][0], found["languages"]) == (f"<2{languages[1]}>", list(languages))
+        assert found["hypotheses"][0]["score"] == pytest.approx(expected[0].score, abs=1e-5)
+    choice = opened.page.locator("#direction")
+    assert choice.locator("option").all_text_contents() == ["German → English", "English → German", "English → French"]
+    opened.page.fill("#input", "ja")
+    choice.select_option(label="English → French")
+    opened.page.locator("#languages", has_text="English → French").wait_for()
+    assert opened.page.locator("#input-label").text_content() == "Source: type a sentence in English"
+    assert opened.page.locator("#input").get_attribute("lang") == "en"
+
+
 def test_a_page_with_a_vocabulary_for_each_side_uses_the_right_one(open_page: Open, build: Build) -> None:
     translator = build(tied_embeddings="target")
     other = train_tokenizer([text.upper() for text in TEXTS * 3], tokenizer_settings("bpe", 60))

@@ -87,6 +87,9 @@ def pack(translator: Translator, precision: str) -> bytes:
         "alignment": asdict(translator.alignment) if translator.alignment else None,
         "tensors": tensors,
     }
+    if len(translator.directions) > 1:
+        prefixes = ((one, translator.in_direction(*one).source_tokenizer.prefix) for one in translator.directions)
+        description["directions"] = [{"languages": one, "tag": tag[0] if tag else None} for one, tag in prefixes]
     header = json.dumps(description).encode()
     parts = [len(header).to_bytes(4, "little"), header, *(data for _, _, data in content.values())]
     # No time of day in it: the same translator gives the same page.

@@ -16,7 +16,7 @@ export function* explain(translator, text, { tree = false, ...options }) {
   return {
     text: found.text,
     translation: translator.show(hypotheses[0].ids).text,
-    languages: about.languages,
+    languages: found.languages,
     source: names(sourceTokenizer, reading.source),
     source_ids: reading.source,
     target: names(targetTokenizer, target),

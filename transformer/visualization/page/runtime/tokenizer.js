@@ -34,7 +34,7 @@ function strict(bytes) {
 }
 
 export class Tokenizer {
-  // `tag` is the id that asks a model of both directions for one of them; null: none.
+  // `tag` is the id that asks a model of several directions for one of them; null: none.
   constructor(bytes, tag = null) {
     const { pieces, kind, byteFallback, charsmap } = readSentencePiece(bytes);
     this.kind = kind;

@@ -9,12 +9,14 @@ import { logSoftmax, rowsOf, softmax } from "./matrix.js";
 
 export class Translator {
   // Takes what `unpack` (weights.js) gives.
-  constructor({ languages, tokenizer, model, parameters, precision, alignment = null, tensors }) {
+  constructor({ languages, directions = [], tokenizer, model, parameters, precision, alignment = null, tensors }) {
     this.model = new Transformer(model, tensors);
     this.source = new Tokenizer(tensors["tokenizer.source"].values, tokenizer.tag);
     // One vocabulary of both languages is in the file once.
     this.target = new Tokenizer((tensors["tokenizer.target"] ?? tensors["tokenizer.source"]).values);
-    this.about = { languages, tokenizer: this.source.kind, precision, parameters, model, alignment, max_tokens: model.max_length - 1 };
+    // All that the model has learned, if they are several: { languages, tag }.
+    this.directions = directions;
+    this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, parameters, model, alignment, max_tokens: model.max_length - 1 };
   }
 
   // Yields what is found so far, after every step: { text, pieces, ids }. Returns { text, pieces, ids, score,
@@ -26,8 +28,16 @@ export class Translator {
     return { ...this.show(ids), score, log_probability, attention: found.reading.attention, cut: found.cut };
   }
 
+  // The tag of a target language, before the source, asks a model of several directions for one of them.
+  turnTo(languages) {
+    const direction = this.directions.find(one => String(one.languages) === String(languages));
+    if (!direction) throw new Error(`This model has not learned ${languages.join(" → ")}.`);
+    this.source.prefix = direction.tag === null ? [] : [direction.tag];
+  }
+
   // Searches, then reads the best hypothesis. Null for a text without tokens. More than `limit` tokens are cut off.
-  *find(text, { modify = {}, trace = null, ...options }, limit) {
+  *find(text, { modify = {}, trace = null, languages = this.about.languages, ...options }, limit) {
+    if (this.directions.length) this.turnTo(languages);
     const settings = { ...DEFAULTS, ...options }, change = new Change(modify);
     if (modify.shuffle !== undefined) text = shuffled(text, modify.shuffle);
     const { ids, cut } = this.encode(text, limit - (modify.padding ?? 0));
@@ -39,7 +49,7 @@ export class Translator {
     let progress = steps.next();
     for (; !progress.done; progress = steps.next()) yield this.show(progress.value);
     const { hypotheses, tree } = progress.value;
-    return { text, cut, settings, hypotheses, tree, reading: this.read(source, hypotheses[0].ids, memory, { change, record }) };
+    return { text, languages, cut, settings, hypotheses, tree, reading: this.read(source, hypotheses[0].ids, memory, { change, record }) };
   }
 
   show(ids) {

@@ -1,6 +1,6 @@
 // Where the weights lie in the page: the translation follows what is typed, by the search that is chosen.
 
-import { clear, find, radios } from "./dom.js";
+import { clear, find, make, radios } from "./dom.js";
 import { languageName, show } from "./panels.js";
 import { request, searchOptions } from "./search_options.js";
 import { visible } from "./sentence.js";
@@ -46,8 +46,20 @@ export function drawOptions() {
   for (const element of document.querySelectorAll("#options [data-for]")) {
     element.hidden = element.dataset.for !== request.method;
   }
-  const [source] = translator.about.languages;
+  drawDirections();
+  const [source] = request.languages ?? translator.about.languages;
+  find("input").lang = source;
   find("input-label").textContent = text("type here", { language: languageName(source) });
+}
+
+// The directions that the model has learned, if they are several.
+function drawDirections() {
+  const { directions } = translator.about;
+  find("direction-choice").hidden = !directions.length;
+  const named = directions.map(([source, target], at) =>
+    make("option", { value: at }, text("languages", { source: languageName(source), target: languageName(target) })));
+  clear(find("direction"), ...named);
+  find("direction").value = directions.findIndex(one => String(one) === String(request.languages));
 }
 
 // `opening` is the sentence to begin with and the name of the model.
@@ -60,7 +72,13 @@ export function startLive(ready, opening) {
   });
   for (const id of ["input", "options"]) find(id).hidden = false;
   find("source-text").hidden = true;
-  find("input").lang = translator.about.languages[0];
+  if (ready.about.directions.length) request.languages = ready.about.languages;
+  find("direction").addEventListener("change", () => {
+    request.languages = translator.about.directions[find("direction").value];
+    request.prefix = [];  // what was forced belonged to another language
+    drawOptions();
+    translate();
+  });
   find("input").value = opening.text;
   find("input").addEventListener("input", () => {
     request.prefix = [];  // what was forced belonged to another sentence

@@ -2,7 +2,8 @@
 
 import { find } from "./dom.js";
 
-// What is asked for besides the numbers in the input fields: `prefix` holds the ids of the forced pieces.
+// What is asked for besides the numbers in the input fields: `prefix` holds the ids of the forced pieces, `languages` is
+// there where the model has learned several directions.
 export const request = { method: "greedy", seed: 1, prefix: [] };
 
 // All options of a search, as the translator takes them.
