@@ -373,6 +373,7 @@ WRONG = {
     "format": "encoder-decoder translator 2",
     "tokenizer_kind": "word2",
     "source_language": 3,
+    "directions": ["de-en", "\x1b[2J-en"],
     "model.dim": 10**9,
     "model.source_vocab_size": 10**9,
     "model.max_length": 10**9,

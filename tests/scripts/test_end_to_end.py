@@ -272,7 +272,7 @@ def test_mistakes_about_checkpoints_are_told_in_one_line(run: Path) -> None:
     swapped = ["data=toy", "data.source_language=en", "data.target_language=de"]
     said = refused("evaluate", "checkpoint=run", *swapped, f"output={home}/x", cwd=home)
     both = "data.directions=[de-en,en-de] would have trained both directions"
-    assert f"the checkpoint translates de → en, not to de ({both})" in said
+    assert f"the checkpoint translates de → en, not from en to de ({both})" in said
     assert "source language is de" in refused("translate", "checkpoint=run", "source_language=fr", "text=x", cwd=home)
     done = script("translate", "checkpoint=run", "search=greedy", cwd=home, given=b"ja\n\xff\n")
     assert done.returncode != 0

@@ -66,7 +66,8 @@ def test_the_translations_of_a_direction_are_those_of_the_loaded_model(run: Path
         sources = (run.parent / f"test.{languages[0]}").read_text().splitlines()
         search = SearchSettings("greedy", beam=1, max_length=12, length_ratio=1.0, length_extra=3)
         assert translator.translate(sources, search) == (run / f"hypotheses.{name}.txt").read_text().splitlines()
-        assert len(read_results(run, name, str(run.parent / "cache")).hypotheses) == 10
+        results = read_results(run, name, str(run.parent / "cache"))
+        assert (len(results.hypotheses), results.language) == (10, languages[1])
 
 
 def test_a_direction_that_was_not_trained_is_possible_and_said(run: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -116,6 +117,8 @@ def test_exports_know_all_directions(run: Path, tmp_path: Path) -> None:
     rounded = tmp_path / "rounded.safetensors"
     export(translator, ExportSettings("safetensors", "bfloat16", str(rounded)))
     assert Translator.load(rounded, target_language="fr").directions == translator.directions
+    export(translator.in_direction("en", "fr"), ExportSettings("safetensors", "bfloat16", str(rounded)))
+    assert Translator.load(rounded).languages == ("en", "fr")  # as it was exported
     pytest.importorskip("ctranslate2", reason="the export extra is not installed")
     export(translator, ExportSettings("ctranslate2", "float32", str(tmp_path / "engine")))
     engine = load_export(tmp_path / "engine")

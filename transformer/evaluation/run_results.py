@@ -89,9 +89,10 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
         raise ValueError(f"{file} is not UTF-8") from error
     if len(hypotheses) != len(pairs):
         raise ValueError(f"{file} has {len(hypotheses):,} lines, its references have {len(pairs):,}")
-    rescored = score(hypotheses, [reference for _, reference in pairs], corpus.target_language, scores.values)
+    language = corpus.part(split)[0].target_language
+    rescored = score(hypotheses, [reference for _, reference in pairs], language, scores.values)
     note = None if _close(rescored, scores) else _evaluated_again(folder, split, rescored)
-    return RunResults(folder, corpus.target_language, pairs, hypotheses, scores.signatures, note)
+    return RunResults(folder, language, pairs, hypotheses, scores.signatures, note)
 
 
 def _evaluated_again(folder: Path, split: str, scores: Scores) -> str:

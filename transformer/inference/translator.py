@@ -89,16 +89,19 @@ class Translator:
         """
         torch_device = parse_device(device)
         dtype = parse_precision(precision, find_hardware(torch_device.type))
-        saved = checkpoint.load(Path(path))
-        languages = choose_direction(saved.directions, source_language, target_language)  # before the model is built
+        saved, asked = checkpoint.load(Path(path)), (source_language, target_language)
+        if asked != (None, None):
+            choose_direction(saved.directions, *asked)  # a mistake is told before the model is built
         model = saved.build().to(torch_device, dtype).eval()
         translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
         translator.alignment = saved.alignment
-        return translator.in_direction(*languages)
+        return translator.in_direction(*asked)
 
     def in_direction(self, source_language: str | None = None, target_language: str | None = None) -> Translator:
         """The same model in another direction: the first of those it has learned that has these languages, or, given
         both, also one that it has not learned, which is a guess and said in the log. ValueError for other languages."""
+        if source_language is None and target_language is None:
+            return self
         languages = choose_direction(self.directions, source_language, target_language)
         if languages == self.languages:
             return self
