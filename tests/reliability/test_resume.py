@@ -27,8 +27,10 @@ from transformer import Translator
 from transformer.training.callbacks.signals import Interrupted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+# Without the test and its pictures: whoever has the same weights translates the same.
+UNTESTED = {"loggers": [], "test": False}
 KINDS: dict[str, dict[str, Any]] = {
-    "as_it_comes": {},
+    "as_it_comes": {"test": True},
     "three_batches_a_step": {
         **{"trainer__accumulate_grad_batches": 3, "trainer__max_steps": 9},
         "training__validate_every": 2,
@@ -66,7 +68,7 @@ def in_pieces(folder: Path, plain: dict[str, Any], pieces: Iterator[int]) -> lis
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: str) -> None:
-    plain = settings(home, loggers=[], **KINDS[kind])
+    plain = settings(home, **UNTESTED | KINDS[kind])
     train(tmp_path / "whole", plain)
     lost, stops = [], 0
     for trial in range(trials(1, 8)):
@@ -84,7 +86,7 @@ def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: st
 
 
 def test_a_crash_costs_no_more_than_the_steps_since_the_last_checkpoint(home: Path, tmp_path: Path) -> None:
-    plain = settings(home, loggers=[], training__checkpoint_every_steps=4)
+    plain = settings(home, **UNTESTED, training__checkpoint_every_steps=4)
     train(tmp_path / "whole", plain)
     # The second signal stops at once, as a crash does: here amid the 11th step, after 3 batches of validation.
     with (
@@ -97,7 +99,7 @@ def test_a_crash_costs_no_more_than_the_steps_since_the_last_checkpoint(home: Pa
     train(tmp_path / "run", plain, last(tmp_path / "run"))
     assert_equal_runs(tmp_path / "run", tmp_path / "whole")
 
-    plain = settings(home, loggers=[], training__checkpoint_every_minutes=1e-9)
+    plain = settings(home, **UNTESTED, training__checkpoint_every_minutes=1e-9)
     with pytest.raises(Interrupted, match="without saving"), trouble(5, term), trouble(5, term):
         train(tmp_path / "minutes", plain)
     assert position(tmp_path / "minutes")["steps"] == 4
@@ -136,7 +138,7 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
 
 
 def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(home: Path, tmp_path: Path) -> None:
-    impatient = {"loggers": [], "training__patience": 1, "training__validate_every": 3}
+    impatient = UNTESTED | {"training__patience": 1, "training__validate_every": 3}
     train(tmp_path / "run", settings(home, **impatient))
     over = position(tmp_path / "run")
     assert over["steps"] < 20
@@ -156,7 +158,7 @@ def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(home:
 def test_a_run_that_was_over_goes_on_as_if_it_had_not_been(
     home: Path, tmp_path: Path, less: dict[str, int], more: dict[str, int]
 ) -> None:
-    changes = {"loggers": [], "training__schedule": "inverse_square_root"}
+    changes = UNTESTED | {"training__schedule": "inverse_square_root"}
     train(tmp_path / "run", settings(home, **changes, **less))
     train(tmp_path / "run", settings(home, **changes, **more), last(tmp_path / "run"))
     train(tmp_path / "whole", settings(home, **changes, **more))
@@ -169,9 +171,9 @@ def test_a_run_that_was_over_goes_on_as_if_it_had_not_been(
 
 
 def test_a_resumed_run_that_is_stopped_again_is_used_with_its_best_weights(home: Path, tmp_path: Path) -> None:
-    train(tmp_path / "run", settings(home, loggers=[], trainer__max_steps=6))
+    train(tmp_path / "run", settings(home, **UNTESTED, trainer__max_steps=6))
     with trouble(19, term), pytest.raises(Interrupted):
-        train(tmp_path / "run", settings(home, loggers=[], trainer__max_steps=60), last(tmp_path / "run"))
+        train(tmp_path / "run", settings(home, **UNTESTED, trainer__max_steps=60), last(tmp_path / "run"))
     best = torch.load(tmp_path / "run" / "checkpoints" / "best.ckpt", weights_only=True)
     assert best["global_step"] > 6
     for name, weight in Translator.load(tmp_path / "run").model.named_parameters():
@@ -201,6 +203,6 @@ def test_two_processes_stop_together_and_go_on_exactly(
     assert_equal_runs(tmp_path / "run", tmp_path / "whole")
     # On one device: what cannot be exact is said.
     capfd.readouterr()
-    train(tmp_path / "run", settings(home, trainer__max_steps=10), last(tmp_path / "run"))
+    train(tmp_path / "run", settings(home, trainer__max_steps=10, test=False), last(tmp_path / "run"))
     assert "the batches of epoch" in capfd.readouterr().err
     assert position(tmp_path / "run")["steps"] == 10

@@ -9,7 +9,7 @@ import torch
 from lightning import Callback, Trainer
 from torch import Tensor
 
-from tests.training.small import SETTINGS, module_for, trainer_for
+from tests.training.small import SETTINGS, module_for, numbers_data, trainer_for
 from transformer import Translator
 from transformer.data.datamodule import TranslationData
 from transformer.training.callbacks.averaging import WeightAveraging, averaging_note
@@ -56,25 +56,32 @@ def expected(
     return average
 
 
+def fit(data: TranslationData, folder: Path, callbacks: list[Callback], module: Any) -> tuple[Trainer, Watch]:
+    """Trains for 20 steps and validates, on a batch, after every 5."""
+    watch = Watch()
+    often = {"check_val_every_n_epoch": None, "val_check_interval": 5, "limit_val_batches": 1, "gradient_clip_val": 1.0}
+    # The weights of before the first step, which a check of the validation sees, are in no average of the last.
+    trainer = trainer_for(folder, max_steps=20, num_sanity_val_steps=1, callbacks=[*callbacks, watch], **often)
+    trainer.fit(module, datamodule=data)
+    return trainer, watch
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Watch:
+    """What is seen of a training without averages."""
+    folder = tmp_path_factory.mktemp("alone")
+    data = numbers_data(folder)
+    return fit(data, folder, [], module_for(data, SETTINGS))[1]
+
+
 @pytest.mark.parametrize("kind", ["exponential", "last"])
 def test_the_average_is_validated_and_saved_and_training_knows_nothing_of_it(
-    data: TranslationData,
-    tmp_path: Path,
-    kind: Any,
+    data: TranslationData, alone: Watch, tmp_path: Path, kind: Any
 ) -> None:
     averaging = AveragingSettings(kind, 0.9, 3)
-
-    def fit(callbacks: list[Callback], module: Any) -> tuple[Trainer, Watch]:
-        watch = Watch()
-        often = {"check_val_every_n_epoch": None, "val_check_interval": 5, "gradient_clip_val": 1.0}
-        # The weights of before the first step, which a check of the validation sees, are in no average of the last.
-        trainer = trainer_for(tmp_path, max_steps=20, num_sanity_val_steps=1, callbacks=[*callbacks, watch], **often)
-        trainer.fit(module, datamodule=data)
-        return trainer, watch
-
-    _, alone = fit([], module_for(data, SETTINGS))
     module = module_for(data, replace(SETTINGS, averaging=averaging))
-    trainer, watch = fit([WeightAveraging(module.model, averaging), SelfContainedCheckpoint(module.translator)], module)
+    callbacks = [WeightAveraging(module.model, averaging), SelfContainedCheckpoint(module.translator)]
+    trainer, watch = fit(data, tmp_path, callbacks, module)
     assert watch.then == [5, 10, 15, 20]
     for step, found in zip(watch.then, watch.validated, strict=True):
         for name, weight in expected(averaging, watch.steps, step, watch.then).items():
