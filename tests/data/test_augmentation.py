@@ -1,6 +1,7 @@
 """What training is served instead of its plain pairs: other cuts of the same texts, and both directions."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_bpe_dropout_keeps_what_would_become_too_long_or_is_unknown(tmp_path: Pa
     assert all(batch.source.size(1) <= longest + 1 for batch in data.loader("train"))
     unknown = data.source_tokenizer.encode("zwei Q")
     assert UNK in unknown
-    assert data.source_tokenizer.sample_segmentation(unknown, 0.9) == unknown
+    assert data.source_tokenizer.sample_segmentation(unknown, 0.9, Random(1))[-2:] == unknown[-2:]
 
 
 def test_words_and_characters_have_no_merges_to_drop(tmp_path: Path) -> None:

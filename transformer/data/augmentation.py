@@ -1,11 +1,11 @@
 """What training is served: other segmentations in every epoch, several directions, synthetic pairs beside real ones."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from random import Random
 
 import numpy as np
-import sentencepiece
 from numpy.typing import NDArray
 
 from transformer.data.datamodule import TranslationData
@@ -14,12 +14,14 @@ from transformer.data.mmap import IdArray
 from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import Tokenizer
 
+MAX_KEPT = 200_000  # pairs of an epoch's segmentations: some 60 MB
+
 
 class ResampledSplit(Split):
-    """The pairs of a split with random segmentations (`bpe_dropout`; see `Tokenizer.sample_segmentation`).
+    """The pairs of a split with random segmentations (`bpe_dropout`; see `Segmentation.sample`).
 
-    A pair's segmentation depends on `seed`, epoch and number alone, so none is kept: an epoch begins by segmenting all
-    pairs for their lengths, from which batches are formed, and each batch segments its own pairs again.
+    A pair's segmentation depends on `seed`, epoch and number alone. An epoch begins by segmenting all pairs for their
+    lengths, from which batches are formed; those of MAX_KEPT pairs are kept, of more each batch segments its own again.
     """
 
     resampled_each_epoch = True
@@ -34,7 +36,9 @@ class ResampledSplit(Split):
     ) -> None:
         self.split, self.tokenizers, self.bpe_dropout = split, tokenizers, bpe_dropout
         self.longest_side, (self.seed, *self.more_seeds) = longest, seed
-        self._lengths: tuple[int, Lengths] | None = None  # of an epoch
+        # Of an epoch: all lengths, and the pairs if they are kept.
+        self._lengths: tuple[int, Lengths] | None = None
+        self._kept: list[tuple[IdArray, IdArray]] = []
 
     def __len__(self) -> int:
         return len(self.split)
@@ -47,18 +51,20 @@ class ResampledSplit(Split):
     def lengths(self, epoch: int) -> Lengths:
         # Needed twice before the first epoch: to count its batches, and to form them.
         if self._lengths is None or self._lengths[0] != epoch:
-            pairs = (self.pair(epoch, number) for number in range(len(self)))
-            both = np.array([[len(source), len(target)] for source, target in pairs])
-            self._lengths = epoch, (both[:, 0], both[:, 1])
+            self._lengths, self._kept = None, []
+            pairs: Iterable[tuple[IdArray, IdArray]] = (self.pair(epoch, number) for number in range(len(self)))
+            kept = list(pairs) if len(self) <= MAX_KEPT else []
+            both = np.array([[len(source), len(target)] for source, target in kept or pairs])
+            self._lengths, self._kept = (epoch, (both[:, 0], both[:, 1])), kept
         return self._lengths[1]
 
     def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
+        if self._kept and self._lengths is not None and self._lengths[0] == epoch:
+            return self._kept[number]
         pair = self.split.pair(epoch, number)
-        # SentencePiece's generator takes 32 bits.
-        [seed] = np.random.SeedSequence([self.seed, epoch, number, *self.more_seeds]).generate_state(1).tolist()
-        sentencepiece.set_random_generator_seed(seed)
+        random = Random(":".join(map(str, (self.seed, epoch, number, *self.more_seeds))))
         source, target = (
-            np.array(tokenizer.sample_segmentation(side.tolist(), self.bpe_dropout))
+            np.array(tokenizer.sample_segmentation(side.tolist(), self.bpe_dropout, random), np.int32)
             for tokenizer, side in zip(self.tokenizers, pair, strict=True)
         )
         return (source, target) if max(len(source), len(target)) <= self.longest_side else pair

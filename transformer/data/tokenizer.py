@@ -4,9 +4,13 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from random import Random
 from typing import Annotated, Literal
 
 import sentencepiece
+
+from transformer.data.segmentation import Segmentation
 
 # The special ids, here and nowhere else. They are the first of every vocabulary.
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -89,13 +93,13 @@ class Tokenizer:
             self.prefix + ids for ids in self._pieces.EncodeAsIds([_with_joiners(text, self.kind) for text in texts])
         ]
 
-    def sample_segmentation(self, ids: list[int], dropout: float) -> list[int]:
-        """Another segmentation of the same text, drawn by SentencePiece's random state: with merges left out at random
-        (BPE-dropout, Provilkov et al. 2020) or, of unigrams, one of the likelier ones (Kudo 2018)."""
-        text = self._pieces.DecodeIds(ids[len(self.prefix) :])
-        sampled = self._pieces.EncodeAsIds(text, enable_sampling=True, alpha=dropout, nbest_size=-1)
-        # The text of an unknown id is lost, so it cannot be segmented again.
-        return ids if UNK in ids else self.prefix + sampled
+    def sample_segmentation(self, ids: list[int], strength: float, random: Random) -> list[int]:
+        """Another segmentation of the same text (see `Segmentation.sample`), with `bpe` or `unigram` pieces."""
+        return self.prefix + self._segmentation.sample(ids[len(self.prefix) :], strength, random)
+
+    @cached_property
+    def _segmentation(self) -> Segmentation:
+        return Segmentation(self._pieces, self.kind == "bpe")
 
     def unknown(self, text: str) -> list[str]:
         """What the vocabulary lacks of a text, each once: characters, or whole words with tokenizer=word."""
