@@ -1,5 +1,6 @@
 """What a script imports before it knows that its arguments are right, and how little a translation needs."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,44 +11,51 @@ from tests.reliability.children import small_translator
 from transformer import __version__
 from transformer.cli import CONFIGS, PROJECT
 
-# Runs a script and ends with the names of the slow packages that it has imported.
+# Runs commands one after another and says, of each, its exit status and the slow packages imported by then.
 IMPORTED = """
-import runpy, sys
-sys.argv = sys.argv[1:]
-try:
-    runpy.run_path(sys.argv[0], run_name="__main__")
-finally:
-    slow = ("torch", "torch._dynamo", "lightning", "matplotlib", "sacrebleu", "torchmetrics")
-    print("imported:", *sorted(sys.modules.keys() & set(slow)), file=sys.stderr)
+import json, runpy, sys
+for command in json.loads(sys.argv[1]):
+    sys.argv = list(command)
+    try:
+        runpy.run_path(command[0], run_name="__main__")
+    except SystemExit as end:
+        slow = {"torch", "torch._dynamo", "lightning", "matplotlib", "sacrebleu", "torchmetrics"}
+        print("imported:", json.dumps([end.code, sorted(sys.modules.keys() & slow)]), file=sys.stderr)
 """
+Ends = list[tuple[int, list[str]]]
 
 
-def imported_by(name: str, *arguments: str) -> list[str]:
-    command = [sys.executable, "-c", IMPORTED, str(PROJECT / "scripts" / f"{name}.py"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.stderr.splitlines()[-1].removeprefix("imported:").split()
+def imported_by(*commands: str) -> Ends:
+    """The exit status of each command, and what one Python that runs them all had imported by then."""
+    scripts = [[f"{PROJECT}/scripts/{name}.py", *arguments] for name, *arguments in map(str.split, commands)]
+    command = [sys.executable, "-c", IMPORTED, json.dumps(scripts)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = [line.removeprefix("imported:") for line in done.stderr.splitlines() if line.startswith("imported:")]
+    return [(status, imported) for status, imported in map(json.loads, told)]
 
 
-@pytest.mark.parametrize(
-    ("name", "argument"),
-    [
-        *(("train", argument) for argument in ("--help", "--version", "model.hed=3", "data=nix", "--heads=8")),
-        *(("train", argument) for argument in ("seed=x", "model.heads=x", "test=maybe", "metrics=bleu")),
-        *((name, "checkpoint=nowhere") for name in ("translate", "evaluate", "export", "explain")),
-    ],
-)
-def test_a_mistake_and_a_question_need_no_torch(name: str, argument: str, tmp_path: Path) -> None:
-    assert imported_by(name, argument, *(["text=a"] if name == "explain" else []), f"runs={tmp_path}") == []
+def test_a_question_needs_no_torch(tmp_path: Path) -> None:
+    assert imported_by("train --help", "train --version") == 2 * [(0, [])]
 
 
-@pytest.mark.parametrize("argument", ["model.heads=7", "training.learning_rate=-1", "search.min_length=999"])
-def test_a_wrong_number_needs_neither_lightning_nor_torchmetrics(argument: str, tmp_path: Path) -> None:
-    assert imported_by("train", argument, f"runs={tmp_path}") == ["sacrebleu", "torch"]
+def test_a_mistake_in_a_word_needs_no_torch(tmp_path: Path) -> None:
+    mistakes = ("model.hed=3", "data=nix", "--heads=8", "seed=x", "model.heads=x", "test=maybe", "metrics=bleu")
+    scripts = ("translate", "evaluate", "export", "explain text=a")
+    commands = [*(f"train {mistake}" for mistake in mistakes), *(f"{script} checkpoint=nowhere" for script in scripts)]
+    ends = imported_by(*(f"{command} runs={tmp_path}" for command in commands))
+    assert dict(zip(commands, ends, strict=True)) == dict.fromkeys(commands, (2, []))
+
+
+def test_a_wrong_number_needs_neither_lightning_nor_torchmetrics(tmp_path: Path) -> None:
+    mistakes = ("model.heads=7", "training.learning_rate=-1", "search.min_length=999")
+    ends = imported_by(*(f"train {mistake} runs={tmp_path}" for mistake in mistakes))
+    assert dict(zip(mistakes, ends, strict=True)) == dict.fromkeys(mistakes, (2, ["sacrebleu", "torch"]))
 
 
 def test_a_translation_needs_neither_torchs_compiler_nor_lightning(tmp_path: Path) -> None:
     small_translator().save(tmp_path / "a.safetensors")
-    assert imported_by("translate", f"checkpoint={tmp_path}/a.safetensors", "text=a b", "search=greedy") == ["torch"]
+    command = f"translate checkpoint={tmp_path}/a.safetensors text=a search=greedy"
+    assert imported_by(command) == [(0, ["torch"])]
 
 
 def test_importing_the_package_imports_nothing_else() -> None:

@@ -39,7 +39,7 @@ def test_one_model_learns_both_directions_and_is_asked_for_either(tmp_path: Path
 
 
 def test_a_model_of_one_direction_has_no_other(tmp_path: Path) -> None:
-    train(tmp_path, settings(corpus(tmp_path), trainer__max_steps=1))
+    train(tmp_path, settings(corpus(tmp_path), trainer__max_steps=1, test=False))
     with pytest.raises(ValueError, match=r"translates de → en, not to de \(data\.directions=\[de-en,en-de\] would"):
         Translator.load(tmp_path, target_language="de")
 
@@ -69,7 +69,7 @@ def test_a_model_of_both_directions_is_scored_in_either(tmp_path: Path) -> None:
 def test_training_begins_with_the_weights_and_tokenizers_of_another_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plain = settings(corpus(tmp_path), trainer__max_steps=6)
+    plain = settings(corpus(tmp_path), trainer__max_steps=6, test=False)
     train(tmp_path / "first", plain)
     first = tmp_path / "first" / "translator.safetensors"
     # Other words: a vocabulary of its own would be another, and a step so short changes nothing that can be seen.
