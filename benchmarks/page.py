@@ -20,7 +20,7 @@ from rich.table import Table
 from benchmarks.common import Row, settings, spread
 from tests.browsers import CHROMIUM, CHROMIUM_FLAGS
 from transformer import Translator
-from transformer.data.corpus import find_files, read_pairs
+from transformer.data.text_files import find_files, read_pairs
 from transformer.export.page import export, rounded
 from transformer.inference.translator import BEAM
 

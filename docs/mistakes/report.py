@@ -10,7 +10,7 @@ from torch import Tensor
 
 from docs.mistakes.symptoms import GREEDY, SOUP, SYMPTOMS, VIEWS, read
 from docs.mistakes.zoo import MISTAKES, REFERENCES
-from transformer.data.corpus import Pair
+from transformer.data.text_files import Pair
 from transformer.evaluation.metrics import bleu
 from transformer.files import atomic_write
 from transformer.inference import Translator

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from docs.mistakes.zoo import padding_attended_to
-from transformer.data.corpus import Pair
+from transformer.data.text_files import Pair
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.data.corpora import settings, write
-from transformer.data.corpus import find_files, read_pairs
+from transformer.data.text_files import find_files, read_pairs
 
 PAIRS = [("ein Haus", "a house"), ("ja\u2028doch", "yes\x85indeed"), ("Grüße", "regards")]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.data.corpus import find_files, read_pairs
+from transformer.data.text_files import find_files, read_pairs
 from transformer.doctor.text import digest, has_byte_order_mark, read_raw, trigrams, words
 
 LANGUAGES = ("de", "en")

@@ -13,7 +13,7 @@ from tests.export.models import TEXTS, Build
 from tests.factories import small_model, tokenizer_settings
 from tests.pages import play
 from transformer import Translator
-from transformer.data.corpus import read_lines
+from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
 from transformer.export.folder import MANIFEST
 from transformer.export.formats import ExportSettings, export, load

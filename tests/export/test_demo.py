@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 
 from tests.export.pages import Opened, translator_in
-from transformer.data.corpus import read_lines
+from transformer.data.text_files import read_lines
 from transformer.export.page import renewed
 from transformer.inference.translator import BEAM
 

@@ -15,7 +15,7 @@ from tests.export.models import Build, random_translator
 from tests.export.pages import Open
 from tests.factories import tokenizer_settings
 from transformer import Translator
-from transformer.data.corpus import read_lines
+from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, Tokenizer, train_tokenizer
 from transformer.export.page import ACTIVATIONS, POSITIONS, SCORES, check, rounded
 from transformer.inference.hub_vocabulary import parse

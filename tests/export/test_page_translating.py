@@ -18,7 +18,7 @@ from tests.export.models import TEXTS, Build
 from tests.export.pages import Open, Opened
 from tests.factories import small_model, tokenizer_settings
 from transformer import Translator
-from transformer.data.corpus import read_lines
+from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from transformer.export.formats import ExportSettings, export
 from transformer.export.page import build, rounded

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.factories import tokenizer_settings
-from transformer.data.corpus import read_lines
+from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.inference.source_check import MAX_NAMED, SourceCheck
 

@@ -20,8 +20,9 @@ from tests import factories
 from tests.factories import tokenizer_settings
 from tests.processes import CHILDREN, peak_memory
 from transformer import ModelConfig, Transformer, Translator
-from transformer.data.corpus import DataSettings, read_pairs
+from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
+from transformer.data.text_files import read_pairs
 from transformer.data.tokenizer import Kind, Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.files import new_folder
 from transformer.inference import checkpoint

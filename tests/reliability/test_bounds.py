@@ -17,8 +17,8 @@ from tests.reliability.hostile import translator
 from transformer.cli.lines import input_lines
 from transformer.cli.settings import run_settings
 from transformer.config import UsageError, from_dict
-from transformer.data.corpus import MAX_LINE_BYTES
 from transformer.data.printable import console, print_safely
+from transformer.data.text_files import MAX_LINE_BYTES
 from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.device import MachineSettings, configure_torch
 from transformer.doctor.augment import AugmentSettings

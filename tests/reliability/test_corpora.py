@@ -13,8 +13,8 @@ import pytest
 from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import TOY, ChildDiedError, in_child, read_corpus
-from transformer.data import corpus
-from transformer.data.corpus import Pair, find_files, read_lines, read_pairs
+from transformer.data import text_files
+from transformer.data.text_files import Pair, find_files, read_lines, read_pairs
 
 SOURCES, TARGETS = ((TOY / f"test.{language}").read_bytes().splitlines()[:40] for language in ("de", "en"))
 INSERTED = [
@@ -183,8 +183,8 @@ def test_a_line_larger_than_any_sentence_is_refused_before_it_is_in_memory(tmp_p
         said, memory = in_child(read_corpus, path)
     except ChildDiedError as error:
         pytest.fail(str(error))
-    assert said == f"{path} line 2 has more than {corpus.MAX_LINE_BYTES:,} bytes: no sentence has"
-    assert memory < 4 * corpus.MAX_LINE_BYTES
+    assert said == f"{path} line 2 has more than {text_files.MAX_LINE_BYTES:,} bytes: no sentence has"
+    assert memory < 4 * text_files.MAX_LINE_BYTES
 
 
 @pytest.mark.parametrize("line", [b"ein Haus\ta house\n", b"\0"])
@@ -193,8 +193,8 @@ def test_a_small_gz_that_unpacks_without_end_is_refused_before_its_lines_are_rea
     with gzip.open(path, "wb", compresslevel=9) as file:
         for _ in range(65):
             file.write(line * ((1 << 20) // len(line)))
-    limit = corpus.MAX_UNPACKED_BYTES
-    assert corpus.MAX_RATIO * path.stat().st_size < limit
+    limit = text_files.MAX_UNPACKED_BYTES
+    assert text_files.MAX_RATIO * path.stat().st_size < limit
     with pytest.raises(ValueError, match=rf"x\.tsv\.gz unpacks to more than {limit:,} bytes: unpack it yourself"):
         next(read_pairs([path], "de", "en"))
 

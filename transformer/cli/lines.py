@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from transformer.cli.errors import say
 from transformer.config import UsageError
-from transformer.data.corpus import MAX_LINE_BYTES, read_lines
 from transformer.data.printable import console, terminal_safe
+from transformer.data.text_files import MAX_LINE_BYTES, read_lines
 
 if TYPE_CHECKING:
     from transformer.inference.translator import Translation

@@ -1,37 +1,35 @@
-"""Parallel text: where its files are, and reading them with checks, one pair at a time."""
+"""A corpus: its settings, and its splits in every direction."""
 
-import csv
-import gzip
 import hashlib
 import json
 import logging
-import re
-import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from transformer.data.directions import NAME, NAMED, Direction, arrow, parse_direction
 from transformer.data.download import fetch_corpus
 from transformer.data.splitting import RULE, SPLITS, write_fold, write_splits
+from transformer.data.text_files import (
+    Pair,
+    digest_of,
+    find_columns,
+    find_files,
+    has_files,
+    is_csv,
+    read_pairs,
+    table_rows,
+)
 from transformer.files import cached_folder, sha256
 
 log = logging.getLogger(__name__)
-Pair = tuple[str, str]
-MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
-# A .gz that unpacks to more than both of these is no corpus: text shrinks to a third, the same line again and again to
-# a hundredth or less.
-MAX_UNPACKED_BYTES, MAX_RATIO = 64 << 20, 100
 # What stands beside the splits in test.json and evaluation.json, and the splits that every corpus has.
 TAKEN = (
     *("train", "validation", "test", "synthetic", "versions", "corpus", "revision", "seconds", "cost"),
     *("sentences", "checkpoint", "sha256", "search", "searches", "zero_shot"),
 )
 MAX_DIRECTIONS = 500  # a checkpoint holds their names
-TABLES = (".tsv", ".txt", ".csv")  # files that hold both sides, in columns
 
 
 @dataclass(frozen=True)
@@ -267,7 +265,7 @@ class DataSettings:
 
         # The same for both directions: a corpus has one test set.
         sides = zip(self.languages, columns, files if len(files) == 2 else files * 2, strict=True)
-        content = [(language, column, _is_csv(path), sha256(path)) for language, column, path in sorted(sides)]
+        content = [(language, column, is_csv(path), sha256(path)) for language, column, path in sorted(sides)]
         key = hashlib.sha256(json.dumps([RULE, content, self.split]).encode()).hexdigest()[:20]
         return cached_folder(Path(self.cache).expanduser() / f"splits-{key}", make)
 
@@ -285,187 +283,14 @@ class DataSettings:
         (corpus, _), files = self.part(name), self.files(name)
         if len(files) == 2:
             return digest_of(files)
-        table = [sha256(files[0]), _is_csv(files[0]), corpus._columns_of(files[0])]
+        table = [sha256(files[0]), is_csv(files[0]), corpus._columns_of(files[0])]
         return hashlib.sha256(json.dumps(table).encode()).hexdigest()
 
     def _columns_of(self, table: Path) -> tuple[int, int]:
-        _, first_line = next(_rows(table), (1, []))
+        _, first_line = next(table_rows(table), (1, []))
         return find_columns(first_line, self.languages, self.columns)[:2]
 
 
 def split_name(split: str, direction: Direction) -> str:
     """The name of a split in a direction that is not the corpus' first."""
     return f"{split}.{'-'.join(direction)}"
-
-
-def digest_of(files: list[Path]) -> str:
-    """sha256 over the bytes of some files."""
-    digest = hashlib.sha256()
-    for path in files:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-        digest.update(b"\0")
-    return digest.hexdigest()
-
-
-def find_files(prefix: str, source_language: str, target_language: str) -> list[Path]:
-    """PREFIX itself if it is a table, else PREFIX.<language> for both languages, or the same with .gz.
-
-    PREFIX.de-en.de and PREFIX.de-en.en (or …en-de…) come before these: where the corpora of several directions have
-    different sentences in one language, they have such names.
-    """
-    base, sides = Path(prefix).expanduser(), (source_language, target_language)
-
-    def with_ending(infix: str) -> list[list[Path]]:
-        return [[base.with_name(f"{base.name}{infix}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
-
-    if base.name.removesuffix(".gz").endswith(TABLES):
-        candidates = [[base]]
-    else:
-        own = (with_ending(f".{'-'.join(direction)}") for direction in (sides, sides[::-1]))
-        whole = (files for files in own if all(any(path.is_file() for path in choice) for choice in files))
-        candidates = next(whole, with_ending(""))
-    for choice in candidates:
-        if not any(path.is_file() for path in choice):
-            meaning = (
-                f"PREFIX means PREFIX.{source_language} and PREFIX.{target_language}, or is one .tsv, .txt or .csv"
-            )
-            raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}: put it there; {meaning}")
-    return [next(path for path in choice if path.is_file()) for choice in candidates]
-
-
-def has_files(prefix: str, source_language: str, target_language: str) -> bool:
-    """Whether `find_files` finds them."""
-    try:
-        return bool(find_files(prefix, source_language, target_language))
-    except FileNotFoundError:
-        return False
-
-
-def read_pairs(
-    files: list[Path], source_language: str, target_language: str, columns: list[int] | None = None
-) -> Iterator[Pair]:
-    """Yields the sentence pairs, edge spaces removed. Raises ValueError as `read_raw_pairs` does."""
-    for source, target in read_raw_pairs(files, source_language, target_language, columns):
-        yield source.strip(), target.strip()
-
-
-def read_raw_pairs(
-    files: list[Path], source_language: str, target_language: str, columns: list[int] | None = None
-) -> Iterator[Pair]:
-    """Yields the sentence pairs as they are in the files. Only \\n and \\r\\n end a line.
-
-    A table holds source and target in `columns`, counted from 1, or in its only two, or in those that its first line
-    names by the two languages. Columns are separated by tabs, in a .csv by commas.
-    Raises ValueError that names the file and line: not UTF-8, cut short, a column missing, empty, counts that differ.
-    """
-    if len(files) == 1:
-        pairs = _table_pairs(files[0], (source_language, target_language), columns)
-    else:
-        pairs = _aligned_pairs(*files)
-    pair: Pair | None = None
-    for pair in pairs:
-        yield pair
-    if pair is None:
-        raise ValueError(f"{files[0]} is empty")
-
-
-def _aligned_pairs(source_path: Path, target_path: Path) -> Iterator[Pair]:
-    sources, targets = read_lines(source_path, "\n"), read_lines(target_path, "\n")
-    for count, (source, target) in enumerate(zip_longest(sources, targets)):
-        if source is None or target is None:
-            rest = 1 + sum(1 for _ in (targets if source is None else sources))
-            source_count, target_count = (count, count + rest) if source is None else (count + rest, count)
-            raise ValueError(
-                f"{source_path} has {source_count:,} lines but {target_path} has {target_count:,}: "
-                "line n of one must translate line n of the other"
-            )
-        yield source, target
-
-
-class Columns(NamedTuple):
-    """Which columns of a table hold source and target, counted from 1, and how many columns a line must have."""
-
-    source: int
-    target: int
-    width: int | None  # None: as many as these two need
-    has_names: bool  # the first line, which is no pair then
-
-
-def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[int] | None) -> Columns:
-    """The columns `typed` as data.columns, else those that the first line names by the languages, else the only two."""
-    names = [cell.strip() for cell in first_line]
-    has_names = set(languages) <= set(names)
-    source, target = typed or ([names.index(language) + 1 for language in languages] if has_names else (1, 2))
-    return Columns(source, target, len(names) if has_names else None if typed else 2, has_names)
-
-
-def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None) -> Iterator[Pair]:
-    columns = None
-    for number, cells in _rows(path):
-        if columns is None:
-            columns = find_columns(cells, languages, typed)
-            if columns.has_names:
-                continue
-        source, target, width, has_names = columns
-        if len(cells) < max(source, target) or width not in (None, len(cells)):
-            separator, noun = "comma" if _is_csv(path) else "tab", "column" if len(cells) == 1 else "columns"
-            wanted = f"its first line {width}" if has_names else "a pair needs 2"
-            if typed and len(cells) < max(typed):
-                wanted = f"data.columns={typed}"
-            asks = len(cells) > 2 and not (typed or has_names)
-            remedy = "; data.columns=[1,2] says which hold source and target" if asks else ""
-            raise ValueError(f"{path} line {number} has {len(cells)} {separator}-separated {noun}, {wanted}{remedy}")
-        yield cells[source - 1], cells[target - 1]
-
-
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    return _csv_rows(path) if _is_csv(path) else _tsv_rows(path)
-
-
-def _is_csv(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(".csv")
-
-
-def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(read_lines(path, "\r\n"), 1):
-        yield number, line.split("\t")
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    rows = csv.reader(read_lines(path, ""), strict=True)
-    try:
-        for cells in rows:
-            if cells:  # an empty line is no row
-                yield rows.line_num, [re.sub(r"[\r\n]+", " ", cell) for cell in cells]
-    except csv.Error as error:
-        raise ValueError(f"{path} line {rows.line_num} is not CSV: {error}") from error
-
-
-def _check_unpacked_size(path: Path) -> None:
-    """Before its lines are worked on, which takes a hundred times as long as to unpack them."""
-    max_bytes, size = max(MAX_UNPACKED_BYTES, MAX_RATIO * path.stat().st_size), 0
-    with suppress(EOFError, gzip.BadGzipFile, zlib.error), gzip.open(path) as file:  # reading the lines will say which
-        while part := file.read(1 << 20):
-            if (size := size + len(part)) > max_bytes:
-                raise ValueError(f"{path} unpacks to more than {max_bytes:,} bytes: unpack it yourself")
-
-
-def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
-    """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
-    number = 0
-    try:
-        if path.suffix == ".gz":
-            _check_unpacked_size(path)
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
-            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
-                if len(line) > MAX_LINE_BYTES:
-                    raise ValueError(f"{path} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
-                yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line)") from error
-    except (EOFError, OSError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"{path} cannot be read after line {number}: {reason}") from error

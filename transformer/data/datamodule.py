@@ -13,7 +13,7 @@ from rich.progress import track
 from torch.utils.data import DataLoader, Dataset
 
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
-from transformer.data.corpus import DataSettings, Pair, digest_of, find_files, read_pairs
+from transformer.data.corpus import DataSettings
 from transformer.data.encoded import EncodedSplit, Split, write_split
 from transformer.data.languages import language_faults
 from transformer.data.printable import console
@@ -24,6 +24,7 @@ from transformer.data.synthetic import (
     read_synthetic,
     synthetic_files,
 )
+from transformer.data.text_files import Pair, digest_of, find_files, read_pairs
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.files import cached_folder
 

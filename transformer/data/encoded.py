@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from transformer.data.corpus import Pair
 from transformer.data.mmap import IdArray, MemoryMappedIds, MemoryMappedIdsWriter
+from transformer.data.text_files import Pair
 from transformer.data.tokenizer import Tokenizer
 
 # Pairs encoded at a time, and their characters: enough to keep SentencePiece's threads busy, little enough to fit

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from transformer.data.corpus import DataSettings, Pair, find_files, read_lines, read_pairs
+from transformer.data.corpus import DataSettings
 from transformer.data.languages import language_faults
 from transformer.data.splitting import comparable
+from transformer.data.text_files import Pair, find_files, read_lines, read_pairs
 
 SYNTHETIC = "synthetic"  # their name among the splits
 ORIGIN = "origin"  # PREFIX.origin: line n says where pair n comes from

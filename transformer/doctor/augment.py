@@ -10,10 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from transformer.data.corpus import DataSettings, read_lines
+from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import LANGUAGE_SAMPLE
 from transformer.data.languages import looks_like
 from transformer.data.splitting import LEFT_OUT
+from transformer.data.text_files import read_lines
 from transformer.doctor.filters import FILTERS, PairFilter
 from transformer.evaluation.run_files import CONFIG, read_corpus_with_splits
 from transformer.export.serving import TranslatorSettings

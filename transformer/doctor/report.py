@@ -138,7 +138,8 @@ def show(report: Report) -> None:
     for path in report["byte_order_marks"]:
         out.print(f"{path} begins with a byte order mark: removed on reading")
     if report["dropped"]:
-        train = sum(count for split, count in corpus["pairs"].items() if split.split(".")[0] == "train")
+        names = ("train", *(f"train.{direction}" for direction in corpus["directions"]))
+        train = sum(corpus["pairs"].get(name, 0) for name in names)
         out.print(f"✗ {report['dropped']:,} of {train:,} training pairs have such a fault")
     _show_training(report, out)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transformer.data.corpus import Pair, read_raw_pairs
+from transformer.data.text_files import Pair, read_raw_pairs
 
 # Scripts written without spaces: each character counts as a word.
 WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+")

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transformer.data.corpus import Pair, read_lines
+from transformer.data.text_files import Pair, read_lines
 from transformer.inference import Translator
 from transformer.inference.alignment import Link, align
 from transformer.inference.alignment_head import AlignmentHead, candidates

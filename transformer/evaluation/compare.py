@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from rich.progress import track
 
-from transformer.data.corpus import Pair
 from transformer.data.printable import console
+from transformer.data.text_files import Pair
 from transformer.evaluation.comet import comet_scores
 from transformer.evaluation.comparison import show_comparison, show_differences
 from transformer.evaluation.metrics import METRICS

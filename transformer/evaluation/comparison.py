@@ -4,8 +4,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from transformer.data.corpus import Pair
 from transformer.data.printable import console
+from transformer.data.text_files import Pair
 from transformer.evaluation.metrics import METRICS
 from transformer.evaluation.significance import LEVEL, Difference, TestedScore
 

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from rich.progress import track
 
-from transformer.data.corpus import DataSettings, Pair, read_pairs, split_name
+from transformer.data.corpus import DataSettings, split_name
 from transformer.data.directions import Direction, arrow
 from transformer.data.printable import console
+from transformer.data.text_files import Pair, read_pairs
 from transformer.device import MachineSettings, ServingSettings
 from transformer.evaluation.choosing import Chooser
 from transformer.evaluation.metrics import MetricSettings, Scores

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer.data.corpus import Pair
+from transformer.data.text_files import Pair
 from transformer.evaluation.metrics import METRICS, Scores, score
 from transformer.evaluation.run_files import (
     EVALUATION,

@@ -10,8 +10,9 @@ from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import MeanMetric
 
 from transformer.data.batching import Batch
-from transformer.data.corpus import Pair
+from transformer.data.corpus import split_name
 from transformer.data.directions import Direction
+from transformer.data.text_files import Pair
 from transformer.data.tokenizer import EOS, PAD
 from transformer.evaluation import Hypotheses, Scores
 from transformer.evaluation.corpus_bleu import CorpusBLEU
@@ -52,7 +53,8 @@ class TranslationModule(LightningModule):
         #: What translates each split: the same model, asked for the split's direction.
         directions = dict.fromkeys(texts, translator.languages) | (directions or {})
         self.translators = {name: translator.in_direction(*directions[name]) for name in texts}
-        self.validation_splits = [name for name in texts if name.split(".")[0] == "validation"]
+        validation = ("validation", *(split_name("validation", direction) for direction in directions.values()))
+        self.validation_splits = [name for name in texts if name in validation]
         self.test_splits = [name for name in texts if name not in self.validation_splits]
         bleus = (CorpusBLEU(self.translators[name].target_language) for name in self.validation_splits)
         self.validation_bleu = torch.nn.ModuleList(bleus)

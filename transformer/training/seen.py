@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from transformer.data.corpus import Pair
+from transformer.data.text_files import Pair
 from transformer.files import atomic_write, read_file
 
 Hashes = NDArray[np.uint64]

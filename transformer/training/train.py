@@ -11,11 +11,12 @@ from lightning.pytorch.callbacks import Callback, LearningRateMonitor
 
 from transformer.config import from_dict
 from transformer.data.augmentation import augmented
-from transformer.data.corpus import DataSettings, Pair
+from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
 from transformer.data.printable import print_safely
 from transformer.data.synthetic import SYNTHETIC, read_synthetic
+from transformer.data.text_files import Pair
 from transformer.device import configure_torch, find_hardware
 from transformer.evaluation.alignments import LEARNED_FROM, best_head
 from transformer.evaluation.run_files import write_config

@@ -9,8 +9,8 @@ from lightning import Callback, Trainer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from transformer.data.corpus import Pair
 from transformer.data.printable import console
+from transformer.data.text_files import Pair
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.training.callbacks.averaging import averaging_note

@@ -1,0 +1,192 @@
+"""Parallel text in files: finding them, and reading their pairs one at a time, with checks."""
+
+import csv
+import gzip
+import hashlib
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+Pair = tuple[str, str]
+MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
+# A .gz that unpacks to more than both of these is no corpus: text shrinks to a third, the same line again and again to
+# a hundredth or less.
+MAX_UNPACKED_BYTES, MAX_RATIO = 64 << 20, 100
+TABLES = (".tsv", ".txt", ".csv")  # files that hold both sides, in columns
+
+
+def digest_of(files: list[Path]) -> str:
+    """sha256 over the bytes of some files."""
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def find_files(prefix: str, source_language: str, target_language: str) -> list[Path]:
+    """PREFIX itself if it is a table, else PREFIX.<language> for both languages, or the same with .gz.
+
+    PREFIX.de-en.de and PREFIX.de-en.en (or …en-de…) come before these: where the corpora of several directions have
+    different sentences in one language, they have such names.
+    """
+    base, sides = Path(prefix).expanduser(), (source_language, target_language)
+
+    def with_ending(infix: str) -> list[list[Path]]:
+        return [[base.with_name(f"{base.name}{infix}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
+
+    if base.name.removesuffix(".gz").endswith(TABLES):
+        candidates = [[base]]
+    else:
+        own = (with_ending(f".{'-'.join(direction)}") for direction in (sides, sides[::-1]))
+        whole = (files for files in own if all(any(path.is_file() for path in choice) for choice in files))
+        candidates = next(whole, with_ending(""))
+    for choice in candidates:
+        if not any(path.is_file() for path in choice):
+            meaning = (
+                f"PREFIX means PREFIX.{source_language} and PREFIX.{target_language}, or is one .tsv, .txt or .csv"
+            )
+            raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}: put it there; {meaning}")
+    return [next(path for path in choice if path.is_file()) for choice in candidates]
+
+
+def has_files(prefix: str, source_language: str, target_language: str) -> bool:
+    """Whether `find_files` finds them."""
+    try:
+        return bool(find_files(prefix, source_language, target_language))
+    except FileNotFoundError:
+        return False
+
+
+def read_pairs(
+    files: list[Path], source_language: str, target_language: str, columns: list[int] | None = None
+) -> Iterator[Pair]:
+    """Yields the sentence pairs, edge spaces removed. Raises ValueError as `read_raw_pairs` does."""
+    for source, target in read_raw_pairs(files, source_language, target_language, columns):
+        yield source.strip(), target.strip()
+
+
+def read_raw_pairs(
+    files: list[Path], source_language: str, target_language: str, columns: list[int] | None = None
+) -> Iterator[Pair]:
+    """Yields the sentence pairs as they are in the files. Only \\n and \\r\\n end a line.
+
+    A table holds source and target in `columns`, counted from 1, or in its only two, or in those that its first line
+    names by the two languages. Columns are separated by tabs, in a .csv by commas.
+    Raises ValueError that names the file and line: not UTF-8, cut short, a column missing, empty, counts that differ.
+    """
+    if len(files) == 1:
+        pairs = _table_pairs(files[0], (source_language, target_language), columns)
+    else:
+        pairs = _aligned_pairs(*files)
+    pair: Pair | None = None
+    for pair in pairs:
+        yield pair
+    if pair is None:
+        raise ValueError(f"{files[0]} is empty")
+
+
+def _aligned_pairs(source_path: Path, target_path: Path) -> Iterator[Pair]:
+    sources, targets = read_lines(source_path, "\n"), read_lines(target_path, "\n")
+    for count, (source, target) in enumerate(zip_longest(sources, targets)):
+        if source is None or target is None:
+            rest = 1 + sum(1 for _ in (targets if source is None else sources))
+            source_count, target_count = (count, count + rest) if source is None else (count + rest, count)
+            raise ValueError(
+                f"{source_path} has {source_count:,} lines but {target_path} has {target_count:,}: "
+                "line n of one must translate line n of the other"
+            )
+        yield source, target
+
+
+class Columns(NamedTuple):
+    """Which columns of a table hold source and target, counted from 1, and how many columns a line must have."""
+
+    source: int
+    target: int
+    width: int | None  # None: as many as these two need
+    has_names: bool  # the first line, which is no pair then
+
+
+def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[int] | None) -> Columns:
+    """The columns `typed` as data.columns, else those that the first line names by the languages, else the only two."""
+    names = [cell.strip() for cell in first_line]
+    has_names = set(languages) <= set(names)
+    source, target = typed or ([names.index(language) + 1 for language in languages] if has_names else (1, 2))
+    return Columns(source, target, len(names) if has_names else None if typed else 2, has_names)
+
+
+def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None) -> Iterator[Pair]:
+    columns = None
+    for number, cells in table_rows(path):
+        if columns is None:
+            columns = find_columns(cells, languages, typed)
+            if columns.has_names:
+                continue
+        source, target, width, has_names = columns
+        if len(cells) < max(source, target) or width not in (None, len(cells)):
+            separator, noun = "comma" if is_csv(path) else "tab", "column" if len(cells) == 1 else "columns"
+            wanted = f"its first line {width}" if has_names else "a pair needs 2"
+            if typed and len(cells) < max(typed):
+                wanted = f"data.columns={typed}"
+            asks = len(cells) > 2 and not (typed or has_names)
+            remedy = "; data.columns=[1,2] says which hold source and target" if asks else ""
+            raise ValueError(f"{path} line {number} has {len(cells)} {separator}-separated {noun}, {wanted}{remedy}")
+        yield cells[source - 1], cells[target - 1]
+
+
+def table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    return _csv_rows(path) if is_csv(path) else _tsv_rows(path)
+
+
+def is_csv(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(".csv")
+
+
+def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(read_lines(path, "\r\n"), 1):
+        yield number, line.split("\t")
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    rows = csv.reader(read_lines(path, ""), strict=True)
+    try:
+        for cells in rows:
+            if cells:  # an empty line is no row
+                yield rows.line_num, [re.sub(r"[\r\n]+", " ", cell) for cell in cells]
+    except csv.Error as error:
+        raise ValueError(f"{path} line {rows.line_num} is not CSV: {error}") from error
+
+
+def _check_unpacked_size(path: Path) -> None:
+    """Before its lines are worked on, which takes a hundred times as long as to unpack them."""
+    max_bytes, size = max(MAX_UNPACKED_BYTES, MAX_RATIO * path.stat().st_size), 0
+    with suppress(EOFError, gzip.BadGzipFile, zlib.error), gzip.open(path) as file:  # reading the lines will say which
+        while part := file.read(1 << 20):
+            if (size := size + len(part)) > max_bytes:
+                raise ValueError(f"{path} unpacks to more than {max_bytes:,} bytes: unpack it yourself")
+
+
+def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
+    """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
+    number = 0
+    try:
+        if path.suffix == ".gz":
+            _check_unpacked_size(path)
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
+                if len(line) > MAX_LINE_BYTES:
+                    raise ValueError(f"{path} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
+                yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line)") from error
+    except (EOFError, OSError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{path} cannot be read after line {number}: {reason}") from error
