@@ -56,6 +56,8 @@ def draw_curves(metrics: Path, output: Path) -> None:
         axes.set_xlabel("step")
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)
-        if len(names) > 1:
+        if len(names) > 3:  # beside the panel: within it there is no place that no curve crosses
+            axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        elif len(names) > 1:
             axes.legend(fontsize="small")
     save(figure, output)
