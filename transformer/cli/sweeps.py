@@ -33,11 +33,12 @@ def check_trials(overrides: list[str], config_name: str, configs: Path, read: Re
         # Each value of a sweep is tried once, not each combination: seconds, not minutes.
         first = [values[0] for values in choices]
         others = [(index, value) for index, values in enumerate(choices) for value in values[1:]]
-        for trial in [first, *([*first[:index], value, *first[index + 1 :]] for index, value in others)]:
-            config = hydra.compose(config_name, trial)
+        trials = [first, *([*first[:index], value, *first[index + 1 :]] for index, value in others)]
+        composed = [hydra.compose(config_name, trial, return_hydra_config=True) for trial in trials]
+        for config in composed:
             check_devices(config.get("trainer") or {})
             read_settings(read, config)
-        folder = Path(str(hydra.compose(config_name, first, return_hydra_config=True).hydra.sweep.dir))
+        folder = Path(str(composed[0].hydra.sweep.dir))
     for stale in folder.rglob("result.json"):
         stale.unlink()
     return folder
