@@ -172,6 +172,14 @@ def seq2seq_trainer(plan: Plan, learning_rate: float) -> None:
     progress = Progress(plan.data)
     tokens_per_epoch = sum(len(example["labels"]) for example in train)
 
+    def scores(predicted: Any) -> dict[str, float]:
+        """The Trainer groups the validation set by length too: the labels tell which sentence a prediction is of."""
+        translations = {
+            tuple(labels[labels >= 0].tolist()): ids
+            for labels, ids in zip(predicted.label_ids, predicted.predictions.clip(PAD).tolist(), strict=True)
+        }
+        return {"bleu": progress.bleu([translations[tuple(example["labels"])] for example in validation])}
+
     class Shown(TrainerCallback):
         def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **others: Any) -> None:
             tokens = state.epoch * tokens_per_epoch
@@ -216,7 +224,7 @@ def seq2seq_trainer(plan: Plan, learning_rate: float) -> None:
             collate,
             train,
             validation,
-            compute_metrics=lambda predicted: {"bleu": progress.bleu(predicted.predictions.clip(PAD).tolist())},
+            compute_metrics=scores,
             callbacks=[Shown()],
         ).train()
 

@@ -36,7 +36,7 @@ from benchmarks.common import (
     vocabulary,
 )
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
-from transformer.data.tokenizer import PAD
+from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.model.positions import sinusoidal_table
 
 # Steps before the clock starts; compiling for changing shapes takes more of them.
@@ -101,10 +101,10 @@ def marian(size: Size, vocabulary: int) -> nn.Module:
             scale_embedding=True,
             max_position_embeddings=512,
             pad_token_id=PAD,
-            bos_token_id=1,
-            eos_token_id=2,
-            decoder_start_token_id=1,
-            forced_eos_token_id=2,
+            bos_token_id=BOS,
+            eos_token_id=EOS,
+            decoder_start_token_id=BOS,
+            forced_eos_token_id=EOS,
             tie_word_embeddings=True,
         )
     )
