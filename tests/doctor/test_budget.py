@@ -46,10 +46,18 @@ def test_a_proposal_fills_its_time_and_warm_up_and_validations_fit_its_steps(
 
 
 def test_a_run_whose_steps_all_fit_stays_as_it_is(tmp_path: Path) -> None:
-    proposal = fit(Candidate(("experiment=pairs_2k",), training(tmp_path, 200), None, "", cost(0.1)), 600.0)
+    proposal = fit(Candidate(("experiment=pairs_2k",), training(tmp_path, 200), None, "", cost=cost(0.1)), 600.0)
     assert proposal is not None
     assert proposal.overrides == ("experiment=pairs_2k", "trainer.max_time=00:00:09:28")
     assert proposal.seconds == pytest.approx(200 * 0.1 + 1.5 * 8 + 20)
+
+
+def test_the_steps_of_a_preset_for_a_smaller_corpus_do_not_count(tmp_path: Path) -> None:
+    smaller = Candidate(("experiment=pairs_2k",), training(tmp_path, 200), None, "", stands_in=True, cost=cost(0.1))
+    proposal = fit(smaller, 150.0)
+    assert proposal is not None
+    assert proposal.seconds == pytest.approx(150.0)
+    assert {"trainer.max_steps=-1", "model.dropout=0.1", "training.bpe_dropout=0"} <= {*proposal.overrides}
 
 
 def test_no_run_is_proposed_that_only_starts_and_tests(candidate: Candidate) -> None:

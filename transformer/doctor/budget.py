@@ -21,12 +21,13 @@ START_AND_END = 1.5
 @dataclass
 class Candidate:
     """A training that may be proposed, by the overrides that choose it: its data, or why there are none, and its
-    cost, once it is known."""
+    cost, once it is known. One that stands in for the recommended experiment is of a preset for a smaller corpus."""
 
     overrides: tuple[str, ...]
     training: Training
     data: TranslationData | None
     error: str
+    stands_in: bool = False
     cost: CostEstimate | None = None
 
 
@@ -58,8 +59,8 @@ def besides_training(cost: CostEstimate) -> dict[str, float]:
 
 
 def fit(candidate: Candidate, seconds: float) -> Proposal | None:
-    """The run of a candidate that takes so many seconds, or fewer where all its steps fit; None where hardly a
-    step fits.
+    """The run of a candidate that takes so many seconds, or fewer where all its steps fit, unless these are meant for
+    a smaller corpus; None where hardly a step fits.
 
     Training ends by the clock, and the learning rate falls to nothing by then: the number of steps decides only on
     warm-up, validations and dropout, and may be wrong.
@@ -73,7 +74,7 @@ def fit(candidate: Candidate, seconds: float) -> Proposal | None:
     steps, all_steps = int(for_training / cost.seconds_per_step), int(training.trainer.get("max_steps", -1))
     if steps < MIN_STEPS:
         return None
-    if 0 < all_steps <= steps:
+    if 0 < all_steps <= steps and not candidate.stands_in:
         parts = {"training": all_steps * cost.seconds_per_step}
         return Proposal(seconds / 60, (*overrides, max_time(for_training)), all_steps, parts | rest)
     every = math.ceil(steps / VALIDATIONS)

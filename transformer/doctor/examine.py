@@ -44,6 +44,8 @@ def examine(
     pairs = sum(examination.pairs["train"] for examination in examinations)
     preset = preset_for(pairs)
     tried = [_candidate(overrides, training_for) for overrides in what_to_try(preset)[: 1 if minutes is None else 2]]
+    for candidate in tried[1:]:
+        candidate.stands_in = True
     if tried[0].training.experiment != preset:  # it was typed
         tried = tried[:1]
     possible = [candidate for candidate in tried if candidate.data]
