@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.common import SMOOTHING, Size, settings
-from benchmarks.training import TorchTransformer, marian
+from benchmarks.training import TorchTransformer, learn, marian
 from transformer.cli.compose import compose
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, pad
 from transformer.data.datamodule import TranslationData
@@ -109,13 +109,7 @@ def torch_loop(plan: Plan, learning_rate: float) -> None:
     for step, batch in zip(range(1, plan.steps + 1), epochs(plan), strict=False):
         with autocast:
             logits = model.train()(batch)
-        loss = functional.cross_entropy(
-            logits.float().flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        learn(model, logits, batch, optimizer)
         schedule.step()
         tokens += int((batch.labels != PAD).sum())
         if step % plan.validate_every == 0:

@@ -119,6 +119,18 @@ def _on(device: str, batch: Batch) -> Batch:
     return Batch(*(part if part is None else part.to(device) for part in batch))
 
 
+def learn(model: nn.Module, logits: Tensor, batch: Batch, optimizer: torch.optim.Optimizer) -> Tensor:
+    """One update of a peer as its users write it; returns the loss."""
+    loss = functional.cross_entropy(
+        logits.float().flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
+    )
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss.detach()
+
+
 def peer(system: str, setting: Setting, steps: int, precision: str, matmul: str) -> Row:
     """A plain training loop; the batches lie ready on the device."""
     if matmul == "medium":
@@ -141,14 +153,7 @@ def peer(system: str, setting: Setting, steps: int, precision: str, matmul: str)
             started = time.perf_counter()
         with bf16:
             logits = _marian_logits(model, batch) if system == "transformers" else model(batch)
-        loss = functional.cross_entropy(
-            logits.float().flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        losses.append(loss.detach())
+        losses.append(learn(model, logits, batch, optimizer))
     setting.wait()
     seconds = time.perf_counter() - started
     assert losses[-1] < losses[0], f"{system} does not learn: {losses}"

@@ -171,8 +171,12 @@ class TranslationData(LightningDataModule):
 
     @property
     def training(self) -> Split:
-        """The pairs that training is served."""
+        """The pairs that training is served, of all directions."""
         return self.augmented or self.split("train")
+
+    def served(self, name: str) -> Split:
+        """What batches are made of: the ids of a split, for `train` those of all directions, augmented."""
+        return self.training if name == "train" else self.split(name)
 
     def names(self, split: str) -> list[str]:
         """The names of a split in all directions."""
@@ -185,7 +189,7 @@ class TranslationData(LightningDataModule):
     def loader(self, name: str) -> DataLoader[Batch]:
         """Batches of a split for this process; only training is shuffled."""
         train = name == "train"
-        split = self.training if train else self.split(name)
+        split = self.served(name)
         rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         accumulated = self.trainer.accumulate_grad_batches if self.trainer and train else 1
         start = self.start if train else (0, 0)

@@ -99,7 +99,7 @@ class Translator:
 
     def in_direction(self, source_language: str | None = None, target_language: str | None = None) -> Translator:
         """The same model in another direction: the first of those it has learned that has these languages, or, given
-        both, also one that it has not learned, which is a guess and said in the log. ValueError for other languages."""
+        both, also one that it has not learned: the log warns that this is a guess. ValueError for other languages."""
         if source_language is None and target_language is None:
             return self
         languages = choose_direction(self.directions, source_language, target_language)

@@ -110,7 +110,7 @@ def validate_limits(data: TranslationData, trainer: dict[str, Any]) -> None:
 def validate_shares(data: TranslationData, processes: int) -> None:
     """Raises ValueError where a split has no sentence for one of the processes."""
     for name in data.settings.parts:
-        if (count := len(data.training if name == "train" else data.split(name))) < processes:
+        if (count := len(data.served(name))) < processes:
             raise ValueError(
                 f"data: the {count} sentences of {name} cannot be dealt out to {processes} processes: give "
                 f"trainer.devices={count} or less, or more sentences"
@@ -120,7 +120,7 @@ def validate_shares(data: TranslationData, processes: int) -> None:
 def validate_lengths(data: TranslationData, config: ModelConfig) -> None:
     """Raises ValueError when a sentence that is kept is longer than the model's positions."""
     for name in data.parts:
-        longest = (data.training if name == "train" else data.split(name)).longest + 1
+        longest = data.served(name).longest + 1
         if longest > config.max_length:
             raise ValueError(
                 f"model.max_length={config.max_length} is less than the longest sentence of {name} needs ({longest} "
