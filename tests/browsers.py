@@ -25,8 +25,58 @@ FIREFOX_PREFERENCES = {
     "network.connectivity-service.enabled": False,
     "extensions.update.enabled": False,
 }
+# What most tests have in common; any of Playwright's options of a context may stand in their place.
+TAB = {"viewport": {"width": 1280, "height": 720}, "locale": "en-US", "color_scheme": "light"}
 KEYS = {"Tab": "\ue004"}  # as WebDriver names them
 START_SECONDS, ANSWER_SECONDS = 120, 120
+
+
+class Chromium:
+    """The browser with one tab for each set of a context's options: a size, a language, light or dark.
+
+    A page in a tab that is there costs a third of one in a new context, which has processes of its own. It shares with
+    those before it what a browser keeps of a file; our pages keep nothing.
+    """
+
+    def __init__(self, driver: Any) -> None:
+        self.browser = driver.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
+        self.tabs: dict[str, Any] = {}
+
+    def tab(self, **options: Any) -> Any:
+        """The page of Playwright in the tab with these options: whoever asks next gets the same."""
+        name = repr(sorted((TAB | options).items()))
+        if name not in self.tabs:
+            self.tabs[name] = self.new_tab(**options)
+        self.tabs[name].mouse.move(0, 0)  # the next page may have something where it was left
+        return self.tabs[name]
+
+    def new_tab(self, **options: Any) -> Any:
+        return self.browser.new_context(**TAB | options).new_page()
+
+    def close(self) -> None:
+        self.browser.close()
+
+
+class Visit:
+    """A page in a tab of Chromium, with what it asked for and what went wrong on it until it is closed."""
+
+    def __init__(self, tab: Any, url: str) -> None:
+        self.page = tab
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.listeners = {
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "console": lambda message: self.errors.append(message.text),
+            "request": lambda request: self.requests.append(request.url),
+        }
+        for event, listener in self.listeners.items():
+            tab.on(event, listener)
+        tab.goto(url)
+
+    def close(self) -> None:
+        self.page.goto("about:blank")
+        for event, listener in self.listeners.items():
+            self.page.remove_listener(event, listener)
 
 
 class Firefox:

@@ -4,11 +4,10 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from tests.browsers import CHROMIUM, CHROMIUM_FLAGS, FIREFOX, Firefox
+from tests.browsers import CHROMIUM, FIREFOX, Chromium, Firefox
 
 # A background job ignores these, and so would the scripts that tests send them to.
 for _number in (signal.SIGINT, getattr(signal, "SIGQUIT", None), getattr(signal, "SIGHUP", None)):
@@ -48,15 +47,14 @@ def _seeded() -> None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium: `browser.new_page()` is a page of Playwright."""
+def browser() -> Iterator[Chromium]:
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="pip install playwright (it drives the installed Chromium)"
     )
     if CHROMIUM is None:
         pytest.skip("no browser: apt-get install chromium (Debian) or another Chromium")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
+        browser = Chromium(driver)
         yield browser
         browser.close()
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from tests.browsers import Firefox
+from tests.browsers import Chromium, Firefox
 from tests.export.models import Build, random_translator, small_tokenizer, teach_to_repeat
-from tests.export.pages import Open, Opened
+from tests.export.pages import Open, Opened, exported
 from transformer import Translator
-from transformer.export.formats import ExportSettings, export
 
 
 @pytest.fixture(scope="session")
@@ -27,20 +26,21 @@ def taught(build: Build) -> Translator:
     return translator
 
 
-@pytest.fixture(scope="module")
-def open_page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
-    """Exports a translator and opens the page, in Chromium unless `firefox` is given."""
+@pytest.fixture
+def open_page(browser: Chromium, tmp_path: Path) -> Iterator[Open]:
+    """Exports a translator and opens the page, in Chromium unless `firefox` is given; it is there until the next."""
     opened: list[Opened] = []
 
+    def close() -> None:
+        for one in opened:
+            one.assert_harmless()
+            one.close()
+        opened.clear()
+
     def open_page(translator: Translator, precision: str | None = None, firefox: Firefox | None = None) -> Opened:
-        path = tmp_path_factory.mktemp("page") / "translator.html"
-        export(translator, ExportSettings("page", precision, str(path)))  # type: ignore[arg-type]
-        opened.append(Opened(firefox or browser, path))
-        assert opened[-1].status == "ready"
-        return opened[-1]
+        close()
+        opened.append(exported(translator, firefox or browser.tab(), tmp_path / "translator.html", precision))
+        return opened[0]
 
     yield open_page
-    for one in opened:
-        assert one.errors == []
-        assert all(url.startswith(("file:", "blob:null/")) for url in one.requests)
-        one.close()
+    close()

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.browsers import Firefox
+from tests.browsers import Firefox, Visit
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer
+from transformer.export.formats import ExportSettings, export
 from transformer.inference.hub_vocabulary import parse
 
 # Waits until the page is ready, or says why not.
@@ -29,28 +30,37 @@ READY = """async () => {
 
 
 class Opened:
-    """A page in Chromium or Firefox. Nothing may go wrong on it, and nothing may be asked for but itself."""
+    """A page in a tab of Chromium, or in Firefox."""
 
-    def __init__(self, browser: Any, path: Path) -> None:
-        self.requests: list[str] = []
-        self.errors: list[str] = []
-        if isinstance(browser, Firefox):
-            self.page: Any = browser
-            browser.open(path)
+    def __init__(self, tab: Any, path: Path) -> None:
+        self.visit: Visit | None = None
+        if isinstance(tab, Firefox):
+            tab.open(path)
         else:
-            self.page = browser.new_page()
-            self.page.on("request", lambda request: self.requests.append(request.url))
-            self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-            self.page.on("console", lambda message: self.errors.append(message.text))
-            self.page.goto(path.as_uri())
-        self.status = self.page.evaluate(READY)
+            self.visit = Visit(tab, path.as_uri())
+        self.page = tab
+        self.status = tab.evaluate(READY)
 
     def ask(self, function: str, *argument: Any) -> Any:
         return self.page.evaluate(function, list(argument))
 
+    def assert_harmless(self) -> None:
+        """Nothing has gone wrong on it, and nothing was asked for but itself."""
+        if self.visit is not None:
+            assert self.visit.errors == []
+            assert all(url.startswith(("file:", "blob:null/")) for url in self.visit.requests)
+
     def close(self) -> None:
-        if not isinstance(self.page, Firefox):
-            self.page.close()
+        if self.visit is not None:
+            self.visit.close()
+
+
+def exported(translator: Translator, tab: Any, path: Path, precision: str | None = None) -> Opened:
+    """Exports a translator to a page and opens it."""
+    export(translator, ExportSettings("page", precision, str(path)))  # type: ignore[arg-type]
+    opened = Opened(tab, path)
+    assert opened.status == "ready"
+    return opened
 
 
 Open = Callable[..., Opened]

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sacrebleu
 
+from tests.browsers import Chromium
 from tests.export.pages import Opened, translator_in
 from transformer.data.text_files import read_lines
 from transformer.export.page import renewed
@@ -27,13 +27,13 @@ def test_the_demo_has_at_most_two_and_a_half_megabytes() -> None:
 
 
 @pytest.mark.parametrize(("method", "sentences"), [("greedy", 100), ("beam", 20)])
-def test_the_demo_translates_as_pytorch_does_with_its_weights(browser: Any, method: str, sentences: int) -> None:
+def test_the_demo_translates_as_pytorch_does_with_its_weights(browser: Chromium, method: str, sentences: int) -> None:
     translator = translator_in(DEMO.read_text(encoding="utf-8"))
     texts, references = (
         list(islice(read_lines(PROJECT / "data" / "toy" / f"test.{language}"), sentences))
         for language in translator.languages
     )
-    page = Opened(browser, DEMO)
+    page = Opened(browser.tab(), DEMO)
     found = page.ask(
         """async ([texts, method]) => {
           const found = [];

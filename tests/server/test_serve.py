@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
+from tests.browsers import Chromium, Visit
 from tests.export.pages import READY
 from tests.processes import posix_only
 from tests.scripts.running import refused
@@ -142,18 +143,15 @@ def test_every_answer_forbids_what_a_browser_might_make_of_it(server: Serving) -
         assert headers["Server"] is None
 
 
-def test_the_page_of_each_direction_translates_in_a_browser(server: Serving, browser: Any) -> None:
+def test_the_page_of_each_direction_translates_in_a_browser(server: Serving, browser: Chromium) -> None:
     index = server.ask("GET", "/").content.decode()
     assert re.findall('href="([^"]*)"', index) == ["/page/de-en", "/page/en-fr", "/page/fr-en"]
-    page, requests, errors = browser.new_page(), [], []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(f"{server.url}page/de-en")
-    assert page.evaluate(READY) == "ready"
-    assert page.evaluate("async () => (await translator.translate('ein Haus')).text")
-    assert {url for url in requests if not url.startswith("blob:")} == {f"{server.url}page/de-en"}
-    assert errors == []
-    page.close()
+    visit = Visit(browser.tab(), f"{server.url}page/de-en")
+    assert visit.page.evaluate(READY) == "ready"
+    assert visit.page.evaluate("async () => (await translator.translate('ein Haus')).text")
+    assert {url for url in visit.requests if not url.startswith("blob:")} == {f"{server.url}page/de-en"}
+    assert visit.errors == []
+    visit.close()
 
 
 def test_malformed_requests_are_answered_and_harm_nothing(server: Serving) -> None:

@@ -3,16 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+from tests.browsers import Chromium, Visit
 
-class Opened:
-    def __init__(self, browser: Any, path: Path, **context: Any) -> None:
-        self.errors: list[str] = []
-        self.requests: list[str] = []
-        self.page = browser.new_context(**context).new_page()
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda message: self.errors.append(message.text))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
+
+class Opened(Visit):
+    def __init__(self, browser: Chromium, path: Path, **context: Any) -> None:
+        super().__init__(browser.tab(**context), path.as_uri())
 
     def piece(self, side: str, position: int) -> Any:
         return self.page.locator(f"#{side} .piece").nth(position)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.browsers import Chromium
 from tests.scripts.running import script
 from tests.visualization.models import SEARCH, TEXTS, untrained
 from tests.visualization.opened import Opened
@@ -161,12 +162,12 @@ def path(explained: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def opened(browser: Any, path: Path) -> Iterator[Opened]:
-    opened = Opened(browser, path, viewport={"width": 1100, "height": 900}, color_scheme="light")
+def opened(browser: Chromium, path: Path) -> Iterator[Opened]:
+    opened = Opened(browser, path, viewport={"width": 1100, "height": 900})
     yield opened
     assert opened.errors == []
     assert opened.requests == [path.as_uri()]
-    opened.page.context.close()
+    opened.close()
 
 
 def mean(explained: dict[str, Any], attention: str, query: int) -> list[float]:
@@ -273,7 +274,7 @@ def test_every_step_and_hypothesis_is_listed(opened: Opened, explained: dict[str
 
 
 def test_a_phone_shows_the_page_without_sideways_scrolling_and_a_tap_holds(
-    browser: Any, path: Path, explained: dict[str, Any]
+    browser: Chromium, path: Path, explained: dict[str, Any]
 ) -> None:
     phone = Opened(browser, path, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -282,7 +283,7 @@ def test_a_phone_shows_the_page_without_sideways_scrolling_and_a_tap_holds(
     assert phone.shares("source") == pytest.approx(mean(explained, "cross", 3), abs=1e-6)
     sizes = phone.page.locator(".piece").evaluate_all("all => all.map(e => [e.offsetWidth, e.offsetHeight])")
     assert min(size for pair in sizes for size in pair) >= 40
-    phone.page.context.close()
+    phone.close()
 
 
 CONTRAST = """() => {
@@ -305,7 +306,7 @@ CONTRAST = """() => {
 }"""
 
 
-def test_light_and_dark_follow_the_system_and_a_lit_piece_stays_readable(browser: Any, path: Path) -> None:
+def test_light_and_dark_follow_the_system_and_a_lit_piece_stays_readable(browser: Chromium, path: Path) -> None:
     paper = {}
     for scheme in ("light", "dark"):
         opened = Opened(browser, path, color_scheme=scheme)
@@ -314,11 +315,11 @@ def test_light_and_dark_follow_the_system_and_a_lit_piece_stays_readable(browser
         picture = opened.page.screenshot(full_page=True)
         assert picture.startswith(b"\x89PNG")
         assert len(picture) > 10_000
-        opened.page.context.close()
+        opened.close()
     assert paper["dark"] < 0.1 < 0.9 < paper["light"]
 
 
-def test_markup_in_a_sentence_is_shown_not_run(browser: Any, translator: Translator, tmp_path: Path) -> None:
+def test_markup_in_a_sentence_is_shown_not_run(browser: Chromium, translator: Translator, tmp_path: Path) -> None:
     path = tmp_path / "hostile.html"
     path.write_text(page(explain(translator, HOSTILE, SEARCH)), encoding="utf-8")
     opened = Opened(browser, path)
@@ -326,11 +327,11 @@ def test_markup_in_a_sentence_is_shown_not_run(browser: Any, translator: Transla
     assert opened.page.title().startswith("Hund </script><script>")
     assert "<script>" in opened.page.locator("#source-text").inner_text()
     assert opened.page.locator("main script, main b b").count() == 0
-    opened.page.context.close()
+    opened.close()
 
 
 def test_the_page_of_a_model_without_cross_attention_shows_the_other_two(
-    browser: Any, without_cross: Translator, tmp_path: Path
+    browser: Chromium, without_cross: Translator, tmp_path: Path
 ) -> None:
     explained = explain(without_cross, TEXTS[1], SEARCH)
     assert explained["attention"]["cross"] == []
@@ -345,10 +346,10 @@ def test_the_page_of_a_model_without_cross_attention_shows_the_other_two(
     opened.choose("attention", "encoder")
     assert opened.shares("source") == pytest.approx(mean(explained, "encoder", 0), abs=1e-6)
     assert opened.errors == []
-    opened.page.context.close()
+    opened.close()
 
 
-def test_the_mark_that_joins_pieces_of_a_word_tokenizer_is_not_shown(browser: Any, tmp_path: Path) -> None:
+def test_the_mark_that_joins_pieces_of_a_word_tokenizer_is_not_shown(browser: Chromium, tmp_path: Path) -> None:
     path = tmp_path / "words.html"
     path.write_text(page(explain(untrained(["ein Haus, ein Hund."], "word"), "ein Haus, Hund.", SEARCH)), "utf-8")
     opened = Opened(browser, path)
@@ -356,22 +357,22 @@ def test_the_mark_that_joins_pieces_of_a_word_tokenizer_is_not_shown(browser: An
         "all => all.map(word => [...word.querySelectorAll('.piece > b')].map(piece => piece.textContent))"
     )
     assert words == [["ein"], ["Haus", ","], ["Hund", "."], ["</s>"]]
-    opened.page.context.close()
+    opened.close()
 
 
-def test_the_page_speaks_the_language_of_the_browser_and_another_by_choice(browser: Any, path: Path) -> None:
+def test_the_page_speaks_the_language_of_the_browser_and_another_by_choice(browser: Chromium, path: Path) -> None:
     opened = Opened(browser, path, locale="zh-CN")
     assert opened.page.locator("#tab-attention").inner_text() == "注意力"
     opened.choose("language", "en")
     assert opened.page.locator("#tab-attention").inner_text() == "Attention"
     assert opened.page.evaluate("document.documentElement.lang") == "en"
     assert opened.errors == []
-    opened.page.context.close()
+    opened.close()
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (360, 740)])
 def test_what_a_step_looked_at_is_in_view_beside_the_sentences(
-    browser: Any, path: Path, width: int, height: int
+    browser: Chromium, path: Path, width: int, height: int
 ) -> None:
     opened = Opened(browser, path, viewport={"width": width, "height": height})
     opened.piece("target", 2).scroll_into_view_if_needed()
@@ -379,11 +380,11 @@ def test_what_a_step_looked_at_is_in_view_beside_the_sentences(
     for name in ("shares", "choices"):
         box = opened.page.locator(f"#{name} li").first.bounding_box()
         assert 0 <= box["y"] <= height - box["height"], name
-    opened.page.context.close()
+    opened.close()
 
 
 def test_a_beam_that_took_a_less_likely_piece_says_which_rival_lost(
-    browser: Any, path: Path, explained: dict[str, Any], tmp_path: Path
+    browser: Chromium, path: Path, explained: dict[str, Any], tmp_path: Path
 ) -> None:
     rival, best = explained["hypotheses"][1], explained["hypotheses"][0]
     step = next(at for at, pair in enumerate(zip(best["pieces"], rival["pieces"], strict=False)) if len(set(pair)) == 2)
@@ -391,13 +392,13 @@ def test_a_beam_that_took_a_less_likely_piece_says_which_rival_lost(
     steps[step]["next_best"] = [(rival["pieces"][step], 0.9), *steps[step]["next_best"][1:]]
     changed = tmp_path / "page.html"
     changed.write_text(page(explained | {"steps": steps}), encoding="utf-8")
-    opened = Opened(browser, changed, locale="en-US")
+    opened = Opened(browser, changed)
     opened.piece("target", step + 1).click()
     reason = opened.page.locator("#why").inner_text()
     assert rival["text"] in reason
     assert f"{rival['score']:.3f}" in reason
     assert f"{best['score']:.3f}" in reason
-    opened.page.context.close()
+    opened.close()
 
 
 def test_one_step_at_a_time_shows_what_the_causal_mask_hides(opened: Opened, explained: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browsers import Firefox
+from tests.browsers import Chromium, Firefox
 from tests.visualization.models import TEXTS
 from tests.visualization.opened import Opened
 from transformer import Translator
@@ -43,12 +43,12 @@ def live_path(translator: Translator, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture
-def live(browser: Any, live_path: Path) -> Iterator[Opened]:
-    opened = Opened(browser, live_path, viewport={"width": 1100, "height": 900}, locale="en-US")
+def live(browser: Chromium, live_path: Path) -> Iterator[Opened]:
+    opened = Opened(browser, live_path, viewport={"width": 1100, "height": 900})
     opened.piece("target", 1).wait_for()
     yield opened
     assert opened.errors == []
-    opened.page.context.close()
+    opened.close()
 
 
 def check_tab_order(evaluate: Callable[[str], Any], press: Callable[[str], None]) -> None:

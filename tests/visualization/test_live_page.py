@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browsers import Firefox
+from tests.browsers import Chromium, Firefox
 from tests.visualization.models import TEXTS
 from tests.visualization.opened import Opened
 from transformer import Translator
@@ -24,15 +24,15 @@ def live_path(translator: Translator, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture
-def live(browser: Any, live_path: Path) -> Iterator[Opened]:
-    opened = Opened(browser, live_path, viewport={"width": 1100, "height": 900}, locale="en-US")
+def live(browser: Chromium, live_path: Path) -> Iterator[Opened]:
+    opened = Opened(browser, live_path, viewport={"width": 1100, "height": 900})
     opened.page.locator("#options").wait_for()
     opened.page.locator("#input").fill(TEXTS[0])
     opened.piece("target", 1).wait_for()
     yield opened
     assert opened.errors == []
     assert {url for url in opened.requests if not url.startswith("blob:")} == {live_path.as_uri()}
-    opened.page.context.close()
+    opened.close()
 
 
 def explained(live: Opened, text: str, **options: Any) -> dict[str, Any]:
@@ -53,12 +53,12 @@ def show_all(live: Opened, panel: str) -> None:
         live.page.wait_for_function("() => document.querySelector('#after-text').textContent")
 
 
-def test_the_page_opens_with_a_sentence_and_names_its_model(browser: Any, live_path: Path) -> None:
+def test_the_page_opens_with_a_sentence_and_names_its_model(browser: Chromium, live_path: Path) -> None:
     opened = Opened(browser, live_path)
     opened.piece("target", 1).wait_for()
     assert opened.page.locator("#input").input_value() == TEXTS[2]
     assert "a run/translator.safetensors" in opened.page.locator("#model").inner_text()
-    opened.page.context.close()
+    opened.close()
 
 
 def test_the_translation_follows_what_is_typed(live: Opened) -> None:
@@ -157,7 +157,7 @@ def test_no_panel_has_a_violation_that_axe_core_finds(live: Opened) -> None:
         assert violations == [], panel
 
 
-def test_a_phone_shows_every_panel_without_sideways_scrolling(browser: Any, live_path: Path) -> None:
+def test_a_phone_shows_every_panel_without_sideways_scrolling(browser: Chromium, live_path: Path) -> None:
     phone = Opened(browser, live_path, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     phone.page.locator("#options").wait_for()
     phone.page.locator("#input").fill(TEXTS[3])
@@ -165,7 +165,7 @@ def test_a_phone_shows_every_panel_without_sideways_scrolling(browser: Any, live
     for panel in PANELS:
         show_all(phone, panel)
         assert phone.page.evaluate("document.documentElement.scrollWidth") <= 360, panel
-    phone.page.context.close()
+    phone.close()
 
 
 def test_an_over_long_text_is_cut_and_the_page_says_where(live: Opened) -> None:
@@ -183,14 +183,14 @@ def test_markup_that_is_typed_stays_text(live: Opened) -> None:
     assert live.page.locator("main script, main b b").count() == 0
 
 
-def test_a_damaged_page_says_so(browser: Any, live_path: Path, tmp_path: Path) -> None:
+def test_a_damaged_page_says_so(browser: Chromium, live_path: Path, tmp_path: Path) -> None:
     html = live_path.read_text(encoding="utf-8")
     damaged = tmp_path / "damaged.html"
     damaged.write_text(html[: -len(html) // 10], encoding="utf-8")
     opened = Opened(browser, damaged)
     opened.page.wait_for_function("() => document.querySelector('#status')?.textContent.includes('damaged')")
     assert not opened.page.locator("#options").is_visible()
-    opened.page.context.close()
+    opened.close()
 
 
 TEXT_OF = """async selector => {

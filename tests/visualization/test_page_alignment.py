@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
+from tests.browsers import Chromium
 from tests.visualization.models import SEARCH, TEXTS, untrained
 from tests.visualization.opened import Opened
 from transformer import Translator
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
     [("bpe", None), ("bpe", AlignmentHead(2, 2, shifted=True)), ("word", AlignmentHead(3, None, shifted=False))],
 )
 def test_the_page_draws_the_links_between_the_words(
-    browser: Any, path: Path, kind: Kind, alignment: AlignmentHead | None
+    browser: Chromium, path: Path, kind: Kind, alignment: AlignmentHead | None
 ) -> None:
     translator = sharp(kind, alignment)
     explanation = explain(translator, TEXTS[3], replace(SEARCH, method="sampling"))
@@ -53,10 +53,10 @@ def test_the_page_draws_the_links_between_the_words(
     assert opened.page.evaluate(WORDS, "source") == TEXTS[3].split()
     assert opened.page.evaluate(WORDS, "target") == explanation["translation"].split()
     assert opened.errors == []
-    opened.page.context.close()
+    opened.close()
 
 
-def test_the_lines_follow_what_is_typed(browser: Any, path: Path) -> None:
+def test_the_lines_follow_what_is_typed(browser: Chromium, path: Path) -> None:
     translator = sharp("bpe", AlignmentHead(2, 1, shifted=False))
     export(translator, "float16", path, TEXTS[0])
     opened = Opened(browser, path)
@@ -67,11 +67,11 @@ def test_the_lines_follow_what_is_typed(browser: Any, path: Path) -> None:
     [[links]] = align(translator, [TEXTS[1]], [found["target"][1:-1]], [AlignmentHead(2, 1, shifted=False)])
     assert [tuple(link) for link in opened.page.evaluate(LINES)] == links
     assert opened.errors == []
-    opened.page.context.close()
+    opened.close()
 
 
-def test_without_cross_attention_there_are_no_lines(browser: Any, without_cross: Translator, path: Path) -> None:
+def test_without_cross_attention_there_are_no_lines(browser: Chromium, without_cross: Translator, path: Path) -> None:
     path.write_text(page(explain(without_cross, TEXTS[1], SEARCH)), encoding="utf-8")
     opened = Opened(browser, path)
     assert opened.page.locator("#alignment-part").is_hidden()
-    opened.page.context.close()
+    opened.close()
