@@ -1,6 +1,7 @@
 """A split as ids on disk, memory-mapped: encoded once for a corpus and its tokenizers, and of any size."""
 
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
@@ -88,7 +89,8 @@ def write_split(
         MemoryMappedIdsWriter(folder, side, len(tokenizer))
         for side, tokenizer in zip(("source", "target"), tokenizers, strict=True)
     ]
-    lines: dict[str, list[int]] = {"lines": [], "too_long": [], "empty": []}
+    # Of millions of pairs: a list would take five times the memory.
+    lines = {name: array("q") for name in ("lines", "too_long", "empty")}
     numbers = count(1)
     for chunk in _chunks(pairs):
         sides = [tokenizer.encode_all([pair[side] for pair in chunk]) for side, tokenizer in enumerate(tokenizers)]
@@ -107,4 +109,4 @@ def write_split(
     for writer in writers:
         writer.close()
     for name, numbers_of_lines in lines.items():
-        np.save(folder / f"{name}.npy", np.array(numbers_of_lines, dtype=np.int64))
+        np.save(folder / f"{name}.npy", np.asarray(numbers_of_lines, dtype=np.int64))
