@@ -23,6 +23,7 @@ from transformer.device import find_hardware  # noqa: E402
 from transformer.training.callbacks.throughput import peak_memory  # noqa: E402
 
 Row = dict[str, Any]
+PRECISIONS = ("float32", "bf16", "int8")
 VOCABULARY, DROPOUT, SMOOTHING, BATCH_TOKENS = 8000, 0.1, 0.1, 4096
 
 
@@ -51,7 +52,8 @@ class Size:
         ]
 
 
-SIZES = {"small": Size(256, 1024, 4, 3), "base": Size(512, 2048, 8, 6)}
+# tiny: to see that a benchmark runs.
+SIZES = {"tiny": Size(64, 256, 4, 1), "small": Size(256, 1024, 4, 3), "base": Size(512, 2048, 8, 6)}
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,11 @@ class Setting:
     size: Size
     device: str  # cpu or cuda
     threads: int
+
+    @property
+    def compiler(self) -> str:
+        """The backend of torch.compile: on a CPU, where compiled training is slower, one that finds faults quickly."""
+        return "inductor" if self.device == "cuda" else "aot_eager"
 
     def wait(self) -> None:
         """Until the GPU has done what it was asked for."""
@@ -107,22 +114,36 @@ def config(size: Size, vocabulary: int) -> ModelConfig:
     )
 
 
-def precisions(device: str) -> tuple[str, ...]:
-    """What is worth measuring here: bf16 only where the device has instructions for it; else stderr says so."""
-    if why := find_hardware(device).why_slow("bf16"):
+def precisions(device: str, asked: list[str] | None) -> tuple[str, ...]:
+    """What was asked for (None: all) and is worth measuring here: bf16 only where the device has instructions for it;
+    else stderr says so."""
+    chosen = tuple(name for name in PRECISIONS if asked is None or name in asked)
+    if "bf16" in chosen and (why := find_hardware(device).why_slow("bf16")):
         print(f"bf16 is left out: {why}", file=sys.stderr)
-        return "float32", "int8"
-    return "float32", "bf16", "int8"
+        return tuple(name for name in chosen if name != "bf16")
+    return chosen
 
 
 def _call(connection: Any, function: Callable[..., Any], arguments: tuple[Any, ...], threads: int) -> None:
     torch.set_num_threads(threads)
-    connection.send(function(*arguments))
+    try:
+        connection.send(function(*arguments))
+    except Exception as error:
+        first = (str(error).strip() or "no message").splitlines()[0]
+        connection.send(RuntimeError(f"{type(error).__name__}: {first}"))
+        raise
 
 
 def alone(function: Callable[..., Any], *arguments: Any, threads: int) -> Any:
-    """What a function returns in a process of its own, so that no measurement inherits memory or settings."""
-    context = multiprocessing.get_context("spawn")
+    """What a function returns in a process of its own, so that no measurement inherits memory or settings.
+
+    It is forked, where the system can, from one that has done nothing but import: most of a short measurement would be
+    the imports. Raises RuntimeError if it fails: in one line, after its traceback.
+    """
+    can_fork = "forkserver" in multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if can_fork else "spawn")
+    if can_fork:
+        context.set_forkserver_preload(["benchmarks.run"])
     ours, theirs = context.Pipe()
     process = context.Process(target=_call, args=(theirs, function, arguments, threads))
     process.start()
@@ -132,6 +153,8 @@ def alone(function: Callable[..., Any], *arguments: Any, threads: int) -> Any:
     except EOFError:
         raise RuntimeError(f"{function.__name__}{arguments} ended without a result") from None
     process.join()
+    if isinstance(result, RuntimeError):
+        raise result
     return result
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from benchmarks.common import Row, Setting, alone, config, precisions, prepared, vocabulary
-from benchmarks.training import marian
+from benchmarks.peers import marian
 from transformer import Transformer, Translator
 from transformer.data.batching import pad
 from transformer.data.tokenizer import EOS, PAD
@@ -58,15 +58,17 @@ Decode = Callable[[list[str], list[list[int]], int], list[list[int]]]
 
 
 def timed(decode: Decode, setting: Setting, sentences: int) -> Row:
-    """Sentences a second over all batches but the first two, which come twice; and how many lengths are wrong."""
+    """Sentences a second over all batches; and how many lengths are wrong. The first two are decoded before too; on a
+    GPU, which chooses kernels by shape, all."""
     work = corpus_batches(setting.directory, sentences)
-    for batch in work[:WARM_UP]:
+    for batch in work[: len(work) if setting.device == "cuda" else WARM_UP]:
         decode(*batch)
     started, wrong, count = time.perf_counter(), 0, 0
     for texts, ids, length in work:
         lengths = decode(texts, ids, length)
         wrong += sum(found != length for row in lengths for found in row)
         count += len(texts)
+    setting.wait()
     return {"sentences_per_second": count / (time.perf_counter() - started), "wrong_lengths": wrong}
 
 
@@ -83,7 +85,7 @@ def ours(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
         found = translator.n_best(texts, search, batch_tokens=10**9)
         return [[len(hypothesis.pieces) for hypothesis in row] for row in found]
 
-    return timed(decode, setting, sentences)
+    return timed(decode, setting, sentences) | {"peak_mb": setting.peak_mb()}
 
 
 def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, workers: int = 1) -> Row:
@@ -119,8 +121,11 @@ def ctranslate2_workers(setting: Setting, sentences: int, beam: int, precision: 
     return ctranslate2(setting, sentences, beam, precision, workers=setting.threads)
 
 
-def transformers(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
+def transformers(setting: Setting, sentences: int, beam: int, precision: str, **switches: Any) -> Row:
+    """`switches` are those of its `generate`."""
     torch.manual_seed(1)
+    if setting.device == "cuda":  # TF32, as the project
+        torch.set_float32_matmul_precision("high")
     model: Any = marian(setting.size, vocabulary(setting.directory)).eval().to(setting.device)
     if precision == "bf16":
         model = model.bfloat16()
@@ -136,11 +141,17 @@ def transformers(setting: Setting, sentences: int, beam: int, precision: str) ->
             min_new_tokens=length,
             max_new_tokens=length,
             do_sample=False,
+            **switches,
         )
         # The start symbol is given back too; the last token is forced to be the end symbol.
         return [[found.size(1) - 1] * beam for _ in ids]
 
-    return timed(decode, setting, sentences)
+    return timed(decode, setting, sentences) | {"peak_mb": setting.peak_mb()}
+
+
+def transformers_compiled(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
+    """With a cache of fixed size `generate` compiles the model by itself, on a GPU."""
+    return transformers(setting, sentences, beam, precision, cache_implementation="static")
 
 
 SYSTEMS = {
@@ -148,21 +159,33 @@ SYSTEMS = {
     "ctranslate2": ctranslate2,
     "ctranslate2-workers": ctranslate2_workers,
     "transformers": transformers,
+    "transformers-compiled": transformers_compiled,
 }
-PRECISIONS = {
+CPU_PRECISIONS = {
     "ours": ("float32", "bf16"),
     "ctranslate2": ("float32", "int8"),
     "ctranslate2-workers": ("float32", "int8"),
     "transformers": ("float32",),
+    "transformers-compiled": ("float32",),
 }
+GPU_PRECISIONS = {
+    "ours": ("float32", "bf16"),
+    "ctranslate2": ("float32", "bf16", "int8"),
+    "transformers": ("float32", "bf16"),
+    "transformers-compiled": ("bf16",),
+}
+# Only for GPUs, unless asked for.
+FOR_GPUS = ("transformers-compiled",)
 
 
-def compared(systems: list[str] | None, device: str) -> list[tuple[str, str, int]]:
-    """What can be measured here of what was asked for: (system, precision, beam)."""
-    here = precisions(device)
-    chosen = [name for name in SYSTEMS if systems is None or name in systems]
+def compared(systems: list[str] | None, device: str, asked: list[str] | None) -> list[tuple[str, str, int]]:
+    """What can be measured here of the systems and precisions that were asked for: (system, precision, beam)."""
+    here, modes_of = precisions(device, asked), GPU_PRECISIONS if device == "cuda" else CPU_PRECISIONS
+    chosen = [name for name in modes_of if (systems is None or name in systems)]
+    if device == "cpu" and systems is None:
+        chosen = [name for name in chosen if name not in FOR_GPUS]
     installed = [name for name in chosen if name == "ours" or importlib.util.find_spec(name.split("-")[0])]
-    modes = [(name, precision) for name in installed for precision in PRECISIONS[name] if precision in here]
+    modes = [(name, precision) for name in installed for precision in modes_of[name] if precision in here]
     return [(*mode, beam) for beam in (1, 5) for mode in modes]
 
 

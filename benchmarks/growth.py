@@ -1,15 +1,15 @@
 """How time and memory grow: with batch tokens, sentence length, vocabulary and the size of the corpus.
 
-Each series is drawn on logarithmic axes with its exponent: the slope of the line, 1 for what grows in proportion.
+Time is that of the processor, all threads together, which other work on the machine hardly changes. Each series is
+drawn on logarithmic axes with its exponent: the slope of the line, 1 for what grows in proportion.
 """
 
-import json
 import math
 import random
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +19,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.common import SIZES, Row, alone, config, settings
+from benchmarks.common import BATCH_TOKENS, SIZES, Row, alone, config, settings
 from transformer import Transformer
+from transformer.data.batching import TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
 from transformer.device import MachineSettings, configure_torch
@@ -34,7 +35,7 @@ SERIES = {
     "sentence length": [(4096, length, 8000) for length in (16, 64, 256, 1024)],
     "vocabulary": [(4096, 16, size) for size in (2000, 8000, 32000, 128000)],
 }
-MEASURES = {"seconds": "seconds", "memory_mb": "memory in MB"}
+MEASURES = {"seconds": "processor seconds", "memory_mb": "memory in MB"}
 CORPUS = (10_000, 100_000, 1_000_000, 5_000_000)
 
 
@@ -47,13 +48,13 @@ def step(tokens: int, length: int, size: int, threads: int) -> Row:
     ids = torch.randint(4, size, (max(1, tokens // length), length))
     before, seconds = peak_memory(), []
     for _ in range(STEPS + 1):
-        started = time.perf_counter()
+        started = time.process_time()
         states = model.decode_hidden(ids, model.encode(ids))
         loss = linear_cross_entropy(states, model.output.weight, ids, 0.1, ignore_index=PAD)
         optimizer.zero_grad()
         (loss / ids.numel()).backward()
         optimizer.step()
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.process_time() - started)
     return {"seconds": statistics.median(seconds[1:]), "memory_mb": (peak_memory() - before) / 1e6}
 
 
@@ -67,7 +68,7 @@ def decode(length: int, threads: int) -> Row:
     model = Transformer(replace(config(SIZES["small"], 8000), max_length=max(512, length + 1))).eval()
     settings = replace(BEAM, min_length=length, max_length=length)
     source = torch.randint(4, 8000, (8, length))
-    before, started = peak_memory(), time.perf_counter()
+    before, started = peak_memory(), time.process_time()
     with torch.inference_mode():
         cache = model.decoder.init_cache(model.encode(source))
 
@@ -77,24 +78,49 @@ def decode(length: int, threads: int) -> Row:
 
         found = search(next_scores, cache, torch.full((8,), 1), 2, [length] * 8, list(range(8)), settings)
     assert all(len(hypothesis.ids) == length for row in found for hypothesis in row)
-    return {"seconds": time.perf_counter() - started, "memory_mb": (peak_memory() - before) / 1e6}
+    return {"seconds": time.process_time() - started, "memory_mb": (peak_memory() - before) / 1e6}
 
 
-def prepare(pairs: int, directory: Path | None) -> Row:
-    """Seconds and peak memory from text files of so many pairs to the first batch, tokenizers trained anew."""
+def write_corpus(pairs: int, directory: Path | None, folder: Path) -> None:
+    """Drawn with repetition from the training pairs, with a number added."""
+    lines, draw = [f"{source}\t{target}" for source, target in settings(directory)[0].read("train")], random.Random(1)
+    with (folder / "train.tsv").open("w", encoding="utf-8") as file:
+        for number in range(pairs):
+            source, target = draw.choice(lines).split("\t")
+            file.write(f"{source} {number % 977}\t{target} {number % 977}\n")
+
+
+def open_corpus(directory: Path | None, folder: Path) -> TranslationData:
     corpus, tokenizer = settings(directory)
-    lines = [f"{source}\t{target}" for source, target in corpus.read("train")]
-    draw = random.Random(1)
-    with tempfile.TemporaryDirectory() as folder:
-        with Path(folder, "train.tsv").open("w", encoding="utf-8") as file:
-            for number in range(pairs):
-                source, target = draw.choice(lines).split("\t")
-                file.write(f"{source} {number % 977}\t{target} {number % 977}\n")
-        splits = dict.fromkeys(("train", "validation", "test"), f"{folder}/train.tsv")
-        started = time.perf_counter()
-        data = TranslationData(replace(corpus, **splits, cache=folder), tokenizer, seed=1)
-        next(iter(data.loader("train")))
-        return {"seconds": time.perf_counter() - started, "memory_mb": peak_memory() / 1e6}
+    return TranslationData(replace(corpus, train=f"{folder}/train.tsv", cache=str(folder)), tokenizer, seed=1)
+
+
+def prepare(directory: Path | None, folder: Path) -> Row:
+    """Processor seconds and peak memory from text files to the first batch, the tokenizer trained anew."""
+    started = time.process_time()
+    next(iter(open_corpus(directory, folder).loader("train")))
+    return {"seconds": time.process_time() - started, "memory_mb": peak_memory() / 1e6}
+
+
+def resume(directory: Path | None, folder: Path) -> Row:
+    """The same in the middle of the second epoch, with the tokenizer and the ids that `prepare` has left."""
+    started = time.process_time()
+    data = open_corpus(directory, folder)
+    data.start = 1, 10
+    next(iter(data.loader("train")))
+    return {"seconds": time.process_time() - started, "memory_mb": peak_memory() / 1e6}
+
+
+def order(directory: Path | None, folder: Path) -> Row:
+    """Forming and shuffling the batches of an epoch, in a process that holds the ids already."""
+    sampler = TokenBudgetSampler(open_corpus(directory, folder).split("train"), BATCH_TOKENS, seed=1, shuffle=True)
+    started = time.process_time()
+    list(sampler)
+    return {"seconds": time.process_time() - started, "memory_mb": peak_memory() / 1e6}
+
+
+# What a corpus of so many pairs costs, each in a process of its own; the first leaves what the others read.
+STAGES = (prepare, order, resume)
 
 
 def exponent(sizes: list[int], values: list[float]) -> float:
@@ -103,24 +129,29 @@ def exponent(sizes: list[int], values: list[float]) -> float:
     return statistics.linear_regression(xs, ys).slope
 
 
-def main(directory: Path | None, threads: int, output: Path | None, picture: Path | None) -> None:
-    """Measures all series; prints a line each, and writes rows and picture where asked."""
+def main(directory: Path | None, threads: int, save: Callable[[list[Row]], None], picture: Path | None) -> None:
+    """Measures all series; prints a line each and draws the picture where asked. `save` gets all rows so far after each
+    measurement, because all together take half an hour."""
     work = [
         (name, sizes[("batch tokens", "sentence length", "vocabulary").index(name)], step, (*sizes, threads))
         for name in SERIES
         for sizes in SERIES[name]
     ]
     work += [("decoded length", length, decode, (length, threads)) for length in (16, 64, 256, 1000)]
-    work += [("corpus pairs", pairs, prepare, (pairs, directory)) for pairs in CORPUS]
     rows: list[Row] = []
-    for name, size, function, arguments in track(work, "measuring", console=Console(stderr=True)):
-        rows.append({"series": name, "size": size} | alone(function, *arguments, threads=threads))
+    with tempfile.TemporaryDirectory() as folder:
+        for pairs in CORPUS:
+            of_size = Path(folder, str(pairs))
+            of_size.mkdir()
+            write_corpus(pairs, directory, of_size)
+            work += [(f"pairs: {function.__name__}", pairs, function, (directory, of_size)) for function in STAGES]
+        for name, size, function, arguments in track(work, "measuring", console=Console(stderr=True)):
+            rows.append({"series": name, "size": size} | alone(function, *arguments, threads=threads))
+            save(rows)
     for series, shown, exponents in curves(rows):
         for key, label in MEASURES.items():
             values = "  ".join(f"{size:,}: {value:,.3g}" for size, value in shown[key])
             print(f"{series:16} {label:13} exponent {exponents[key]:5.2f}   {values}")
-    if output:
-        output.write_text(json.dumps(rows, indent=1))
     if picture:
         draw(rows, picture)
 

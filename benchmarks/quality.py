@@ -103,6 +103,7 @@ def main(
     minutes: float,
     runs: int,
     threads: int,
+    device: str,
     validate_every: int | None,
     save: Callable[[list[Row]], None],
 ) -> None:
@@ -110,6 +111,7 @@ def main(
     all rows so far after each run, because a run may take half an hour."""
     directory = directory and directory.resolve()
     settings = [*(PRESET if directory else SHORT), f"machine.threads={threads}"]
+    settings += ["trainer.accelerator=gpu"] if device == "cuda" else []
     settings += [f"training.validate_every={validate_every}"] if validate_every else []
     data = prepared(directory)
     for split in ("train", "validation"):

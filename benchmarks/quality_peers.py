@@ -21,12 +21,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.common import SMOOTHING, Size, settings
-from benchmarks.training import TorchTransformer, learn, marian
+from benchmarks.peers import TorchTransformer, learn, marian, on
 from transformer.cli.compose import compose
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, pad
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.device import find_hardware
+from transformer.device import device_kind, find_hardware
 from transformer.evaluation import score
 
 # The peak, reached after the project's number of warm-up steps.
@@ -44,6 +44,7 @@ class Plan:
     warm_up: int
     validate_every: int
     seed: int
+    device: str
     bf16: bool
 
     def batches(self, split: str) -> TokenBudgetSampler:
@@ -57,6 +58,7 @@ def read_plan(directory: Path | None, overrides: list[str]) -> Plan:
     model, training, seed = composed["model"], composed["training"], composed["seed"]
     data, tokenizer = settings(directory)
     torch.set_num_threads(composed["machine"]["threads"])
+    device = device_kind(composed["trainer"]["accelerator"])
     return Plan(
         TranslationData(replace(data, batch_tokens=composed["data"]["batch_tokens"]), tokenizer, seed),
         Size(model["dim"], model["feed_forward"]["dim"], model["heads"], model["layers"]),
@@ -64,7 +66,8 @@ def read_plan(directory: Path | None, overrides: list[str]) -> Plan:
         training["warmup_steps"],
         training["validate_every"],
         seed,
-        bf16="bf16" in find_hardware("cpu").instructions,
+        device,
+        bf16="bf16" in find_hardware(device).instructions,
     )
 
 
@@ -100,18 +103,20 @@ def torch_loop(plan: Plan, learning_rate: float) -> None:
     for weight in model.parameters():
         if weight.dim() > 1:
             nn.init.xavier_uniform_(weight)
+    model.to(plan.device)
     optimizer = torch.optim.Adam(model.parameters(), learning_rate, (0.9, 0.98), eps=1e-9)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / plan.warm_up, (plan.warm_up / (step + 1)) ** 0.5)
     )
-    autocast = torch.autocast("cpu", torch.bfloat16) if plan.bf16 else contextlib.nullcontext()
+    autocast = torch.autocast(plan.device, torch.bfloat16) if plan.bf16 else contextlib.nullcontext()
     progress, tokens = Progress(plan.data), 0
     for step, batch in zip(range(1, plan.steps + 1), epochs(plan), strict=False):
+        tokens += int((batch.labels != PAD).sum())
+        batch = on(plan.device, batch)
         with autocast:
             logits = model.train()(batch)
         learn(model, logits, batch, optimizer)
         schedule.step()
-        tokens += int((batch.labels != PAD).sum())
         if step % plan.validate_every == 0:
             started = time.perf_counter()
             with autocast:
@@ -132,7 +137,7 @@ def translate(model: TorchTransformer, plan: Plan) -> list[list[int]]:
     """The validation set in its order."""
     dataset, translations = PairDataset(plan.data.split("validation")), {}
     for index in plan.batches("validation"):
-        batch = dataset[index]
+        batch = on(plan.device, dataset[index])
         translations |= zip(batch.indices.tolist(), greedy(model, batch).tolist(), strict=True)
     return [translations[number] for number in sorted(translations)]
 
@@ -142,10 +147,10 @@ def greedy(model: TorchTransformer, batch: Batch) -> Tensor:
     """Every step computes the whole target again: this is how it is written without a cache."""
     hidden = None if batch.source_visible is None else ~batch.source_visible
     memory = model.body.encoder(model.embed(batch.source), src_key_padding_mask=hidden)
-    ids = torch.full((len(batch.source), 1), BOS)
-    finished = torch.zeros(len(ids), dtype=torch.bool)
+    ids = torch.full((len(batch.source), 1), BOS, device=batch.source.device)
+    finished = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
     while not finished.all() and ids.size(1) <= min(MAX_LENGTH, 2 * batch.source.size(1) + 20):
-        mask = nn.Transformer.generate_square_subsequent_mask(ids.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(ids.size(1), device=ids.device)
         states = model.body.decoder(
             model.embed(ids), memory, tgt_mask=mask, memory_key_padding_mask=hidden, tgt_is_causal=True
         )
@@ -199,7 +204,7 @@ def seq2seq_trainer(plan: Plan, learning_rate: float) -> None:
             lr_scheduler_type="linear",
             label_smoothing_factor=SMOOTHING,
             bf16=plan.bf16,
-            use_cpu=True,
+            use_cpu=plan.device == "cpu",
             eval_strategy="steps",
             eval_steps=plan.validate_every,
             per_device_eval_batch_size=VALIDATION_SENTENCES,

@@ -5,10 +5,14 @@ python benchmarks/run.py training|decoding|quality|growth|startup|page|serving [
 """
 
 import argparse
+import datetime
+import functools
 import importlib.metadata
 import json
 import platform
+import shutil
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -24,14 +28,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from benchmarks import decoding, growth, page, quality, serving, startup, training
-from benchmarks.common import SIZES, Row, Setting, spread
-from transformer.device import available_threads
+from benchmarks.common import PRECISIONS, SIZES, Row, Setting, spread
+from transformer.device import available_threads, find_hardware
 
 
 def interleaved(
-    cases: list[Any], runs: int, measure: Callable[[Any], Row], speed: str, name: Callable[[Any], Row]
+    cases: list[Any],
+    runs: int,
+    measure: Callable[[Any], Row],
+    speed: str,
+    name: Callable[[Any], Row],
+    save: Callable[[list[Row]], None],
 ) -> list[Row]:
-    """Measures every case `runs` times, turn by turn, so that what slows the machine slows all; medians."""
+    """Measures every case `runs` times, turn by turn, so that what slows the machine slows all; medians.
+
+    `save` gets all rows so far after each measurement. A case that fails is said in one line and left out.
+    """
     found: dict[Any, list[Row]] = {case: [] for case in cases}
     columns = (
         TextColumn("{task.description}"),
@@ -41,19 +53,29 @@ def interleaved(
         TextColumn("left"),
         TimeRemainingColumn(),
     )
+    rows: list[Row] = []
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("measuring", total=runs * len(cases))
         for _ in range(runs):
-            for case in cases:
-                bar.update(task, description=" ".join(map(str, case)))
-                found[case].append(measure(case))
+            for case in list(found):
+                shown = " ".join(map(str, case))
+                bar.update(task, description=shown)
+                try:
+                    found[case].append(measure(case))
+                except RuntimeError as error:
+                    print(f"failed: {shown}: {error}", file=sys.stderr)
+                    del found[case]
+                rows = [name(case) | medians(measured, speed) for case, measured in found.items() if measured]
+                save(rows)
                 bar.advance(task)
-    rows = []
-    for case, measured in found.items():
-        values = [row[speed] for row in measured]
-        others = {key: max(row[key] for row in measured) for key in measured[0] if key != speed}
-        rows.append(name(case) | {speed: statistics.median(values), "spread": spread(values), "runs": values} | others)
     return rows
+
+
+def medians(measured: list[Row], speed: str) -> Row:
+    """Of one case: the median speed, and the largest of everything else."""
+    values = [row[speed] for row in measured]
+    others = {key: max(row[key] for row in measured) for key in measured[0] if key != speed}
+    return {speed: statistics.median(values), "spread": spread(values), "runs": values} | others
 
 
 def table(rows: list[Row], speed: str) -> None:
@@ -103,7 +125,12 @@ def picture(rows: list[Row], speed: str, output: Path) -> None:
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "cpu": processor(), "threads": str(torch.get_num_threads())}
+    found = {"date": datetime.date.today().isoformat(), "python": platform.python_version()}
+    found |= {"cpu": processor(), "threads": str(torch.get_num_threads())}
+    if torch.cuda.is_available():
+        ask = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        driver = subprocess.run(ask, capture_output=True, text=True).stdout if shutil.which("nvidia-smi") else "unknown"
+        found |= {"gpu": torch.cuda.get_device_name(), "cuda": str(torch.version.cuda), "driver": driver.split()[0]}
     for name in ("torch", "ctranslate2", "transformers"):
         try:
             found[name] = importlib.metadata.version(name)
@@ -119,7 +146,8 @@ def processor() -> str:
         if info.is_file()
         else []
     )
-    return names[0] if names else platform.processor()
+    instructions = find_hardware("cpu").instructions.values()
+    return ", ".join([names[0] if names else platform.processor(), *sorted(set(instructions))])
 
 
 def main() -> None:
@@ -130,6 +158,9 @@ def main() -> None:
     )
     parser.add_argument("--run", type=Path, help="of page: the run or checkpoint that is exported and measured")
     parser.add_argument("--systems", help="separated by commas; all that are installed without")
+    parser.add_argument(
+        "--precisions", nargs="+", choices=PRECISIONS, help="of training and decoding (all that are fast)"
+    )
     parser.add_argument(
         "--steps",
         type=int,
@@ -153,6 +184,14 @@ def main() -> None:
         parser.error(f"--data {arguments.data}: no train.de or train.de.gz in it")
     runs = arguments.runs or (1 if arguments.what == "quality" else 3)
     torch.set_num_threads(arguments.threads)
+
+    def save(rows: list[Row]) -> None:
+        if arguments.json:
+            about = {"what": arguments.what, "size": arguments.size, "versions": versions()}
+            arguments.json.write_text(json.dumps(about | {"rows": rows}, indent=2))
+
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: this machine has no GPU that torch can use")
     if arguments.what == "quality":
         if arguments.short == bool(arguments.data):
             parser.error("quality needs --data FOLDER_OF_MULTI30K or --short")
@@ -166,58 +205,48 @@ def main() -> None:
             arguments.minutes,
             runs,
             arguments.threads,
+            arguments.device,
             arguments.validate_every,
-            lambda rows: (
-                arguments.json
-                and arguments.json.write_text(json.dumps({"versions": versions(), "rows": rows}, indent=2))
-            ),
+            save,
         )
         return
     if arguments.what == "growth":
-        growth.main(arguments.data, arguments.threads, arguments.json, arguments.picture)
+        growth.main(arguments.data, arguments.threads, save, arguments.picture)
         return
     if arguments.what == "page" and not arguments.run:
         parser.error("page needs --run: a run's folder or a checkpoint")
     if arguments.what in ("startup", "page"):
         rows = startup.main(runs) if arguments.what == "startup" else page.main(arguments.run, arguments.data, runs)
-        if arguments.json:
-            arguments.json.write_text(json.dumps({"versions": versions(), "rows": rows}, indent=2))
+        save(rows)
         return
-    if arguments.device == "cuda" and not torch.cuda.is_available():
-        parser.error("--device cuda: this machine has no GPU that torch can use")
     setting = Setting(arguments.data, SIZES[arguments.size], arguments.device, arguments.threads)
     if arguments.what == "serving":
         rows = serving.main(setting, 10 * arguments.steps, runs)
-        if arguments.json:
-            arguments.json.write_text(json.dumps({"versions": versions(), "rows": rows}, indent=2))
+        save(rows)
         return
     if arguments.what == "training":
-        speed, cases = "target_tokens_per_second", training.compared(systems, arguments.device)
-        rows = interleaved(
-            cases,
-            runs,
-            lambda case: training.measure(case, setting, arguments.steps),
-            speed,
-            lambda case: dict(zip(("system", "precision", "matmul"), case, strict=True)),
-        )
+        speed, names = "target_tokens_per_second", ("system", "precision", "matmul")
+        cases = training.compared(systems, arguments.device, arguments.precisions)
+        measure = functools.partial(training.measure, setting=setting, steps=arguments.steps)
     else:
-        speed, cases = "sentences_per_second", decoding.compared(systems, arguments.device)
+        speed, names = "sentences_per_second", ("system", "precision", "beam")
+        cases = decoding.compared(systems, arguments.device, arguments.precisions)
         sentences = 1000 if arguments.steps == 40 else 100 * arguments.steps
-        rows = interleaved(
-            cases,
-            runs,
-            lambda case: decoding.measure(case, setting, sentences),
-            speed,
-            lambda case: dict(zip(("system", "precision", "beam"), case, strict=True)),
-        )
-    table(rows, speed)
+        measure = functools.partial(decoding.measure, setting=setting, sentences=sentences)
+    if not cases:
+        parser.error("nothing of what --systems and --precisions ask for can be measured here")
+    rows = interleaved(cases, runs, measure, speed, lambda case: dict(zip(names, case, strict=True)), save)
+    if rows:
+        table(rows, speed)
     print(f"{versions()}", file=sys.stderr)
     if arguments.what == "decoding" and (systems is None or "ours" in systems):
-        print({key: round(value, 1) for key, value in decoding.latency(setting).items()})
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1))
-    if arguments.picture:
+        latency = decoding.latency(setting)
+        print({key: round(value, 1) for key, value in latency.items()})
+        save([*rows, {"system": "ours", "precision": "float32", "beam": 5} | latency])
+    if arguments.picture and rows:
         picture(rows, speed, arguments.picture)
+    if len(rows) < len(cases):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

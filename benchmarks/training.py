@@ -1,12 +1,11 @@
 """Training: target tokens a second (padding not counted) of the project's own `scripts/train.py` and of peers.
 
 All see the same sentence pairs in batches of 4,096 tokens formed alike, the same size of model, all dropouts at 0.1,
-label smoothing 0.1, Adam, clipping at 1. The peers run in a plain loop over batches that lie ready; the project as a
-person runs it, with loader, schedule, logging and its own batching. *limit* is the time of the forward and backward
-matrix products of these batches alone.
+label smoothing 0.1, Adam, clipping at 1. The peers run in a plain loop over batches that lie ready (peers.py); the
+project as a person runs it, with loader, schedule, logging and its own batching. *limit* is the time of the forward and
+backward matrix products of these batches alone, *ours-graphs* what CUDA graphs would bring (cuda_graphs.py).
 """
 
-import contextlib
 import importlib.util
 import json
 import math
@@ -16,148 +15,17 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
 
-from benchmarks.common import (
-    BATCH_TOKENS,
-    DROPOUT,
-    PROJECT,
-    SMOOTHING,
-    Row,
-    Setting,
-    Size,
-    alone,
-    precisions,
-    prepared,
-    vocabulary,
-)
-from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
-from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.model.positions import sinusoidal_table
+from benchmarks.common import BATCH_TOKENS, PROJECT, SMOOTHING, Row, Setting, Size, alone, precisions, vocabulary
+from benchmarks.cuda_graphs import graphs
+from benchmarks.peers import COMPILING, WARM_UP, batches, peer
+from transformer.data.batching import Batch
+from transformer.data.tokenizer import PAD
 
-# Steps before the clock starts; compiling for changing shapes takes more of them.
-WARM_UP, COMPILING = 5, 30
-
-
-def batches(directory: Path | None, count: int) -> list[Batch]:
-    """The first batches of the first epoch: those that the project trains on too."""
-    split = prepared(directory).split("train")
-    sampler, dataset = TokenBudgetSampler(split, BATCH_TOKENS, 1, shuffle=True), PairDataset(split)
-    found = [dataset[indices] for indices, _ in zip(sampler, range(count), strict=False)]
-    # A small corpus begins again.
-    return (found * math.ceil(count / len(found)))[:count]
-
-
-class TorchTransformer(nn.Module):
-    """torch.nn.Transformer with what it lacks: embeddings, positions and the projection to logits."""
-
-    def __init__(self, size: Size, vocabulary: int) -> None:
-        super().__init__()
-        self.scale = math.sqrt(size.dim)
-        self.embedding = nn.Embedding(vocabulary, size.dim, padding_idx=PAD)
-        self.register_buffer("positions", sinusoidal_table(512, size.dim))
-        sizes = size.dim, size.heads, size.layers, size.layers, size.feed_forward
-        self.body = nn.Transformer(*sizes, DROPOUT, batch_first=True, norm_first=True)
-        self.dropout = nn.Dropout(DROPOUT)
-
-    def embed(self, ids: Tensor) -> Tensor:
-        return self.dropout(self.embedding(ids) * self.scale + self.positions[: ids.size(1)])
-
-    def forward(self, batch: Batch) -> Tensor:
-        hidden = None if batch.source_visible is None else ~batch.source_visible
-        states = self.body(
-            self.embed(batch.source),
-            self.embed(batch.inputs),
-            tgt_mask=nn.Transformer.generate_square_subsequent_mask(batch.inputs.size(1), device=batch.inputs.device),
-            src_key_padding_mask=hidden,
-            memory_key_padding_mask=hidden,
-            tgt_is_causal=True,
-        )
-        return functional.linear(states, self.embedding.weight)
-
-
-def marian(size: Size, vocabulary: int) -> nn.Module:
-    """transformers' MarianMT of the same size."""
-    from transformers import MarianConfig, MarianMTModel
-
-    return MarianMTModel(
-        MarianConfig(
-            vocab_size=vocabulary,
-            d_model=size.dim,
-            encoder_layers=size.layers,
-            decoder_layers=size.layers,
-            encoder_attention_heads=size.heads,
-            decoder_attention_heads=size.heads,
-            encoder_ffn_dim=size.feed_forward,
-            decoder_ffn_dim=size.feed_forward,
-            dropout=DROPOUT,
-            attention_dropout=DROPOUT,
-            activation_dropout=DROPOUT,
-            activation_function="relu",
-            scale_embedding=True,
-            max_position_embeddings=512,
-            pad_token_id=PAD,
-            bos_token_id=BOS,
-            eos_token_id=EOS,
-            decoder_start_token_id=BOS,
-            forced_eos_token_id=EOS,
-            tie_word_embeddings=True,
-        )
-    )
-
-
-def _marian_logits(model: nn.Module, batch: Batch) -> Tensor:
-    mask = batch.source != PAD
-    return model(input_ids=batch.source, attention_mask=mask.long(), decoder_input_ids=batch.inputs).logits
-
-
-def _on(device: str, batch: Batch) -> Batch:
-    return Batch(*(part if part is None else part.to(device) for part in batch))
-
-
-def learn(model: nn.Module, logits: Tensor, batch: Batch, optimizer: torch.optim.Optimizer) -> Tensor:
-    """One update of a peer as its users write it; returns the loss."""
-    loss = functional.cross_entropy(
-        logits.float().flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
-    )
-    optimizer.zero_grad()
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    return loss.detach()
-
-
-def peer(system: str, setting: Setting, steps: int, precision: str, matmul: str) -> Row:
-    """A plain training loop; the batches lie ready on the device."""
-    if matmul == "medium":
-        torch.set_float32_matmul_precision("medium")
-    torch.manual_seed(1)
-    pieces, device = vocabulary(setting.directory), setting.device
-    model: Any = marian(setting.size, pieces) if system == "transformers" else TorchTransformer(setting.size, pieces)
-    model = model.to(device).train()
-    if system == "torch-compiled":
-        model = torch.compile(model, dynamic=True)
-    optimizer = torch.optim.Adam(model.parameters(), 1e-3, (0.9, 0.98), fused=device == "cuda")
-    bf16 = torch.autocast(device, torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
-    warm_up = COMPILING if system == "torch-compiled" else WARM_UP
-    work = [_on(device, batch) for batch in batches(setting.directory, steps + warm_up)]
-    tokens = sum(int((batch.labels != PAD).sum()) for batch in work[warm_up:])
-    started, losses = 0.0, []
-    for number, batch in enumerate(work):
-        if number == warm_up:
-            setting.wait()
-            started = time.perf_counter()
-        with bf16:
-            logits = _marian_logits(model, batch) if system == "transformers" else model(batch)
-        losses.append(learn(model, logits, batch, optimizer))
-    setting.wait()
-    seconds = time.perf_counter() - started
-    assert losses[-1] < losses[0], f"{system} does not learn: {losses}"
-    return {"target_tokens_per_second": tokens / seconds, "peak_mb": setting.peak_mb()}
+# The steps after which `scripts/train.py` writes its log, for which it waits for the GPU.
+LOGGED_EVERY = 20
 
 
 def _products(batch: Batch, size: Size) -> Iterator[tuple[int, int, int, int]]:
@@ -179,8 +47,8 @@ def _products(batch: Batch, size: Size) -> Iterator[tuple[int, int, int, int]]:
 
 def limit(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
     """The products of forward and backward alone: each of them, the gradient of its input and of its weight."""
-    if matmul == "medium":
-        torch.set_float32_matmul_precision("medium")
+    if matmul != "default":
+        torch.set_float32_matmul_precision(matmul)
     kind = {"dtype": torch.bfloat16 if precision == "bf16" else torch.float32, "device": setting.device}
     dim, pieces = setting.size.dim, vocabulary(setting.directory)
     tokens = seconds = 0.0
@@ -208,6 +76,9 @@ def limit(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
 def ours(setting: Setting, steps: int, precision: str, matmul: str, compiled: bool = False) -> Row:
     """`scripts/train.py` as a person runs it, but for validation and test, which are not timed and made short."""
     data = ["data=multi30k", f"data.directory={setting.directory}"] if setting.directory else ["data=toy"]
+    count = steps + WARM_UP + 1
+    if setting.device == "cuda":  # a run that ends with its log has done all that it has counted
+        count = LOGGED_EVERY * math.ceil((steps + (COMPILING if compiled else WARM_UP)) / LOGGED_EVERY)
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *(sys.executable, str(PROJECT / "scripts" / "train.py"), *data, *setting.size.overrides()),
@@ -215,47 +86,56 @@ def ours(setting: Setting, steps: int, precision: str, matmul: str, compiled: bo
             *("training.optimizer=adam", f"training.label_smoothing={SMOOTHING}", "training.learning_rate=1e-3"),
             f"trainer={'cpu' if setting.device == 'cpu' else 'gpu'}",
             f"trainer.precision={'bf16-mixed' if precision == 'bf16' else '32-true'}",
-            *(f"trainer.max_steps={steps + WARM_UP + 1}", f"data.batch_tokens={BATCH_TOKENS}"),
+            *(f"trainer.max_steps={count}", f"trainer.log_every_n_steps={LOGGED_EVERY}"),
+            f"data.batch_tokens={BATCH_TOKENS}",
             *("trainer.limit_val_batches=0", "trainer.limit_test_batches=1", "search=greedy"),
             *(f"machine.threads={setting.threads}", f"hydra.run.dir={folder}/run"),
             *([f"machine.matmul_precision={matmul}"] if matmul != "default" else []),
-            *(["training.compile=inductor"] if compiled else []),
+            *([f"training.compile={setting.compiler}"] if compiled else []),
         ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
+            print(*command, f"\n{done.stderr}", file=sys.stderr)
+            raise RuntimeError(done.stderr.strip().splitlines()[-1])
         cost = json.loads(Path(folder, "run", "test.json").read_text())["cost"]
     return {"target_tokens_per_second": cost["tokens/s"], "peak_mb": cost["peak MB"]}
 
 
-# (precision, matmul) of every system, a line each; the project chooses its products by itself. What is compiled is
-# for GPUs: on a CPU it takes a minute to warm up and is slower then.
-PEER = [("float32", "default"), ("float32", "medium"), ("bf16", "default")]
-COMPARED = {
-    "limit": PEER,
-    "ours": [("float32", "default"), ("bf16", "default")],
-    "ours-compiled": [("float32", "default"), ("bf16", "default")],
-    "torch": PEER,
-    "torch-compiled": [("float32", "default"), ("bf16", "default")],
-    "transformers": PEER,
-}
+SYSTEMS = (
+    *("limit", "ours", "ours-compiled", "ours-graphs"),
+    *("torch", "torch-compiled", "transformers", "transformers-compiled"),
+)
+# Only for GPUs, unless asked for: on a CPU what is compiled is slower, and there are no graphs.
+FOR_GPUS = ("ours-compiled", "ours-graphs", "torch-compiled", "transformers-compiled")
+# (precision, matmul): with `medium` too where that is not the project's own choice; on a GPU all with TF32, as ours is.
+CPU_MODES = [("float32", "default"), ("float32", "medium"), ("bf16", "default")]
+GPU_MODES = [("float32", "high"), ("bf16", "default")]
+WITH_MEDIUM = ("limit", "torch", "transformers")
 
 
-def compared(systems: list[str] | None, device: str) -> list[tuple[str, str, str]]:
-    """What can be measured here of what was asked for: (system, precision, matmul)."""
-    here = precisions(device)
-    chosen = [name for name in COMPARED if systems is None or name in systems]
-    if device == "cpu":
-        chosen = [name for name in chosen if not name.endswith("-compiled")]
+def compared(systems: list[str] | None, device: str, asked: list[str] | None) -> list[tuple[str, str, str]]:
+    """What can be measured here of the systems and precisions that were asked for: (system, precision, matmul)."""
+    here = precisions(device, asked)
+    chosen = [name for name in SYSTEMS if systems is None or name in systems]
+    if device == "cpu" and systems is None:
+        chosen = [name for name in chosen if name not in FOR_GPUS]
     if not importlib.util.find_spec("transformers"):
-        chosen = [name for name in chosen if name != "transformers"]
-    return [(name, *mode) for name in chosen for mode in COMPARED[name] if mode[0] in here]
+        chosen = [name for name in chosen if not name.startswith("transformers")]
+    modes = GPU_MODES if device == "cuda" else CPU_MODES
+    return [
+        (name, *mode)
+        for name in chosen
+        for mode in modes
+        if mode[0] in here and (mode[1] != "medium" or name in WITH_MEDIUM)
+    ]
 
 
 def measure(case: tuple[str, str, str], setting: Setting, steps: int) -> Row:
     system, precision, matmul = case
-    if system.startswith("ours"):
+    if system in ("ours", "ours-compiled"):
         return ours(setting, steps, precision, matmul, compiled=system == "ours-compiled")
+    if system == "ours-graphs":
+        return alone(graphs, setting, steps, precision, threads=setting.threads)  # type: ignore[no-any-return]
     if system == "limit":
         return alone(limit, setting, steps, precision, matmul, threads=setting.threads)  # type: ignore[no-any-return]
     return alone(peer, system, setting, steps, precision, matmul, threads=setting.threads)  # type: ignore[no-any-return]

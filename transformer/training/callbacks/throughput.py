@@ -15,8 +15,9 @@ class Throughput(Callback):
     """Measures a run: the median time of a step, with loading and logging but without validation and checkpoints after
     it, how many target tokens a second that makes, and the peak of memory."""
 
-    # The first steps allocate memory and choose kernels; a run with no others counts its last one.
-    warm_up = 6
+    # The first steps allocate memory and choose kernels; those of a compiled model compile for each kind of batch. A
+    # run with no others counts its last one.
+    warm_up, compiling = 6, 30
 
     def __init__(self) -> None:
         self.step_seconds: list[float] = []
@@ -25,6 +26,8 @@ class Throughput(Callback):
         self.last: tuple[float, Tensor | int] | None = None
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
+        if module.settings.compile:
+            self.warm_up = self.compiling
         self.last = time.perf_counter(), module.tokens_seen
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
