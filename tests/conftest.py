@@ -20,6 +20,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 # All rooms but the command line's, whose types are Hydra's.
 ROOMS = "config device files model data inference evaluation visualization training export doctor server"
+# Folders of files that take long, which go first: in the end no worker is left alone with a long file.
+LONG = "scripts reliability cli visualization export server doctor tests".split()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,6 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
     from tests.shapes import check_shapes
 
     check_shapes([f"transformer.{room}" for room in ROOMS.split()])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONG.index(folder) if (folder := item.path.parent.name) in LONG else len(LONG))
 
 
 def pytest_collection_finish() -> None:
