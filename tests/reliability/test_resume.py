@@ -41,6 +41,7 @@ KINDS: dict[str, dict[str, Any]] = {
         **{"training__bpe_dropout": 0.1, "training__r_drop": 1.0},
         **{"training__averaging__kind": "exponential", "data__workers": 1},
         **{"tokenizer__kind": "bpe", "tokenizer__vocabulary_size": 60},
+        **{"training__initial_embeddings": "cooccurrence"},
     },
     "muon": {"training__optimizer": "muon"},
     "the_mean_of_validations": {"training__averaging__kind": "last", "training__averaging__count": 2},

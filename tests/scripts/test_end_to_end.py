@@ -209,6 +209,10 @@ def test_a_sweep_of_the_script_ends_in_a_table_of_its_scores(home: Path) -> None
             "search.min_length=12 is more than model.max_length=12 allows",
         ),
         (["tokenizer.joint=false"], "model.tied_embeddings=all needs one vocabulary for both languages"),
+        (
+            ["training.initial_embeddings=cooccurrence", "model.tied_embeddings=target"],
+            "training.initial_embeddings=cooccurrence makes one matrix for both languages",
+        ),
         (["init_from=multi30k_both"], "train it first: experiment=multi30k_both hydra.run.dir=multi30k_both"),
         (["-m", "model.heads=2,5"], "heads=5 does not divide model.dim=32"),
         (["text=two", "words"], 'quotes around a value with spaces, text="two words"'),

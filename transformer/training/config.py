@@ -32,6 +32,7 @@ class AveragingSettings:
 class TrainingSettings:
     """How the weights are trained. `validate_every` counts steps, `patience` validations without a better BLEU."""
 
+    initial_embeddings: Literal["random", "cooccurrence"]
     optimizer: Annotated[str, OPTIMIZERS]
     learning_rate: Annotated[float, "> 0", "<= 1000"]
     betas: list[Annotated[float, ">= 0", "< 1"]]
@@ -86,6 +87,11 @@ def validate_settings(settings: RunSettings, model: ModelConfig) -> None:
         raise ValueError(
             "model.tied_embeddings=all needs one vocabulary for both languages: tokenizer.joint=true, or else "
             "model.tied_embeddings=target or none"
+        )
+    if settings.training.initial_embeddings == "cooccurrence" and model.tied_embeddings != "all":
+        raise ValueError(
+            f"training.initial_embeddings=cooccurrence makes one matrix for both languages: with model.tied_embeddings="
+            f"{model.tied_embeddings} use training.initial_embeddings=random"
         )
     for name, search in {"search": settings.search, "validation_search": settings.validation_search}.items():
         if search.min_length >= model.max_length:

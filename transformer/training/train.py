@@ -49,6 +49,7 @@ from transformer.training.callbacks.train_progress import SeedEachStep
 from transformer.training.callbacks.validation import FinalValidation, Patience
 from transformer.training.card import write_card
 from transformer.training.config import RunSettings
+from transformer.training.embeddings import initialize_embeddings
 from transformer.training.loggers import build_logger, first_process, quiet
 from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.results import Result, draw_attentions, write_results
@@ -84,6 +85,8 @@ def run(
     history = check_resumption(saved, recorded, print_changes=first_process())
 
     translator = build_translator(settings, model, data, pretrained)
+    if settings.training.initial_embeddings == "cooccurrence" and pretrained is None and resume is None:
+        initialize_embeddings(translator.model, [data.split(name) for name in data.names("train")], settings.seed)
     validate_limits(data, trainer)
     scored = {name: corpus.languages for name, (corpus, split) in data.settings.parts.items() if split != "train"}
     texts = {name: data.texts(name) for name in scored}
