@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--targets", type=float, nargs="+", help="of quality: validation BLEU (30 35 38; short: 1 2)")
     parser.add_argument("--minutes", type=float, default=60, help="of quality: how long a run may take (60)")
     parser.add_argument("--learning-rates", type=float, nargs="+", help="of quality: of the peers, each one run (1e-3)")
-    parser.add_argument("--validate-every", type=int, help="of quality: steps (as the preset has it: 860)")
+    parser.add_argument("--validate-every", type=int, help="of quality: steps (as the preset has it: 800)")
     parser.add_argument("--short", action="store_true", help="of quality: the bundled corpus and a tiny model, seconds")
     parser.add_argument("--json", type=Path, help="where to write the rows")
     parser.add_argument("--picture", type=Path, help="where to draw them")
