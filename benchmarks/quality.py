@@ -1,4 +1,4 @@
-"""Time to quality: minutes until validation BLEU first reaches each target, trained from random weights.
+"""Time to quality: minutes until validation BLEU first reaches each target, trained from the beginning.
 
 Every system is a process of its own that trains, validates now and then and prints a line for each validation:
 `scripts/train.py` as users run it, and the trainers of quality_peers.py. The clock starts with the process, so imports

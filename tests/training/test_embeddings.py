@@ -57,6 +57,12 @@ def test_counts_are_those_of_plain_loops() -> None:
     np.testing.assert_array_equal(counts.numpy(), counts_by_loops())
 
 
+def test_of_too_many_pairs_an_even_share_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embeddings, "MAX_PAIRS", 3)
+    counts = embeddings.count_cooccurrences([Listed(PAIRS)], VOCABULARY)
+    assert torch.equal(counts, embeddings.count_cooccurrences([Listed([PAIRS[0], PAIRS[2]])], VOCABULARY))
+
+
 def test_similarities_are_those_of_numpys_decomposition() -> None:
     parts = []
     for counts in counts_by_loops().transpose(1, 0, 2):

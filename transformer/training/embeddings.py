@@ -24,8 +24,8 @@ WINDOW = 2
 CONTEXT_SMOOTHING = 0.75
 # Of an embedding's variance, so much is counted; the rest stays random and tells pieces with equal counts apart.
 COUNTED = 0.9
-# Pairs counted at a time, and at most (evenly spread): more change little.
-CHUNK, MAX_PAIRS = 2_000, 200_000
+# Pairs counted at a time: of long sentences each has a million places. And at most (evenly spread): more change little.
+CHUNK, MAX_PAIRS = 100, 200_000
 
 
 def pairs_and_neighbors(source: IdArray, target: IdArray) -> Iterator[tuple[int, IntArray, IntArray]]:
@@ -43,7 +43,7 @@ def pairs_and_neighbors(source: IdArray, target: IdArray) -> Iterator[tuple[int,
 def count_cooccurrences(splits: Sequence[Split], vocabulary: int) -> Float[Tensor, "vocabulary 2 vocabulary"]:
     """How often each piece occurs with each other: in a pair (0), and as a neighbor (1)."""
     counts = torch.zeros(vocabulary * 2 * vocabulary)
-    step = max(1, sum(map(len, splits)) // MAX_PAIRS)
+    step = -(-sum(map(len, splits)) // MAX_PAIRS)
     numbered = [(split, number) for split in splits for number in range(0, len(split), step)]
     for start in range(0, len(numbered), CHUNK):
         places = [
