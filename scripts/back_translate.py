@@ -28,21 +28,26 @@ def read(config: dict[str, Any]) -> Job:
 
 def back_translate(job: Job) -> None:
     from transformer.cli.lines import count_lines
-    from transformer.cli.pipeline import run_stages
+    from transformer.cli.pipeline import monolingual_texts, run_stages
     from transformer.cli.settings import run_settings
     from transformer.config import UsageError
     from transformer.data.printable import print_safely
     from transformer.training.config import read_run_settings
 
     config, stages = job
-    read_run_settings(run_settings(config)).data.fetch()
-    if not count_lines(config["input"]):
-        raise UsageError(f"input={config['input']} is no file with lines in it")
+    data = read_run_settings(run_settings(config)).data
+    data.fetch()
+    for text in monolingual_texts(config).values():
+        if not count_lines(str(text)):
+            raise UsageError(f"input={config['input']} must be a file with lines in it, or the PREFIX of {text.name}")
     folder = Path(config["output"])
     run_stages(stages, folder)
-    for run in ("forward", "final") if config["test"] else ():
-        scores = json.loads((folder / run / "test.json").read_bytes())["test"]
-        print_safely(f"{run}: {'   '.join(f'{name} {scores[name]:.1f}' for name in config['metrics'])}")
+    tests = [name for name, (_, split) in data.parts.items() if split == "test"] if config["test"] else []
+    for run in ("forward", "final"):
+        scores = json.loads((folder / run / "test.json").read_bytes()) if tests else {}
+        for name in tests:
+            shown = "   ".join(f"{metric} {scores[name][metric]:.1f}" for metric in config["metrics"])
+            print_safely(f"{run}, {name}: {shown}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ MONOLINGUAL = f"input={TOY}/compositional.en"
     [
         (["finetune=trainer.max_steps=3 trainer.max_stepz=3"], "trainer.max_stepz: no such setting"),
         (["forward=data.synthetic_ratio=0"], "data.synthetic_ratio=0.0 must be > 0"),
-        (["input=nothing.en"], "input=nothing.en is no file with lines in it"),
+        (["input=nothing.en"], "input=nothing.en must be a file with lines in it, or the PREFIX of nothing.en.en"),
         (["init_from=somewhere"], "leave out resume= and init_from="),
     ],
 )
@@ -34,9 +34,37 @@ def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
     for end in ("de", "en", "origin"):
         (folder / f"synthetic.{end}").write_text("x\n")
     printed = ok("back_translate", *SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all", cwd=tmp_path)
-    assert printed.splitlines() == ["forward: bleu 2.0   chrf 4.0   ter 5.0", "final: bleu 3.0   chrf 4.0   ter 5.0"]
+    assert printed.splitlines() == [
+        "forward, test: bleu 2.0   chrf 4.0   ter 5.0",
+        "final, test: bleu 3.0   chrf 4.0   ter 5.0",
+    ]
     [reverse, augment, forward, final] = json.loads((folder / "command.json").read_text())
     assert {"data.source_language=en", "data.target_language=de", f"hydra.run.dir={folder}/reverse"} <= set(reverse)
     assert {f"checkpoint={folder}/reverse", MONOLINGUAL, f"output={folder}/synthetic"} <= set(augment)
     assert f"data.synthetic=['{folder}/synthetic']" in forward
     assert f"init_from={folder}/forward" in final
+
+
+def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tmp_path: Path) -> None:
+    folder, text = tmp_path / "all", tmp_path / "text"
+    for language in ("de", "en"):
+        text.with_name(f"text.{language}").write_text("x\n")
+    scores = {"bleu": 2, "chrf": 4, "ter": 5}
+    for run in ("reverse.en-de", "reverse.de-en", "forward", "final"):
+        (folder / run).mkdir(parents=True)
+        (folder / run / "README.md").touch()
+        (folder / run / "test.json").write_text(json.dumps({"test": scores, "test.en-de": scores}))
+    for direction in ("de-en", "en-de"):
+        (folder / f"synthetic.{direction}.origin").write_text("x\n")
+    arguments = ["data.directions=[de-en,en-de]", f"input={text}", "output=all"]
+    printed = ok("back_translate", *SMALL, f"cache={tmp_path}/cache", *arguments, cwd=tmp_path)
+    assert printed.splitlines() == [
+        f"{run}, test{direction}: bleu 2.0   chrf 4.0   ter 5.0"
+        for run in ("forward", "final")
+        for direction in ("", ".en-de")
+    ]
+    commands = json.loads((folder / "command.json").read_text())
+    reverse, augment = (set(command) for command in commands[:2])
+    assert {"data.source_language=en", "data.target_language=de", "data.directions=[]"} <= reverse
+    assert {f"checkpoint={folder}/reverse.en-de", f"input={text}.en", f"output={folder}/synthetic.de-en"} <= augment
+    assert f"data.synthetic=['{folder}/synthetic']" in commands[4]

@@ -11,6 +11,7 @@ from tests.training.small import DIGITS, ENGLISH
 from transformer.config import from_dict
 from transformer.data.augmentation import JoinedSplit, augmented
 from transformer.data.datamodule import TranslationData
+from transformer.data.synthetic import origins
 from transformer.data.tokenizer import EOS, PAD, Tokenizer
 from transformer.training.config import RunSettings
 from transformer.training.train import prepare_data
@@ -91,6 +92,19 @@ def test_the_tag_stands_before_the_sources_of_synthetic_pairs_alone(folder: Path
         direction = ["<2en>" if target in REAL + SYNTHETIC else "<2de>"] if both else []
         assert tags == direction + (["<bt>"] if is_synthetic else [])
     assert len(texts(data, 0)) == (1 + both) * (REAL + SYNTHETIC).total()
+
+
+def test_pairs_that_name_their_direction_are_served_in_it_alone(folder: Path) -> None:
+    for name, direction in (("one", "de-en"), ("two", "en-de")):
+        for path in folder.glob(f"{name}.*"):
+            path.rename(folder / path.name.replace(name, f"both.{direction}"))
+    data = prepared(folder, data__synthetic=[str(folder / "both")], data__directions=["de-en", "en-de"])
+    served = Counter(target for _, _, target in texts(data, 0))
+    real = REAL + Counter(spoken(number, DIGITS) for number in range(17, 4000, 23))
+    synthetic = [spoken(n, ENGLISH) for n in NUMBERS[:40]] + [spoken(n, DIGITS) for n in NUMBERS[40:]]
+    assert served == real + Counter(synthetic)
+    of_pairs = origins(data.settings.in_direction(("de", "en")))
+    assert of_pairs == {"`de` by `reverse/translator.safetensors` (beam), from `text.en`": 40}
 
 
 def test_without_synthetic_pairs_training_is_served_its_plain_pairs_without_a_tag(folder: Path) -> None:

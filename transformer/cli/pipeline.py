@@ -18,6 +18,7 @@ from transformer.cli.errors import say
 from transformer.cli.runs import MODELS, as_typed
 from transformer.cli.settings import run_settings
 from transformer.config import UsageError
+from transformer.data.directions import Direction, parse_direction
 from transformer.data.synthetic import ORIGIN
 from transformer.device import choose_precision
 from transformer.files import atomic_write
@@ -72,10 +73,10 @@ def _training(folder: Path, arguments: list[str], test: bool) -> Stage:
     return Stage(folder.name, begin, go_on, begun=folder / MODELS[-1], finished=finished)
 
 
-def _augmentation(run: Path, text: Path, prefix: Path, more: list[str]) -> Stage:
+def _augmentation(name: str, run: Path, text: Path, prefix: Path, more: list[str]) -> Stage:
     begin = _command("augment", f"checkpoint={run}", f"input={text}", f"output={prefix}", *more)
     begun, finished = (prefix.with_name(f"{prefix.name}.{end}") for end in ("partial.json", ORIGIN))
-    return Stage("augment", begin, [*begin, "resume=true"], begun, finished, is_begun_removed=True)
+    return Stage(name, begin, [*begin, "resume=true"], begun, finished, is_begun_removed=True)
 
 
 def _command(script: str, *arguments: str) -> list[str]:
@@ -83,20 +84,43 @@ def _command(script: str, *arguments: str) -> list[str]:
 
 
 def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage]:
-    """The stages of a back-translation with these settings. Raises ValueError for settings that a run cannot have."""
+    """The stages of a back-translation with these settings. Raises ValueError for settings that a run cannot have.
+
+    Each direction has its own reverse run, which translates the text in the target language. With several directions
+    the synthetic pairs of de-en are PREFIX.de-en.de and PREFIX.de-en.en, so they are of no other direction.
+    """
     folder, data, test = Path(config["output"]).absolute(), config["data"], config["test"]
     more = {stage: shlex.split(config[stage]) for stage in STAGES}
     common = [argument for argument in typed if is_override(argument) and split(argument)[1] not in OWN]
-    swapped = [f"data.source_language={data['target_language']}", f"data.target_language={data['source_language']}"]
-    if data["columns"]:
-        swapped.append(f"data.columns=[{','.join(map(str, reversed(data['columns'])))}]")
-    prefix, text = folder / "synthetic", Path(config["input"]).absolute()
+    prefix, texts = folder / "synthetic", monolingual_texts(config)
+    stages = []
+    for (source, target), text in texts.items():
+        # Nothing tells the files of a single direction apart from those of another.
+        reverse, pairs = (f".{target}-{source}", f".{source}-{target}") if len(texts) > 1 else ("", "")
+        swapped = [f"data.source_language={target}", f"data.target_language={source}", "data.directions=[]"]
+        if data["columns"]:
+            swapped.append(f"data.columns=[{','.join(map(str, reversed(data['columns'])))}]")
+        run = _training(folder / f"reverse{reverse}", [*common, *swapped, *more["reverse"]], test)
+        written = prefix.with_name(f"{prefix.name}{pairs}")
+        search = [f"cache={config['cache']}", *more["augment"]]
+        stages += [run, _augmentation(f"augment{pairs}", folder / run.name, text, written, search)]
     return [
-        _training(folder / "reverse", [*common, *swapped, *more["reverse"]], test),
-        _augmentation(folder / "reverse", text, prefix, [f"cache={config['cache']}", *more["augment"]]),
+        *stages,
         _training(folder / "forward", [*common, f"data.synthetic=['{prefix}']", *more["forward"]], test),
         _training(folder / "final", [*common, f"init_from={folder / 'forward'}", *more["finetune"]], test),
     ]
+
+
+def monolingual_texts(config: dict[str, Any]) -> dict[Direction, Path]:
+    """For each direction the text in its target language: `input` itself, or PREFIX.LANGUAGE."""
+    data, given = config["data"], Path(config["input"]).absolute()
+    directions = [parse_direction(direction, "data.directions") for direction in data["directions"]]
+    if len(directions) < 2:
+        direction = data["source_language"], data["target_language"]
+        if given.exists():
+            return {direction: given}
+        directions = [direction]
+    return {direction: given.with_name(f"{given.name}.{direction[1]}") for direction in directions}
 
 
 def run_stages(stages: Sequence[Stage], folder: Path) -> None:

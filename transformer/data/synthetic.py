@@ -63,8 +63,10 @@ def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
 def origins(settings: DataSettings) -> Counter[str]:
     """How many pairs have which side by which model, as PREFIX.origin says, or that nothing says it."""
     counts: Counter[str] = Counter()
-    for prefix, files in zip(settings.synthetic, synthetic_files(settings), strict=True):
-        path = Path(f"{Path(prefix).expanduser()}.{ORIGIN}")
+    for files in synthetic_files(settings):
+        # PREFIX.origin, or PREFIX.de-en.origin beside PREFIX.de-en.de.
+        prefix = str(files[0]).removesuffix(".gz").removesuffix(f".{settings.source_language}")
+        path = Path(f"{prefix}.{ORIGIN}")
         if not path.is_file():
             counts["origin not stated"] += sum(1 for _ in read_lines(files[0]))
             continue
