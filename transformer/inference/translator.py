@@ -25,6 +25,7 @@ from transformer.inference.search import Hypothesis, SearchSettings, search
 from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_visible
+from transformer.model.packed import pack
 from transformer.model.transformer import Transformer
 
 log = logging.getLogger(__name__)
@@ -85,14 +86,15 @@ class Translator:
         `device` is cpu, cuda, cuda:1, mps … or auto (a GPU if there is one); `precision` float32, bfloat16, float16 or
         auto (bfloat16 where this hardware multiplies it fast, else float32); the languages choose among the directions
         of a model that has learned several, as `in_direction` says. Raises FileNotFoundError, or ValueError for a file
-        that is truncated, altered, foreign or carries code, and for a device that is not there.
+        that is truncated, altered, foreign or carries code, and for a device that is not there. The model's weights are
+        packed (see `model.packed`).
         """
         torch_device = parse_device(device)
         dtype = parse_precision(precision, find_hardware(torch_device.type))
         saved, asked = checkpoint.load(Path(path)), (source_language, target_language)
         if asked != (None, None):
             choose_direction(saved.directions, *asked)  # a mistake is told before the model is built
-        model = saved.build().to(torch_device, dtype).eval()
+        model = pack(saved.build().to(torch_device, dtype).eval())
         translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
         translator.alignment = saved.alignment
         return translator.in_direction(*asked)

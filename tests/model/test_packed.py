@@ -1,0 +1,61 @@
+"""Packed weights against nn.Linear, and a packed model against the plain one."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from tests.factories import small_model
+from transformer.model.packed import PackedLinear, pack
+
+# Only where packing does something can it be tested.
+packs = isinstance(pack(nn.Sequential(nn.Linear(2, 2)))[0], PackedLinear)
+pytestmark = pytest.mark.skipif(not packs, reason="nothing is packed on this processor")
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_packed_layer_computes_what_the_plain_one_does(bias: bool) -> None:
+    plain, states = nn.Linear(24, 37, bias=bias), torch.randn(5, 7, 24)
+    packed = pack(nn.Sequential(copy.deepcopy(plain)))
+    with torch.no_grad():
+        torch.testing.assert_close(packed(states), plain(states))
+
+
+def test_what_else_stands_in_a_batch_changes_no_bit_of_a_row() -> None:
+    packed, states = pack(nn.Sequential(nn.Linear(64, 300))), torch.randn(70, 64)
+    with torch.no_grad():
+        together = packed(states)
+        for rows in (1, 2, 3, 5, 16, 33):
+            assert torch.equal(packed(states[:rows]), together[:rows])
+
+
+def test_a_packed_model_has_the_same_weights_and_gradients() -> None:
+    plain = small_model()
+    packed = pack(copy.deepcopy(plain))
+    source, inputs = torch.randint(4, 29, (3, 8)), torch.randint(4, 29, (3, 5))
+    with torch.no_grad():
+        torch.testing.assert_close(packed(source, inputs), plain(source, inputs))
+    for model in (plain, packed):
+        model(source, inputs).square().sum().backward()
+    assert packed.output.weight is packed.decoder.embedding.tokens.weight
+    for (name, weight), (other, twin) in zip(plain.named_parameters(), packed.named_parameters(), strict=True):
+        assert name == other
+        assert torch.equal(weight, twin)
+        assert (weight.grad is None) == (twin.grad is None)
+        assert weight.grad is None or torch.equal(weight.grad, twin.grad)
+
+
+@pytest.mark.parametrize("change", ["in place", "other type", "copied", "under autocast"])
+def test_a_weight_that_was_changed_is_used_as_it_is_now(change: str) -> None:
+    packed, states = pack(nn.Sequential(nn.Linear(24, 37))), torch.randn(5, 24)
+    with torch.no_grad(), torch.autocast("cpu", enabled=change == "under autocast"):
+        if change == "other type":
+            packed, states = packed.double(), states.double()
+        elif change == "copied":
+            packed = copy.deepcopy(packed)
+        elif change == "under autocast":
+            states = states.bfloat16()
+        packed[0].weight.mul_(2)
+        expected = nn.functional.linear(states, packed[0].weight, packed[0].bias)
+        assert torch.equal(packed(states), expected)
