@@ -1,9 +1,9 @@
-"""The best continuations against torch.topk over everything."""
+"""The best continuations against torch.topk over everything, the most probable one against torch.argmax."""
 
 import pytest
 import torch
 
-from transformer.inference.search import best_continuations
+from transformer.inference.search import best_continuations, most_probable
 
 
 @pytest.mark.parametrize("vocabulary", [8000, 640, 4000, 1009, 7])
@@ -20,3 +20,10 @@ def test_the_best_continuations_are_those_of_sorting_everything(vocabulary: int,
     finite = sums.isfinite()
     assert torch.equal(everything.gather(1, origins * vocabulary + ids)[finite], sums[finite])
     assert all(len(set(row.tolist())) == k for row in origins * vocabulary + ids)
+
+
+@pytest.mark.parametrize("vocabulary", [8000, 1009, 7])
+def test_the_most_probable_id_is_the_first_of_the_largest(vocabulary: int) -> None:
+    # Rounded, so that many are equal.
+    scores = torch.randn(50, vocabulary).round(decimals=1)
+    assert torch.equal(most_probable(scores, torch.arange(50), 0), scores.argmax(dim=-1))

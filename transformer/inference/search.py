@@ -99,8 +99,22 @@ def search(
     return generate(step, state, bos_ids, eos, max_lengths, settings, draw)
 
 
-def most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
-    return log_probs.argmax(dim=-1)
+def most_probable(log_probs: Float[Tensor, "rows vocabulary"], sentences: Tensor, position: int) -> Tensor:
+    """log_probs.argmax(dim=1), the first of equals too, but looked for in one block of each row only: where the largest
+    of the blocks' maxima stands."""
+    block = block_size(log_probs)
+    blocks = log_probs.view(len(log_probs), -1, block)
+    largest = blocks.amax(dim=2).argmax(dim=1)
+    return largest * block + blocks[torch.arange(len(blocks), device=blocks.device), largest].argmax(dim=1)
+
+
+def block_size(log_probs: Tensor) -> int:
+    """How many ids to take together on a CPU: their maximum is found at once, as torch.argmax and topk do not find it.
+    The fastest are multiples of 16, not too small. 1, where no blocks are to be made."""
+    vocabulary = log_probs.size(-1)
+    if log_probs.device.type != "cpu":
+        return 1
+    return next((size for size in range(128, 513, 16) if vocabulary % size == 0), 1)
 
 
 def sample(
@@ -175,9 +189,9 @@ def best_continuations(
     entries stand in the k blocks with the largest maxima.
     """
     sentences, rows, vocabulary = log_probs.shape
-    block = next((size for size in range(64, 129) if vocabulary % size == 0), 1)
+    block = block_size(log_probs)
     blocks = rows * vocabulary // block
-    if log_probs.device.type != "cpu" or block == 1 or blocks <= k:
+    if block == 1 or blocks <= k:
         sums, places = (totals[..., None] + log_probs).flatten(1).topk(k)
         return sums, places // vocabulary, places % vocabulary
     maxima = log_probs.view(sentences, rows, -1, block).amax(dim=3) + totals[..., None]
@@ -202,38 +216,40 @@ def beam_search(
     """
     beam, device = settings.beam, bos_ids.device
     hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
-    limits, sentences = torch.tensor(max_lengths, device=device), torch.arange(len(bos_ids), device=device)
+    sentences, finished = list(range(len(bos_ids))), [False] * len(bos_ids)
     ids, totals = bos_ids[:, None], torch.zeros(len(bos_ids), 1, device=device)
-    tokens, finished = torch.empty(len(bos_ids), 1, 0, dtype=torch.long, device=device), [False] * len(bos_ids)
+    tokens = torch.empty(len(bos_ids), 1, 0, dtype=torch.long, device=device)
     for position in range(max(max_lengths) + 1):
         log_probs, state = step(ids.flatten(), state)
         width, vocabulary = ids.size(1), log_probs.size(1)  # one row per sentence at first, then `beam`
         if position < settings.min_length:
             log_probs[:, eos] = -torch.inf
-        log_probs, at_limit = log_probs.view(-1, width, vocabulary), limits[sentences] == position
-        if at_limit.any():
+        log_probs, at_limit = log_probs.view(-1, width, vocabulary), [max_lengths[i] == position for i in sentences]
+        if any(at_limit):
             goes_on = torch.arange(vocabulary, device=device) != eos
-            log_probs = log_probs.masked_fill(at_limit[:, None, None] & goes_on, -torch.inf)
+            must_end = torch.tensor(at_limit, device=device)[:, None, None]
+            log_probs = log_probs.masked_fill(must_end & goes_on, -torch.inf)
         # Each row has one way to end, so 2 × beam candidates hold at least beam that go on.
         best, origins, ids = best_continuations(log_probs, totals, min(2 * beam, width * vocabulary))
         ends = ids == eos
-        numbers = sentences.tolist()
-        for index, candidate in (ends & best.isfinite())[:, :beam].nonzero().tolist():
+        for index, candidate in (ends & (best > -torch.inf))[:, :beam].nonzero().tolist():
             if not finished[index]:
                 total, path = best[index, candidate].item(), tokens[index, origins[index, candidate]].tolist()
-                hypotheses[numbers[index]].append(Hypothesis(path, settings.score(total, position + 1), total))
-        for index, limit in enumerate(at_limit.tolist()):
-            finished[index] = finished[index] or limit or len(hypotheses[numbers[index]]) >= beam
+                hypotheses[sentences[index]].append(Hypothesis(path, settings.score(total, position + 1), total))
+        for index, (sentence, limit) in enumerate(zip(sentences, at_limit, strict=True)):
+            finished[index] = finished[index] or limit or len(hypotheses[sentence]) >= beam
         if all(finished):
             break
-        # The best candidates that go on take the places of the beam.
-        order = ends.long().argsort(dim=1, stable=True)[:, :beam]
-        best, origins, ids, ends = (values.gather(1, order) for values in (best, origins, ids, ends))
-        # With fewer candidates than places (a tiny vocabulary) an ended one may be left over: it can never win.
-        totals = best.masked_fill(ends, -torch.inf)
+        # The best candidates that go on take the places of the beam. With fewer candidates than places (a tiny
+        # vocabulary) an ended one may be left over: it can never win.
+        totals, order = (
+            values[:, :beam] for values in best.masked_fill(ends, -torch.inf).sort(dim=1, descending=True, stable=True)
+        )
+        origins, ids = origins.gather(1, order), ids.gather(1, order)
         if (remaining := unfinished(finished, device)) is not None:
-            sentences, tokens, totals, origins, ids = (x[remaining] for x in (sentences, tokens, totals, origins, ids))
-            finished = [False] * len(remaining)
+            tokens, totals, origins, ids = (values[remaining] for values in (tokens, totals, origins, ids))
+            sentences = [sentence for sentence, done in zip(sentences, finished, strict=True) if not done]
+            finished = [False] * len(sentences)
         tokens = torch.cat([tokens.take_along_dim(origins[..., None], dim=1), ids[..., None]], dim=2)
         state = state.select(origins, remaining)
     return [sorted(ended, key=lambda hypothesis: -hypothesis.score)[:beam] for ended in hypotheses]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -287,8 +288,8 @@ class Translator:
 
         def step(ids: Tensor, state: Any) -> tuple[Tensor, Any]:
             scores, state = self.log_probabilities(ids, state)
-            # One logit that is no finite number spoils its whole row.
-            if not scores[:, 0].isfinite().all():
+            # One logit that is no finite number spoils its whole row, and one row the sum.
+            if not math.isfinite(scores[:, 0].sum()):
                 raise ValueError("the model's scores are no numbers: its weights are too large, or broken")
             return scores, state
 

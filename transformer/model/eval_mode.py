@@ -9,11 +9,11 @@ from torch import nn
 @contextmanager
 def eval_mode(*models: nn.Module) -> Iterator[None]:
     """The models without dropout; afterwards, whatever happens, as they were."""
-    training = [model.training for model in models]
-    for model in models:
+    training = [model for model in models if model.training]
+    for model in training:
         model.eval()
     try:
         yield
     finally:
-        for model, before in zip(models, training, strict=True):
-            model.train(before)
+        for model in training:
+            model.train()
