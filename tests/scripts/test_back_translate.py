@@ -3,9 +3,13 @@
 import json
 from pathlib import Path
 
+import hydra
 import pytest
 
 from tests.scripts.running import SMALL, TOY, ok, refused
+from transformer.cli import CONFIGS
+from transformer.cli.compose import compose
+from transformer.cli.pipeline import back_translation
 
 MONOLINGUAL = f"input={TOY}/compositional.en"
 
@@ -17,6 +21,8 @@ MONOLINGUAL = f"input={TOY}/compositional.en"
         (["forward=data.synthetic_ratio=0"], "data.synthetic_ratio=0.0 must be > 0"),
         (["input=nothing.en"], "input=nothing.en must be a file with lines in it, or the PREFIX of nothing.en.en"),
         (["init_from=somewhere"], "leave out resume= and init_from="),
+        (["folds=1"], "folds=1 must be a number from 2 to 100"),
+        (["folds=3"], "folds= translates the training pairs, input= a text: leave one of them out"),
     ],
 )
 def test_a_mistake_of_any_stage_is_found_before_the_first(tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -68,3 +74,19 @@ def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tm
     assert {"data.source_language=en", "data.target_language=de", "data.directions=[]"} <= reverse
     assert {f"checkpoint={folder}/reverse.en-de", f"input={text}.en", f"output={folder}/synthetic.de-en"} <= augment
     assert f"data.synthetic=['{folder}/synthetic']" in commands[4]
+
+
+def test_with_folds_each_part_of_the_pairs_has_runs_that_have_not_seen_it() -> None:
+    typed = [*SMALL, "data.directions=[de-en,en-de]"]
+    config = compose("back_translate", *typed, "output=all", "folds=2")
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        stages = back_translation(config, typed)
+    names = ["reverse.fold1.en-de", "augment.fold1.de-en", "reverse.fold1.de-en", "augment.fold1.en-de"]
+    assert [stage.name for stage in stages[:4]] == names
+    assert len(stages) == 10
+    folder = Path("all").absolute()
+    for part, (run, augment) in ((1, stages[:2]), (2, stages[4:6])):
+        assert f"data.fold=[{part},2]" in run.begin
+        pairs = f"output={folder}/synthetic.fold{part}.de-en"
+        assert {"fold=true", f"checkpoint={folder}/reverse.fold{part}.en-de", pairs} <= set(augment.begin)
+    assert f"data.synthetic=['{folder}/synthetic.fold1','{folder}/synthetic.fold2']" in stages[8].begin

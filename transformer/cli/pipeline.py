@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from transformer.training.config import read_run_settings, validate_settings
 from transformer.training.validate import validate_trainer
 
 # Settings of back_translate.py itself.
-OWN = ("input", "output", *STAGES)
+OWN = ("input", "folds", "output", *STAGES)
 COMMAND = "command.json"  # the settings that a folder was begun with
 
 
@@ -73,8 +74,8 @@ def _training(folder: Path, arguments: list[str], test: bool) -> Stage:
     return Stage(folder.name, begin, go_on, begun=folder / MODELS[-1], finished=finished)
 
 
-def _augmentation(name: str, run: Path, text: Path, prefix: Path, more: list[str]) -> Stage:
-    begin = _command("augment", f"checkpoint={run}", f"input={text}", f"output={prefix}", *more)
+def _augmentation(name: str, run: Path, prefix: Path, more: list[str]) -> Stage:
+    begin = _command("augment", f"checkpoint={run}", f"output={prefix}", *more)
     begun, finished = (prefix.with_name(f"{prefix.name}.{end}") for end in ("partial.json", ORIGIN))
     return Stage(name, begin, [*begin, "resume=true"], begun, finished, is_begun_removed=True)
 
@@ -86,29 +87,46 @@ def _command(script: str, *arguments: str) -> list[str]:
 def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage]:
     """The stages of a back-translation with these settings. Raises ValueError for settings that a run cannot have.
 
-    Each direction has its own reverse run, which translates the text in the target language. With several directions
-    the synthetic pairs of de-en are PREFIX.de-en.de and PREFIX.de-en.en, so they are of no other direction.
+    Each direction has its own reverse run, which translates the text in the target language; with `folds` it has one
+    for each part of the training pairs, which translates the part that it has not seen. With several directions the
+    synthetic pairs of de-en are PREFIX.de-en.de and PREFIX.de-en.en, so they are of no other direction.
     """
     folder, data, test = Path(config["output"]).absolute(), config["data"], config["test"]
     more = {stage: shlex.split(config[stage]) for stage in STAGES}
     common = [argument for argument in typed if is_override(argument) and split(argument)[1] not in OWN]
-    prefix, texts = folder / "synthetic", monolingual_texts(config)
+    texts, folds = monolingual_texts(config), _read_folds(config["folds"], typed)
+    # Of each part of the training pairs, or of the text, what is in the names of its files.
+    parts = {part: f".fold{part}" for part in range(1, folds + 1)} if folds else {0: ""}
     stages = []
-    for (source, target), text in texts.items():
+    for (part, fold), ((source, target), text) in product(parts.items(), texts.items()):
         # Nothing tells the files of a single direction apart from those of another.
         reverse, pairs = (f".{target}-{source}", f".{source}-{target}") if len(texts) > 1 else ("", "")
-        swapped = [f"data.source_language={target}", f"data.target_language={source}", "data.directions=[]"]
+        settings = [f"data.source_language={target}", f"data.target_language={source}", "data.directions=[]"]
         if data["columns"]:
-            swapped.append(f"data.columns=[{','.join(map(str, reversed(data['columns'])))}]")
-        run = _training(folder / f"reverse{reverse}", [*common, *swapped, *more["reverse"]], test)
-        written = prefix.with_name(f"{prefix.name}{pairs}")
-        search = [f"cache={config['cache']}", *more["augment"]]
-        stages += [run, _augmentation(f"augment{pairs}", folder / run.name, text, written, search)]
+            settings.append(f"data.columns=[{','.join(map(str, reversed(data['columns'])))}]")
+        if part:
+            settings.append(f"data.fold=[{part},{folds}]")
+        run = _training(folder / f"reverse{fold}{reverse}", [*common, *settings, *more["reverse"]], test)
+        given = ["fold=true"] if part else [f"input={text}", f"cache={config['cache']}"]
+        written = folder / f"synthetic{fold}{pairs}"
+        stages += [run, _augmentation(f"augment{fold}{pairs}", folder / run.name, written, [*given, *more["augment"]])]
+    synthetic = ",".join(f"'{folder}/synthetic{fold}'" for fold in parts.values())
     return [
         *stages,
-        _training(folder / "forward", [*common, f"data.synthetic=['{prefix}']", *more["forward"]], test),
+        _training(folder / "forward", [*common, f"data.synthetic=[{synthetic}]", *more["forward"]], test),
         _training(folder / "final", [*common, f"init_from={folder / 'forward'}", *more["finetune"]], test),
     ]
+
+
+def _read_folds(folds: Any, typed: Sequence[str]) -> int:
+    """Into how many parts the training pairs are cut to be translated; 0: a text is translated."""
+    if folds is None:
+        return 0
+    if type(folds) is not int or not 2 <= folds <= 100:
+        raise UsageError(f"folds={folds} must be a number from 2 to 100: into so many parts the training pairs are cut")
+    if any(split(argument)[1] == "input" for argument in typed if is_override(argument)):
+        raise UsageError("folds= translates the training pairs, input= a text: leave one of them out")
+    return folds
 
 
 def monolingual_texts(config: dict[str, Any]) -> dict[Direction, Path]:

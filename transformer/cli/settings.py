@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # What steers the command line, or stands for settings elsewhere, and is not the run's.
 NOT_SETTINGS = (
-    *("name", "runs", "cache", "resume", "debug", "output", "fix", "minutes", "input"),
+    *("name", "runs", "cache", "resume", "debug", "output", "fix", "minutes", "input", "folds"),
     *STAGES,
 )
 # One word for all attentions and stacks of a model: its parts hold the values.
