@@ -1,12 +1,13 @@
-"""Decoding: sentences a second, every hypothesis held to the length of its batch, so that all do the same work.
+"""Decoding a whole file: sentences a second, every hypothesis held to the same length, so that all do the same work.
 
 A fresh model of the project (what it says does not matter), exported for CTranslate2, and transformers' MarianMT of its
-size. Batches of 64 test sentences sorted by length; the forced length is the mean length of their references. The
-project is timed from text to text, the peers from ids to ids.
+size. The forced length is the mean length of the references. The project is timed from text to text, the peers from ids
+to ids. The project and CTranslate2 get the whole file and make batches of 2,048 source tokens of it; as many of these
+are decoded at a time as there are threads. transformers gets batches of 64 sentences sorted by length.
 """
 
 import importlib.util
-import math
+import os
 import statistics
 import tempfile
 import time
@@ -26,7 +27,8 @@ from transformer.device import MachineSettings, configure_torch
 from transformer.inference.translator import BEAM
 
 SENTENCES = 64
-WARM_UP = 2
+WARM_UP = 128  # sentences
+BATCH_TOKENS = 2048  # the Translator's own
 
 
 def corpus_batches(directory: Path | None, sentences: int) -> list[tuple[list[str], list[list[int]], int]]:
@@ -54,48 +56,57 @@ def fresh(setting: Setting) -> Translator:
     return Translator(Transformer(config(setting.size, vocabulary(setting.directory))).eval(), tokenizers, ("de", "en"))
 
 
+# From texts, their ids and the forced length to the lengths of all hypotheses of each.
 Decode = Callable[[list[str], list[list[int]], int], list[list[int]]]
 
 
 def timed(decode: Decode, setting: Setting, sentences: int) -> Row:
-    """Sentences a second over all batches; and how many lengths are wrong. The first two are decoded before too; on a
+    """Sentences a second of the whole file; and how many lengths are wrong. Some sentences are decoded before too; on a
     GPU, which chooses kernels by shape, all."""
-    work = corpus_batches(setting.directory, sentences)
-    for batch in work[: len(work) if setting.device == "cuda" else WARM_UP]:
-        decode(*batch)
-    started, wrong, count = time.perf_counter(), 0, 0
-    for texts, ids, length in work:
-        lengths = decode(texts, ids, length)
-        wrong += sum(found != length for row in lengths for found in row)
-        count += len(texts)
+    batches = corpus_batches(setting.directory, sentences)
+    texts, ids = ([one for batch in batches for one in batch[side]] for side in (0, 1))
+    length = round(statistics.mean(length for _, _, length in batches))
+    warm_up = len(texts) if setting.device == "cuda" else WARM_UP
+    decode(texts[:warm_up], ids[:warm_up], length)
     setting.wait()
-    return {"sentences_per_second": count / (time.perf_counter() - started), "wrong_lengths": wrong}
+    started = time.perf_counter()
+    lengths = decode(texts, ids, length)
+    setting.wait()
+    seconds = time.perf_counter() - started
+    wrong = sum(found != length for row in lengths for found in row)
+    return {"sentences_per_second": len(texts) / seconds, "wrong_lengths": wrong}
 
 
 def ours(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
-    configure_torch(MachineSettings(setting.threads, None, None), setting.device)
-    with tempfile.TemporaryDirectory() as folder:
-        fresh(setting).save(Path(folder, "fresh.safetensors"))
-        names = {"float32": "float32", "bf16": "bfloat16"}
-        translator = Translator.load(Path(folder, "fresh.safetensors"), setting.device, names[precision])
+    names = {"float32": "float32", "bf16": "bfloat16"}
+    translator = loaded(setting, names[precision])
 
     def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
         method = "beam" if beam > 1 else "greedy"
         search = replace(BEAM, method=method, beam=beam, min_length=length, max_length=length)
-        found = translator.n_best(texts, search, batch_tokens=10**9)
-        return [[len(hypothesis.pieces) for hypothesis in row] for row in found]
+        return [[len(hypothesis.pieces) for hypothesis in row] for row in translator.n_best(texts, search)]
 
     return timed(decode, setting, sentences) | {"peak_mb": setting.peak_mb()}
 
 
-def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, workers: int = 1) -> Row:
-    """`workers` share each batch, and the threads."""
+def loaded(setting: Setting, precision: str) -> Translator:
+    """A fresh model, from a file, as users have it."""
+    configure_torch(MachineSettings(setting.threads, None, None), setting.device)
+    with tempfile.TemporaryDirectory() as folder:
+        fresh(setting).save(Path(folder, "fresh.safetensors"))
+        return Translator.load(Path(folder, "fresh.safetensors"), setting.device, precision)
+
+
+def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, scores: bool = False) -> Row:
+    """On a CPU as many workers as threads, which is its fastest way with a file. It sorts the sentences by itself.
+    Without `scores` greedy search can leave the softmax out; the project always gives them."""
     import ctranslate2
 
     from transformer.export.ctranslate2 import export
 
     translator = fresh(setting)
     kinds = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
+    workers = setting.threads if setting.device == "cpu" else 1
     with tempfile.TemporaryDirectory() as folder:
         export(translator.model, translator.tokenizers, kinds[precision], Path(folder))
         threads = {"intra_threads": setting.threads // workers, "inter_threads": workers}
@@ -109,16 +120,24 @@ def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, wor
             num_hypotheses=beam,
             min_decoding_length=length,
             max_decoding_length=length,
-            max_batch_size=math.ceil(SENTENCES / workers),
+            max_batch_size=BATCH_TOKENS,
+            batch_type="tokens",
+            return_scores=scores,
         )
         return [[len(hypothesis) for hypothesis in result.hypotheses] for result in results]
 
     return timed(decode, setting, sentences)
 
 
-def ctranslate2_workers(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
-    """As many workers as threads: parts of a batch side by side."""
-    return ctranslate2(setting, sentences, beam, precision, workers=setting.threads)
+def ctranslate2_scores(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
+    """With the score of each hypothesis, as the project gives them."""
+    return ctranslate2(setting, sentences, beam, precision, scores=True)
+
+
+def ctranslate2_mkl(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
+    """Multiplying by MKL, which it takes by itself on Intel's processors only."""
+    os.environ["CT2_USE_MKL"] = "1"  # read when it is imported, which is in this process only
+    return ctranslate2(setting, sentences, beam, precision)
 
 
 def transformers(setting: Setting, sentences: int, beam: int, precision: str, **switches: Any) -> Row:
@@ -132,19 +151,23 @@ def transformers(setting: Setting, sentences: int, beam: int, precision: str, **
 
     @torch.inference_mode()
     def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
-        source = pad([torch.tensor([*row, EOS]).numpy() for row in ids]).to(setting.device)
-        found = model.generate(
-            input_ids=source,
-            attention_mask=(source != PAD).long(),
-            num_beams=beam,
-            num_return_sequences=beam,
-            min_new_tokens=length,
-            max_new_tokens=length,
-            do_sample=False,
-            **switches,
-        )
-        # The start symbol is given back too; the last token is forced to be the end symbol.
-        return [[found.size(1) - 1] * beam for _ in ids]
+        lengths = []
+        for start in range(0, len(ids), SENTENCES):
+            batch = ids[start : start + SENTENCES]
+            source = pad([torch.tensor([*row, EOS]).numpy() for row in batch]).to(setting.device)
+            found = model.generate(
+                input_ids=source,
+                attention_mask=(source != PAD).long(),
+                num_beams=beam,
+                num_return_sequences=beam,
+                min_new_tokens=length,
+                max_new_tokens=length,
+                do_sample=False,
+                **switches,
+            )
+            # The start symbol is given back too; the last token is forced to be the end symbol.
+            lengths += [[found.size(1) - 1] * beam for _ in batch]
+        return lengths
 
     return timed(decode, setting, sentences) | {"peak_mb": setting.peak_mb()}
 
@@ -157,14 +180,16 @@ def transformers_compiled(setting: Setting, sentences: int, beam: int, precision
 SYSTEMS = {
     "ours": ours,
     "ctranslate2": ctranslate2,
-    "ctranslate2-workers": ctranslate2_workers,
+    "ctranslate2-scores": ctranslate2_scores,
+    "ctranslate2-mkl": ctranslate2_mkl,
     "transformers": transformers,
     "transformers-compiled": transformers_compiled,
 }
 CPU_PRECISIONS = {
     "ours": ("float32", "bf16"),
     "ctranslate2": ("float32", "int8"),
-    "ctranslate2-workers": ("float32", "int8"),
+    "ctranslate2-scores": ("float32", "int8"),
+    "ctranslate2-mkl": ("float32", "int8"),
     "transformers": ("float32",),
     "transformers-compiled": ("float32",),
 }
@@ -195,15 +220,13 @@ def measure(case: tuple[str, str, int], setting: Setting, sentences: int) -> Row
 
 
 def latency(setting: Setting) -> dict[str, float]:
-    """Milliseconds for one sentence by beam search: the first after loading, and the median of those after it."""
+    """Milliseconds for one sentence by beam search, held to the mean length of the references of 64 like it: the first
+    after loading, and the median of those after it."""
     return alone(_latency, setting, threads=setting.threads)  # type: ignore[no-any-return]
 
 
 def _latency(setting: Setting) -> dict[str, float]:
-    configure_torch(MachineSettings(setting.threads, None, None), setting.device)
-    translator = fresh(setting)
-    translator.model.to(setting.device)
-    seconds = []
+    translator, seconds = loaded(setting, "float32"), []
     for texts, _, length in corpus_batches(setting.directory, 1000)[:8]:
         for text in texts[:4]:
             search = replace(BEAM, min_length=length, max_length=length)
