@@ -179,9 +179,6 @@ def test_languages_choose_the_first_learned_direction_or_an_unlearned_one() -> N
         ({"directions": ["fr-en"]}, r"does not name de-en, which data\.source_language and"),
         ({"direction_temperature": 2.0}, r"direction_temperature is for several data\.directions"),
         ({"directions": STAR, "columns": [1, 2]}, r"data\.columns is for two languages, .* has 3"),
-        ({"directions": STAR, "fold": [1, 2]}, r"data\.fold is for two languages"),
-        ({"directions": STAR, "pairs": "x.tsv"}, r"leave out|data\.pairs is for two languages"),
-        ({"directions": STAR, "validation": None, "test": None}, r"give data\.validation and data\.test too"),
         ({"directions": STAR, "extra_tests": {"test.fr-en": "x"}}, r"this name is taken"),
     ],
 )

@@ -239,3 +239,60 @@ def test_a_fold_that_cannot_be_is_refused(tmp_path: Path) -> None:
     for fold in ([1], [3, 2], [1, 1]):
         with pytest.raises(ValueError, match=r"data\.fold=.* must be the part to leave out and the number of parts"):
             settings(tmp_path, fold=fold)
+
+
+def three_languages(folder: Path, name: str) -> DataSettings:
+    return whole(folder, name, directions=["de-en", "en-de", "fr-en"])
+
+
+def test_a_corpus_of_three_languages_is_cut_line_by_line_from_files_and_from_a_table(tmp_path: Path) -> None:
+    lines = [(*pair, f"Phrase {letters(number)}") for number, pair in enumerate(sentences(200))]
+    lines[0] = ("Satz ein", "Sentence one", lines[1][2])  # equal in French alone: one group
+    for column, language in enumerate(("de", "en", "fr")):
+        write(tmp_path, f"x.{language}", [line[column] for line in lines])
+    write(tmp_path, "y.tsv", ["fr\tde\tnote\ten", *(f"{fr}\t{de}\t-\t{en}" for de, en, fr in lines)])
+    found = []
+    for name in ("x", "y.tsv"):
+        cut = three_languages(tmp_path, name).with_splits()
+        found.append({split: list(cut.read(split)) for split in cut.parts})
+    assert found[0] == found[1]
+    german = {line[:2]: line for line in lines}
+    for split in SPLITS:
+        of_split = [german[pair] for pair in found[0][split]]
+        assert found[0][f"{split}.en-de"] == [(en, de) for de, en, _ in of_split]
+        assert found[0][f"{split}.fr-en"] == [(fr, en) for _, en, fr in of_split]
+    assert sum(len(found[0][split]) for split in SPLITS) == len(lines)
+    assert len({split for split in SPLITS for pair in found[0][split] if pair in (lines[0][:2], lines[1][:2])}) == 1
+
+
+def test_three_languages_that_have_no_common_lines_or_no_names_are_not_cut(tmp_path: Path) -> None:
+    write(tmp_path, "x.tsv", ["\t".join((*pair, "Phrase")) for pair in sentences(20)])
+    with pytest.raises(ValueError, match=r"x\.tsv must name its columns in its first line: de, en, fr"):
+        three_languages(tmp_path, "x.tsv").with_splits()
+    for name in ("z.de-en.de", "z.de-en.en", "z.fr", "z.de"):
+        write(tmp_path, name, ["a", "b"])
+    with pytest.raises(ValueError, match=r"z\.de-en\.de is of one direction alone, and cannot be cut with the others"):
+        three_languages(tmp_path, "z").with_splits()
+    write(tmp_path, "x.fr", ["one line"])
+    for language in ("de", "en"):
+        write(tmp_path, f"x.{language}", ["one", "two"])
+    with pytest.raises(ValueError, match=r"x\.de has 2 lines but .*x\.fr has 1"):
+        three_languages(tmp_path, "x").with_splits()
+
+
+def test_a_part_is_left_out_of_three_languages_at_once(tmp_path: Path) -> None:
+    lines = [(*pair, f"Phrase {letters(number)}") for number, pair in enumerate(sentences(100))]
+    for column, language in enumerate(("de", "en", "fr")):
+        write(tmp_path, f"x.{language}", [line[column] for line in lines])
+    parts = []
+    for part in (1, 2):
+        cut = settings(tmp_path, directions=["de-en", "fr-en"], fold=[part, 2]).with_splits()
+        kept, french = list(cut.read("train")), list(cut.read("train.fr-en"))
+        assert [target for _, target in kept] == [target for _, target in french]
+        assert 0 < len(kept) < len(lines)
+        left_out = [
+            (cut_of(cut) / f"{LEFT_OUT}.{language}").read_text().splitlines() for language in ("de", "en", "fr")
+        ]
+        parts.append(list(zip(*left_out, strict=True)))
+        assert sorted([*kept, *(line[:2] for line in parts[-1])]) == sorted(line[:2] for line in lines)
+    assert sorted(parts[0] + parts[1]) == sorted(lines)

@@ -109,15 +109,11 @@ class DataSettings:
             )
         if self.direction_temperature != 1 and len(directions) == 1:
             raise ValueError("data.direction_temperature is for several data.directions, here is one")
-        several = {"data.pairs": self.pairs, "data.columns": self.columns, "data.fold": self.fold}
-        if len(self.all_languages) > 2:
-            if self.whole and not self.pairs:
-                raise ValueError(f"{setting}: give data.validation and data.test too, only two languages can be cut")
-            if given := [key for key, value in several.items() if value]:
-                raise ValueError(
-                    f"{given[0]} is for two languages, {setting} has {len(self.all_languages)}: give "
-                    "data.train=PREFIX, data.validation and data.test; the first line of a table names its languages"
-                )
+        if len(self.all_languages) > 2 and self.columns:
+            raise ValueError(
+                f"data.columns is for two languages, {setting} has {len(self.all_languages)}: name the columns in the "
+                "first line of the table"
+            )
         if clash := sorted(self.extra_tests.keys() & self._qualified({"train", "validation", "test", "synthetic"})):
             raise ValueError(f"data.extra_tests.{clash[0]}: this name is taken in the results; choose another")
 
@@ -247,35 +243,55 @@ class DataSettings:
             notes.append(f"part {whole.fold[0]} of {whole.fold[1]} of the training pairs is left out (data.fold)")
         return notes
 
+    def _lines(self, prefix: str) -> Iterator[tuple[str, ...]]:
+        """The sentence of every line in each of `all_languages`. Raises ValueError where directions have files of their
+        own, so that there are no such lines, and for a table that does not name its languages."""
+        first, *others = self.all_languages
+        of_others = [find_files(prefix, first, other) for other in others]
+        if len({files[0] for files in of_others}) > 1:
+            raise ValueError(
+                f"{of_others[0][0]} is of one direction alone, and cannot be cut with the others: give data.train, "
+                "data.validation and data.test"
+            )
+        if others[1:] and len(of_others[0]) == 1:
+            _, names = next(table_rows(of_others[0][0]), (1, []))
+            if not set(self.all_languages) <= {name.strip() for name in names}:
+                raise ValueError(
+                    f"{of_others[0][0]} must name its columns in its first line: {', '.join(self.all_languages)}"
+                )
+        pairs = (read_pairs(files, first, other, self.columns) for files, other in zip(of_others, others, strict=True))
+        for of_line in zip(*pairs, strict=True):
+            yield of_line[0][0], *(pair[1] for pair in of_line)
+
     def _cut(self, whole: str) -> Path:
-        files, (validation, test) = find_files(whole, *self.languages), self.split
-
-        def read() -> Iterator[Pair]:
-            return read_pairs(files, *self.languages, self.columns)
-
-        next(read(), None)  # refuses columns that are not named, also where others have had them cut before
-        columns = (1, 1) if len(files) == 2 else self._columns_of(files[0])
+        next(self._lines(whole), None)  # refuses columns that are not named, also where others have had them cut before
 
         def make(folder: Path) -> None:
-            pairs = write_splits(folder, read, self.languages, (validation, test))
-            counts = ", ".join(f"{split} {count:,}" for split, count in pairs.items())
-            if not all(pairs.values()):
-                raise ValueError(f"{whole} is too small for data.split={self.split} ({counts}): raise these shares")
-            log.info("%s was cut: %s (data.split=%s)", whole, counts, self.split)
+            validation, test = self.split
+            counts = write_splits(folder, lambda: self._lines(whole), self.all_languages, (validation, test))
+            said = ", ".join(f"{split} {count:,}" for split, count in counts.items())
+            if not all(counts.values()):
+                raise ValueError(f"{whole} is too small for data.split={self.split} ({said}): raise these shares")
+            log.info("%s was cut: %s (data.split=%s)", whole, said, self.split)
 
         # The same for both directions: a corpus has one test set.
-        sides = zip(self.languages, columns, files if len(files) == 2 else files * 2, strict=True)
-        content = [(language, column, is_csv(path), sha256(path)) for language, column, path in sorted(sides)]
-        key = hashlib.sha256(json.dumps([RULE, content, self.split]).encode()).hexdigest()[:20]
+        content = set()
+        for corpus in self.one_way:
+            files = find_files(whole, *corpus.languages)
+            columns = (1, 1) if len(files) == 2 else corpus._columns_of(files[0])
+            for language, column, path in zip(corpus.languages, columns, (files * 2)[:2], strict=True):
+                content.add((language, column, is_csv(path), sha256(path)))
+        key = hashlib.sha256(json.dumps([RULE, sorted(content), self.split]).encode()).hexdigest()[:20]
         return cached_folder(Path(self.cache).expanduser() / f"splits-{key}", make)
 
     def _without_fold(self, fold: int, folds: int) -> Path:
         def make(folder: Path) -> None:
-            pairs = write_fold(folder, lambda: self.read("train"), self.languages, fold, folds)
-            if not all(pairs.values()):
+            counts = write_fold(folder, lambda: self._lines(str(self.train)), self.all_languages, fold, folds)
+            if not all(counts.values()):
                 raise ValueError(f"{self.train} is too small for data.fold={[fold, folds]}: a part has no pairs")
 
-        key = hashlib.sha256(json.dumps([RULE, self.digest("train"), self.languages, fold, folds]).encode())
+        digests = [self.digest(name) for name, (_, split) in self.parts.items() if split == "train"]
+        key = hashlib.sha256(json.dumps([RULE, digests, self.all_languages, fold, folds]).encode())
         return cached_folder(Path(self.cache).expanduser() / f"fold-{key.hexdigest()[:20]}", make)
 
     def digest(self, name: str) -> str:

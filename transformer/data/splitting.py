@@ -5,7 +5,7 @@ The rule, in four parts:
 1. Two sentences count as equal if they have the same letters: after Unicode's NFKC, in lower case, without punctuation,
    symbols and spaces, every number as 0.
 2. Pairs with equal sources or equal targets form a group, and so do pairs that are joined through others: a group is a
-   connected component.
+   connected component. With more than two languages all sentences of a line are joined in this way.
 3. A hash decides the split of a group. It depends on nothing but the group's sentences, so neither the order of the
    lines nor the direction of translation matters.
 4. Pairs without a letter or a digit on a side and groups of more than `MAX_GROUP` pairs (the many wordings of "Hello!")
@@ -19,7 +19,7 @@ import hashlib
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+Line = tuple[str, ...]  # the same sentence in each language
 SPLITS = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = range(3)
 # Part of the name of a folder with splits: raise it when the rule changes.
@@ -80,80 +81,76 @@ def _uniform(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
 
 
 def _grouped(
-    pairs: Iterable[tuple[str, str]], languages: tuple[str, str]
+    lines: Iterable[Line], languages: Sequence[str]
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.int64]]:
-    """Which pairs can be compared, and of each of these the smallest hash and the number of pairs of its group.
+    """Which lines can be compared, and of each of these the smallest hash and the number of lines of its group.
 
     It takes some 80 bytes of memory per pair.
     """
     hashes = array("Q")
-    for pair in pairs:
-        hashes.extend(map(_hash, languages, pair))
+    for line in lines:
+        hashes.extend(map(_hash, languages, line))
     nodes, numbers = np.unique(np.frombuffer(hashes, np.uint64), return_inverse=True)
     # NumPy 2.0 gives the numbers the shape of the hashes, other versions a flat array.
-    sources, targets = numbers.reshape(-1, 2).T
-    comparable_pairs = (nodes[sources] > 0) & (nodes[targets] > 0)
-    sources, targets = sources[comparable_pairs], targets[comparable_pairs]
-    group = _smallest_of_group(sources, targets, len(nodes))[sources]
-    return comparable_pairs, nodes[group], np.bincount(group, minlength=len(nodes))[group]
+    sentences = numbers.reshape(-1, len(languages))
+    comparable_lines: NDArray[np.bool_] = np.all(nodes[sentences] > 0, axis=1)
+    first, *others = sentences[comparable_lines].T
+    group = _smallest_of_group(np.tile(first, len(others)), np.concatenate(others), len(nodes))[first]
+    return comparable_lines, nodes[group], np.bincount(group, minlength=len(nodes))[group]
 
 
-def assign_splits(
-    pairs: Iterable[tuple[str, str]], languages: tuple[str, str], shares: tuple[float, float]
-) -> NDArray[np.int64]:
-    """The split of each pair, as its place in SPLITS; `shares` are those of validation and test."""
-    comparable_pairs, smallest, sizes = _grouped(pairs, languages)
+def assign_splits(lines: Iterable[Line], languages: Sequence[str], shares: tuple[float, float]) -> NDArray[np.int64]:
+    """The split of each line, as its place in SPLITS; `shares` are those of validation and test."""
+    comparable_lines, smallest, sizes = _grouped(lines, languages)
     validation_share, test_share = shares
     chance = _uniform(smallest)
     split = np.where(chance < test_share, TEST, np.where(chance >= 1 - validation_share, VALIDATION, TRAIN))
-    splits = np.full(len(comparable_pairs), TRAIN, dtype=np.int64)
-    splits[comparable_pairs] = np.where(sizes > MAX_GROUP, TRAIN, split)
+    splits = np.full(len(comparable_lines), TRAIN, dtype=np.int64)
+    splits[comparable_lines] = np.where(sizes > MAX_GROUP, TRAIN, split)
     return splits
 
 
-def is_in_fold(
-    pairs: Iterable[tuple[str, str]], languages: tuple[str, str], fold: int, folds: int
-) -> NDArray[np.int64]:
-    """1 for the pairs of a fold, counted from 1, else 0. A group is in one fold as a whole; pairs without a letter or a
+def is_in_fold(lines: Iterable[Line], languages: Sequence[str], fold: int, folds: int) -> NDArray[np.int64]:
+    """1 for the lines of a fold, counted from 1, else 0. A group is in one fold as a whole; lines without a letter or a
     digit on a side are in none. Which group is where has nothing to do with the split that it is in."""
-    comparable_pairs, smallest, _ = _grouped(pairs, languages)
-    inside = np.zeros(len(comparable_pairs), np.int64)
-    inside[comparable_pairs] = (_uniform(~smallest) * folds).astype(np.int64) == fold - 1
+    comparable_lines, smallest, _ = _grouped(lines, languages)
+    inside = np.zeros(len(comparable_lines), np.int64)
+    inside[comparable_lines] = (_uniform(~smallest) * folds).astype(np.int64) == fold - 1
     return inside
 
 
 def write_splits(
     folder: Path,
-    read: Callable[[], Iterable[tuple[str, str]]],
-    languages: tuple[str, str],
+    read: Callable[[], Iterable[Line]],
+    languages: Sequence[str],
     shares: tuple[float, float],
 ) -> dict[str, int]:
-    """Writes SPLIT.LANGUAGE into `folder`, the pairs in their order, and returns how many pairs each split has.
+    """Writes SPLIT.LANGUAGE into `folder`, the lines in their order, and returns how many each split has.
 
-    `read` gives the pairs anew each time that it is called: they need not fit in memory.
+    `read` gives the lines anew each time that it is called: they need not fit in memory.
     """
     return _write_parts(folder, read, languages, SPLITS, assign_splits(read(), languages, shares))
 
 
 def write_fold(
     folder: Path,
-    read: Callable[[], Iterable[tuple[str, str]]],
-    languages: tuple[str, str],
+    read: Callable[[], Iterable[Line]],
+    languages: Sequence[str],
     fold: int,
     folds: int,
 ) -> dict[str, int]:
-    """Writes the pairs of a fold as LEFT_OUT.LANGUAGE, the others as train.LANGUAGE, and returns how many they are."""
+    """Writes the lines of a fold as LEFT_OUT.LANGUAGE, the others as train.LANGUAGE, and returns how many they are."""
     return _write_parts(folder, read, languages, ("train", LEFT_OUT), is_in_fold(read(), languages, fold, folds))
 
 
 def _write_parts(
     folder: Path,
-    read: Callable[[], Iterable[tuple[str, str]]],
-    languages: tuple[str, str],
+    read: Callable[[], Iterable[Line]],
+    languages: Sequence[str],
     names: tuple[str, ...],
     parts: NDArray[np.int64],
 ) -> dict[str, int]:
-    """Writes NAME.LANGUAGE; `parts` says of each pair the place of its name."""
+    """Writes NAME.LANGUAGE; `parts` says of each line the place of its name."""
     with ExitStack() as stack:
         files = [
             [
@@ -162,7 +159,7 @@ def _write_parts(
             ]
             for split in names
         ]
-        for pair, part in zip(read(), parts.tolist(), strict=True):
-            for file, text in zip(files[part], pair, strict=True):
+        for line, part in zip(read(), parts.tolist(), strict=True):
+            for file, text in zip(files[part], line, strict=True):
                 file.write(f"{text}\n")
     return dict(zip(names, np.bincount(parts, minlength=len(names)).tolist(), strict=True))
