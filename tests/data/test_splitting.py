@@ -245,7 +245,7 @@ def three_languages(folder: Path, name: str) -> DataSettings:
     return whole(folder, name, directions=["de-en", "en-de", "fr-en"])
 
 
-def test_a_corpus_of_three_languages_is_cut_line_by_line_from_files_and_from_a_table(tmp_path: Path) -> None:
+def test_three_languages_are_cut_line_by_line_from_files_and_from_a_table(tmp_path: Path) -> None:
     lines = [(*pair, f"Phrase {letters(number)}") for number, pair in enumerate(sentences(200))]
     lines[0] = ("Satz ein", "Sentence one", lines[1][2])  # equal in French alone: one group
     for column, language in enumerate(("de", "en", "fr")):
