@@ -243,23 +243,32 @@ class DataSettings:
             notes.append(f"part {whole.fold[0]} of {whole.fold[1]} of the training pairs is left out (data.fold)")
         return notes
 
+    def _file_of_each_language(self, prefix: str) -> dict[str, Path]:
+        """One table, or a file for each of `all_languages`, of which line n is the same sentence. Raises ValueError
+        where a direction has files of its own, and for a table of more than two languages that does not name them."""
+        files: dict[str, Path] = {}
+        for corpus in self.one_way:
+            found = find_files(prefix, *corpus.languages)
+            for language, file in zip(corpus.languages, (found * 2)[:2], strict=True):
+                if files.setdefault(language, file) != file:
+                    raise ValueError(
+                        f"{file} and {files[language]} are both in {language}: only a corpus with the same lines in "
+                        "all languages can be cut"
+                    )
+        if len(files) > 2 and len(set(files.values())) == 1:
+            table = files[self.source_language]
+            _, names = next(table_rows(table), (1, []))
+            if not files.keys() <= {name.strip() for name in names}:
+                raise ValueError(f"{table} must name its columns in its first line: {', '.join(self.all_languages)}")
+        return files
+
     def _lines(self, prefix: str) -> Iterator[tuple[str, ...]]:
-        """The sentence of every line in each of `all_languages`. Raises ValueError where directions have files of their
-        own, so that there are no such lines, and for a table that does not name its languages."""
+        """Of each line the sentences in `all_languages`."""
         first, *others = self.all_languages
-        of_others = [find_files(prefix, first, other) for other in others]
-        if len({files[0] for files in of_others}) > 1:
-            raise ValueError(
-                f"{of_others[0][0]} is of one direction alone, and cannot be cut with the others: give data.train, "
-                "data.validation and data.test"
-            )
-        if others[1:] and len(of_others[0]) == 1:
-            _, names = next(table_rows(of_others[0][0]), (1, []))
-            if not set(self.all_languages) <= {name.strip() for name in names}:
-                raise ValueError(
-                    f"{of_others[0][0]} must name its columns in its first line: {', '.join(self.all_languages)}"
-                )
-        pairs = (read_pairs(files, first, other, self.columns) for files, other in zip(of_others, others, strict=True))
+        files = self._file_of_each_language(prefix)
+        # A table is one file.
+        both = {other: list(dict.fromkeys((files[first], files[other]))) for other in others}
+        pairs = (read_pairs(both[other], first, other, self.columns) for other in others)
         for of_line in zip(*pairs, strict=True):
             yield of_line[0][0], *(pair[1] for pair in of_line)
 
@@ -275,11 +284,11 @@ class DataSettings:
             log.info("%s was cut: %s (data.split=%s)", whole, said, self.split)
 
         # The same for both directions: a corpus has one test set.
-        content = set()
+        files, content = self._file_of_each_language(whole), set()
         for corpus in self.one_way:
-            files = find_files(whole, *corpus.languages)
-            columns = (1, 1) if len(files) == 2 else corpus._columns_of(files[0])
-            for language, column, path in zip(corpus.languages, columns, (files * 2)[:2], strict=True):
+            source, target = (files[language] for language in corpus.languages)
+            columns = corpus._columns_of(source) if source == target else (1, 1)
+            for language, column, path in zip(corpus.languages, columns, (source, target), strict=True):
                 content.add((language, column, is_csv(path), sha256(path)))
         key = hashlib.sha256(json.dumps([RULE, sorted(content), self.split]).encode()).hexdigest()[:20]
         return cached_folder(Path(self.cache).expanduser() / f"splits-{key}", make)
