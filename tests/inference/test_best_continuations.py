@@ -6,7 +6,7 @@ import torch
 from transformer.inference.search import best_continuations, most_probable
 
 
-@pytest.mark.parametrize("vocabulary", [8000, 640, 4000, 1009, 7])
+@pytest.mark.parametrize("vocabulary", [8000, 640, 4000, 1000, 1009, 7])
 @pytest.mark.parametrize(("rows", "k"), [(1, 10), (5, 10), (3, 2)])
 def test_the_best_continuations_are_those_of_sorting_everything(vocabulary: int, rows: int, k: int) -> None:
     scores, totals = torch.randn(6, rows, vocabulary), 3 * torch.randn(6, rows)
@@ -22,7 +22,7 @@ def test_the_best_continuations_are_those_of_sorting_everything(vocabulary: int,
     assert all(len(set(row.tolist())) == k for row in origins * vocabulary + ids)
 
 
-@pytest.mark.parametrize("vocabulary", [8000, 1009, 7])
+@pytest.mark.parametrize("vocabulary", [8000, 1000, 1009, 7])
 def test_the_most_probable_id_is_the_first_of_the_largest(vocabulary: int) -> None:
     # Rounded, so that many are equal.
     scores = torch.randn(50, vocabulary).round(decimals=1)

@@ -102,7 +102,8 @@ def search(
 def most_probable(log_probs: Float[Tensor, "rows vocabulary"], sentences: Tensor, position: int) -> Tensor:
     """log_probs.argmax(dim=1), the first of equals too, but looked for in one block of each row only: where the largest
     of the blocks' maxima stands."""
-    block = block_size(log_probs)
+    if (block := block_size(log_probs)) == 1:
+        return log_probs.argmax(dim=1)
     blocks = log_probs.view(len(log_probs), -1, block)
     largest = blocks.amax(dim=2).argmax(dim=1)
     return largest * block + blocks[torch.arange(len(blocks), device=blocks.device), largest].argmax(dim=1)
@@ -110,11 +111,12 @@ def most_probable(log_probs: Float[Tensor, "rows vocabulary"], sentences: Tensor
 
 def block_size(log_probs: Tensor) -> int:
     """How many ids to take together on a CPU: their maximum is found at once, as torch.argmax and topk do not find it.
-    The fastest are multiples of 16, not too small. 1, where no blocks are to be made."""
+    The fastest are multiples of 16, not too small; others are still faster than none. 1, where no blocks are to be
+    made."""
     vocabulary = log_probs.size(-1)
     if log_probs.device.type != "cpu":
         return 1
-    return next((size for size in range(128, 513, 16) if vocabulary % size == 0), 1)
+    return next((size for size in (*range(128, 513, 16), *range(64, 513)) if vocabulary % size == 0), 1)
 
 
 def sample(
