@@ -65,7 +65,7 @@ def watch(process_command: list[str], targets: Sequence[float], minutes: float) 
     """Runs a system until it has reached all targets, or its time is over. Raises RuntimeError if it fails itself."""
     before, started = os.times(), time.perf_counter()
     curve: list[tuple[float, float]] = []  # minutes and BLEU
-    validating, speed, said = 0.0, 0.0, []
+    validating, speed, output = 0.0, 0.0, []
     with subprocess.Popen(
         process_command, cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -73,7 +73,7 @@ def watch(process_command: list[str], targets: Sequence[float], minutes: float) 
         limit = threading.Timer(60 * minutes, process.terminate)
         limit.start()
         for line in process.stderr:
-            said.append(line)
+            output.append(line)
             if match := VALIDATED.match(line):
                 curve.append(((time.perf_counter() - started) / 60, float(match[1])))
                 validating, speed = validating + float(match[2]) / 60, float(match[3].replace(",", ""))
@@ -84,7 +84,7 @@ def watch(process_command: list[str], targets: Sequence[float], minutes: float) 
     after, total = os.times(), (time.perf_counter() - started) / 60
     best = max((bleu for _, bleu in curve), default=0.0)
     if process.returncode and not is_over and best < max(targets):
-        raise RuntimeError(f"{' '.join(process_command)}\n{''.join(said[-SHOWN_LINES:])}")
+        raise RuntimeError(f"{' '.join(process_command)}\n{''.join(output[-SHOWN_LINES:])}")
     processor = after.children_user + after.children_system - before.children_user - before.children_system
     return {
         "minutes": {f"{target:g}": next((m for m, bleu in curve if bleu >= target), None) for target in targets},

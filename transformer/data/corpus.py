@@ -278,10 +278,10 @@ class DataSettings:
         def make(folder: Path) -> None:
             validation, test = self.split
             counts = write_splits(folder, lambda: self._lines(whole), self.all_languages, (validation, test))
-            said = ", ".join(f"{split} {count:,}" for split, count in counts.items())
+            sizes = ", ".join(f"{split} {count:,}" for split, count in counts.items())
             if not all(counts.values()):
-                raise ValueError(f"{whole} is too small for data.split={self.split} ({said}): raise these shares")
-            log.info("%s was cut: %s (data.split=%s)", whole, said, self.split)
+                raise ValueError(f"{whole} is too small for data.split={self.split} ({sizes}): raise these shares")
+            log.info("%s was cut: %s (data.split=%s)", whole, sizes, self.split)
 
         # The same for both directions: a corpus has one test set.
         files, content = self._file_of_each_language(whole), set()
