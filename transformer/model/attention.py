@@ -74,7 +74,7 @@ class KVCache(NamedTuple):
             for larger, filled in zip(buffer, self.key_values, strict=True):
                 larger[:, :, : self.length] = filled
         for target, latest in zip(buffer, new, strict=True):
-            target.narrow(2, self.length, latest.size(2)).copy_(latest)
+            target[:, :, self.length : end] = latest
         return KVCache(buffer, end)
 
     def select(self, sentences: Tensor) -> "KVCache":

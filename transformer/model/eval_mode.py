@@ -9,11 +9,11 @@ from torch import nn
 @contextmanager
 def eval_mode(*models: nn.Module) -> Iterator[None]:
     """The models without dropout; afterwards, whatever happens, as they were."""
-    training = [model for model in models if model.training]
-    for model in training:
+    training = [model.training for model in models]
+    for model in models:
         model.eval()
     try:
         yield
     finally:
-        for model in training:
-            model.train()
+        for model, before in zip(models, training, strict=True):
+            model.train(before)
