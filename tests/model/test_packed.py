@@ -46,6 +46,12 @@ def test_a_packed_model_has_the_same_weights_and_gradients() -> None:
         assert weight.grad is None or torch.equal(weight.grad, twin.grad)
 
 
+def test_under_autocast_a_packed_layer_multiplies_in_the_lower_precision() -> None:
+    packed, states = pack(nn.Sequential(nn.Linear(24, 37))), torch.randn(5, 24)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert packed(states).dtype == torch.bfloat16
+
+
 @pytest.mark.parametrize("change", ["in place", "other type", "copied", "under autocast"])
 def test_a_weight_that_was_changed_is_used_as_it_is_now(change: str) -> None:
     packed, states = pack(nn.Sequential(nn.Linear(24, 37))), torch.randn(5, 24)

@@ -17,7 +17,8 @@ Model = TypeVar("Model", bound=nn.Module)
 class PackedLinear(nn.Linear):
     """`nn.Linear` with the same parameters, which multiplies by a packed copy of its weight.
 
-    With gradients, and once the weight is changed, moved or converted, it is `nn.Linear` again.
+    With gradients, under autocast, and once the weight is changed (but not through `weight.data`, which torch does not
+    count), moved or converted, it is `nn.Linear` again.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -36,7 +37,9 @@ class PackedLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         packed = self._packed
-        if packed is None or torch.is_grad_enabled() or input.dtype != packed.dtype or self._state() != self._source:
+        if packed is None or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+            return super().forward(input)
+        if input.dtype != packed.dtype or self._state() != self._source:
             return super().forward(input)
         return torch.ops.mkldnn._linear_pointwise(input, packed, self.bias, "none", [], "")  # type: ignore[no-any-return]
 
