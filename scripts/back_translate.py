@@ -37,8 +37,8 @@ def back_translate(job: Job) -> None:
     config, stages = job
     data = read_run_settings(run_settings(config)).data
     data.fetch()
-    for text in monolingual_texts(config).values():
-        if not config["folds"] and not count_lines(str(text)):
+    for text in () if config["folds"] else monolingual_texts(data, config["input"]).values():
+        if not count_lines(str(text)):
             raise UsageError(f"input={config['input']} must be a file with lines in it, or the PREFIX of {text.name}")
     folder = Path(config["output"])
     run_stages(stages, folder)

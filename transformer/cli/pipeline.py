@@ -19,7 +19,8 @@ from transformer.cli.errors import say
 from transformer.cli.runs import MODELS, as_typed
 from transformer.cli.settings import run_settings
 from transformer.config import UsageError
-from transformer.data.directions import Direction, parse_direction
+from transformer.data.corpus import DataSettings
+from transformer.data.directions import Direction
 from transformer.data.synthetic import ORIGIN
 from transformer.device import choose_precision
 from transformer.files import atomic_write
@@ -91,10 +92,11 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
     for each part of the training pairs, which translates the part that it has not seen. With several directions the
     synthetic pairs of de-en are PREFIX.de-en.de and PREFIX.de-en.en, so they are of no other direction.
     """
-    folder, data, test = Path(config["output"]).absolute(), config["data"], config["test"]
+    folder, test = Path(config["output"]).absolute(), config["test"]
+    data = read_run_settings(run_settings(config)).data
     more = {stage: shlex.split(config[stage]) for stage in STAGES}
     common = [argument for argument in typed if is_override(argument) and split(argument)[1] not in OWN]
-    texts, folds = monolingual_texts(config), _read_folds(config["folds"], typed)
+    texts, folds = monolingual_texts(data, config["input"]), _read_folds(config["folds"], typed)
     # Of each part of the training pairs, or of the text, what is in the names of its files.
     parts = {part: f".fold{part}" for part in range(1, folds + 1)} if folds else {0: ""}
     stages = []
@@ -102,8 +104,8 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
         # Nothing tells the files of a single direction apart from those of another.
         reverse, pairs = (f".{target}-{source}", f".{source}-{target}") if len(texts) > 1 else ("", "")
         settings = [f"data.source_language={target}", f"data.target_language={source}", "data.directions=[]"]
-        if data["columns"]:
-            settings.append(f"data.columns=[{','.join(map(str, reversed(data['columns'])))}]")
+        if data.columns:
+            settings.append(f"data.columns=[{','.join(map(str, reversed(data.columns)))}]")
         if part:
             settings.append(f"data.fold=[{part},{folds}]")
         run = _training(folder / f"reverse{fold}{reverse}", [*common, *settings, *more["reverse"]], test)
@@ -129,16 +131,13 @@ def _read_folds(folds: Any, typed: Sequence[str]) -> int:
     return folds
 
 
-def monolingual_texts(config: dict[str, Any]) -> dict[Direction, Path]:
-    """For each direction the text in its target language: `input` itself, or PREFIX.LANGUAGE."""
-    data, given = config["data"], Path(config["input"]).absolute()
-    directions = [parse_direction(direction, "data.directions") for direction in data["directions"]]
-    if len(directions) < 2:
-        direction = data["source_language"], data["target_language"]
-        if given.exists():
-            return {direction: given}
-        directions = [direction]
-    return {direction: given.with_name(f"{given.name}.{direction[1]}") for direction in directions}
+def monolingual_texts(data: DataSettings, text: str) -> dict[Direction, Path]:
+    """For each direction the text in its target language: `text` itself, where there is one direction, or
+    PREFIX.LANGUAGE."""
+    path = Path(text).absolute()
+    if len(data.all_directions) == 1 and path.exists():
+        return {data.languages: path}
+    return {direction: path.with_name(f"{path.name}.{direction[1]}") for direction in data.all_directions}
 
 
 def run_stages(stages: Sequence[Stage], folder: Path) -> None:
