@@ -30,7 +30,7 @@ from transformer.training.config import read_run_settings, validate_settings
 from transformer.training.validate import validate_trainer
 
 # Settings of back_translate.py itself.
-OWN = ("input", "folds", "output", *STAGES)
+PIPELINE_KEYS = ("input", "folds", "output", *STAGES)
 COMMAND = "command.json"  # the settings that a folder was begun with
 
 
@@ -95,7 +95,7 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
     folder, test = Path(config["output"]).absolute(), config["test"]
     data = read_run_settings(run_settings(config)).data
     more = {stage: shlex.split(config[stage]) for stage in STAGES}
-    common = [argument for argument in typed if is_override(argument) and split(argument)[1] not in OWN]
+    common = [argument for argument in typed if is_override(argument) and split(argument)[1] not in PIPELINE_KEYS]
     texts, folds = monolingual_texts(data, config["input"]), _read_folds(config["folds"], typed)
     # Of each part of the training pairs, or of the text, what is in the names of its files.
     parts = {part: f".fold{part}" for part in range(1, folds + 1)} if folds else {0: ""}

@@ -248,8 +248,8 @@ class DataSettings:
         where a direction has files of its own, and for a table of more than two languages that does not name them."""
         files: dict[str, Path] = {}
         for corpus in self.one_way:
-            found = find_files(prefix, *corpus.languages)
-            for language, file in zip(corpus.languages, (found * 2)[:2], strict=True):
+            sides = find_files(prefix, *corpus.languages)
+            for language, file in zip(corpus.languages, (sides * 2)[:2], strict=True):
                 if files.setdefault(language, file) != file:
                     raise ValueError(
                         f"{file} and {files[language]} are both in {language}: only a corpus with the same lines in "

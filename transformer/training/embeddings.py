@@ -47,9 +47,9 @@ def count_cooccurrences(splits: Sequence[Split], vocabulary: int) -> Float[Tenso
     numbered = [(split, number) for split in splits for number in range(0, len(split), step)]
     for start in range(0, len(numbered), CHUNK):
         places = [
-            (left * 2 + kind) * vocabulary + right
+            (left * 2 + relation) * vocabulary + right
             for split, number in numbered[start : start + CHUNK]
-            for kind, left, right in pairs_and_neighbors(*split.pair(0, number))
+            for relation, left, right in pairs_and_neighbors(*split.pair(0, number))
         ]
         together = torch.from_numpy(np.concatenate(places))
         counts.scatter_add_(0, together, torch.ones(()).expand(len(together)))
@@ -75,8 +75,8 @@ def cooccurrence_embeddings(
     """
     check_memory(16 * vocabulary**2, f"counting with {vocabulary:,} pieces", "give training.initial_embeddings=random")
     information = count_cooccurrences(splits, vocabulary)
-    for kind in range(information.size(1)):
-        positive_pmi_(information[:, kind])
+    for relation in range(information.size(1)):
+        positive_pmi_(information[:, relation])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         rank = min(dim, vocabulary)
