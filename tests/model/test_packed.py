@@ -7,17 +7,18 @@ import torch
 from torch import nn
 
 from tests.factories import small_model
-from transformer.model.packed import PackedLinear, pack
+from transformer.model.packed import PackedLinear, pack, packed_types
 
 # Only where packing does something can it be tested.
-packs = isinstance(pack(nn.Sequential(nn.Linear(2, 2)))[0], PackedLinear)
-pytestmark = pytest.mark.skipif(not packs, reason="nothing is packed on this processor")
+pytestmark = pytest.mark.skipif(not packed_types(), reason="nothing is packed on this processor")
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_packed_layer_computes_what_the_plain_one_does(bias: bool) -> None:
-    plain, states = nn.Linear(24, 37, bias=bias), torch.randn(5, 7, 24)
+@pytest.mark.parametrize("dtype", packed_types())
+def test_a_packed_layer_computes_what_the_plain_one_does(dtype: torch.dtype, bias: bool) -> None:
+    plain, states = nn.Linear(24, 37, bias=bias, dtype=dtype), torch.randn(5, 7, 24, dtype=dtype)
     packed = pack(nn.Sequential(copy.deepcopy(plain)))
+    assert isinstance(packed[0], PackedLinear)
     with torch.no_grad():
         torch.testing.assert_close(packed(states), plain(states))
 

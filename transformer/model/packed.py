@@ -1,8 +1,9 @@
 """The weights of a model's linear layers, packed once for translating on a CPU.
 
 torch multiplies float32 by MKL, which on some processors stays far below what they can do (docs/speed.md). oneDNN is
-faster, in the same precision, most of all once a weight lies in the order in which its kernels read it. A row of the
-result is then the same, to the last bit, whatever other rows are computed with it.
+faster, in the same precision, most of all once a weight lies in the order in which its kernels read it. A row of a
+float32 result is then the same, to the last bit, whatever other rows are computed with it. bfloat16 is multiplied by
+oneDNN anyway, which for a few rows spends more time on reordering the weight than on multiplying.
 """
 
 import platform
@@ -10,6 +11,8 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
+
+from transformer.device import cpu_features, fast_instructions
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -45,21 +48,26 @@ class PackedLinear(nn.Linear):
 
 
 def pack(model: Model) -> Model:
-    """`model`, whose linear layers in float32 on an x86 processor pack their weights; the others stay as they are
-    (torch packs those in bfloat16 by itself, as fast).
+    """`model`, whose linear layers on an x86 processor pack their weights in float32, and in bfloat16 where it
+    multiplies that fast; the others stay as they are.
 
     A packed weight is a second one in memory. Without gradients the model computes the same, up to rounding.
     """
+    types = packed_types()
     for module in list(model.modules()):
         for name, layer in module.named_children():
-            if type(layer) is nn.Linear and _packs(layer.weight):
+            if type(layer) is nn.Linear and _packs(layer.weight, types):
                 setattr(module, name, PackedLinear(layer))
     return model
 
 
-def _packs(weight: Tensor) -> bool:
-    if weight.device.type != "cpu" or platform.machine() not in ("x86_64", "AMD64"):
-        return False  # on ARM this has not been tried
+def _packs(weight: Tensor, types: list[torch.dtype]) -> bool:
     # Weights made in inference mode do not count their changes.
-    suitable = weight.dtype == torch.float32 and not weight.is_inference()
-    return suitable and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return weight.device.type == "cpu" and weight.dtype in types and not weight.is_inference()
+
+
+def packed_types() -> list[torch.dtype]:
+    """The types of weights that are packed on this processor."""
+    if platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return []  # on ARM this has not been tried
+    return [torch.float32, *([torch.bfloat16] if "bf16" in fast_instructions(cpu_features()) else [])]
