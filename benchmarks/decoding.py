@@ -23,7 +23,7 @@ from benchmarks.peers import marian
 from transformer import Transformer, Translator
 from transformer.data.batching import pad
 from transformer.data.tokenizer import EOS, PAD
-from transformer.device import MachineSettings, configure_torch
+from transformer.device import MachineSettings
 from transformer.inference.translator import BEAM
 
 SENTENCES = 64
@@ -91,10 +91,11 @@ def ours(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
 
 def loaded(setting: Setting, precision: str) -> Translator:
     """A fresh model, from a file, as users have it."""
-    configure_torch(MachineSettings(setting.threads, None, None), setting.device)
     with tempfile.TemporaryDirectory() as folder:
         fresh(setting).save(Path(folder, "fresh.safetensors"))
-        return Translator.load(Path(folder, "fresh.safetensors"), setting.device, precision)
+        translator = Translator.load(Path(folder, "fresh.safetensors"), setting.device, precision)
+    translator.configure_torch(MachineSettings(setting.threads, None, None))
+    return translator
 
 
 def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, scores: bool = False) -> Row:

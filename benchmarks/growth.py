@@ -25,6 +25,7 @@ from transformer.data.batching import TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
 from transformer.device import MachineSettings, configure_torch
+from transformer.model.packed import pack
 from transformer.training.callbacks.throughput import peak_memory
 from transformer.training.loss import linear_cross_entropy
 
@@ -60,12 +61,12 @@ def step(tokens: int, length: int, size: int, threads: int) -> Row:
 
 def decode(length: int, threads: int) -> Row:
     """Seconds for eight sentences of one length by a beam of 5, as many tokens out as in."""
-    configure_torch(MachineSettings(threads, None, None), "cpu")
+    configure_torch(MachineSettings(threads, None, None), "cpu", is_packed=True)
     from transformer.inference.search import search
     from transformer.inference.translator import BEAM
 
     torch.manual_seed(1)
-    model = Transformer(replace(config(SIZES["small"], 8000), max_length=max(512, length + 1))).eval()
+    model = pack(Transformer(replace(config(SIZES["small"], 8000), max_length=max(512, length + 1))).eval())
     settings = replace(BEAM, min_length=length, max_length=length)
     source = torch.randint(4, 8000, (8, length))
     before, started = peak_memory(), time.process_time()

@@ -26,7 +26,7 @@ from rich.table import Table
 from benchmarks.common import PROJECT, Row, Setting, alone
 from benchmarks.decoding import corpus_batches, fresh
 from transformer import Translator
-from transformer.device import MachineSettings, configure_torch
+from transformer.device import MachineSettings
 from transformer.inference.translator import BEAM
 
 CLIENTS = (1, 8, 64)
@@ -90,8 +90,8 @@ def call_once(model: Path, texts: list[str], length: int, setting: Setting) -> t
 def timed(
     work: Callable[[Callable[[list[str]], list[str]]], Latencies], model: Path, length: int, setting: Setting
 ) -> tuple[float, Latencies]:
-    configure_torch(MachineSettings(setting.threads, None, None), setting.device)
     translator = Translator.load(model, setting.device)
+    translator.configure_torch(MachineSettings(setting.threads, None, None))
     search = replace(BEAM, min_length=length, max_length=length)
     for _ in range(WARM_UP):
         translator.translate(["Guten Morgen!"], search)

@@ -28,7 +28,6 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
 def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     from transformer.cli.runs import run_of
     from transformer.data.printable import print_safely
-    from transformer.device import configure_torch
     from transformer.evaluation import METRICS, score
     from transformer.evaluation.alignments import error_rates, read_gold
     from transformer.evaluation.choosing import Chooser
@@ -39,7 +38,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     started = time.monotonic()
     checkpoints, serving = [*map(Path, settings.checkpoints)], settings.serving
     translator = load_ensemble(checkpoints, serving.device, serving.precision, *settings.languages)
-    configure_torch(settings.machine, translator.device.type, translator.model.output.weight.dtype)
+    translator.configure_torch(settings.machine)
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages)
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
     chooser = Chooser.load(translator, settings.choose, serving)

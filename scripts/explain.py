@@ -39,7 +39,6 @@ def read(config: dict[str, Any]) -> Job:
 def explain_text(job: Job) -> None:
     from transformer import Translator
     from transformer.data.printable import print_safely
-    from transformer.device import configure_torch
     from transformer.files import atomic_write
     from transformer.visualization.attention import draw_translation
     from transformer.visualization.explain import explain, page
@@ -48,7 +47,7 @@ def explain_text(job: Job) -> None:
     text, output = config["text"].replace("\n", " "), Path(config["output"])  # one text is one line
     languages = config["source_language"], config["target_language"]
     translator = Translator.load(checkpoint, config["device"], "float32", *languages)
-    configure_torch(machine, translator.device.type)
+    translator.configure_torch(machine)
     if output.suffix.lower() == ".html":
         atomic_write(output, page(explain(translator, text, search, model_name(checkpoint))).encode())
         print_safely("Open this page in a browser:", stderr=True)

@@ -117,9 +117,12 @@ def test_a_device_that_is_not_there_is_refused() -> None:
     assert find_hardware("cpu").device == "cpu"
 
 
-def test_no_matrix_product_is_timed_where_none_is_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("dtype", "is_packed"), [(torch.bfloat16, False), (torch.float32, True)])
+def test_no_matrix_product_is_timed_where_few_are_left(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, is_packed: bool
+) -> None:
     monkeypatch.setattr("transformer.device.fastest_matmul_precision", lambda: pytest.fail("it is timed"))
     settings = MachineSettings(torch.get_num_threads(), None, None)
     before = torch.get_float32_matmul_precision()
-    assert "matmul precision highest" in configure_torch(settings, "cpu", torch.bfloat16)
+    assert "matmul precision highest" in configure_torch(settings, "cpu", dtype, is_packed)
     torch.set_float32_matmul_precision(before)

@@ -221,10 +221,13 @@ def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
     return "medium", f"{faster:.1f} times as fast here, error {errors['medium']:.0e}"
 
 
-def configure_torch(settings: MachineSettings, accelerator: str, dtype: torch.dtype = torch.float32) -> str:
+def configure_torch(
+    settings: MachineSettings, accelerator: str, dtype: torch.dtype = torch.float32, is_packed: bool = False
+) -> str:
     """Configures torch for this process; returns a line about the choices.
 
-    They are for the device that `accelerator` means, as `device_kind` has it, and for weights of `dtype`.
+    They are for the device that `accelerator` means, as `device_kind` has it, and for weights of `dtype`; where these
+    are packed (`model.packed`), little is left to multiply otherwise, for which oneDNN would make a kernel a step.
     """
     device = device_kind(accelerator)
     threads, max_threads = settings.threads or available_threads(), max(64, 4 * (os.cpu_count() or 1))
@@ -236,6 +239,8 @@ def configure_torch(settings: MachineSettings, accelerator: str, dtype: torch.dt
     precision, reason = settings.matmul_precision, "as set"
     if precision is None and dtype != torch.float32:
         precision, reason = "highest", "no float32 is multiplied"
+    elif precision is None and is_packed:
+        precision, reason = "highest", "the weights are packed"
     elif precision is None:
         choices: dict[str, tuple[MatmulPrecision, str]] = {"cuda": ("high", "TF32"), "mps": ("highest", "float32")}
         precision, reason = choices[device] if device in choices else fastest_matmul_precision()

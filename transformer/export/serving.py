@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
 
-from transformer.device import MachineSettings, ServingSettings, available_threads, configure_torch
+from transformer.device import MachineSettings, ServingSettings, available_threads
 from transformer.export.formats import load as load_export
 from transformer.inference import Translator
 from transformer.inference.alignment_head import AlignmentHead, check_head, default_head
@@ -120,7 +120,7 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
     weights = translator.model.output.weight.dtype
     if isinstance(settings, TranslateSettings) and settings.text is not None and machine.threads is None:
         machine = replace(machine, threads=1)  # one text is too little work for two, which would wait for each other
-    configure_torch(machine, translator.device.type, weights)
+    translator.configure_torch(machine)
     if serving.precision == "auto" and weights != torch.float32:
         log.info("computing in %s, which is fast here; precision=float32 is exact", str(weights).removeprefix("torch."))
     return translator

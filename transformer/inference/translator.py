@@ -19,14 +19,22 @@ from torch import Tensor
 from transformer.data.batching import pad
 from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
-from transformer.device import check_memory, find_hardware, parallel_map, parse_device, parse_precision
+from transformer.device import (
+    MachineSettings,
+    check_memory,
+    configure_torch,
+    find_hardware,
+    parallel_map,
+    parse_device,
+    parse_precision,
+)
 from transformer.inference import checkpoint
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.search import Hypothesis, SearchSettings, search
 from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_visible
-from transformer.model.packed import pack
+from transformer.model.packed import PackedLinear, pack
 from transformer.model.transformer import Transformer
 
 log = logging.getLogger(__name__)
@@ -118,6 +126,11 @@ class Translator:
     def is_trained(self) -> bool:
         """Whether the model has learned this direction; else it is asked to guess (zero-shot)."""
         return self.languages in self.directions
+
+    def configure_torch(self, machine: MachineSettings) -> None:
+        """Configures torch for this process, to translate fast."""
+        output = self.model.output
+        configure_torch(machine, self.device.type, output.weight.dtype, isinstance(output, PackedLinear))
 
     def save(self, path: str | Path) -> None:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""
