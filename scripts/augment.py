@@ -36,12 +36,13 @@ def augment(job: Job) -> None:
     from transformer.cli.lines import chunks, input_lines
     from transformer.cli.pairs import PairsOutput, show_counts
     from transformer.cli.runs import model_name
-    from transformer.doctor.augment import check_languages, read_corpus, translate_rows
+    from transformer.doctor.augment import check_languages, translate_rows
     from transformer.doctor.filters import PairFilter
+    from transformer.evaluation.run_files import corpus_of
     from transformer.export.serving import load_translator
 
     settings, checkpoints, text, total = job
-    corpus = read_corpus(settings, checkpoints[0])
+    corpus = corpus_of(checkpoints[0], settings.data, settings.cache)
     lines = input_lines(None, text)
     with PairsOutput(settings, text, checkpoints, corpus) as output:
         translator = load_translator(checkpoints, settings)

@@ -37,7 +37,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
 
     started = time.monotonic()
     checkpoints, serving = [*map(Path, settings.checkpoints)], settings.serving
-    translator = load_ensemble(checkpoints, serving.device, serving.precision, *settings.languages)
+    translator = load_ensemble(checkpoints, serving.device, serving.precision, *settings.languages, serving.shortlist)
     translator.configure_torch(settings.machine)
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages)
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None

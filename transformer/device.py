@@ -42,11 +42,12 @@ class MachineSettings:
 
 @dataclass(frozen=True)
 class ServingSettings:
-    """Where to translate, in which precision, and how many tokens at a time."""
+    """Where to translate, in which precision, how many tokens at a time, and the file of a shortlist, if any."""
 
     device: str
     precision: str
     batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
+    shortlist: str | None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.factories import composed, data_settings
+from transformer.cli.settings import SERVING
 from transformer.config import from_dict
 from transformer.evaluation.evaluate import EvaluationSettings, read_texts
 from transformer.evaluation.run_files import write_config
@@ -39,7 +40,7 @@ def evaluation(folder: Path, **changes: Any) -> EvaluationSettings:
         "cache",
     )
     settings = {name: config[name] for name in names} | {"data": None, "output": str(folder), "checkpoints": ["x"]}
-    settings["serving"] = {name: config[name] for name in ("device", "precision", "batch_tokens")}
+    settings["serving"] = {name: config[name] for name in SERVING}
     return from_dict(EvaluationSettings, settings | changes, "")
 
 

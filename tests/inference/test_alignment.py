@@ -11,6 +11,7 @@ import torch
 
 from tests.factories import composed, model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
+from transformer.cli.settings import SERVING
 from transformer.config import from_dict
 from transformer.data.tokenizer import Kind, train_tokenizer
 from transformer.export.serving import AlignmentSettings, TranslateSettings
@@ -138,7 +139,7 @@ def test_weights_that_are_not_there_are_refused_by_name(translator: Translator) 
 )
 def test_alignments_go_into_a_file_of_their_own_in_one_go(changes: dict[str, object], said: str) -> None:
     config = composed(name="translate")
-    serving = {key: config.pop(key) for key in ("device", "precision", "batch_tokens")}
+    serving = {key: config.pop(key) for key in SERVING}
     plain = {key: value for key, value in config.items() if key not in ("runs", "debug", "checkpoint")}
     with pytest.raises(ValueError, match=said):
         from_dict(TranslateSettings, plain | {"serving": serving, "alignments": "a"} | changes, "")

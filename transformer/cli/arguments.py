@@ -15,7 +15,7 @@ from transformer.config import UsageError
 EXTRA_TESTS = "data.extra_tests."  # followed by a name of the user's own, and a path
 PATHS = (
     *("checkpoint", "init_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference"),
-    *("alignments", "api_key_file", "choose.reverse"),
+    *("alignments", "api_key_file", "choose.reverse", "shortlist"),
     *("data.directory", "data.file", "data.pairs", "data.train", "data.validation", "data.test", "data.cache"),
 )
 STAGES = ("reverse", "augment", "forward", "finetune")  # further settings, for back_translate.py to hand on

@@ -82,7 +82,7 @@ def doctor_minutes(config: dict[str, Any]) -> float | None:
 
 
 # What all scripts say of how texts are translated, which stands together in their settings.
-SERVING = ("device", "precision", "batch_tokens")
+SERVING = ("device", "precision", "batch_tokens", "shortlist")
 
 
 def translate_settings(config: dict[str, Any]) -> dict[str, Any]:
@@ -122,6 +122,8 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
 def _with_serving(config: dict[str, Any]) -> dict[str, Any]:
     settings = {key: value for key, value in config.items() if key not in (*SERVING, "runs", "debug", "checkpoint")}
     settings["serving"] = {key: config[key] for key in SERVING}
+    if (shortlist := config["shortlist"]) is not None and not Path(shortlist).is_file():
+        raise UsageError(f"shortlist={shortlist}: no such file; python scripts/shortlist.py makes one")
     if "resume" in config:  # it arrives as text
         settings["resume"] = {"true": True, "false": False}.get(config["resume"], config["resume"])
     return settings

@@ -1,5 +1,6 @@
 """Text ↔ ids through SentencePiece; the bytes of a trained tokenizer are part of the checkpoint."""
 
+import hashlib
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -74,6 +75,11 @@ class Tokenizer:
 
     def __len__(self) -> int:
         return int(self._pieces.GetPieceSize())
+
+    @property
+    def digest(self) -> str:
+        """Tells its vocabulary from all others."""
+        return f"{self.kind} {hashlib.sha256(self.model).hexdigest()}"
 
     @property
     def tagged_languages(self) -> list[str]:

@@ -16,7 +16,7 @@ from transformer.data.languages import looks_like
 from transformer.data.splitting import LEFT_OUT
 from transformer.data.text_files import read_lines
 from transformer.doctor.filters import FILTERS, PairFilter
-from transformer.evaluation.run_files import CONFIG, read_corpus_with_splits
+from transformer.evaluation.run_files import corpus_of
 from transformer.export.serving import TranslatorSettings
 from transformer.inference import Translator
 
@@ -53,21 +53,6 @@ class Row(NamedTuple):
     dropped: str | None
 
 
-def read_corpus(settings: AugmentSettings, checkpoint: Path) -> DataSettings:
-    """The real pairs to compare with; FileNotFoundError where neither `data=` nor the checkpoint's run names them."""
-    if settings.data:
-        settings.data.fetch()  # the corpus of a run is not fetched: a folder from a stranger must not choose what is
-        return settings.data.with_splits()
-    folder = checkpoint if checkpoint.is_dir() else checkpoint.parent
-    run = folder.parent if folder.name == "checkpoints" else folder
-    if not (run / CONFIG).exists():
-        raise FileNotFoundError(
-            f"{run} holds no {CONFIG} that names a corpus: say data=toy, data=multi30k or data=files …: its validation "
-            "and test are kept out of the pairs"
-        )
-    return read_corpus_with_splits(run, settings.cache)
-
-
 def left_out(settings: AugmentSettings, checkpoints: list[Path]) -> str:
     """The file with the side to translate of the training pairs that the runs have left out.
 
@@ -75,7 +60,7 @@ def left_out(settings: AugmentSettings, checkpoints: list[Path]) -> str:
     """
     files = set()
     for checkpoint in checkpoints:
-        corpus, target = read_corpus(settings, checkpoint), settings.target_language
+        corpus, target = corpus_of(checkpoint, settings.data, settings.cache), settings.target_language
         source = settings.source_language or (
             corpus.target_language if target == corpus.source_language else corpus.source_language
         )

@@ -72,3 +72,18 @@ def read_corpus_with_splits(run: Path, cache: str) -> DataSettings:
     """The corpus of a run. If it came in one piece it is cut again, in our own `cache`: nobody else names a folder that
     is written."""
     return replace(read_corpus(run), cache=cache).with_splits()
+
+
+def corpus_of(checkpoint: Path, data: DataSettings | None, cache: str) -> DataSettings:
+    """The corpus `data`, fetched, or else that of a checkpoint's run, with its splits. The corpus of a run is not
+    fetched: a folder from a stranger must not choose what is. FileNotFoundError where there is neither."""
+    if data:
+        data.fetch()
+        return data.with_splits()
+    folder = checkpoint if checkpoint.is_dir() else checkpoint.parent
+    run = folder.parent if folder.name == "checkpoints" else folder
+    if not (run / CONFIG).exists():
+        raise FileNotFoundError(
+            f"{run} holds no {CONFIG} that names a corpus: say data=toy, data=multi30k or data=files …"
+        )
+    return read_corpus_with_splits(run, cache)

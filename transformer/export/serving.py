@@ -113,10 +113,12 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
             raise ValueError(f"{exports[0]} is an export: an ensemble is of checkpoints, name what it was made of")
         if serving.precision != "auto":
             raise ValueError(f"precision={serving.precision}: that of an export was chosen when it was made")
+        if serving.shortlist is not None:
+            raise ValueError("shortlist= needs a checkpoint: the engine of an export scores the whole vocabulary")
         translator = load_export(exports[0], serving.device, machine.threads or available_threads())
         translator = translator.in_direction(*languages)
     else:
-        translator = load_ensemble(checkpoints, serving.device, serving.precision, *languages)
+        translator = load_ensemble(checkpoints, serving.device, serving.precision, *languages, serving.shortlist)
     weights = translator.model.output.weight.dtype
     if isinstance(settings, TranslateSettings) and settings.text is not None and machine.threads is None:
         machine = replace(machine, threads=1)  # one text is too little work for two, which would wait for each other

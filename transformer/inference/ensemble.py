@@ -1,6 +1,5 @@
 """Several models as one translator: at every step the mean of their probabilities decides."""
 
-import hashlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,17 +9,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformer.inference.translator import Translator
-from transformer.model.transformer import Cache
+from transformer.inference.shortlist import load_shortlist
+from transformer.inference.translator import Decoding, Translator
 
 
-class Caches(NamedTuple):
+class Decodings(NamedTuple):
     """How far each model's decoding is."""
 
-    members: tuple[Cache, ...]
+    members: tuple[Decoding, ...]
 
-    def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> "Caches":
-        return Caches(tuple(cache.select(origins, sentences) for cache in self.members))
+    def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> "Decodings":
+        return Decodings(tuple(decoding.select(origins, sentences) for decoding in self.members))
 
 
 class Ensemble(Translator):
@@ -41,23 +40,24 @@ class Ensemble(Translator):
                     f"model {number} translates {' → '.join(member.languages)}, model 1 {' → '.join(first.languages)}: "
                     "an ensemble has one direction"
                 )
-            if _vocabulary(member) != _vocabulary(first):
+            if [one.digest for one in member.tokenizers] != [one.digest for one in first.tokenizers]:
                 raise ValueError(
                     f"model {number} has other tokenizers than model 1: the models of an ensemble share a vocabulary "
                     "(train them on one corpus, with the same settings of the tokenizer and other seeds)"
                 )
 
-    def start(self, source: Int[Tensor, "sentences source"]) -> Caches:
-        return Caches(tuple(member.start(source) for member in self.members))
+    def start(self, source: Int[Tensor, "sentences source"], ids: Int[Tensor, " ids"] | None = None) -> Decodings:
+        return Decodings(tuple(member.start(source, ids) for member in self.members))
 
     def log_probabilities(
-        self, ids: Int[Tensor, " rows"], state: Caches
-    ) -> tuple[Float[Tensor, "rows vocabulary"], Caches]:
+        self, ids: Int[Tensor, " rows"], state: Decodings
+    ) -> tuple[Float[Tensor, "rows vocabulary"], Decodings]:
         steps = [
-            member.log_probabilities(ids, cache) for member, cache in zip(self.members, state.members, strict=True)
+            member.log_probabilities(ids, decoding)
+            for member, decoding in zip(self.members, state.members, strict=True)
         ]
         mean = torch.stack([scores for scores, _ in steps]).logsumexp(dim=0) - math.log(len(steps))
-        return mean, Caches(tuple(cache for _, cache in steps))
+        return mean, Decodings(tuple(decoding for _, decoding in steps))
 
     def save(self, path: str | Path) -> None:
         raise ValueError("an ensemble is several models, which a file does not hold: name them all where it is used")
@@ -69,11 +69,11 @@ def load_ensemble(
     precision: str = "float32",
     source_language: str | None = None,
     target_language: str | None = None,
+    shortlist: str | None = None,
 ) -> Translator:
-    """The translator in one file, or those in several as an `Ensemble`. Raises as both do."""
+    """The translator in one file, or those in several as an `Ensemble`, with a shortlist. Raises as these do."""
     members = [Translator.load(path, device, precision, source_language, target_language) for path in paths]
-    return Ensemble(members) if len(members) > 1 else members[0]
-
-
-def _vocabulary(translator: Translator) -> list[str]:
-    return [f"{tokenizer.kind} {hashlib.sha256(tokenizer.model).hexdigest()}" for tokenizer in translator.tokenizers]
+    translator = Ensemble(members) if len(members) > 1 else members[0]
+    if shortlist is not None:
+        translator.shortlist = load_shortlist(Path(shortlist), translator.tokenizers, translator.languages)
+    return translator

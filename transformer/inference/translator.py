@@ -10,11 +10,11 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from transformer.data.batching import pad
 from transformer.data.directions import Direction, arrow, choose_direction
@@ -31,11 +31,12 @@ from transformer.device import (
 from transformer.inference import checkpoint
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.search import Hypothesis, SearchSettings, search
+from transformer.inference.shortlist import Shortlist, select_outputs
 from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_visible
 from transformer.model.packed import PackedLinear, pack
-from transformer.model.transformer import Transformer
+from transformer.model.transformer import Cache, Transformer
 
 log = logging.getLogger(__name__)
 # What `Translator.load(path).translate(…)` does unless told otherwise; configs/search/beam.yaml says the same.
@@ -56,11 +57,23 @@ class Translation:
 EMPTY = Translation("", 0.0, 0.0, [])
 
 
+class Decoding(NamedTuple):
+    """How far a search is: the decoder's cache, and the layer that makes logits of its states."""
+
+    cache: Cache
+    output: nn.Linear
+
+    def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> Decoding:
+        return Decoding(self.cache.select(origins, sentences), self.output)
+
+
 class Translator:
     """Translates from `source_language` to `target_language`, on the device and in the precision of its model."""
 
     # The weights of `model` that align words best (see `inference.alignment`); None: nobody has measured it.
     alignment: AlignmentHead | None = None
+    # Which target ids are considered; None: all.
+    shortlist: Shortlist | None = None
 
     def __init__(
         self,
@@ -118,6 +131,7 @@ class Translator:
             return self
         other = copy(self)
         other._set_direction(self.source_tokenizer, languages)
+        other.shortlist = None  # it is of one direction
         if not other.is_trained:
             log.warning("%s was not trained, only %s: a guess", arrow(languages), arrow(*self.directions))
         return other
@@ -280,14 +294,16 @@ class Translator:
         """The positions of the model."""
         return min(model.config.max_length for model in self.models)
 
-    def start(self, source: Int[Tensor, "sentences source"]) -> Any:
-        """What a search begins with: the cache in which the encoded sources stand."""
-        return self.model.decoder.init_cache(self.model.encode(source, padding_visible(source, PAD)))
+    def start(self, source: Int[Tensor, "sentences source"], ids: Int[Tensor, " ids"] | None = None) -> Any:
+        """What a search begins with: the cache in which the encoded sources stand. With `ids` these alone are scored,
+        entry i of a score is that of ids[i]."""
+        cache = self.model.decoder.init_cache(self.model.encode(source, padding_visible(source, PAD)))
+        return Decoding(cache, select_outputs(self.model.output, ids))
 
     def log_probabilities(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
         """log p(next token) after the newest id of each row, and the state with it: one step of a search."""
-        logits, cache = self.model.step(ids, state)
-        return logits.float().log_softmax(dim=-1), cache
+        logits, cache = self.model.step(ids, state.cache, state.output)
+        return logits.float().log_softmax(dim=-1), Decoding(cache, state.output)
 
     @torch.inference_mode()
     def _search(self, sources: list[list[int]], lines: list[int], settings: SearchSettings) -> list[list[Translation]]:
@@ -298,9 +314,11 @@ class Translator:
                 f"search.min_length={settings.min_length} is more than the model's {positions} positions allow"
             )
         source = pad([torch.tensor([*ids, EOS]).numpy() for ids in sources]).to(self.device)
+        # With a shortlist the search knows ids by their place in it. The special ids are the first, as everywhere.
+        shortlist = self.shortlist.ids(source) if self.shortlist else None
 
         def step(ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-            scores, state = self.log_probabilities(ids, state)
+            scores, state = self.log_probabilities(ids if shortlist is None else shortlist[ids], state)
             # One logit that is no finite number spoils its whole row, and one row the sum.
             if not math.isfinite(scores[:, 0].sum()):
                 raise ValueError("the model's scores are no numbers: its weights are too large, or broken")
@@ -311,7 +329,9 @@ class Translator:
         max_lengths = [min(positions - 1, n) for n in settings.max_lengths([len(ids) for ids in sources])]
         # Lightning's mixed precision would reach in here too: a score must not depend on who asks for it.
         with torch.autocast(self.device.type, enabled=False):
-            results = search(step, self.start(source), bos_ids, EOS, max_lengths, lines, settings)
+            results = search(step, self.start(source, shortlist), bos_ids, EOS, max_lengths, lines, settings)
+        if shortlist is not None:
+            results = [[one._replace(ids=shortlist[one.ids].tolist()) for one in hypotheses] for hypotheses in results]
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in results]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:

@@ -35,7 +35,7 @@ def load_directions(checkpoints: Sequence[tuple[str, Path]], settings: ServerSet
     for name, path in checkpoints:
         # Only float32 gives one text one translation, whoever else asks; an export has the precision that it has.
         precision = settings.precision or ("auto" if is_export(path) else "float32")
-        serving = ServingSettings(settings.device, precision, settings.batch_tokens)
+        serving = ServingSettings(settings.device, precision, settings.batch_tokens, shortlist=None)
         translator = load_translator([path], TranslatorSettings(None, None, settings.search, settings.machine, serving))
         for one in (translator.in_direction(*direction) for direction in translator.directions):
             if other := models.get(one.languages):

@@ -1,0 +1,51 @@
+"""Learns a lexical shortlist: `python scripts/shortlist.py output=FILE.safetensors` (docs/decoding.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformer.cli.launch import launch
+
+if TYPE_CHECKING:
+    from transformer.data.corpus import DataSettings
+    from transformer.inference.shortlist import ShortlistSettings
+
+Job = tuple[dict[str, Any], Path, "ShortlistSettings", "DataSettings | None"]
+
+
+def read(config: dict[str, Any]) -> Job:
+    from transformer.cli.runs import check_output, find_checkpoint, say_which
+    from transformer.cli.settings import corpus_settings
+    from transformer.config import UsageError, from_dict
+
+    if config["output"] is None:
+        raise UsageError("output is not set: give output=FILE.safetensors")
+    check_output(config["output"], folder=False)
+    checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
+    from transformer.data.corpus import DataSettings
+    from transformer.inference.shortlist import ShortlistSettings
+
+    settings = from_dict(ShortlistSettings, {key: config[key] for key in ("best", "frequent")}, "")
+    data = from_dict(DataSettings, corpus_settings(config["data"]), "data") if config.get("data") else None
+    say_which(config, checkpoint)
+    return config, checkpoint, settings, data
+
+
+def make_shortlist(job: Job) -> None:
+    from transformer import Translator
+    from transformer.data.printable import print_safely
+    from transformer.evaluation.run_files import corpus_of
+    from transformer.inference.shortlist import learn_shortlist
+
+    config, checkpoint, settings, data = job
+    languages = config["source_language"], config["target_language"]
+    translator = Translator.load(checkpoint, "cpu", "float32", *languages)
+    corpus = corpus_of(checkpoint, data, config["cache"]).in_direction(translator.languages)
+    shortlist = learn_shortlist(translator.tokenizers, corpus, settings)
+    shortlist.save(Path(config["output"]), translator.tokenizers, translator.languages)
+    print_safely(str(Path(config["output"]).absolute()))
+
+
+if __name__ == "__main__":
+    launch(read, make_shortlist, config_name="shortlist")

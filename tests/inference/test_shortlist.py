@@ -1,0 +1,173 @@
+"""A shortlist against plain loops, and a search among its ids against one among all, the others without probability."""
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from tests.factories import small_model, tokenizer_settings
+from transformer import Translator
+from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
+from transformer.inference import shortlist as module
+from transformer.inference.ensemble import Ensemble
+from transformer.inference.shortlist import Shortlist, load_shortlist, translation_probabilities
+from transformer.inference.translator import BEAM
+
+TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "ja", "wir gehen in den Park, weil die Sonne scheint"]
+VOCABULARY, LANGUAGES = 400, ("de", "en")
+SEARCH = replace(BEAM, min_length=4, max_length=12)
+PAIRS = [([4, 5], [6, 7]), ([4], [6]), ([5, 5, 8], [7, 9]), ([10, 4, 5, 8, 4], [6])]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(
+        [f"{text} {number}" for number in range(300) for text in TEXTS], tokenizer_settings("bpe", VOCABULARY)
+    )
+
+
+def untrained(tokenizer: Tokenizer, seed: int = 1) -> Translator:
+    torch.manual_seed(seed)
+    model = small_model(
+        source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY, max_length=64, tied_embeddings="none"
+    ).eval()
+    with torch.no_grad():
+        model.output.weight.mul_(3)  # so that an untrained model prefers something
+    return Translator(model, (tokenizer, tokenizer), LANGUAGES)
+
+
+def drawn(frequent: int = 20) -> Shortlist:
+    others = 4 + torch.randperm(VOCABULARY - 4)
+    return Shortlist(torch.randint(4, VOCABULARY, (VOCABULARY, 2)), torch.cat([torch.arange(4), others]), frequent)
+
+
+@pytest.mark.parametrize("places", [1, 4_000_000])  # pair by pair, and together
+def test_the_probabilities_are_those_of_model_1(monkeypatch: pytest.MonkeyPatch, places: int) -> None:
+    monkeypatch.setattr(module, "PLACES", places)
+    expected: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(lambda: 1.0))
+    for _ in range(module.ITERATIONS):
+        counts: dict[int, Counter[int]] = defaultdict(Counter)
+        for source, target in PAIRS:
+            for id in target:
+                total = sum(expected[word][id] for word in [*source, EOS])
+                for word in [*source, EOS]:
+                    counts[word][id] += expected[word][id] / total  # type: ignore[assignment]
+        expected = defaultdict(lambda: defaultdict(float))
+        for word, of_word in counts.items():
+            expected[word] = defaultdict(float, {id: count / of_word.total() for id, count in of_word.items()})
+    found = translation_probabilities(PAIRS, (12, 11))
+    for word in range(12):
+        for id in range(11):
+            assert found[word, id].item() == pytest.approx(expected[word][id] if word in expected else 0, abs=1e-6)
+
+
+def test_a_batch_may_use_what_its_words_and_every_sentence_may() -> None:
+    short, source = drawn(), torch.tensor([[17, 300, EOS], [5, EOS, 0]])
+    ids = short.ids(source)
+    assert ids is not None
+    wanted = {*short.by_frequency[:20].tolist(), *short.likely[source].flatten().tolist()}
+    assert wanted <= set(ids.tolist())
+    assert ids.tolist() == sorted(set(ids.tolist()))
+    assert len(ids) == 128, "a round number"
+    assert ids[:4].tolist() == [0, 1, 2, 3]
+
+
+def test_most_of_the_vocabulary_is_no_shortlist() -> None:
+    assert drawn(frequent=150).ids(torch.tensor([[17, EOS]])) is None
+
+
+def test_the_ids_of_a_shortlist_have_the_probabilities_left_to_them(tokenizer: Tokenizer) -> None:
+    translator, source = untrained(tokenizer), torch.tensor([[*tokenizer.encode(TEXTS[1]), EOS]])
+    ids = drawn().ids(source)
+    assert ids is not None
+    with torch.inference_mode():
+        scores, _ = translator.log_probabilities(torch.tensor([BOS]), translator.start(source, ids))
+        of_all, _ = translator.log_probabilities(torch.tensor([BOS]), translator.start(source))
+        torch.testing.assert_close(scores, of_all[:, ids].log_softmax(dim=-1))
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam", "sampling"])
+def test_a_search_with_a_shortlist_is_one_where_all_else_is_impossible(tokenizer: Tokenizer, method: str) -> None:
+    translator, search = untrained(tokenizer), replace(SEARCH, method=method)
+    free = translator.n_best(TEXTS, search)
+    translator.shortlist = short = drawn()
+    found = translator.n_best(TEXTS, search)
+    assert [row[0].pieces for row in found] != [row[0].pieces for row in free]
+    kept = short.ids(torch.tensor([[*chain(*map(tokenizer.encode, TEXTS)), EOS, PAD]]))
+    left_out = torch.ones(VOCABULARY, dtype=torch.bool)
+    left_out[kept] = False
+
+    class Masked(Translator):
+        def log_probabilities(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+            scores, state = super().log_probabilities(ids, state)
+            return scores.masked_fill(left_out, -torch.inf).log_softmax(dim=-1).clamp_min(-1e9), state
+
+    masked = Masked(translator.model, translator.tokenizers, LANGUAGES)
+    for row, expected in zip(found, masked.n_best(TEXTS, search), strict=True):
+        assert [one.pieces for one in row] == [one.pieces for one in expected]
+        assert [one.score for one in row] == pytest.approx([one.score for one in expected], abs=1e-4)
+
+
+def test_the_members_of_an_ensemble_share_a_shortlist(tokenizer: Tokenizer) -> None:
+    alone, twice = untrained(tokenizer), Ensemble([untrained(tokenizer), untrained(tokenizer)])
+    alone.shortlist = twice.shortlist = drawn()
+    assert twice.translate(TEXTS, SEARCH) == alone.translate(TEXTS, SEARCH)
+
+
+def test_another_direction_does_without_a_shortlist(tokenizer: Tokenizer) -> None:
+    translator = untrained(tokenizer)
+    translator.directions, translator.shortlist = (("de", "en"), ("en", "de")), drawn()
+    assert translator.in_direction("en").shortlist is None
+    assert translator.shortlist is not None
+
+
+def test_a_file_gives_the_shortlist_back(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    short = drawn()
+    short.save(tmp_path / "short.safetensors", (tokenizer, tokenizer), LANGUAGES)
+    read = load_shortlist(tmp_path / "short.safetensors", (tokenizer, tokenizer), LANGUAGES)
+    assert torch.equal(read.likely, short.likely)
+    assert torch.equal(read.by_frequency, short.by_frequency)
+    assert read.frequent == short.frequent
+
+
+@pytest.mark.parametrize(
+    ("tensors", "about", "said"),
+    [
+        ({"likely": torch.full((VOCABULARY, 1), VOCABULARY)}, {}, "its ids are not those of the vocabularies"),
+        ({"likely": torch.zeros(5, 1)}, {}, "its ids are not those of the vocabularies"),
+        ({"by_frequency": torch.zeros(VOCABULARY)}, {}, "it does not hold every id once"),
+        ({"by_frequency": torch.arange(VOCABULARY).flip(0)}, {}, "its first ids are not the special ones"),
+        ({}, {"frequent": 1}, "its first ids are not the special ones"),
+        ({}, {"frequent": "many"}, "frequent"),
+        ({}, {"format": "another"}, "its format is 'another'"),
+        ({}, {"vocabularies": ["bpe 0", "bpe 0"]}, "made with other tokenizers"),
+        ({}, {"target_language": "fr"}, "it is for de → fr, and the translation is de → en"),
+    ],
+)
+def test_a_file_that_was_altered_is_refused_in_one_line(
+    tokenizer: Tokenizer, tmp_path: Path, tensors: dict[str, torch.Tensor], about: dict[str, object], said: str
+) -> None:
+    path = tmp_path / "short.safetensors"
+    drawn().save(path, (tokenizer, tokenizer), LANGUAGES)
+    with safetensors.safe_open(path, framework="pt") as file:  # type: ignore[no-untyped-call]
+        description = json.loads(file.metadata()["shortlist"]) | about
+    content = safetensors.torch.load_file(path) | {name: tensor.int() for name, tensor in tensors.items()}
+    safetensors.torch.save_file(content, path, {"shortlist": json.dumps(description)})
+    with pytest.raises(ValueError, match=said) as caught:
+        load_shortlist(path, (tokenizer, tokenizer), LANGUAGES)
+    assert str(caught.value).startswith(f"shortlist={path} cannot be used: ")
+
+
+def test_a_file_that_is_no_shortlist_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(b"no safetensors")
+    with pytest.raises(ValueError, match="cannot be used: truncated or no safetensors file"):
+        load_shortlist(tmp_path / "short", (tokenizer, tokenizer), LANGUAGES)
+    with pytest.raises(FileNotFoundError, match=r"no shortlist at .*: python scripts/shortlist.py makes one"):
+        load_shortlist(tmp_path / "none", (tokenizer, tokenizer), LANGUAGES)

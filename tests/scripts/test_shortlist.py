@@ -1,0 +1,64 @@
+"""shortlist.py learns from the pairs of a run, and translate.py takes what it writes."""
+
+from pathlib import Path
+
+import pytest
+
+import scripts.shortlist as shortlist_script
+import scripts.translate as translate_script
+from tests.reliability.runs import corpus, settings, train
+from transformer import Translator
+from transformer.cli import CONFIGS
+from transformer.cli.arguments import prepare
+from transformer.cli.compose import compose
+from transformer.data.tokenizer import EOS
+from transformer.inference.shortlist import load_shortlist
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    train(home / "run", settings(corpus(home), trainer__max_steps=6, test=False, loggers=[]))
+    return home
+
+
+@pytest.fixture(autouse=True)
+def _at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+
+
+def learn(*arguments: str) -> None:
+    typed = ("checkpoint=run", "cache=cache", *arguments)
+    shortlist_script.make_shortlist(shortlist_script.read(compose("shortlist", *prepare(typed, CONFIGS))))
+
+
+def translate(*arguments: str) -> None:
+    typed = ("checkpoint=run", "text=eins zwei", "device=cpu", "precision=float32", *arguments)
+    translate_script.translate(translate_script.read(compose("translate", *prepare(typed, CONFIGS))))
+
+
+def test_the_digits_of_a_source_bring_their_translations(capfd: pytest.CaptureFixture[str]) -> None:
+    learn("best=1", "frequent=1", "output=short.safetensors")
+    assert capfd.readouterr().out == f"{Path('short.safetensors').absolute()}\n"
+    translator = Translator.load("run")
+    short = load_shortlist(Path("short.safetensors"), translator.tokenizers, translator.languages)
+    assert short.frequent == EOS + 1, "the special ids"
+    likely = {
+        translator.target_tokenizer.piece(int(short.likely[id][0])).strip("▁")
+        for id in translator.source_tokenizer.encode("eins zwei drei")
+    }
+    assert {"one", "two", "three"} & likely, likely
+    translate("shortlist=short.safetensors", "search.max_length=6")
+    assert capfd.readouterr().out.count("\n") == 1
+
+
+def test_mistakes_are_told_in_one_line_and_nothing_is_written() -> None:
+    for arguments, said in (
+        ((), "output is not set: give output=FILE.safetensors"),
+        (("output=short", "best=0"), "best=0 must be >= 1"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            learn(*arguments)
+    with pytest.raises(ValueError, match="shortlist=other.safetensors: no such file"):
+        translate("shortlist=other.safetensors")
+    assert not Path("short").exists()

@@ -1,0 +1,183 @@
+"""A lexical shortlist: of the vocabulary only the ids by which the words of the source are likely to be translated.
+
+Most ids have nothing to do with a sentence, but the output layer and the softmax compute all of them at every step. A
+shortlist leaves them out: the most frequent ids stay, and for each source id those that IBM's model 1 has learned from
+the training pairs (Jean et al. 2015, section 3.3). What is left out cannot be chosen, so translations may differ.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import safetensors.torch
+import torch
+from jaxtyping import Float, Int
+from rich.progress import track
+from torch import Tensor, nn
+
+from transformer.config import from_dict
+from transformer.data.batching import pad
+from transformer.data.corpus import DataSettings
+from transformer.data.directions import Direction, arrow
+from transformer.data.printable import console
+from transformer.data.tokenizer import EOS, PAD, Tokenizer
+from transformer.device import check_memory
+from transformer.files import atomic_write
+from transformer.inference.untrusted import check_tensors, read_tensors
+from transformer.model.packed import pack
+
+FORMAT = "lexical shortlist 1"
+ITERATIONS = 4  # of expectation maximization
+MAX_PAIRS = 200_000  # evenly spread over the corpus: more change little
+PLACES = 4_000_000  # pairs × source × target tokens counted at a time
+# The shortlist of a batch is filled up to a multiple of this: so the search finds the best of it faster.
+MULTIPLE = 128
+SPECIAL = list(range(EOS + 1))  # padding, unknown, BOS, EOS
+IdPair = tuple[list[int], list[int]]
+Tokenizers = tuple[Tokenizer, Tokenizer]  # of source and target
+
+
+@dataclass(frozen=True)
+class ShortlistSettings:
+    """How many target ids are kept for each source id (`best`), and how many for every sentence (`frequent`)."""
+
+    best: Annotated[int, ">= 1", "<= 1000"]
+    frequent: Annotated[int, ">= 1", "<= 1000000"]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a file says of the shortlist in it, besides its tensors."""
+
+    format: str
+    source_language: str
+    target_language: str
+    vocabularies: list[str]
+    frequent: Annotated[int, ">= 1", "<= 1000000"]
+
+
+class Shortlist:
+    """Chooses the target ids that the translations of a batch may have."""
+
+    def __init__(
+        self,
+        likely: Int[Tensor, "source_vocabulary best"],
+        by_frequency: Int[Tensor, " target_vocabulary"],
+        frequent: int,
+    ) -> None:
+        """`likely` are target ids for each source id, `by_frequency` are all of them, the most frequent first."""
+        self.likely, self.by_frequency, self.frequent = likely, by_frequency, frequent
+
+    def ids(self, source: Int[Tensor, "sentences source"]) -> Int[Tensor, " ids"] | None:
+        """The ids in ascending order; None, for all, where they would be more than half of the vocabulary."""
+        chosen = torch.zeros(len(self.by_frequency), dtype=torch.bool)
+        chosen[self.likely[source.cpu().flatten()]] = True
+        chosen[self.by_frequency[: self.frequent]] = True
+        others = self.by_frequency[~chosen[self.by_frequency]]
+        chosen[others[: -int(chosen.sum()) % MULTIPLE]] = True
+        return chosen.nonzero().flatten().to(source.device) if 2 * int(chosen.sum()) <= len(chosen) else None
+
+    def save(self, path: Path, tokenizers: Tokenizers, languages: Direction) -> None:
+        """Writes a .safetensors file, for these vocabularies and languages."""
+        about = Description(FORMAT, *languages, [tokenizer.digest for tokenizer in tokenizers], self.frequent)
+        tensors = {"likely": self.likely.int(), "by_frequency": self.by_frequency.int()}
+        atomic_write(path, safetensors.torch.save(tensors, {"shortlist": json.dumps(asdict(about))}))
+
+
+def load_shortlist(path: Path, tokenizers: Tokenizers, languages: Direction) -> Shortlist:
+    """Reads a file that may be a stranger's. ValueError for a damaged one, or one of other tokenizers or languages."""
+    if not path.is_file():
+        raise FileNotFoundError(f"no shortlist at {path}: python scripts/shortlist.py makes one")
+    try:
+        about, tensors = read_tensors(path)
+        check_tensors(path, tensors)
+        described = from_dict(Description, json.loads(about.get("shortlist", "null")), "shortlist")
+        likely, by_frequency = (tensors[name].long() for name in ("likely", "by_frequency"))
+        source_size, target_size = map(len, tokenizers)
+        if described.format != FORMAT:
+            raise ValueError(f"its format is {described.format!r}, not {FORMAT!r}")
+        if described.vocabularies != [tokenizer.digest for tokenizer in tokenizers]:
+            raise ValueError("it was made with other tokenizers: make one of this run")
+        if (own := (described.source_language, described.target_language)) != languages:
+            raise ValueError(f"it is for {arrow(own)}, and the translation is {arrow(languages)}")
+        if likely.ndim != 2 or len(likely) != source_size or not (0 <= likely.min() <= likely.max() < target_size):
+            raise ValueError("its ids are not those of the vocabularies")
+        if not torch.equal(by_frequency.sort().values, torch.arange(target_size)):
+            raise ValueError("it does not hold every id once")
+        if by_frequency[: EOS + 1].tolist() != SPECIAL or described.frequent < len(SPECIAL):
+            raise ValueError("its first ids are not the special ones")
+    except (ValueError, KeyError, TypeError, RuntimeError, RecursionError) as error:
+        raise ValueError(f"shortlist={path} cannot be used: {' '.join(str(error).split())[:300]}") from error
+    return Shortlist(likely, by_frequency, described.frequent)
+
+
+def learn_shortlist(tokenizers: Tokenizers, corpus: DataSettings, settings: ShortlistSettings) -> Shortlist:
+    """A shortlist from the training pairs of a corpus. ValueError where memory does not suffice."""
+    sizes = len(tokenizers[0]), len(tokenizers[1])
+    check_memory(12 * sizes[0] * sizes[1], f"counting {sizes[0]:,} × {sizes[1]:,} pieces", "use a smaller vocabulary")
+    pairs = training_ids(tokenizers, corpus)
+    best, likely = translation_probabilities(pairs, sizes).topk(min(settings.best, sizes[1]), dim=1)
+    counts = np.bincount([id for _, target in pairs for id in target], minlength=sizes[1])
+    counts[SPECIAL] = counts.max(initial=0) + 1  # they always stay
+    by_frequency = torch.from_numpy(np.argsort(-counts, kind="stable"))
+    return Shortlist(likely.masked_fill(best == 0, EOS), by_frequency, max(settings.frequent, len(SPECIAL)))
+
+
+def training_ids(tokenizers: Tokenizers, corpus: DataSettings) -> list[IdPair]:
+    """The training pairs as ids, without those that training leaves out."""
+    step = -(-sum(1 for _ in corpus.read("train")) // MAX_PAIRS) or 1
+    texts = zip(*islice(corpus.read("train"), 0, None, step), strict=True)
+    sides = [tokenizer.encode_all(list(side)) for tokenizer, side in zip(tokenizers, texts, strict=True)]
+    return [pair for pair in zip(*sides, strict=True) if all(pair) and max(map(len, pair)) <= corpus.max_length]
+
+
+def translation_probabilities(
+    pairs: Sequence[IdPair], vocabularies: tuple[int, int]
+) -> Float[Tensor, "source_vocabulary target_vocabulary"]:
+    """p(target id | source id) by IBM's model 1 (Brown et al. 1993, section 4.2). EOS, which every source has, is its
+    empty word."""
+    probabilities, chunks = torch.ones(vocabularies), list(_chunks(pairs))
+    for _ in track(range(ITERATIONS), "learning the shortlist", console=console(stderr=True)):
+        counts = torch.zeros(vocabularies)
+        for source, target in chunks:
+            places = source[:, :, None] * vocabularies[1] + target[:, None, :]
+            shares = probabilities.view(-1)[places]
+            shares *= (source != PAD)[:, :, None] & (target != PAD)[:, None, :]
+            # Each target token is shared out among the tokens of its source.
+            shares /= shares.sum(dim=1, keepdim=True).clamp_min(1e-30)
+            counts.view(-1).scatter_add_(0, places.flatten(), shares.flatten())
+        probabilities = counts / counts.sum(dim=1, keepdim=True).clamp_min(1e-30)
+    return probabilities
+
+
+def _chunks(pairs: Sequence[IdPair]) -> Iterator[tuple[Int[Tensor, "pairs source"], Int[Tensor, "pairs target"]]]:
+    """Pairs of similar lengths, padded."""
+    chunk: list[IdPair] = []
+    for pair in sorted(pairs, key=lambda pair: max(map(len, pair))):
+        if chunk and (len(chunk) + 1) * (max(map(len, pair)) + 1) ** 2 > PLACES:
+            yield _padded(chunk)
+            chunk = []
+        chunk.append(pair)
+    if chunk:
+        yield _padded(chunk)
+
+
+def _padded(chunk: list[IdPair]) -> tuple[Tensor, Tensor]:
+    return pad([np.array([*source, EOS]) for source, _ in chunk]), pad([np.array(target) for _, target in chunk])
+
+
+def select_outputs(output: nn.Linear, ids: Int[Tensor, " ids"] | None) -> nn.Linear:
+    """The output layer of these ids alone: its row i makes the logit of ids[i]. None: the layer itself."""
+    if ids is None:
+        return output
+    with torch.inference_mode(False), torch.no_grad():
+        chosen = nn.utils.skip_init(  # type: ignore[no-untyped-call]
+            nn.Linear, output.in_features, len(ids), bias=output.bias is not None
+        )
+        for name, parameter in output.named_parameters():
+            setattr(chosen, name, nn.Parameter(parameter[ids.clone()], requires_grad=False))
+    return pack(nn.Sequential(chosen))[0]  # type: ignore[return-value]
