@@ -23,7 +23,7 @@ from transformer.config import from_dict
 from transformer.data.batching import pad
 from transformer.data.corpus import DataSettings
 from transformer.data.directions import Direction, arrow
-from transformer.data.printable import console
+from transformer.data.printable import console, terminal_safe
 from transformer.data.tokenizer import EOS, PAD, Tokenizer
 from transformer.device import check_memory
 from transformer.files import atomic_write
@@ -111,7 +111,9 @@ def load_shortlist(path: Path, tokenizers: Tokenizers, languages: Direction) -> 
         if by_frequency[: EOS + 1].tolist() != SPECIAL or described.frequent < len(SPECIAL):
             raise ValueError("its first ids are not the special ones")
     except (ValueError, KeyError, TypeError, RuntimeError, RecursionError) as error:
-        raise ValueError(f"shortlist={path} cannot be used: {' '.join(str(error).split())[:300]}") from error
+        # What stands in the file could steer the terminal of whoever uses this from Python.
+        reason = terminal_safe(" ".join(str(error).split())[:300])
+        raise ValueError(f"shortlist={path} cannot be used: {reason}") from error
     return Shortlist(likely, by_frequency, described.frequent)
 
 
