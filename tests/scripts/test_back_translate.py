@@ -10,6 +10,7 @@ from tests.scripts.running import SMALL, TOY, ok, refused
 from transformer.cli import CONFIGS
 from transformer.cli.compose import compose
 from transformer.cli.pipeline import back_translation
+from transformer.config import UsageError
 
 MONOLINGUAL = f"input={TOY}/compositional.en"
 
@@ -20,7 +21,7 @@ MONOLINGUAL = f"input={TOY}/compositional.en"
         (["finetune=trainer.max_steps=3 trainer.max_stepz=3"], "trainer.max_stepz: no such setting"),
         (["forward=data.synthetic_ratio=0"], "data.synthetic_ratio=0.0 must be > 0"),
         (["input=nothing.en"], "input=nothing.en must be a file with lines in it, or the PREFIX of nothing.en.en"),
-        (["init_from=somewhere"], "leave out resume= and init_from="),
+        (["init_from=somewhere"], "init_from=somewhere: no such run or checkpoint"),
         (["folds=1"], "folds=1 must be a number from 2 to 100"),
         (["folds=3"], "folds= translates the training pairs, input= a text: leave one of them out"),
     ],
@@ -90,3 +91,17 @@ def test_with_folds_each_part_of_the_pairs_has_runs_that_have_not_seen_it() -> N
         pairs = f"output={folder}/synthetic.fold{part}.de-en"
         assert {"fold=true", f"checkpoint={folder}/reverse.fold{part}.en-de", pairs} <= set(augment.begin)
     assert f"data.synthetic=['{folder}/synthetic.fold1','{folder}/synthetic.fold2']" in stages[8].begin
+
+
+def test_a_model_of_all_directions_takes_the_place_of_the_reverse_runs(tmp_path: Path) -> None:
+    typed = [*SMALL, "data.directions=[de-en,en-de]", f"init_from={tmp_path}"]
+    text, folded = (compose("back_translate", *typed, "output=all", more) for more in ("input=text", "folds=2"))
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        stages = back_translation(text, typed)
+        with pytest.raises(UsageError, match="folds= needs runs that have not seen a part of the pairs"):
+            back_translation(folded, typed)
+    assert [stage.name for stage in stages] == ["augment.de-en", "augment.en-de", "forward", "final"]
+    folder, given = Path("all").absolute(), f"input={Path('text.en').absolute()}"
+    assert {f"checkpoint={tmp_path}", "source_language=en", "target_language=de", given} <= set(stages[0].begin)
+    begins = [[word for word in stage.begin if word.startswith("init_from=")] for stage in stages[2:]]
+    assert begins == [[f"init_from={tmp_path}"], [f"init_from={folder}/forward"]]

@@ -59,6 +59,6 @@ def test_mistakes_are_told_in_one_line_and_nothing_is_written() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             learn(*arguments)
-    with pytest.raises(ValueError, match="shortlist=other.safetensors: no such file"):
+    with pytest.raises(ValueError, match=r"shortlist=other\.safetensors: no such file"):
         translate("shortlist=other.safetensors")
     assert not Path("short").exists()

@@ -30,7 +30,7 @@ from transformer.training.config import read_run_settings, validate_settings
 from transformer.training.validate import validate_trainer
 
 # Settings of back_translate.py itself.
-PIPELINE_KEYS = ("input", "folds", "output", *STAGES)
+PIPELINE_KEYS = ("input", "folds", "output", "init_from", *STAGES)
 COMMAND = "command.json"  # the settings that a folder was begun with
 
 
@@ -90,32 +90,42 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
 
     Each direction has its own reverse run, which translates the text in the target language; with `folds` it has one
     for each part of the training pairs, which translates the part that it has not seen. With several directions the
-    synthetic pairs of de-en are PREFIX.de-en.de and PREFIX.de-en.en, so they are of no other direction.
+    synthetic pairs of de-en are PREFIX.de-en.de and PREFIX.de-en.en, so they are of no other direction. With
+    `init_from` a model that has learned all directions takes the place of the reverse runs, and `forward` goes on from
+    it (iterated back-translation, Hoang et al. 2018).
     """
     folder, test = Path(config["output"]).absolute(), config["test"]
     data = read_run_settings(run_settings(config)).data
     more = {stage: shlex.split(config[stage]) for stage in STAGES}
     common = [argument for argument in typed if is_override(argument) and split(argument)[1] not in PIPELINE_KEYS]
     texts, folds = monolingual_texts(data, config["input"]), _read_folds(config["folds"], typed)
+    before = Path(config["init_from"]).absolute() if config["init_from"] else None
+    if folds and before:
+        raise UsageError("folds= needs runs that have not seen a part of the pairs, and init_from= has: leave it out")
     # Of each part of the training pairs, or of the text, what is in the names of its files.
     parts = {part: f".fold{part}" for part in range(1, folds + 1)} if folds else {0: ""}
     stages = []
     for (part, fold), ((source, target), text) in product(parts.items(), texts.items()):
         # Nothing tells the files of a single direction apart from those of another.
         reverse, pairs = (f".{target}-{source}", f".{source}-{target}") if len(texts) > 1 else ("", "")
+        written = folder / f"synthetic{fold}{pairs}"
+        given = ["fold=true"] if part else [f"input={text}", f"cache={config['cache']}"]
+        if before:
+            given += [f"source_language={target}", f"target_language={source}"]
+            stages.append(_augmentation(f"augment{pairs}", before, written, [*given, *more["augment"]]))
+            continue
         settings = [f"data.source_language={target}", f"data.target_language={source}", "data.directions=[]"]
         if data.columns:
             settings.append(f"data.columns=[{','.join(map(str, reversed(data.columns)))}]")
         if part:
             settings.append(f"data.fold=[{part},{folds}]")
         run = _training(folder / f"reverse{fold}{reverse}", [*common, *settings, *more["reverse"]], test)
-        given = ["fold=true"] if part else [f"input={text}", f"cache={config['cache']}"]
-        written = folder / f"synthetic{fold}{pairs}"
         stages += [run, _augmentation(f"augment{fold}{pairs}", folder / run.name, written, [*given, *more["augment"]])]
     synthetic = ",".join(f"'{folder}/synthetic{fold}'" for fold in parts.values())
+    begin = [f"init_from={before}"] if before else []
     return [
         *stages,
-        _training(folder / "forward", [*common, f"data.synthetic=[{synthetic}]", *more["forward"]], test),
+        _training(folder / "forward", [*common, *begin, f"data.synthetic=[{synthetic}]", *more["forward"]], test),
         _training(folder / "final", [*common, f"init_from={folder / 'forward'}", *more["finetune"]], test),
     ]
 
