@@ -32,7 +32,7 @@ from transformer.model.packed import pack
 
 FORMAT = "lexical shortlist 1"
 ITERATIONS = 4  # of expectation maximization
-MAX_PAIRS = 200_000  # evenly spread over the corpus: more change little
+MAX_PAIRS = 200_000  # of a larger corpus so many, evenly spread
 PLACES = 4_000_000  # pairs × source × target tokens counted at a time
 # The shortlist of a batch is filled up to a multiple of this: so the search finds the best of it faster.
 MULTIPLE = 128
