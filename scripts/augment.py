@@ -38,11 +38,10 @@ def augment(job: Job) -> None:
     from transformer.cli.runs import model_name
     from transformer.doctor.augment import check_languages, translate_rows
     from transformer.doctor.filters import PairFilter
-    from transformer.evaluation.run_files import corpus_of
     from transformer.export.serving import load_translator
 
     settings, checkpoints, text, total = job
-    corpus = corpus_of(checkpoints[0], settings.data, settings.cache)
+    corpus = settings.corpus_of(checkpoints[0])
     lines = input_lines(None, text)
     with PairsOutput(settings, text, checkpoints, corpus) as output:
         translator = load_translator(checkpoints, settings)

@@ -138,3 +138,17 @@ class TokenBudgetSampler(Sampler[Index]):
         if self.shuffle:
             batches = [batches[i] for i in random.permutation(len(batches))]
         return batches
+
+
+def by_length(lengths: list[int], batch_tokens: int, min_batches: int) -> Iterator[list[int]]:
+    """Indices in batches of similar length, longest first, so that memory runs out at once if it does; at least
+    `min_batches` batches where there are so many sequences."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        full = (len(batch) + 1) * (lengths[batch[0]] + 1) > batch_tokens if batch else False
+        if full or len(batch) * min_batches >= len(lengths):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch

@@ -38,6 +38,10 @@ class AugmentSettings(TranslatorSettings):
         if (self.input is None) != self.fold:
             raise ValueError("give input=FILE, the text to translate, or fold=true: one of them")
 
+    def corpus_of(self, checkpoint: Path) -> DataSettings:
+        """The real pairs to compare with. FileNotFoundError where nothing names them."""
+        return corpus_of(checkpoint, self.data, self.cache)
+
     def deciding(self) -> dict[str, Any]:
         """The settings that decide what the pairs are, as plain data."""
         elsewhere = ("input", "fold", "output", "resume", "data", "cache")
@@ -60,7 +64,7 @@ def left_out(settings: AugmentSettings, checkpoints: list[Path]) -> str:
     """
     files = set()
     for checkpoint in checkpoints:
-        corpus, target = corpus_of(checkpoint, settings.data, settings.cache), settings.target_language
+        corpus, target = settings.corpus_of(checkpoint), settings.target_language
         source = settings.source_language or (
             corpus.target_language if target == corpus.source_language else corpus.source_language
         )

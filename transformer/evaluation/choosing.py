@@ -9,14 +9,14 @@ from pathlib import Path
 import torch
 from sacrebleu.metrics import BLEU
 
-from transformer.data.batching import pad
+from transformer.data.batching import by_length, pad
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.device import ServingSettings
 from transformer.evaluation.metrics import METRICS
 from transformer.inference import Translator
 from transformer.inference.choice import ChoiceSettings
 from transformer.inference.search import SearchSettings
-from transformer.inference.translator import LongLines, Translation, by_length
+from transformer.inference.translator import LongLines, Translation
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_visible
 

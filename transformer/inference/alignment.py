@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.data.batching import pad
+from transformer.data.batching import by_length, pad
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.inference.alignment_head import AlignmentHead, check_head
-from transformer.inference.translator import Translation, Translator, by_length
+from transformer.inference.translator import Translation, Translator
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_visible
 from transformer.model.transformer import AttentionRecord

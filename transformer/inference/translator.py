@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from transformer.data.batching import pad
+from transformer.data.batching import by_length, pad
 from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from transformer.device import (
@@ -360,20 +360,6 @@ class Translator:
             runs[-1].append(part)
             total += len(ids)
         return ["".join(run) for run in runs]
-
-
-def by_length(lengths: list[int], batch_tokens: int, min_batches: int) -> Iterator[list[int]]:
-    """Indices in batches of similar length, longest first, so that memory runs out at once if it does; at least
-    `min_batches` batches where there are so many sequences."""
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        full = (len(batch) + 1) * (lengths[batch[0]] + 1) > batch_tokens if batch else False
-        if full or len(batch) * min_batches >= len(lengths):
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
 
 
 def _joined(parts: list[list[Translation]]) -> list[Translation]:
