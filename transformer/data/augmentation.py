@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from transformer.data.datamodule import TranslationData
 from transformer.data.encoded import EncodedSplit, Lengths, Split
 from transformer.data.mmap import IdArray
-from transformer.data.synthetic import SYNTHETIC
+from transformer.data.synthetic import SYNTHETIC, check_tag
 from transformer.data.tokenizer import Tokenizer
 
 MAX_KEPT = 200_000  # pairs of an epoch's segmentations: some 60 MB
@@ -164,8 +164,8 @@ def augmented(data: TranslationData, bpe_dropout: float) -> Split:
             raise ValueError(
                 f"several data.directions need tags of the languages, and init_from= has learned none of {untagged[0]}"
             )
-    if settings.synthetic_tag and data.source_tokenizer_to(settings.target_language, True).prefix == source.prefix:
-        raise ValueError("data.synthetic_tag=true needs a tag of synthetic pairs, which init_from= has learned without")
+    if settings.synthetic_tag:
+        check_tag(source)
 
     def part(name: str, number: int) -> Split:
         split = data.split(name)
