@@ -6,6 +6,7 @@ float32 result is then the same, to the last bit, whatever other rows are comput
 oneDNN anyway, which for a few rows spends more time on reordering the weight than on multiplying.
 """
 
+import functools
 import platform
 from typing import TypeVar
 
@@ -66,6 +67,7 @@ def _packs(weight: Tensor, types: list[torch.dtype]) -> bool:
     return weight.device.type == "cpu" and weight.dtype in types and not weight.is_inference()
 
 
+@functools.cache
 def packed_types() -> list[torch.dtype]:
     """The types of weights that are packed on this processor."""
     if platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
