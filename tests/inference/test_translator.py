@@ -16,6 +16,7 @@ from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import train_tokenizer
+from transformer.inference.long_text import split_text
 from transformer.inference.translator import BEAM
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint", " "]
@@ -110,9 +111,9 @@ def test_a_line_too_long_is_named_and_split_or_refused(
     assert "more than the 31 this model allows" in caplog.text
     with pytest.raises(ValueError, match="line 2 has"):
         translator.translate(["ja", long], long_lines="refuse")
-    assert all(0 < len(piece) <= 31 for piece in translator._split(long, 31))
+    assert all(0 < len(piece) <= 31 for piece in split_text(long, translator.source_tokenizer, 31))
     for text in (long, "wir 3.5 gehen z.B. in… den Park. " * 12):
-        ids = [id for piece in translator._split(text, 31) for id in piece]
+        ids = [id for piece in split_text(text, translator.source_tokenizer, 31) for id in piece]
         assert ids == translator.source_tokenizer.encode(text)
     assert translator.translate(["x" * 2000])[0]
     with pytest.raises(ValueError, match=r"search.min_length=32 is more than the model's 32 positions allow"):
@@ -127,7 +128,7 @@ def test_both_directions_tag_every_piece_and_search_nothing_without_text() -> No
     [tag] = translator.source_tokenizer.prefix
     # A sentence that alone is too long, at the beginning; one; a word of more tokens than there are places.
     for text in ("wir gehen in den Park, " * 20, "wir 3.5 gehen z.B. in… den Park. " * 12, "x" * 2000):
-        pieces = translator._split(text, 31)
+        pieces = split_text(text, translator.source_tokenizer, 31)
         assert all(piece[0] == tag and 1 < len(piece) <= 31 for piece in pieces)
         assert [id for piece in pieces for id in piece[1:]] == translator.source_tokenizer.encode(text)[1:]
     assert translator.translate(["\u200b", " ", ""]) == ["", "", ""]

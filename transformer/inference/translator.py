@@ -30,6 +30,7 @@ from transformer.device import (
 )
 from transformer.inference import checkpoint
 from transformer.inference.alignment_head import AlignmentHead
+from transformer.inference.long_text import split_text
 from transformer.inference.search import Hypothesis, SearchSettings, search
 from transformer.inference.shortlist import Shortlist, select_outputs
 from transformer.inference.source_check import SourceCheck
@@ -266,7 +267,7 @@ class Translator:
                 problem = f"line {line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
                 if long_lines == "refuse":
                     raise ValueError(problem)
-                pieces = self._split(text, limit)
+                pieces = split_text(text, self.source_tokenizer, limit)
                 log.warning("%s: translated in %d pieces", problem, len(pieces))
             encoded.append(pieces)
         return encoded
@@ -339,27 +340,6 @@ class Translator:
         # Bytes may spell a line end, but a translation is one line.
         text = " ".join(re.split(r"[\r\n]+", self.target_tokenizer.decode(hypothesis.ids)))
         return Translation(text, hypothesis.score, hypothesis.log_probability, pieces)
-
-    def _split(self, text: str, limit: int) -> list[list[int]]:
-        """Cuts a text into runs of at most `limit` tokens: at a sentence's end, else between words, else anywhere."""
-        tag = self.source_tokenizer.prefix
-        runs, max_tokens = [], limit - len(tag)
-        for sentences in self._packed(re.split(r"(?<=[.!?…]\s)|(?<=[。！？])", text), max_tokens):
-            long = len(self.source_tokenizer.encode(sentences)) > limit
-            runs += self._packed(re.findall(r"\S+\s*", sentences), max_tokens) if long else [sentences]
-        encoded = [ids[len(tag) :] for ids in self.source_tokenizer.encode_all(runs)]
-        return [[*tag, *ids[start : start + max_tokens]] for ids in encoded for start in range(0, len(ids), max_tokens)]
-
-    def _packed(self, parts: list[str], limit: int) -> list[str]:
-        """Joins neighboring parts as long as they, encoded one by one, have at most `limit` tokens."""
-        runs, total = [[""]], 0
-        for part, ids in zip(parts, self.source_tokenizer.encode_all(parts), strict=True):
-            if total + len(ids) > limit:
-                runs.append([])
-                total = 0
-            runs[-1].append(part)
-            total += len(ids)
-        return ["".join(run) for run in runs]
 
 
 def _joined(parts: list[list[Translation]]) -> list[Translation]:
