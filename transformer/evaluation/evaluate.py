@@ -16,7 +16,7 @@ from transformer.data.text_files import Pair, read_pairs
 from transformer.device import MachineSettings, ServingSettings
 from transformer.evaluation.choosing import Chooser
 from transformer.evaluation.metrics import MetricSettings, Scores
-from transformer.evaluation.run_files import CONFIG, EVALUATION, RESULTS, read_corpus_with_splits
+from transformer.evaluation.run_files import EVALUATION, RESULTS, corpus_of
 from transformer.files import atomic_write, read_json, sha256
 from transformer.inference.choice import ChoiceSettings
 from transformer.inference.search import SearchSettings
@@ -74,11 +74,7 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: Direction) ->
     if settings.source and settings.reference:
         files = [Path(settings.source), Path(settings.reference)]
         return _texts(_own_name(files[0].stem, "", run), read_pairs(files, *languages))
-    if settings.data:
-        settings.data.fetch()  # the corpus of a run is not fetched: a folder from a stranger must not choose what is
-        corpus = settings.data.with_splits()
-    else:
-        corpus = _corpus_of(run, settings.cache)
+    corpus = corpus_of(run, settings.data, settings.cache, otherwise=", or source=FILE reference=FILE")
     asked, name = corpus.part(settings.split)
     if not set(languages) <= set(corpus.all_languages):
         raise ValueError(
@@ -96,15 +92,6 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: Direction) ->
 def _texts(name: str, pairs: Iterable[Pair]) -> Texts:
     sources, references = zip(*pairs, strict=True)
     return Texts(name, list(sources), list(references))
-
-
-def _corpus_of(run: Path, cache: str) -> DataSettings:
-    if not (run / CONFIG).exists():
-        raise FileNotFoundError(
-            f"{run} holds no {CONFIG} that names a corpus: say data=toy, data=multi30k or data=files …, "
-            "or source=FILE reference=FILE"
-        )
-    return read_corpus_with_splits(run, cache)
 
 
 def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:

@@ -74,9 +74,10 @@ def read_corpus_with_splits(run: Path, cache: str) -> DataSettings:
     return replace(read_corpus(run), cache=cache).with_splits()
 
 
-def corpus_of(checkpoint: Path, data: DataSettings | None, cache: str) -> DataSettings:
+def corpus_of(checkpoint: Path, data: DataSettings | None, cache: str, otherwise: str = "") -> DataSettings:
     """The corpus `data`, fetched, or else that of a checkpoint's run, with its splits. The corpus of a run is not
-    fetched: a folder from a stranger must not choose what is. FileNotFoundError where there is neither."""
+    fetched: a folder from a stranger must not choose what is. FileNotFoundError where there is neither; `otherwise`
+    ends its message."""
     if data:
         data.fetch()
         return data.with_splits()
@@ -84,6 +85,6 @@ def corpus_of(checkpoint: Path, data: DataSettings | None, cache: str) -> DataSe
     run = folder.parent if folder.name == "checkpoints" else folder
     if not (run / CONFIG).exists():
         raise FileNotFoundError(
-            f"{run} holds no {CONFIG} that names a corpus: say data=toy, data=multi30k or data=files …"
+            f"{run} holds no {CONFIG} that names a corpus: say data=toy, data=multi30k or data=files …{otherwise}"
         )
     return read_corpus_with_splits(run, cache)
