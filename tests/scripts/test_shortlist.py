@@ -1,9 +1,11 @@
 """shortlist.py learns from the pairs of a run, and translate.py takes what it writes."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+import scripts.evaluate as evaluate_script
 import scripts.shortlist as shortlist_script
 import scripts.translate as translate_script
 from tests.reliability.runs import corpus, settings, train
@@ -11,7 +13,9 @@ from transformer import Translator
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
 from transformer.cli.compose import compose
+from transformer.cli.output import made_by
 from transformer.data.tokenizer import EOS
+from transformer.files import sha256
 from transformer.inference.shortlist import load_shortlist
 
 
@@ -62,3 +66,21 @@ def test_mistakes_are_told_in_one_line_and_nothing_is_written() -> None:
     with pytest.raises(ValueError, match=r"shortlist=other\.safetensors: no such file"):
         translate("shortlist=other.safetensors")
     assert not Path("short").exists()
+
+
+def test_a_stopped_translation_goes_on_with_the_same_shortlist_only(home: Path) -> None:
+    learn("output=first.safetensors")
+    settings = {"serving": {"shortlist": "first.safetensors"}}
+    before = made_by(settings)
+    assert made_by(settings) == before
+    learn("best=2", "output=first.safetensors")
+    assert made_by(settings) != before
+
+
+def test_a_score_says_which_shortlist_it_is_of(home: Path) -> None:
+    learn("output=scored.safetensors")
+    typed = ("checkpoint=run", "device=cpu", "output=scores", "search=greedy", "search.max_length=6", "cache=cache")
+    for given in ((), ("shortlist=scored.safetensors",)):
+        evaluate_script.evaluate(evaluate_script.read(compose("evaluate", *prepare((*typed, *given), CONFIGS))))
+        search = json.loads(Path("scores/evaluation.json").read_bytes())["search"]
+        assert search.get("shortlist") == (sha256(Path("scored.safetensors")) if given else None)

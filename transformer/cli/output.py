@@ -165,4 +165,7 @@ def made_by(settings: dict[str, Any], *models: Path) -> dict[str, str]:
     """What decides the translations by models (files, or an export's folder) with these settings."""
     folders = [sorted(filter(Path.is_file, model.iterdir())) if model.is_dir() else [model] for model in models]
     files = [file for folder in folders for file in folder]
-    return {"model": " ".join(map(sha256, files))} | {key: str(value) for key, value in flatten(settings)}
+    plain = dict(flatten(settings))
+    if shortlist := plain.get("serving.shortlist"):  # by what is in it, too
+        plain["serving.shortlist"] = f"{shortlist} (sha256 {sha256(Path(shortlist))})"
+    return {"model": " ".join(map(sha256, files))} | {key: str(value) for key, value in plain.items()}

@@ -133,6 +133,8 @@ def write_evaluation(
     )
     if settings.choose.method != "score":
         search["choose"] = asdict(settings.choose)
+    if settings.serving.shortlist is not None:
+        search["shortlist"] = sha256(Path(settings.serving.shortlist))
     file, content = output / f"hypotheses.{texts.name}.txt", "".join(f"{text}\n" for text in hypotheses).encode()
     # The size first: what lies there may be larger than memory.
     if file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content):
