@@ -141,7 +141,9 @@ def test_a_file_gives_the_shortlist_back(tokenizer: Tokenizer, tmp_path: Path) -
     ("tensors", "about", "said"),
     [
         ({"likely": torch.full((VOCABULARY, 1), VOCABULARY)}, {}, "its ids are not those of the vocabularies"),
-        ({"likely": torch.zeros(5, 1)}, {}, "its ids are not those of the vocabularies"),
+        ({"likely": torch.zeros(5, 1)}, {}, "it is not made for as many ids"),
+        ({"likely": torch.zeros(VOCABULARY, 0)}, {}, "it is not made for as many ids"),
+        ({"likely": torch.zeros(VOCABULARY, 1001)}, {}, "it is not made for as many ids"),
         ({"by_frequency": torch.zeros(VOCABULARY)}, {}, "it does not hold every id once"),
         ({"by_frequency": torch.arange(VOCABULARY).flip(0)}, {}, "its first ids are not the special ones"),
         ({}, {"frequent": 1}, "its first ids are not the special ones"),

@@ -36,6 +36,7 @@ MAX_PAIRS = 200_000  # of a larger corpus so many, evenly spread
 PLACES = 4_000_000  # pairs × source × target tokens counted at a time
 # The shortlist of a batch is filled up to a multiple of this: so the search finds the best of it faster.
 MULTIPLE = 128
+MAX_BEST = 1000  # for each token of a batch so many ids are looked up
 SPECIAL = list(range(EOS + 1))  # padding, unknown, BOS, EOS
 IdPair = tuple[list[int], list[int]]
 Tokenizers = tuple[Tokenizer, Tokenizer]  # of source and target
@@ -45,7 +46,7 @@ Tokenizers = tuple[Tokenizer, Tokenizer]  # of source and target
 class ShortlistSettings:
     """How many target ids are kept for each source id (`best`), and how many for every sentence (`frequent`)."""
 
-    best: Annotated[int, ">= 1", "<= 1000"]
+    best: Annotated[int, ">= 1", f"<= {MAX_BEST}"]
     frequent: Annotated[int, ">= 1", "<= 1000000"]
 
 
@@ -104,7 +105,9 @@ def load_shortlist(path: Path, tokenizers: Tokenizers, languages: Direction) -> 
             raise ValueError("it was made with other tokenizers: make one of this run")
         if (own := (described.source_language, described.target_language)) != languages:
             raise ValueError(f"it is for {arrow(own)}, and the translation is {arrow(languages)}")
-        if likely.ndim != 2 or len(likely) != source_size or not (0 <= likely.min() <= likely.max() < target_size):
+        if likely.ndim != 2 or len(likely) != source_size or not 1 <= likely.size(1) <= MAX_BEST:
+            raise ValueError("it is not made for as many ids")
+        if not 0 <= likely.min() <= likely.max() < target_size:
             raise ValueError("its ids are not those of the vocabularies")
         if not torch.equal(by_frequency.sort().values, torch.arange(target_size)):
             raise ValueError("it does not hold every id once")
