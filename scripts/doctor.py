@@ -46,6 +46,8 @@ def doctor(config: dict[str, Any]) -> None:
         atomic_write(Path(config["output"]), json.dumps(report, indent=2, ensure_ascii=False).encode())
     show(report)
     dropped = 0 if minutes else report["dropped"]
+    if "error" in report["tokenizer"] and not dropped:
+        return  # no command trains on it as it is
     print_safely("", "Next:", f"  {next_command(sys.argv[1:], corpus, fix, chosen, dropped)}")
 
 

@@ -60,7 +60,7 @@ def test_wrong_files_are_refused_with_their_name_and_line(tmp_path: Path) -> Non
     write(tmp_path, "x.en", ["one", "two", "three", "four", "five"])
     assert refusal(tmp_path / "x").startswith(f"{source} has 3 lines but {target} has 5")
     target.write_bytes(b"one\ntw\xffo\nthree\n")
-    assert refusal(tmp_path / "x") == f"{target} line 2 is not UTF-8 (byte 3 of the line)"
+    assert refusal(tmp_path / "x") == f"{target} line 2 is not UTF-8 (byte 3 of the line): save it as UTF-8"
     source.write_bytes(b""), target.write_bytes(b"")
     assert refusal(tmp_path / "x") == f"{source} is empty"
     tsv = write(tmp_path, "y.tsv", ["eins\tone", "zwei two"])

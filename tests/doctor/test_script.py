@@ -109,6 +109,22 @@ def test_a_corpus_too_small_for_its_tokenizer_is_still_looked_at(tmp_path: Path)
     assert report["estimate"] is None
 
 
+def test_a_small_corpus_gets_the_vocabulary_that_it_has_and_a_command_that_trains(tmp_path: Path) -> None:
+    nouns, verbs = ("Hund dog", "Mann man", "Vogel bird", "Zug train"), ("schläft sleeps", "kommt comes", "singt sings")
+    words = [(*noun.split(), *verb.split()) for noun in nouns for verb in verbs]
+    pairs = [(f"Der {noun} {verb} heute.", f"The {english} {does} today.") for noun, english, verb, does in words]
+    settings = write(tmp_path / "corpus", {"train": pairs[4:], "test": pairs[:2], "validation": pairs[2:4]})
+    splits = [f"data.{split}={prefix}" for split, prefix in settings.splits.items()]
+    languages = ["data.source_language=de", "data.target_language=en", "data.max_length=500"]
+    printed = ok(
+        "doctor", "data=files", *splits, *languages, f"cache={tmp_path}/cache", "trainer.max_steps=1", cwd=tmp_path
+    )
+    _, script, *command = shlex.split(printed.splitlines()[-1])
+    assert script == "scripts/train.py", printed
+    assert any(argument.startswith("tokenizer.vocabulary_size=") for argument in command), printed
+    ok("train", *command, "test=false", "trainer.limit_val_batches=1", f"runs={tmp_path}/runs", cwd=tmp_path)
+
+
 def test_a_run_for_some_minutes_is_a_command_that_can_be_copied(tmp_path: Path) -> None:
     arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"cache={tmp_path}/cache"]
     printed = ok("doctor", *arguments, "minutes=30", cwd=tmp_path)

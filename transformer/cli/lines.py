@@ -45,6 +45,8 @@ def input_lines(text: str | None, path: str | None) -> Iterator[str]:
 
 def count_lines(path: str | None) -> int | None:
     """Read a whole file, and so find what is wrong with it, before any work; None for what can be read only once."""
+    if path is not None and Path(path).is_dir():
+        raise UsageError(f"input={path} is a folder: name a file in it")
     if path is None or not Path(path).is_file():
         return None
     return sum(1 for _ in read_lines(Path(path)))

@@ -50,7 +50,7 @@ class SafeFormatter(logging.Formatter):
     """Formats a log message so that it is safe to print; the lines of a traceback stay lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return "\n".join(map(terminal_safe, super().format(record).split("\n")))
+        return "\n".join(map(terminal_safe, super().format(record).expandtabs(2).split("\n")))
 
 
 def console(stderr: bool = False) -> Console:

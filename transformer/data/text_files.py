@@ -52,6 +52,8 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
             meaning = (
                 f"PREFIX means PREFIX.{source_language} and PREFIX.{target_language}, or is one .tsv, .txt or .csv"
             )
+            if base.is_dir():
+                meaning = f"{prefix} is a folder, and {meaning}"
             raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}: put it there; {meaning}")
     return [next(path for path in choice if path.is_file()) for choice in candidates]
 
@@ -135,8 +137,11 @@ def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None
             wanted = f"its first line {width}" if has_names else "a pair needs 2"
             if typed and len(cells) < max(typed):
                 wanted = f"data.columns={typed}"
-            asks = len(cells) > 2 and not (typed or has_names)
-            remedy = "; data.columns=[1,2] says which hold source and target" if asks else ""
+            remedy = ""
+            if len(cells) > 2 and not (typed or has_names):
+                remedy = "; data.columns=[1,2] says which hold source and target"
+            elif len(cells) == 1 == number:
+                remedy = f"; a file for each language is named by its PREFIX: data.train=x for x.{languages[0]}"
             raise ValueError(f"{path} line {number} has {len(cells)} {separator}-separated {noun}, {wanted}{remedy}")
         yield cells[source - 1], cells[target - 1]
 
@@ -186,7 +191,9 @@ def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
                     raise ValueError(f"{path} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
                 yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line)") from error
+        raise ValueError(
+            f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line): save it as UTF-8"
+        ) from error
     except (EOFError, OSError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"{path} cannot be read after line {number}: {reason}") from error

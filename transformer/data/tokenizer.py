@@ -161,14 +161,24 @@ def advice(languages: Sequence[str], settings: TokenizerSettings) -> str | None:
     )
 
 
-def _refusal(error: str, settings: TokenizerSettings) -> str:
+class VocabularyTooLargeError(ValueError):
+    """`max_size` is what the corpus gives."""
+
+    def __init__(self, settings: TokenizerSettings, max_size: int) -> None:
+        setting = f"tokenizer.vocabulary_size={settings.vocabulary_size}"
+        super().__init__(f"{setting} is more than this corpus gives; choose {max_size} or less")
+        self.max_size = max_size
+
+
+def _refusal(error: str, settings: TokenizerSettings) -> ValueError:
     setting = f"tokenizer.vocabulary_size={settings.vocabulary_size}"
     if limit := re.search(r"value <= (\d+)", error):
-        return f"{setting} is more than this corpus gives; choose {limit[1]} or less"
+        return VocabularyTooLargeError(settings, int(limit[1]))
     if "smaller than required_chars" in error:
         needed = re.search(r"required_chars\D*(\d+)", error)
-        return f"{setting} is less than the corpus' characters need; choose {needed[1] if needed else 'more'} or more"
-    return f"no tokenizer could be trained with {setting}: {error}"
+        size = needed[1] if needed else "more"
+        return ValueError(f"{setting} is less than the corpus' characters need; choose {size} or more")
+    return ValueError(f"no tokenizer could be trained with {setting}: {error}")
 
 
 def _prepared(texts: Iterable[str], kind: Kind, failures: list[Exception]) -> Iterator[str]:
@@ -214,5 +224,5 @@ def train_tokenizer(
     except RuntimeError as error:
         if failures:
             raise failures[0] from None
-        raise ValueError(_refusal(str(error), settings)) from error
+        raise _refusal(str(error), settings) from error
     return Tokenizer(model.getvalue(), settings.kind)

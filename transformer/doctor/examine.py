@@ -13,7 +13,7 @@ from transformer.data.corpus import DataSettings, split_name
 from transformer.data.datamodule import LANGUAGE_SAMPLE, TranslationData
 from transformer.data.languages import language_faults
 from transformer.data.printable import console
-from transformer.data.tokenizer import advice
+from transformer.data.tokenizer import VocabularyTooLargeError, advice
 from transformer.doctor.budget import Candidate, propose, what_to_try
 from transformer.doctor.estimate import Training, estimate, preset_for
 from transformer.doctor.examination import Dropped, Examination
@@ -108,7 +108,12 @@ def _candidate(overrides: tuple[str, ...], training_for: Callable[[tuple[str, ..
         overrides = (*overrides, "training.bpe_dropout=0")
         settings = (training := training_for(overrides)).settings
     try:
-        data = TranslationData(settings.data, settings.tokenizer, settings.seed)
+        try:
+            data = TranslationData(settings.data, settings.tokenizer, settings.seed)
+        except VocabularyTooLargeError as error:  # of a small corpus: as many as it gives, unless the size was typed
+            overrides = (*overrides, f"tokenizer.vocabulary_size={error.max_size}")
+            settings = (training := training_for(overrides)).settings
+            data = TranslationData(settings.data, settings.tokenizer, settings.seed)
         build_translator(settings, training.model, data, None)  # refuses sentences that are too long for the model
         return Candidate(overrides, training, data, "")
     except ValueError as error:

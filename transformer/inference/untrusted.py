@@ -90,8 +90,8 @@ def _check_pickle(content: bytes) -> None:
 def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     """The metadata and the tensors in a .safetensors file."""
     with path.open("rb") as raw:
-        if (header := int.from_bytes(raw.read(8), "little")) > MAX_PLAIN_BYTES:
-            raise ValueError(f"truncated or no safetensors file (a header of {header:,} bytes)")
+        if int.from_bytes(raw.read(8), "little") > MAX_PLAIN_BYTES:
+            raise ValueError("truncated or no safetensors file (its first bytes name no header)")
     try:
         with safetensors.safe_open(path, framework="pt") as file:  # type: ignore[no-untyped-call]
             return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
