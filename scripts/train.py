@@ -33,6 +33,7 @@ def read(config: dict[str, Any]) -> Job:
     if checkpoint is None:
         check_new_run()
         check_init_from(settings["init_from"])
+        typed.data.check_files()
     from transformer.training.validate import validate_trainer  # imports Lightning, which takes seconds
 
     trainer = choose_precision(settings["trainer"])

@@ -46,8 +46,9 @@ def test_a_mistake_in_a_word_needs_no_torch(tmp_path: Path) -> None:
     assert dict(zip(commands, ends, strict=True)) == dict.fromkeys(commands, (2, []))
 
 
-def test_a_wrong_number_needs_neither_lightning_nor_torchmetrics(tmp_path: Path) -> None:
-    mistakes = ("model.heads=7", "training.learning_rate=-1", "search.min_length=999")
+def test_a_wrong_number_and_a_missing_corpus_need_neither_lightning_nor_torchmetrics(tmp_path: Path) -> None:
+    missing = "data=files data.pairs=nowhere.tsv data.source_language=de data.target_language=en"
+    mistakes = ("model.heads=7", "training.learning_rate=-1", "search.min_length=999", missing)
     ends = imported_by(*(f"train {mistake} runs={tmp_path}" for mistake in mistakes))
     assert dict(zip(mistakes, ends, strict=True)) == dict.fromkeys(mistakes, (2, ["sacrebleu", "torch"]))
 

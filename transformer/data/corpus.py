@@ -216,6 +216,16 @@ class DataSettings:
         for source, target in self.all_directions:
             fetch_corpus(self.url, Path(self.directory or ".").expanduser(), self.sha256, (source, target))
 
+    def check_files(self) -> None:
+        """Raises FileNotFoundError for a file that is missing and that `fetch` will not bring."""
+        if self.url is not None:
+            return
+        if self.whole:
+            self._file_of_each_language(self.whole)
+        for name, (_, split) in self.parts.items():
+            if not (self.whole and split in SPLITS):
+                self.files(name)
+
     def with_splits(self) -> "DataSettings":
         """These settings with files for every split: a corpus in one piece is cut, and `fold` is left out of train,
         unless a run before has done it.
