@@ -46,7 +46,7 @@ def test_a_mistake_in_a_word_needs_no_torch(tmp_path: Path) -> None:
     assert dict(zip(commands, ends, strict=True)) == dict.fromkeys(commands, (2, []))
 
 
-def test_a_wrong_number_and_a_missing_corpus_need_neither_lightning_nor_torchmetrics(tmp_path: Path) -> None:
+def test_a_wrong_number_and_a_missing_corpus_need_no_lightning(tmp_path: Path) -> None:
     missing = "data=files data.pairs=nowhere.tsv data.source_language=de data.target_language=en"
     mistakes = ("model.heads=7", "training.learning_rate=-1", "search.min_length=999", missing)
     ends = imported_by(*(f"train {mistake} runs={tmp_path}" for mistake in mistakes))
