@@ -1,11 +1,12 @@
 """An error is one line, and foreign text in it steers no terminal."""
 
+import logging
 from pathlib import Path
 
 import pytest
 
 from transformer.cli.errors import describe, report
-from transformer.data.printable import terminal_safe
+from transformer.data.printable import SafeFormatter, terminal_safe
 
 
 @pytest.mark.parametrize("text", ["Grüße, 猫!", "naïve\u200d – ½", "\u00a0", "عربي \u200f"])
@@ -27,6 +28,11 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
 )
 def test_what_steers_a_terminal_or_breaks_a_line_is_escaped(text: str, safe: str) -> None:
     assert terminal_safe(text) == safe
+
+
+def test_a_log_message_keeps_its_indentation_and_its_lines() -> None:
+    record = logging.LogRecord("hydra", logging.INFO, "", 1, "\t#0 : seed=1\n\x1b[2J", None, None)
+    assert SafeFormatter().format(record) == "  #0 : seed=1\n\\x1b[2J"
 
 
 def test_an_error_with_escape_sequences_is_one_harmless_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,7 @@ def refusal(prefix: Path) -> str:
 
 def test_wrong_files_are_refused_with_their_name_and_line(tmp_path: Path) -> None:
     assert "x.de or " in refusal(tmp_path / "x")
+    assert f"{tmp_path} is a folder, and PREFIX means PREFIX.de" in refusal(tmp_path)
     source, target = write(tmp_path, "x.de", ["eins", "zwei", "drei"]), write(tmp_path, "x.en", ["one", "two"])
     assert refusal(tmp_path / "x").startswith(f"{source} has 3 lines but {target} has 2")
     write(tmp_path, "x.en", ["one", "two", "three", "four", "five"])
@@ -65,6 +66,8 @@ def test_wrong_files_are_refused_with_their_name_and_line(tmp_path: Path) -> Non
     assert refusal(tmp_path / "x") == f"{source} is empty"
     tsv = write(tmp_path, "y.tsv", ["eins\tone", "zwei two"])
     assert refusal(tsv) == f"{tsv} line 2 has 1 tab-separated column, a pair needs 2"
+    write(tmp_path, "y.tsv", ["eins", "zwei"])
+    assert refusal(tsv).endswith("; a file for each language is named by its PREFIX: data.train=x for x.de")
     cut = tmp_path / "z.tsv.gz"
     cut.write_bytes(gzip.compress(b"eins\tone\n" * 5000)[:-20])
     assert str(cut) in refusal(cut)

@@ -248,6 +248,7 @@ def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[
     [
         (["translate", "checkpoint=run", "text=ja", "input=run/config.yaml"], "text= and input= are two texts"),
         (["translate", "input=nowhere"], "input=nowhere: no such file"),
+        (["translate", "checkpoint=run", "input=run"], "input=run is a folder: name a file in it"),
         (["translate", "text=ja", "output=run"], "output=run is a folder: name a file in it"),
         (
             ["translate", "checkpoint=run", "text=ja", "search=sampling", "n_best=3"],
