@@ -164,16 +164,16 @@ def advice(languages: Sequence[str], settings: TokenizerSettings) -> str | None:
 class VocabularyTooLargeError(ValueError):
     """`max_size` is what the corpus gives."""
 
-    def __init__(self, settings: TokenizerSettings, max_size: int) -> None:
-        setting = f"tokenizer.vocabulary_size={settings.vocabulary_size}"
-        super().__init__(f"{setting} is more than this corpus gives; choose {max_size} or less")
+    def __init__(self, message: str, max_size: int) -> None:
+        super().__init__(message)
         self.max_size = max_size
 
 
 def _refusal(error: str, settings: TokenizerSettings) -> ValueError:
     setting = f"tokenizer.vocabulary_size={settings.vocabulary_size}"
     if limit := re.search(r"value <= (\d+)", error):
-        return VocabularyTooLargeError(settings, int(limit[1]))
+        message = f"{setting} is more than this corpus gives; choose {limit[1]} or less"
+        return VocabularyTooLargeError(message, int(limit[1]))
     if "smaller than required_chars" in error:
         needed = re.search(r"required_chars\D*(\d+)", error)
         size = needed[1] if needed else "more"
