@@ -13,6 +13,7 @@ from transformer.data.batching import PairDataset, TokenBudgetSampler, make_batc
 from transformer.data.datamodule import TranslationData
 from transformer.data.encoded import EncodedSplit
 from transformer.data.gpu_dataset import GPUPairDataset
+from transformer.data.mmap import MemoryMappedIds, MemoryMappedIdsWriter
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.files import cached_folder
 
@@ -73,6 +74,27 @@ def test_batches_keep_to_the_budget_and_waste_little(data: TranslationData) -> N
         real += int((batch.source != PAD).sum() + (batch.labels != PAD).sum())
     # With 500 pairs only; the whole corpus wastes less.
     assert real / padded > 0.85
+
+
+@pytest.mark.parametrize("longest", [32_766, 32_767], ids=["small type", "large type"])
+def test_ids_written_part_by_part_are_read_again_and_their_lengths_do_not_overflow(
+    tmp_path: Path, longest: int
+) -> None:
+    sequences = [[5] * longest, [], [70_000, 3], [7], [8, 9] * 20]
+    writer = MemoryMappedIdsWriter(tmp_path, "x", largest=70_000, longest=longest)
+    for part in (sequences[:2], [], sequences[2:]):
+        writer.append(part)
+    writer.close()
+    read = MemoryMappedIds(tmp_path, "x")
+    assert [read[number].tolist() for number in range(len(read))] == sequences
+    lengths, wide = read.lengths + 1, np.array([len(ids) + 1 for ids in sequences])
+    for one, other in zip(
+        make_batches(lengths, lengths[::-1], 100, np.random.default_rng(1)),
+        make_batches(wide, wide[::-1], 100, np.random.default_rng(1)),
+        strict=True,
+    ):
+        assert one.tolist() == other.tolist()
+    assert {path.name for path in tmp_path.iterdir()} == {f"x.{part}.npy" for part in ("ids", "offsets", "lengths")}
 
 
 def test_a_large_corpus_wastes_little_on_padding_in_the_same_shapes_each_epoch() -> None:

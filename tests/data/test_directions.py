@@ -14,7 +14,7 @@ from tests.factories import composed, tokenizer_settings
 from transformer.data.augmentation import DrawnSplit, Split, augmented, shares
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import choose_direction
-from transformer.data.mmap import IdArray
+from transformer.data.mmap import IntArray
 from transformer.data.tokenizer import EOS, PAD
 
 STAR = ["de-en", "en-de", "fr-en", "en-fr"]
@@ -142,7 +142,7 @@ class Numbered(Split):
     def lengths(self, epoch: int) -> tuple[Any, Any]:
         return np.arange(self.size), np.arange(self.size)
 
-    def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
+    def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
         return np.array([number]), np.array([number])
 
     def line(self, epoch: int, number: int) -> str:

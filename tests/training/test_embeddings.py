@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tests.factories import small_model
 from transformer.data.encoded import Lengths, Split
-from transformer.data.mmap import IdArray
+from transformer.data.mmap import IntArray
 from transformer.training import embeddings
 from transformer.training.embeddings import cooccurrence_embeddings, initialize_embeddings
 
@@ -31,7 +31,7 @@ class Listed(Split):
         source, target = (np.array([len(pair[side]) for pair in self.pairs]) for side in (0, 1))
         return source, target
 
-    def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
+    def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
         return self.pairs[number]  # type: ignore[return-value]
 
     def line(self, epoch: int, number: int) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from transformer.data.datamodule import TranslationData
 from transformer.data.encoded import EncodedSplit, Lengths, Split
-from transformer.data.mmap import IdArray
+from transformer.data.mmap import IntArray
 from transformer.data.synthetic import SYNTHETIC, check_tag
 from transformer.data.tokenizer import Tokenizer
 
@@ -38,7 +38,7 @@ class ResampledSplit(Split):
         self.longest_side, (self.seed, *self.more_seeds) = longest, seed
         # Of an epoch: all lengths, and the pairs if they are kept.
         self._lengths: tuple[int, Lengths] | None = None
-        self._kept: list[tuple[IdArray, IdArray]] = []
+        self._kept: list[tuple[IntArray, IntArray]] = []
 
     def __len__(self) -> int:
         return len(self.split)
@@ -52,13 +52,14 @@ class ResampledSplit(Split):
         # Needed twice before the first epoch: to count its batches, and to form them.
         if self._lengths is None or self._lengths[0] != epoch:
             self._lengths, self._kept = None, []
-            pairs: Iterable[tuple[IdArray, IdArray]] = (self.pair(epoch, number) for number in range(len(self)))
+            pairs: Iterable[tuple[IntArray, IntArray]] = (self.pair(epoch, number) for number in range(len(self)))
             kept = list(pairs) if len(self) <= MAX_KEPT else []
-            both = np.array([[len(source), len(target)] for source, target in kept or pairs])
+            of_pairs = ((len(source), len(target)) for source, target in kept or pairs)
+            both: IntArray = np.fromiter(of_pairs, np.dtype((np.int32, 2)), len(self))  # no list of millions
             self._lengths, self._kept = (epoch, (both[:, 0], both[:, 1])), kept
         return self._lengths[1]
 
-    def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
+    def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
         if self._kept and self._lengths is not None and self._lengths[0] == epoch:
             return self._kept[number]
         pair = self.split.pair(epoch, number)
@@ -106,7 +107,7 @@ class DrawnSplit(Split):
         source, target = self.split.lengths(epoch)
         return source[drawn], target[drawn]
 
-    def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
+    def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
         return self.split.pair(epoch, int(self.drawn(epoch)[number]))
 
     def line(self, epoch: int, number: int) -> str:
@@ -134,7 +135,7 @@ class JoinedSplit(Split):
         )
         return source, target
 
-    def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
+    def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
         part = bisect_right(self.starts, number) - 1
         return self.parts[part].pair(epoch, number - self.starts[part])
 

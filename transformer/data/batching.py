@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils.data import Dataset, Sampler
 
 from transformer.data.encoded import Split
-from transformer.data.mmap import IdArray
+from transformer.data.mmap import IntArray
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.model.masks import padding_visible
 
@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     indices: Int[Tensor, " batch"]
 
 
-def pad(sequences: list[IdArray], extra: int = 0) -> Int[Tensor, "batch longest"]:
+def pad(sequences: list[IntArray], extra: int = 0) -> Int[Tensor, "batch longest"]:
     """Sequences as the rows of a matrix, filled up with padding, and `extra` more columns of it.
 
     (NumPy fills 64 rows in 15 µs, torch's `pad_sequence` of as many tensors takes 140.)
@@ -64,7 +64,7 @@ class PairDataset(Dataset[Batch]):
 
 
 def make_batches(
-    source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], tokens: int, random: np.random.Generator
+    source_lengths: IntArray, target_lengths: IntArray, tokens: int, random: np.random.Generator
 ) -> list[NDArray[np.int64]]:
     """Cuts the pairs, sorted by their longer side, into batches of at most `tokens` = sentences × longest side.
 

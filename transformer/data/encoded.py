@@ -1,24 +1,21 @@
 """A split as ids on disk, memory-mapped: encoded once for a corpus and its tokenizers, and of any size."""
 
 from abc import ABC, abstractmethod
-from array import array
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from transformer.data.mmap import IdArray, MemoryMappedIds, MemoryMappedIdsWriter
+from transformer.data.mmap import ArrayWriter, IntArray, MemoryMappedIds, MemoryMappedIdsWriter, map_array
 from transformer.data.text_files import Pair
 from transformer.data.tokenizer import Tokenizer
 
 # Pairs encoded at a time, and their characters: enough to keep SentencePiece's threads busy, little enough to fit
 # anywhere.
 CHUNK, MAX_CHARACTERS = 10_000, 10_000_000
-
-
-Lengths = tuple[NDArray[np.int64], NDArray[np.int64]]  # tokens of each pair's source and target
+LINES = ("lines", "too_long", "empty")  # what stands in `folder` of an EncodedSplit, besides the ids
+Lengths = tuple[IntArray, IntArray]  # tokens of each pair's source and target
 
 
 class Split(ABC):
@@ -33,7 +30,7 @@ class Split(ABC):
     def lengths(self, epoch: int) -> Lengths: ...
 
     @abstractmethod
-    def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]: ...
+    def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]: ...
 
     @abstractmethod
     def line(self, epoch: int, number: int) -> str:
@@ -51,9 +48,7 @@ class EncodedSplit(Split):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.source, self.target = MemoryMappedIds(folder, "source"), MemoryMappedIds(folder, "target")
-        self.lines: NDArray[np.int64] = np.load(folder / "lines.npy")
-        self.too_long: NDArray[np.int64] = np.load(folder / "too_long.npy")
-        self.empty: NDArray[np.int64] = np.load(folder / "empty.npy")
+        self.lines, self.too_long, self.empty = (map_array(folder / f"{name}.npy") for name in LINES)
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -61,7 +56,7 @@ class EncodedSplit(Split):
     def lengths(self, epoch: int) -> Lengths:
         return self.source.lengths, self.target.lengths
 
-    def pair(self, epoch: int, number: int) -> tuple[IdArray, IdArray]:
+    def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
         return self.source[number], self.target[number]
 
     def line(self, epoch: int, number: int) -> str:
@@ -86,27 +81,28 @@ def write_split(
     """Encodes pairs into `folder`. Pairs too long or with an empty side are left out, or, with `keep_all` (a split to
     be scored), cut to `max_length`; either way their lines are noted."""
     writers = [
-        MemoryMappedIdsWriter(folder, side, len(tokenizer))
+        MemoryMappedIdsWriter(folder, side, len(tokenizer), max_length)
         for side, tokenizer in zip(("source", "target"), tokenizers, strict=True)
     ]
-    # Of millions of pairs: a list would take five times the memory.
-    lines = {name: array("q") for name in ("lines", "too_long", "empty")}
+    lines = {name: ArrayWriter(folder / f"{name}.npy", np.int64) for name in LINES}
     numbers = count(1)
     for chunk in _chunks(pairs):
         sides = [tokenizer.encode_all([pair[side] for pair in chunk]) for side, tokenizer in enumerate(tokenizers)]
-        kept = []
+        kept, noted = [], {name: list[int]() for name in LINES}
         for ids, number in zip(zip(*sides, strict=True), numbers):  # noqa: B905, the numbers go on for ever
             if too_long := max(map(len, ids)) > max_length:
-                lines["too_long"].append(number)
+                noted["too_long"].append(number)
             # A tag that asks for a language is not text.
             if empty := any(len(side) <= len(t.prefix) for side, t in zip(ids, tokenizers, strict=True)):
-                lines["empty"].append(number)
+                noted["empty"].append(number)
             if keep_all or not (too_long or empty):
                 kept.append([side[:max_length] for side in ids])
-                lines["lines"].append(number)
+                noted["lines"].append(number)
         for side, writer in enumerate(writers):
             writer.append([pair[side] for pair in kept])
+        for name in LINES:
+            lines[name].append(noted[name])
     for writer in writers:
         writer.close()
-    for name, numbers_of_lines in lines.items():
-        np.save(folder / f"{name}.npy", np.asarray(numbers_of_lines, dtype=np.int64))
+    for numbers_of_lines in lines.values():
+        numbers_of_lines.close()

@@ -21,7 +21,10 @@ class GPUPairDataset(Dataset[Batch]):
 
     def __init__(self, split: EncodedSplit, device: torch.device) -> None:
         self.sides = [
-            (torch.from_numpy(np.asarray(side.ids, np.int32)).to(device), torch.from_numpy(side.offsets).to(device))
+            (
+                torch.from_numpy(np.asarray(side.ids, np.int32)).to(device),
+                torch.from_numpy(np.array(side.offsets)).to(device),
+            )
             for side in (split.source, split.target)
         ]
         self.lengths, self.device = (split.source.lengths, split.target.lengths), device

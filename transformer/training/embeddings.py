@@ -9,15 +9,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from transformer.data.encoded import Split
-from transformer.data.mmap import IdArray
+from transformer.data.mmap import IntArray
 from transformer.device import check_memory
 from transformer.model import Transformer
 
-IntArray = NDArray[np.int64]
 # Two tokens of a sentence are neighbors up to this distance.
 WINDOW = 2
 # Frequent contexts count a little less than they would (Levy, Goldberg & Dagan 2015, section 3.1).
@@ -28,7 +26,7 @@ COUNTED = 0.9
 CHUNK, MAX_PAIRS = 100, 200_000
 
 
-def pairs_and_neighbors(source: IdArray, target: IdArray) -> Iterator[tuple[int, IntArray, IntArray]]:
+def pairs_and_neighbors(source: IntArray, target: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
     """What occurs together: (0, ids, ids) anywhere in the pair, on either side; (1, ids, ids) as neighbors."""
     source, target = (side.astype(np.int64) for side in (source, target))
     ids = np.unique(np.concatenate([source, target]))
