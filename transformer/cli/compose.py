@@ -1,6 +1,7 @@
 """Whole configurations from the YAML presets, as plain data."""
 
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def read_settings(read: Read, config: DictConfig) -> Any:
     """
     settings = as_dict(config)
     try:
-        if HydraConfig.initialized():
+        if HydraConfig.initialized() and "torch" not in sys.modules:
             check_words(config)
         return read(settings)
     except ValueError as error:
@@ -61,7 +62,7 @@ def read_settings(read: Read, config: DictConfig) -> Any:
 def check_words(config: DictConfig) -> None:
     """Refuse a word that was typed in place of a preset's number, boolean or list: `seed=x`.
 
-    `read` refuses it too, but knows the types of settings only after it has imported torch.
+    `read` refuses it too, but knows the types of settings only after it has imported torch, which takes seconds.
     """
     job = HydraConfig.get()
     keys = [key for _, key, _ in map(split, job.overrides.task) if not key.startswith((*LITERAL, "trainer."))]
