@@ -50,6 +50,7 @@ def test_the_page_has_a_section_and_pictures_for_every_mistake_in_order() -> Non
     assert shown == pictures
 
 
+@pytest.mark.long
 def test_the_command_trains_a_mistake_once_and_compares_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for side in ("de", "en"):
         lines = (DOCS.parent / "data" / "toy" / f"test.{side}").read_text(encoding="utf-8").splitlines()

@@ -31,6 +31,7 @@ def test_the_notebook_is_the_tour_of_today() -> None:
     assert json.loads(nbformat.writes(made)) == stored, "the tour has changed: python docs/notebook.py"
 
 
+@pytest.mark.long
 def test_the_tour_prints_and_draws_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Untrained: only the last pictures need a model of ours, and any will do to see that the snippet works.
     lines = (DOCS.parent / "data" / "toy" / "train.de").read_text(encoding="utf-8").splitlines()[:300]

@@ -34,6 +34,7 @@ def train() -> list[tuple[str, str]]:
     return pairs("train")
 
 
+@pytest.mark.long
 def test_generating_again_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["generate.py", "--output", str(tmp_path)])
     recipe(TOY / "generate.py").main()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.reliability.runs import corpus, settings
 from transformer.config import from_dict
+from transformer.data.augmentation import augmented
 from transformer.data.datamodule import TranslationData
 from transformer.doctor.child import in_new_process
 from transformer.doctor.estimate import PRESETS, Training, measure, preset_for
@@ -30,11 +31,13 @@ def test_the_presets_that_there_are_are_those_that_are_recommended() -> None:
     assert not found or found == PRESETS.keys()
 
 
-def test_an_estimate_counts_the_steps_and_weights_of_a_run(tmp_path: Path) -> None:
-    plain = settings(corpus(tmp_path))
+@pytest.mark.parametrize("directions", [[], ["de-en", "en-de"]])
+def test_an_estimate_counts_the_steps_and_weights_of_a_run(tmp_path: Path, directions: list[str]) -> None:
+    plain = settings(corpus(tmp_path), data__directions=directions)
     run = from_dict(RunSettings, {key: plain[key] for key in plain if key not in ("model", "trainer")}, "")
     cost = measure(Training(run, plain["model"], plain["trainer"], None))
     data = TranslationData(run.data, run.tokenizer, 1)
+    data.augmented = augmented(data, bpe_dropout=0.0)
     model = build_translator(run, plain["model"], data, None).model
     assert cost.steps_per_epoch == len(data.loader("train")) > 1
     assert cost.parameters == sum(weight.numel() for weight in model.parameters())

@@ -109,6 +109,7 @@ def test_a_corpus_too_small_for_its_tokenizer_is_still_looked_at(tmp_path: Path)
     assert report["estimate"] is None
 
 
+@pytest.mark.long
 def test_a_small_corpus_gets_the_vocabulary_that_it_has_and_a_command_that_trains(tmp_path: Path) -> None:
     nouns, verbs = ("Hund dog", "Mann man", "Vogel bird", "Zug train"), ("schläft sleeps", "kommt comes", "singt sings")
     words = [(*noun.split(), *verb.split()) for noun in nouns for verb in verbs]
@@ -125,6 +126,7 @@ def test_a_small_corpus_gets_the_vocabulary_that_it_has_and_a_command_that_train
     ok("train", *command, "test=false", "trainer.limit_val_batches=1", f"runs={tmp_path}/runs", cwd=tmp_path)
 
 
+@pytest.mark.long
 def test_a_run_for_some_minutes_is_a_command_that_can_be_copied(tmp_path: Path) -> None:
     arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"cache={tmp_path}/cache"]
     printed = ok("doctor", *arguments, "minutes=30", cwd=tmp_path)

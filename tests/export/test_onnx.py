@@ -17,6 +17,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="the export extra is not
 pytest.importorskip("onnxscript", reason="the export extra is not installed")
 
 
+@pytest.mark.long
 def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

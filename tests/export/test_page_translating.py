@@ -371,6 +371,7 @@ def test_a_damaged_page_says_so(browser: Chromium, taught: Translator, tmp_path:
     opened.close()
 
 
+@pytest.mark.long
 def test_firefox_translates_the_same(
     firefox: Firefox, open_page: Open, taught: Translator, repeats: Translator
 ) -> None:

@@ -76,6 +76,7 @@ def signalled(folder: Path, plain: dict[str, Any], after: float, number: int) ->
     return False
 
 
+@pytest.mark.long
 @posix_only
 def test_signals_at_random_moments_leave_the_result_as_it_is(tmp_path: Path) -> None:
     plain = settings(corpus(tmp_path), training__validate_every=8)
@@ -114,6 +115,7 @@ def train_until(name: str, folder: Path, plain: dict[str, Any]) -> None:
     train(folder, plain, last(folder))
 
 
+@pytest.mark.long
 @posix_only
 def test_a_run_killed_in_its_last_phase_again_and_again_ends_like_a_whole_one(tmp_path: Path) -> None:
     plain, run = settings(corpus(tmp_path)), tmp_path / "run"

@@ -263,6 +263,7 @@ def results(run: Path) -> tuple[list[float], float]:
     return losses, json.loads((run / "test.json").read_text())["test"]["chrf"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("launcher", trials(["torchrun"], ["torchrun", "slurm"]))
 def test_two_nodes_make_one_run_that_equals_the_run_of_one_process(
     home: Path, alone: Path, tmp_path: Path, launcher: str
@@ -285,6 +286,7 @@ def test_two_nodes_make_one_run_that_equals_the_run_of_one_process(
     report(f"two nodes make one run: {launcher}", 1, [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("launcher", "guilty", "cause", "said"),
     trials(

@@ -47,6 +47,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "the_mean_of_validations": {"training__averaging__kind": "last", "training__averaging__count": 2},
     "out_of_patience": {"training__patience": 1, "training__validate_every": 3},
 }
+QUICK = ("as_it_comes", "regularized_and_averaged")  # the others are long tests
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,9 @@ def in_pieces(folder: Path, plain: dict[str, Any], pieces: Iterator[int]) -> lis
     raise AssertionError("not to the end")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS]
+)
 def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: str) -> None:
     plain = settings(home, **UNTESTED | KINDS[kind])
     train(tmp_path / "whole", plain)
@@ -190,6 +193,7 @@ def process(rank: int, folder: Path, plain: dict[str, Any], batch: int) -> None:
         os._exit(143)
 
 
+@pytest.mark.long
 @posix_only
 def test_two_processes_stop_together_and_go_on_exactly(
     home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]

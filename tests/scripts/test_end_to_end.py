@@ -159,6 +159,7 @@ def test_texts_are_taken_literally_and_hypotheses_come_with_scores(run: Path) ->
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.long
 def test_two_processes_share_one_folder_and_score_every_sentence_once(home: Path) -> None:
     arguments = [*small(home), "trainer=ddp", "trainer.accelerator=cpu", "hydra.run.dir=two"]
     few = ["trainer.max_steps=4", "training.validate_every=4", "trainer.limit_val_batches=1"]
@@ -173,6 +174,7 @@ def test_two_processes_share_one_folder_and_score_every_sentence_once(home: Path
     assert not (home / "runs").exists()
 
 
+@pytest.mark.long
 def test_a_sweep_of_the_script_ends_in_a_table_of_its_scores(home: Path) -> None:
     few = ["search=greedy", "trainer.max_steps=2", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1"]
     arguments = [*small(home), *few, "hydra.sweep.dir=sweep", "loggers=[csv]"]

@@ -33,6 +33,7 @@ def gradients_of(folder: Path) -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
+@pytest.mark.long
 def test_a_compiled_step_has_the_loss_and_gradients_of_a_plain_one_in_two_graphs(tmp_path: Path) -> None:
     # In a process of its own: compiling takes gigabytes where the functions of all other tests have been called.
     assert in_child(gradients_of, tmp_path) == len(COMPILED)

@@ -92,6 +92,7 @@ def test_evaluating_takes_languages_and_marks_a_direction_that_was_not_trained(r
     assert "split=test.en-fr: say split=test source_language=en target_language=fr" in said
 
 
+@pytest.mark.long
 def test_a_run_of_several_directions_is_resumed_exactly(run: Path, tmp_path: Path) -> None:
     def crash(states: Any) -> None:
         raise RuntimeError("a crash")
@@ -134,11 +135,12 @@ def test_the_doctor_looks_at_all_directions(run: Path, tmp_path: Path) -> None:
         (tmp_path / f"train.{language}").write_text(text + (f"{leaked}\n" if language == "fr" else "zwölf\n"))
     splits = [f"data.{split}={run.parent / split}" for split in ("validation", "test")]
     arguments = ["data=files", f"data.train={tmp_path}/train", *splits, f"data.directions=[{','.join(DIRECTIONS)}]"]
-    small = ["tokenizer=word", "model=tiny", "trainer=cpu", "trainer.precision=32-true", f"cache={tmp_path}/cache"]
-    printed = ok("doctor", *arguments, *small, "output=report.json", cwd=tmp_path)
+    # More pieces than there are: nothing is trained to see what it would cost, which takes seconds (test_estimate.py).
+    large = ["tokenizer=bpe", "tokenizer.vocabulary_size=5000", f"cache={tmp_path}/cache"]
+    printed = ok("doctor", *arguments, *large, "output=report.json", cwd=tmp_path)
     assert "files: de → en, en → de, en → fr, pairs: train 175, " in printed
     report = json.loads((tmp_path / "report.json").read_text())
     leaks = {one["split"]: one["lines"] for one in report["findings"] if one["check"] == "in a held-out split"}
     assert leaks["train.en-fr"] == [*leaks["train"], 175]
-    said = refused("doctor", *arguments, *small, "fix=clean", cwd=tmp_path)
+    said = refused("doctor", *arguments, *large, "fix=clean", cwd=tmp_path)
     assert "fix= is for two languages" in said

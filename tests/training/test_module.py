@@ -100,7 +100,7 @@ def test_a_resumed_run_sees_the_batches_that_an_uninterrupted_one_sees(data: Tra
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("optimizer", ["adamw", pytest.param("muon", marks=pytest.mark.long)])
 def test_training_learns_a_small_language_and_the_checkpoint_stands_alone(
     data: TranslationData, tmp_path: Path, optimizer: str
 ) -> None:

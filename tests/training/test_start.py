@@ -20,6 +20,7 @@ from transformer.data.datamodule import TranslationData
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
+@pytest.mark.long
 def test_one_model_learns_both_directions_and_is_asked_for_either(tmp_path: Path) -> None:
     corpus(tmp_path)
     prefixes = {name: str(tmp_path / name) for name in ("train", "validation", "test")}
@@ -27,7 +28,7 @@ def test_one_model_learns_both_directions_and_is_asked_for_either(tmp_path: Path
     data = TranslationData(both, tokenizer_settings("word", 100), seed=1)
     data.augmented = augmented(data, 0.0)
     module = module_for(data, replace(SETTINGS, warmup_steps=20))
-    trainer_for(tmp_path, max_steps=400, limit_val_batches=0).fit(module, datamodule=data)
+    trainer_for(tmp_path, max_steps=300, limit_val_batches=0).fit(module, datamodule=data)
     module.translator.save(tmp_path / "x.safetensors")
     german, english = (["neun null zwei eins"], ["nine zero two one"])
     assert Translator.load(tmp_path / "x.safetensors").translate(german) == english

@@ -156,6 +156,7 @@ def test_steps_parts_and_languages_are_chosen_by_keys_alone(live: Opened) -> Non
     assert live.page.evaluate(FOCUSED)["group"] == "language"
 
 
+@pytest.mark.long
 def test_the_tab_key_reaches_every_part_in_firefox_too(firefox: Firefox, live_path: Path) -> None:
     firefox.open(live_path)
     firefox.evaluate(

@@ -144,6 +144,7 @@ def test_the_keyboard_walks_through_the_panels(live: Opened) -> None:
         assert live.page.locator(f"#panel-{panel}").is_visible()
 
 
+@pytest.mark.long
 def test_no_panel_has_a_violation_that_axe_core_finds(live: Opened) -> None:
     axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
     live.page.evaluate(Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8"))
