@@ -76,15 +76,15 @@ def _signature_at(module: str, qualname: str, line: int) -> _Signature:
 def _kind(value: Any) -> Any:
     """What a signature can ask of a value, but for its choice among literals."""
     kind = type(value)
+    if kind in _ARRAYS:
+        return kind, value.shape, value.dtype
     if kind in _OTHERS:
         return kind
-    if isinstance(value, _ARRAYS):
-        return kind, value.shape, value.dtype
     if isinstance(value, list | tuple):
         return kind, *map(_kind, value[:8])  # beartype, too, looks at few items of a list
-    _OTHERS.add(kind)
-    return kind
+    (_ARRAYS if isinstance(value, (torch.Tensor, numpy.ndarray)) else _OTHERS).add(kind)
+    return _kind(value)
 
 
-_ARRAYS = torch.Tensor, numpy.ndarray
-_OTHERS: set[type] = set()  # neither arrays nor lists
+_ARRAYS: set[type] = set()  # types of arrays that have come up
+_OTHERS: set[type] = set()  # those that are neither arrays nor lists
