@@ -1,7 +1,7 @@
 """`python -m tests.reliability`: all trials as often as is promised, and a table of how they went.
 
 A quarter of an hour on one core, and 20 minutes more for the folders that lie. `python -m tests.reliability short` does
-what the test suite does.
+what the tests and the long tests (pytest -m long) do.
 """
 
 import json
@@ -21,7 +21,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.jsonl")
         os.environ["TRIALS_REPORT"] = str(report)
-        status = pytest.main(["-q", "--numprocesses=0", str(Path(__file__).parent)])
+        status = pytest.main(["-q", "--numprocesses=0", "-m", "long or not long", str(Path(__file__).parent)])
         lines = [json.loads(line) for line in report.read_text(encoding="utf-8").splitlines()]
     table = Table("promise", "tried", "lost", "test", box=SIMPLE)
     for line in lines:
