@@ -25,6 +25,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return names
 
 
+@pytest.mark.long
 def test_a_batch_is_learned_by_heart_unless_the_labels_are_not_shifted(session: dict[str, Any]) -> None:
     exec(LEARNED_BY_HEART, dict(session))
     with MISTAKES["labels_not_shifted"].made(), pytest.raises(AssertionError):

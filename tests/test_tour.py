@@ -61,6 +61,7 @@ def printed(cell: nbformat.NotebookNode) -> str:
     return "".join(output.text for output in cell.get("outputs", []) if output.output_type == "stream").strip()
 
 
+@pytest.mark.long
 def test_the_library_page_trains_a_model_and_decodes_with_a_cache() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # its tensors are small: more threads would wait for each other

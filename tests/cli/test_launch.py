@@ -177,6 +177,7 @@ def test_a_sweep_ends_in_a_table_with_its_failed_trials(project: Path, tmp_path:
     assert again.returncode == 0, "the failed trials of an earlier sweep in the folder do not count"
 
 
+@pytest.mark.long
 def test_seeds_of_a_setting_end_in_mean_and_spread_and_a_picture(project: Path, tmp_path: Path) -> None:
     done = run(project, "train", "-m", f"runs={tmp_path}", "model.heads=3,6", "seed=1,3")
     assert done.returncode == 0, done.stderr
@@ -192,6 +193,7 @@ def test_seeds_of_a_setting_end_in_mean_and_spread_and_a_picture(project: Path, 
     assert (tmp_path / "sweep" / "sweep.png").stat().st_size > 5_000
 
 
+@pytest.mark.long
 def test_a_launcher_takes_trials_to_processes_of_its_own(project: Path, tmp_path: Path) -> None:
     done = run(project, "train", "-m", "hydra/launcher=submitit_local", f"runs={tmp_path}", "model.heads=2,13")
     assert done.returncode == 1

@@ -26,7 +26,8 @@ def test_the_demo_has_at_most_two_and_a_half_megabytes() -> None:
     assert DEMO.stat().st_size <= 2_500_000
 
 
-@pytest.mark.parametrize(("method", "sentences"), [pytest.param("greedy", 100, marks=pytest.mark.long), ("beam", 20)])
+@pytest.mark.long
+@pytest.mark.parametrize(("method", "sentences"), [("greedy", 100), ("beam", 20)])
 def test_the_demo_translates_as_pytorch_does_with_its_weights(browser: Chromium, method: str, sentences: int) -> None:
     translator = translator_in(DEMO.read_text(encoding="utf-8"))
     texts, references = (

@@ -128,6 +128,7 @@ def scored(rank: int, folder: Path, plain: dict[str, Any], world: int, checkpoin
     (folder / f"{world}.{rank}.json").write_text(json.dumps(content))
 
 
+@pytest.mark.long
 def test_two_processes_score_a_translator_as_one_does(home: Path, tmp_path: Path) -> None:
     plain = settings(home, loggers=[], trainer__max_steps=60, training__validate_every=60)
     train(tmp_path / "run", plain)

@@ -133,6 +133,7 @@ def test_a_checkpoint_alone_translates_by_script_and_by_python(run: Path, tmp_pa
     assert python.translate(["Der Hund schläft."])[0] == python.n_best(["Der Hund schläft."])[0][0].text
 
 
+@pytest.mark.long
 def test_several_checkpoints_translate_together(run: Path) -> None:
     text, few = "text=Der Hund schläft.", SMALL[-4:-2]
     together = ok("translate", "checkpoint=[run, run/checkpoints/best.ckpt]", text, *few, cwd=run.parent)

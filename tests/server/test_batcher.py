@@ -24,6 +24,7 @@ def batcher() -> Iterator[Batcher]:
     batcher.close()
 
 
+@pytest.mark.long
 def test_requests_of_several_models_get_what_they_would_get_alone(translator: Translator) -> None:
     batcher, other = Batcher(BEAM, 512, max_waiting=100), english_and_french()
     jobs = [(one, LINES[start:]) for start in range(4) for one in (translator, other)]

@@ -134,6 +134,7 @@ def test_what_cannot_be_is_refused_before_training(folder: Path) -> None:
         prepared(folder)
 
 
+@pytest.mark.long
 def test_a_run_is_resumed_exactly_and_its_card_says_what_was_synthetic(folder: Path) -> None:
     chosen = plain(folder, data__synthetic_ratio=0.25, data__synthetic_tag=True, trainer__max_steps=14)
     train(folder / "whole", chosen)

@@ -78,6 +78,7 @@ def drawn(live: Opened, panel: str) -> None:
         live.page.wait_for_function("() => document.querySelector('#after-text').textContent")
 
 
+@pytest.mark.long
 def test_the_tab_key_reaches_every_part_of_every_panel_and_each_shows_it(live: Opened) -> None:
     live.page.locator("#method input[value=beam]").focus()
     live.page.keyboard.press("Space")
