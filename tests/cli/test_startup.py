@@ -38,6 +38,7 @@ def test_a_question_needs_no_torch(tmp_path: Path) -> None:
     assert imported_by("train --help", "train --version") == 2 * [(0, [])]
 
 
+@pytest.mark.long
 def test_a_mistake_in_a_word_needs_no_torch(tmp_path: Path) -> None:
     mistakes = ("model.hed=3", "data=nix", "--heads=8", "seed=x", "model.heads=x", "test=maybe", "metrics=bleu")
     scripts = ("translate", "evaluate", "export", "explain text=a")

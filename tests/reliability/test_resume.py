@@ -47,7 +47,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "the_mean_of_validations": {"training__averaging__kind": "last", "training__averaging__count": 2},
     "out_of_patience": {"training__patience": 1, "training__validate_every": 3},
 }
-QUICK = ("as_it_comes", "regularized_and_averaged")  # the others are long tests
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,7 @@ def in_pieces(folder: Path, plain: dict[str, Any], pieces: Iterator[int]) -> lis
 
 
 @pytest.mark.parametrize(
-    "kind", [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS]
+    "kind", [pytest.param(kind, marks=[] if kind == "regularized_and_averaged" else pytest.mark.long) for kind in KINDS]
 )
 def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: str) -> None:
     plain = settings(home, **UNTESTED | KINDS[kind])

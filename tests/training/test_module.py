@@ -162,6 +162,7 @@ def test_where_answers_come_late_the_updates_are_left_out_all_the_same(data: Tra
         assert not torch.equal(weights[1][name], weights[2][name])
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_ids_of_a_batch_and_texts_give_the_same_translations(data: TranslationData, tmp_path: Path) -> None:
     """Lines over data.max_length, whose ids are cut in a batch, included."""

@@ -43,6 +43,7 @@ def test_a_run_without_its_test_is_tested_when_it_is_resumed(
     assert json.loads((run / "test.json").read_text())["test"]["bleu"] >= 0
 
 
+@pytest.mark.long
 def test_when_the_clock_ends_a_run_its_learning_rate_has_fallen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

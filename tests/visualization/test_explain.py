@@ -306,6 +306,7 @@ CONTRAST = """() => {
 }"""
 
 
+@pytest.mark.long
 def test_light_and_dark_follow_the_system_and_a_lit_piece_stays_readable(browser: Chromium, path: Path) -> None:
     paper = {}
     for scheme in ("light", "dark"):
