@@ -11,6 +11,7 @@ from tests.scripts.running import SMALL, TOY, ok, refused
 from transformer.cli import CONFIGS
 from transformer.cli.compose import compose
 from transformer.cli.pipeline import back_translation
+from transformer.cli.runs import dated_folder, new_folders
 from transformer.config import UsageError
 
 MONOLINGUAL = f"input={TOY}/compositional.en"
@@ -76,6 +77,13 @@ def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tm
     assert {"data.source_language=en", "data.target_language=de", "data.directions=[]"} <= reverse
     assert {f"checkpoint={folder}/reverse.en-de", f"input={text}.en", f"output={folder}/synthetic.de-en"} <= augment
     assert f"data.synthetic=['{folder}/synthetic']" in commands[4]
+
+
+def test_composing_its_settings_makes_no_folder_of_a_run() -> None:
+    dated_folder.cache_clear()
+    before = list(new_folders)
+    compose("back_translate")
+    assert new_folders == before
 
 
 def test_with_folds_each_part_of_the_pairs_has_runs_that_have_not_seen_it() -> None:

@@ -36,7 +36,12 @@ new_folders: list[Path] = []
 
 @functools.cache  # one process has one run, however often Hydra resolves its folder
 def run_folder(resume: str | None, runs: str, name: str | None) -> str:
-    """Return the folder of the run that `resume` names, or make one that no other run has."""
+    """Return the folder of the run that `resume` names, or make one that no other run has.
+
+    None is made while a configuration is composed: there OmegaConf asks too, if a script says its own hydra.run.dir.
+    """
+    if not HydraConfig.initialized():
+        raise UsageError("only a job that Hydra has started has a folder")
     if resume:
         return str(find_resumable(resume, Path(runs))[0])
     if any(int(os.environ.get(variable, "1")) > 1 for variable in ("WORLD_SIZE", "SLURM_NTASKS")):
