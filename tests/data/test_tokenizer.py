@@ -38,6 +38,18 @@ def test_a_tokenizer_is_its_bytes(kind: Kind) -> None:
         Tokenizer(b"something else", kind)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_tags_that_are_added_later_leave_the_ids_of_all_texts_as_they_were(kind: Kind) -> None:
+    before, texts = trained(kind), (TOY / "validation.de").read_text().splitlines()[:200]
+    tagged = before.with_tags(["en", "fr"], synthetic_tag=True)
+    assert tagged.encode_all(texts) == before.encode_all(texts)
+    first = len(before)
+    assert [tagged.piece(id) for id in range(first, len(tagged))] == ["<2en>", "<2fr>", "<bt>"]
+    assert Tokenizer(tagged.model, kind, "fr", is_synthetic=True).prefix == [first + 1, first + 2]
+    assert tagged.with_tags(["fr"]) is tagged
+    assert len(tagged.with_tags(["fr", "cs"])) == len(tagged) + 1
+
+
 @given(st.lists(st.sampled_from(["Hund", "Haus", "der", ",", ".", "?", " ", "(", ")", "-", "'"]), max_size=12))
 def test_words_and_marks_are_put_together_again_as_they_were(parts: list[str]) -> None:
     text = " ".join("".join(parts).split())

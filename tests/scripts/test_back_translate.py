@@ -6,7 +6,6 @@ from pathlib import Path
 import hydra
 import pytest
 
-from tests.reliability.children import small_translator
 from tests.scripts.running import SMALL, TOY, ok, refused
 from transformer.cli import CONFIGS
 from transformer.cli.compose import compose
@@ -114,14 +113,3 @@ def test_a_model_of_all_directions_takes_the_place_of_the_reverse_runs(tmp_path:
     assert {f"checkpoint={tmp_path}", "source_language=en", "target_language=de", given} <= set(stages[0].begin)
     begins = [[word for word in stage.begin if word.startswith("init_from=")] for stage in stages[2:]]
     assert begins == [[f"init_from={tmp_path}"], [f"init_from={folder}/forward"]]
-
-
-def test_a_model_without_the_tag_of_synthetic_pairs_is_refused_before_it_translates(tmp_path: Path) -> None:
-    small_translator().save(tmp_path / "a.safetensors")
-    typed = [*SMALL, "data.directions=[de-en,en-de]", f"init_from={tmp_path}/a.safetensors"]
-    config = compose("back_translate", *typed, "output=all", "forward='data.synthetic_tag=true'")
-    with (
-        hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"),
-        pytest.raises(ValueError, match="needs a tag of synthetic pairs, which init_from= has learned without"),
-    ):
-        back_translation(config, typed)

@@ -91,3 +91,25 @@ def test_training_begins_with_the_weights_and_tokenizers_of_another_run(
         ValueError, match=r"another model than the settings ask for: model\.norm=post \(saved: pre\): set these"
     ):
         train(tmp_path / "third", begun)
+
+
+def test_fine_tuning_adds_the_tags_of_further_directions_and_keeps_all_else(tmp_path: Path) -> None:
+    plain = settings(corpus(tmp_path), trainer__max_steps=6, test=False)
+    train(tmp_path / "first", plain)
+    for language, words in (("de", DIGITS), ("en", ENGLISH)):
+        (tmp_path / f"synthetic.{language}").write_text(" ".join(words[:8]) + "\n")
+    begun = plain | {"init_from": str(tmp_path / "first"), "test": True}
+    synthetic = {"synthetic": [str(tmp_path / "synthetic")], "synthetic_tag": True}
+    begun["data"] = plain["data"] | synthetic | {"directions": ["de-en", "en-de"]}
+    begun["training"] = plain["training"] | {"learning_rate": 1e-12, "weight_decay": 0.0}
+    begun["trainer"] = plain["trainer"] | {"max_steps": 1}
+    train(tmp_path / "second", begun)
+    first, second = Translator.load(tmp_path / "first"), Translator.load(tmp_path / "second")
+    size, tags = len(first.source_tokenizer), ["<2de>", "<2en>", "<bt>"]
+    assert [second.source_tokenizer.piece(size + place) for place in range(len(tags))] == tags
+    assert second.in_direction("en", "de").source_tokenizer.encode("neun")[0] == size
+    for (name, before), (_, after) in zip(first.model.named_parameters(), second.model.named_parameters(), strict=True):
+        torch.testing.assert_close(after[: len(before)], before, atol=1e-9, rtol=0, msg=name)
+        assert len(after) in (len(before), len(before) + len(tags))
+    new = second.model.encoder.embedding.tokens.weight[size:]
+    assert (new.std(dim=1) > 0.01).all()  # not empty memory, nor all alike: each is drawn as those of a new model are

@@ -21,10 +21,9 @@ from transformer.cli.settings import run_settings
 from transformer.config import UsageError
 from transformer.data.corpus import DataSettings
 from transformer.data.directions import Direction
-from transformer.data.synthetic import ORIGIN, check_tag
+from transformer.data.synthetic import ORIGIN
 from transformer.device import choose_precision
 from transformer.files import atomic_write
-from transformer.inference import checkpoint
 from transformer.model.config import read_model
 from transformer.training.callbacks.signals import Interrupted
 from transformer.training.config import read_run_settings, validate_settings
@@ -72,8 +71,6 @@ def _training(folder: Path, arguments: list[str], test: bool) -> Stage:
     run = read_run_settings(settings)
     validate_settings(run, read_model(settings["model"]))
     validate_trainer(choose_precision(settings["trainer"]))
-    if run.data.synthetic_tag and run.init_from and Path(run.init_from).exists():  # not a run of an earlier stage
-        check_tag(checkpoint.load(Path(run.init_from)).tokenizers[0])
     finished = folder / ("README.md" if test else MODELS[0])  # what a run writes at the end
     begin, go_on = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
     return Stage(folder.name, begin, go_on, begun=folder / MODELS[-1], finished=finished)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from transformer.data.datamodule import TranslationData
 from transformer.data.encoded import EncodedSplit, Lengths, Split
 from transformer.data.mmap import IntArray
-from transformer.data.synthetic import SYNTHETIC, check_tag
+from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import Tokenizer
 
 MAX_KEPT = 200_000  # pairs of an epoch's segmentations: some 60 MB
@@ -157,16 +157,8 @@ def augmented(data: TranslationData, bpe_dropout: float) -> Split:
     source, settings = data.source_tokenizer, data.settings
     if bpe_dropout and source.kind not in ("bpe", "unigram"):
         raise ValueError(f"training.bpe_dropout needs tokenizer=bpe or unigram, not {source.kind}")
-    if len(settings.all_directions) > 1:
-        if source.model != data.target_tokenizer.model:
-            raise ValueError("several data.directions need one vocabulary for all languages: tokenizer.joint=true")
-        targets = dict.fromkeys(target for _, target in settings.all_directions)
-        if untagged := [target for target in targets if not data.source_tokenizer_to(target).prefix]:
-            raise ValueError(
-                f"several data.directions need tags of the languages, and init_from= has learned none of {untagged[0]}"
-            )
-    if settings.synthetic_tag:
-        check_tag(source)
+    if len(settings.all_directions) > 1 and source.model != data.target_tokenizer.model:
+        raise ValueError("several data.directions need one vocabulary for all languages: tokenizer.joint=true")
 
     def part(name: str, number: int) -> Split:
         split = data.split(name)

@@ -35,8 +35,8 @@ LANGUAGE_SAMPLE = 5000
 
 
 class TranslationData(LightningDataModule):
-    """A corpus as Lightning's data module: trains (or finds in the cache) the tokenizers at once, unless given; encodes
-    splits when they are asked for."""
+    """A corpus as Lightning's data module: trains (or finds in the cache) the tokenizers at once, or takes those that
+    are given and adds the tags that its directions need; encodes splits when they are asked for."""
 
     def __init__(
         self,
@@ -58,7 +58,9 @@ class TranslationData(LightningDataModule):
         self.digests = {name: settings.digest(name) for name in self.parts}
         if settings.synthetic:
             self._add_synthetic()
-        self._source_model, self.target_tokenizer = tokenizers or self._train_tokenizers()
+        self._source_model, self.target_tokenizer = (
+            (one.with_tags(*self._tags) for one in tokenizers) if tokenizers else self._train_tokenizers()
+        )
         self.source_tokenizer = self.source_tokenizer_to(settings.target_language)
         # By name, as soon as they are encoded.
         self.encoded: dict[str, EncodedSplit] = {}
@@ -105,22 +107,26 @@ class TranslationData(LightningDataModule):
         is_tagged = split == SYNTHETIC and self.settings.synthetic_tag
         return self.source_tokenizer_to(corpus.target_language, is_tagged), self.target_tokenizer
 
-    def _train_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        settings, with_tag = self.tokenizer_settings, self.settings.synthetic_tag
+    @property
+    def _tags(self) -> tuple[list[str], bool]:
+        """The target languages that need a tag, as there are several directions; whether synthetic pairs have one."""
         directions = self.settings.all_directions
         targets = [one for one in self.settings.all_languages if one in {target for _, target in directions}]
-        tagged = targets if len(directions) > 1 else []
+        return targets if len(directions) > 1 else [], self.settings.synthetic_tag
+
+    def _train_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        settings = self.tokenizer_settings
 
         def make(folder: Path) -> None:
             # One vocabulary learns from both sides; two learn from one each.
             for name, sides in (
                 {"joint": (0, 1)}.items() if settings.joint else {"source": (0,), "target": (1,)}.items()
             ):
-                tokenizer = train_tokenizer(self._learned_from(sides), settings, tagged, with_tag)
+                tokenizer = train_tokenizer(self._learned_from(sides), settings, *self._tags)
                 (folder / f"{name}.model").write_bytes(tokenizer.model)
 
         texts = [digest for name, digest in self.digests.items() if self.parts[name][1] in ("train", SYNTHETIC)]
-        key = _digest([FORMAT, asdict(settings), texts, self.settings.all_languages, tagged, with_tag])
+        key = _digest([FORMAT, asdict(settings), texts, self.settings.all_languages, *self._tags])
         folder = cached_folder(self.cache / f"tokenizer-{key}", make)
         names = ("joint", "joint") if settings.joint else ("source", "target")
         source, target = (Tokenizer((folder / f"{name}.model").read_bytes(), settings.kind) for name in names)

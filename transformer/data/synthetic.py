@@ -9,7 +9,6 @@ from transformer.data.corpus import DataSettings
 from transformer.data.languages import language_faults
 from transformer.data.splitting import comparable
 from transformer.data.text_files import Pair, find_files, read_lines, read_pairs
-from transformer.data.tokenizer import Tokenizer
 
 SYNTHETIC = "synthetic"  # their name among the splits
 ORIGIN = "origin"  # PREFIX.origin: line n says where pair n comes from
@@ -59,12 +58,6 @@ def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
                         f"{file} line {number} is a sentence of {leak[0]} (line {leak[1]}): its score would flatter; "
                         "scripts/augment.py leaves such lines out (filters=held_out), by the corpus that data= names"
                     )
-
-
-def check_tag(tokenizer: Tokenizer) -> None:
-    """Raises ValueError for a vocabulary without a tag of synthetic pairs."""
-    if not Tokenizer(tokenizer.model, tokenizer.kind, is_synthetic=True).prefix:
-        raise ValueError("data.synthetic_tag=true needs a tag of synthetic pairs, which init_from= has learned without")
 
 
 def origins(settings: DataSettings) -> Counter[str]:

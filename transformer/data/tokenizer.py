@@ -44,6 +44,10 @@ def language_tag(language: str) -> str:
 SYNTHETIC_TAG = "<bt>"
 
 
+def _tags(languages: Sequence[str], synthetic_tag: bool) -> list[str]:
+    return [*map(language_tag, languages), *([SYNTHETIC_TAG] if synthetic_tag else [])]
+
+
 def _with_joiners(text: str, kind: Kind) -> str:
     # For words, "Haus." and "Haus," are the word "Haus" and a punctuation mark.
     return re.sub(r"(?<=\w)(?=[^\w\s])|(?<=[^\w\s])(?=\S)", f" {JOINER}", text) if kind == "word" else text
@@ -69,8 +73,7 @@ class Tokenizer:
         special = (self._pieces.pad_id(), self._pieces.unk_id(), self._pieces.bos_id(), self._pieces.eos_id())
         if special != (PAD, UNK, BOS, EOS):
             raise ValueError(f"the tokenizer numbers its special ids {special}, not as this program does")
-        tags = [] if target_language_tag is None else [language_tag(target_language_tag)]
-        ids = map(self._pieces.PieceToId, [*tags, *([SYNTHETIC_TAG] if is_synthetic else [])])
+        ids = map(self._pieces.PieceToId, _tags([target_language_tag] if target_language_tag else [], is_synthetic))
         self.prefix = [id for id in ids if id != UNK]
 
     def __len__(self) -> int:
@@ -86,6 +89,19 @@ class Tokenizer:
         """The target languages whose tags the vocabulary has."""
         tags = (re.fullmatch(r"<2(.+)>", self.piece(id)) for id in range(len(self)))
         return [tag[1] for tag in tags if tag]
+
+    def with_tags(self, languages: Sequence[str], synthetic_tag: bool = False) -> "Tokenizer":
+        """The same vocabulary with the tags of target languages, and of synthetic pairs, at its end: those it lacks."""
+        missing = [tag for tag in _tags(languages, synthetic_tag) if self._pieces.PieceToId(tag) == UNK]
+        if not missing:
+            return self
+        from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+        model = ModelProto.FromString(self.model)
+        for tag in missing:
+            model.pieces.add(piece=tag, score=0.0, type=ModelProto.SentencePiece.USER_DEFINED)
+        model.trainer_spec.vocab_size = len(model.pieces)
+        return Tokenizer(model.SerializeToString(), self.kind)
 
     def encode(self, text: str) -> list[int]:
         return self.encode_all([text])[0]
@@ -218,7 +234,7 @@ def train_tokenizer(
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
-            user_defined_symbols=[*map(language_tag, languages), *([SYNTHETIC_TAG] if synthetic_tag else [])],
+            user_defined_symbols=_tags(languages, synthetic_tag),
             minloglevel=2,
         )
     except RuntimeError as error:

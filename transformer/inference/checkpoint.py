@@ -74,12 +74,14 @@ class SavedTranslator:
     alignment: AlignmentHead | None = None  # as training has found it, at its end
 
     def build_for_finetuning(self, config: ModelConfig) -> Transformer:
-        """The model, to be trained further with the settings of `config`, which may differ in dropout only.
+        """The model, to be trained further with the settings of `config`, which may differ in dropout, and in tags at
+        the end of its vocabularies: their embeddings are new.
 
         Raises ValueError that names what else differs.
         """
         saved, asked = (dict(flatten(asdict(one), "model.")) for one in (self.config, config))
-        changed = [key for key in asked if asked[key] != saved[key] and not key.endswith(".dropout")]
+        may_differ = (".dropout", ".source_vocab_size", ".target_vocab_size")
+        changed = [key for key in asked if asked[key] != saved[key] and not key.endswith(may_differ)]
         if changed:
             different = ", ".join(f"{key}={asked[key]} (saved: {saved[key]})" for key in changed)
             raise ValueError(
@@ -92,7 +94,8 @@ class SavedTranslator:
         model = Transformer(self.config)
         with torch.no_grad():
             for name, weight in model.named_parameters():
-                weight.copy_(self.weights[name])
+                saved = self.weights[name]
+                weight[: len(saved)] = saved  # all of it, but for tags that are new
         return model
 
 
