@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -69,6 +70,16 @@ def test_what_stands_in_dev_is_written_through(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", program], stdout=out, check=True)
     assert (tmp_path / "out").read_text() == "a\nb"
     assert os.listdir(tmp_path) == ["out"]  # noqa: PTH208
+
+
+def test_a_regular_file_in_dev_is_replaced_as_everywhere() -> None:
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        pytest.skip("this system has no /dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        for content in (b"old", b"new"):
+            atomic_write(Path(folder, "x"), content)
+        assert Path(folder, "x").read_bytes() == b"new"
 
 
 @needs_full_device

@@ -88,8 +88,10 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def is_written_through(path: Path) -> bool:
-    """Whether this is no regular file, such as a pipe or /dev/stdout, so that nothing can take its place."""
-    return (path.exists() and not path.is_file()) or path.is_relative_to("/dev")
+    """Whether this is no regular file, such as a pipe, or a stream that a shell may have sent to one (/dev/stdout), so
+    that nothing can take its place."""
+    is_stream = path.is_relative_to("/dev/fd") or path in (Path("/dev/stdout"), Path("/dev/stderr"))
+    return is_stream or (path.exists() and not path.is_file())
 
 
 def atomic_write(path: Path, content: bytes) -> None:

@@ -432,3 +432,19 @@ def _(path: Path) -> None:
     stacks = {"encoder": EncoderConfig(1, thin), "decoder": DecoderConfig(1, thin, thin)}
     plain, content = of_zeros(replace(translator().model.config, dim=4096, max_length=65_536, **stacks))
     safe_file(path, plain, {name: tensor.clone() for name, tensor in content.items()})
+
+
+@hostile("bilinear.safetensors")
+def _(path: Path) -> None:
+    # The identities that a bilinear score begins with would take 256 MB each.
+    wide = AttentionConfig(1, 8000, 1, 0.0, bias=False, score="bilinear")
+    plain, content = parts()
+    for side in ("encoder", "decoder"):
+        plain = changed(plain, f"model.{side}.self_attention", asdict(wide))
+    safe_file(path, plain, content)
+
+
+@hostile("no_columns.safetensors")
+def _(path: Path) -> None:
+    plain, content = parts()
+    safe_file(path, plain, content | {"x": torch.zeros(1 << 40, 0)})

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -76,12 +76,15 @@ def reorder_width(name: str, weight: Tensor, order: Tensor) -> Tensor:
     return weight[:, order] if reads else weight[order] if writes else weight
 
 
+Size = Annotated[int, ">= 1", "<= 1000000"]
+
+
 @dataclass(frozen=True)
 class HubConfig:
     """What we read of their config.json, with the values of what it may leave out."""
 
     model_type: str
-    vocab_size: int
+    vocab_size: Size
     d_model: int
     encoder_layers: int
     decoder_layers: int
@@ -95,7 +98,7 @@ class HubConfig:
     pad_token_id: int
     eos_token_id: int
     decoder_start_token_id: int
-    decoder_vocab_size: int | None = None
+    decoder_vocab_size: Size | None = None
     share_encoder_decoder_embeddings: bool = True
     tie_word_embeddings: bool = True
     dropout: float = 0.0

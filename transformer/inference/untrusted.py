@@ -134,6 +134,8 @@ def check_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
         # With strides, a tensor can be larger than all memory in a file of a few bytes.
         if not isinstance(tensor, Tensor) or tensor.layout != torch.strided or not tensor.is_contiguous():
             raise ValueError(f"its tensor {name} is not a plain one")
+        if not tensor.numel():  # of a million rows without columns, too, which take no room in the file
+            raise ValueError(f"its tensor {name} is empty")
     # Many tensors can be one and the same in the file, but not in memory.
     if len(tensors) > MAX_TENSORS or sum(tensor.nbytes for tensor in tensors.values()) > path.stat().st_size:
         raise ValueError("it declares more tensors than it holds")
@@ -144,8 +146,9 @@ class _ShapesOnly(TorchFunctionMode):
     import torch's compiler, which takes as long as all else.)"""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function in (torch.empty, torch.randn):
-            return torch.empty(*args, **{**(kwargs or {}), "device": "meta"})
+        if function in (torch.empty, torch.randn, torch.eye):
+            shape = (*args, *args) if function is torch.eye else args
+            return torch.empty(*shape, **{**(kwargs or {}), "device": "meta"})
         if getattr(function, "__module__", "") == "torch.nn.init":
             return args[0] if args else kwargs["tensor"]
         return function(*args, **(kwargs or {}))
