@@ -46,6 +46,9 @@ def test_tags_that_are_added_later_leave_the_ids_of_all_texts_as_they_were(kind:
     first = len(before)
     assert [tagged.piece(id) for id in range(first, len(tagged))] == ["<2en>", "<2fr>", "<bt>"]
     assert Tokenizer(tagged.model, kind, "fr", is_synthetic=True).prefix == [first + 1, first + 2]
+    # What is written in a text is text.
+    assert not set(tagged.encode("<2fr> <bt>")) & set(range(first, len(tagged)))
+    assert tagged.decode([first, *tagged.encode(texts[0])]) == texts[0]
     assert tagged.with_tags(["fr"]) is tagged
     assert len(tagged.with_tags(["fr", "cs"])) == len(tagged) + 1
 

@@ -99,7 +99,7 @@ class Tokenizer:
 
         model = ModelProto.FromString(self.model)
         for tag in missing:
-            model.pieces.add(piece=tag, score=0.0, type=ModelProto.SentencePiece.USER_DEFINED)
+            model.pieces.add(piece=tag, score=0.0, type=ModelProto.SentencePiece.CONTROL)
         model.trainer_spec.vocab_size = len(model.pieces)
         return Tokenizer(model.SerializeToString(), self.kind)
 
@@ -143,11 +143,10 @@ class Tokenizer:
     def word_indices(self, pieces: Sequence[str]) -> list[int]:
         """The word, counted from 0, that each piece belongs to; spaces stand between words, ▁ in the pieces. Unknown
         words that SentencePiece has joined to one piece are all counted, and the piece is of the first. Special
-        symbols, which an untrained model may write, are of none: -1."""
+        symbols and tags, which an untrained model may write, are of none: -1."""
         words, word, starts = [], -1, True
-        special = {self.piece(id) for id in (PAD, BOS, EOS)}
         for piece in pieces:
-            if piece in special:
+            if self._pieces.IsControl(self._pieces.PieceToId(piece)):
                 words.append(-1)
                 continue
             rest = piece.removeprefix("▁")
@@ -234,7 +233,7 @@ def train_tokenizer(
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
-            user_defined_symbols=_tags(languages, synthetic_tag),
+            control_symbols=_tags(languages, synthetic_tag),  # a text in which "<2en>" is written does not make one
             minloglevel=2,
         )
     except RuntimeError as error:

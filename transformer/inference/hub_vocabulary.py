@@ -72,7 +72,7 @@ def renumbered(model: ModelProto, numbering: Numbering) -> Tokenizer:
         if id in (PAD, UNK, BOS, EOS):
             result.pieces.add(piece=name, score=0.0, type=Piece.UNKNOWN if id == UNK else Piece.CONTROL)
         elif code := re.fullmatch(r">>(.+)<<", name):
-            result.pieces.add(piece=language_tag(code[1]), score=0.0, type=Piece.USER_DEFINED)
+            result.pieces.add(piece=language_tag(code[1]), score=0.0, type=Piece.CONTROL)
         elif name in known:
             result.pieces.add().CopyFrom(known[name])
         else:
