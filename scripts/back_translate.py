@@ -18,11 +18,14 @@ Job = tuple[dict[str, Any], list["Stage"]]
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.pipeline import back_translation
     from transformer.cli.runs import check_init_from, check_output
+    from transformer.cli.settings import typed_keys
     from transformer.config import UsageError
 
     if config["resume"]:
         raise UsageError("leave out resume=: the same command goes on where it was stopped")
     check_init_from(config["init_from"])
+    if config["data"]["directory"] is None and not typed_keys() & {"input", "folds"}:
+        raise UsageError("input is not set: give input=FILE, text in the target language, or folds=3 for the pairs")
     check_output(config["output"], folder=True)
     return config, back_translation(config, sys.argv[1:])
 
@@ -33,6 +36,7 @@ def back_translate(job: Job) -> None:
     from transformer.cli.settings import run_settings
     from transformer.config import UsageError
     from transformer.data.printable import print_safely
+    from transformer.evaluation import METRICS
     from transformer.training.config import read_run_settings
 
     config, stages = job
@@ -47,7 +51,7 @@ def back_translate(job: Job) -> None:
     for run in ("forward", "final"):
         scores = json.loads((folder / run / "test.json").read_bytes()) if tests else {}
         for name in tests:
-            shown = "   ".join(f"{metric} {scores[name][metric]:.1f}" for metric in config["metrics"])
+            shown = "   ".join(f"{METRICS[metric].label} {scores[name][metric]:.1f}" for metric in config["metrics"])
             print_safely(f"{run}, {name}: {shown}")
 
 

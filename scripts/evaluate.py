@@ -26,12 +26,12 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
 
 
 def evaluate(settings: EvaluationSettings) -> dict[str, float]:
-    from transformer.cli.runs import run_of
     from transformer.data.printable import print_safely
     from transformer.evaluation import METRICS, score
     from transformer.evaluation.alignments import error_rates, read_gold
     from transformer.evaluation.choosing import Chooser
     from transformer.evaluation.evaluate import read_texts, translate_texts, write_evaluation
+    from transformer.files import run_of
     from transformer.inference.alignment_head import default_head
     from transformer.inference.ensemble import load_ensemble
 
@@ -44,9 +44,9 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     chooser = Chooser.load(translator, settings.choose, serving)
     hypotheses = translate_texts(chooser, texts, settings.search, serving.batch_tokens)
     scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)
-    write_evaluation(settings, texts, hypotheses, scores, time.monotonic() - started, translator.is_trained)
     for name, value in scores.values.items():
         print_safely(f"{texts.name} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
+    write_evaluation(settings, texts, hypotheses, scores, time.monotonic() - started, translator.is_trained)
     if gold is not None:
         for head, rate in error_rates(translator, texts.pairs(), gold).items():
             chosen = "   (chosen)" if head == (translator.alignment or default_head(translator.model.config)) else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.files import atomic_file, atomic_write, exclusive_lock
+from transformer.files import atomic_file, atomic_write, exclusive_lock, run_of
 
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
 needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
@@ -102,6 +102,20 @@ def test_a_lock_that_another_process_holds_is_refused_at_once_and_ends_with_it(t
     holder.communicate()
     with exclusive_lock(path, "the run"):
         pass
+
+
+def test_a_lock_where_no_file_can_be_made_is_told_by_what_was_to_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused = pytest.raises(OSError, match=r"^the run cannot be written: ")
+    with refused, exclusive_lock(tmp_path / "file" / "lock", "the run"):
+        pytest.fail("a lock within a file")
+
+
+def test_the_folder_of_a_run_is_found_from_each_of_its_files_and_from_itself(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    for path in (tmp_path, tmp_path / "translator.safetensors", tmp_path / "checkpoints" / "best.ckpt"):
+        assert run_of(path) == tmp_path
+    assert run_of(tmp_path / "checkpoints") == tmp_path
 
 
 def test_a_lock_is_given_back_whatever_happens_while_it_is_held(tmp_path: Path) -> None:

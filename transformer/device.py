@@ -173,10 +173,14 @@ def available_threads() -> int:
 
 def available_memory() -> float:
     """Bytes of the CPU's memory that can still be taken, by the system and its share of the machine; else infinite."""
-    known, share = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
+    known, share = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
     free = re.findall(r"^MemAvailable:\s+(\d+) kB", known.read_text(), re.MULTILINE) if known.is_file() else []
     limits = [1024 * int(kilobytes) for kilobytes in free]
-    limits += [int(limit) for limit in re.findall(r"^\d+", share.read_text())] if share.is_file() else []
+    if (share / "memory.max").is_file() and (limit := (share / "memory.max").read_text().strip()).isdecimal():
+        # What files are cached in counts as used, and is given back where memory is needed.
+        cached = re.findall(r"^inactive_file (\d+)", (share / "memory.stat").read_text(), re.MULTILINE)
+        used = int((share / "memory.current").read_text()) - sum(map(int, cached))
+        limits.append(max(0, int(limit) - used))
     return float(min(limits, default=math.inf))
 
 
@@ -252,7 +256,8 @@ def configure_torch(
     torch.backends.cuda.enable_flash_sdp(attention == "fused")
     torch.backends.cuda.enable_mem_efficient_sdp(attention == "fused")
     torch.backends.cuda.enable_cudnn_sdp(attention == "fused")
-    return f"{device}: {threads} threads, matmul precision {precision} ({reason}), attention {attention}"
+    several = "s" if threads != 1 else ""
+    return f"{device}: {threads} thread{several}, matmul precision {precision} ({reason}), attention {attention}"
 
 
 def parallel_map(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:

@@ -156,12 +156,19 @@ def flush_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def run_of(model: Path) -> Path:
+    """The folder of the run that a checkpoint or an exported file lies in; a folder is one itself."""
+    folder = model if model.is_dir() else model.parent
+    return folder.parent if folder.name == "checkpoints" else folder
+
+
 # ---- locks
 
 
 @contextmanager
 def exclusive_lock(path: Path, what: str) -> Iterator[None]:
-    """Holds the lock file `path`; raises OSError at once, naming `what`, when another process holds it.
+    """Holds the lock file `path`; raises OSError at once, naming `what`, when another process holds it, or when no
+    file can be made there.
 
     However a process ends, its lock ends with it; the file may stay.
     """
@@ -169,7 +176,11 @@ def exclusive_lock(path: Path, what: str) -> Iterator[None]:
     try:
         lock.acquire(blocking=False)
     except Timeout as error:
-        raise OSError(f"{what} is in use by another process (which holds {path})") from error
+        if path.exists():
+            raise OSError(f"{what} is in use by another process (which holds {path})") from error
+        raise OSError(f"{what} cannot be written: no file can be made in {path.parent}") from error
+    except OSError as error:
+        raise OSError(f"{what} cannot be written: {error.strerror or error}") from error
     try:
         yield
     finally:

@@ -58,7 +58,7 @@ def test_the_table_of_seeds_says_whether_a_gain_lies_within_the_spread(
             "results": {"test/bleu": scores[heads][seed - 1]},
             "error": "",
         }
-        (tmp_path / str(trial) / "result.json").write_text(json.dumps(result))
+        (tmp_path / str(trial) / "trial.json").write_text(json.dumps(result))
     assert show_sweep(tmp_path)
     printed = capsys.readouterr().out
     rows = {line.split()[0]: line for line in printed.split("gain in test/bleu")[1].splitlines() if line.strip()}
@@ -74,7 +74,7 @@ def test_scores_below_one_are_shown_like_all_others(tmp_path: Path, capsys: pyte
         (tmp_path / str(trial)).mkdir()
         overrides, results = {"model.heads": str(trial + 1)}, {"test/bleu": score, "tokens/s": 15281.0}
         outcome = {"trial": trial, "overrides": overrides, "results": results, "error": ""}
-        (tmp_path / str(trial) / "result.json").write_text(json.dumps(outcome))
+        (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome))
     assert show_sweep(tmp_path)
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [row[2:] for row in rows if len(row) == 4][1:] == [

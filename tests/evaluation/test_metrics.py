@@ -76,3 +76,9 @@ def test_scores_are_read_as_they_were_written_and_nothing_else_is() -> None:
     for changes in ({"bleu": "31"}, {"signatures": {}}, {"signatures": None}, {"other": 1.0}):
         with pytest.raises(ValueError, match=r"test|scores"):
             Scores.from_dict(scores.to_dict() | changes, "test")
+
+
+@pytest.mark.parametrize("language", ["zh", "ZH", "zh_Hant", "zh-TW", "yue"])
+def test_chinese_is_cut_into_characters_however_its_code_is_written(language: str) -> None:
+    scores = score(["我 是"], ["我是"], language, ["bleu"])
+    assert "tok:zh" in scores.signatures["bleu"]

@@ -1,6 +1,7 @@
 """Each format's own settings, and one file of rounded weights."""
 
 import sys
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from transformer import Translator
 from transformer.cli.runs import EXPORT
 from transformer.export.folder import MANIFEST
 from transformer.export.formats import ExportSettings, export, load
+from transformer.inference.alignment_head import AlignmentHead
 
 
 def test_the_command_line_knows_an_export_by_its_manifest() -> None:
@@ -19,7 +21,8 @@ def test_the_command_line_knows_an_export_by_its_manifest() -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
 def test_a_safetensors_file_loads_as_the_rounded_model(taught: Translator, tmp_path: Path, precision: str) -> None:
-    path = tmp_path / "t.safetensors"
+    path, taught = tmp_path / "t.safetensors", copy(taught)
+    taught.alignment = AlignmentHead(1, None, shifted=False)
     export(taught, ExportSettings("safetensors", precision, str(path)))  # type: ignore[arg-type]
     loaded = Translator.load(path)
     dtype = getattr(torch, precision)
@@ -28,6 +31,7 @@ def test_a_safetensors_file_loads_as_the_rounded_model(taught: Translator, tmp_p
         torch.testing.assert_close(loaded.model.get_parameter(name), weight.to(dtype).float(), rtol=0, atol=0)
     if precision == "float32":
         assert loaded.translate(TEXTS) == taught.translate(TEXTS)
+    assert loaded.alignment == taught.alignment
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -1,6 +1,7 @@
 """All of back-translation as one command: mistakes are found before the first run, and it ends with scores."""
 
 import json
+import sys
 from pathlib import Path
 
 import hydra
@@ -9,7 +10,7 @@ import pytest
 from tests.scripts.running import SMALL, TOY, ok, refused
 from transformer.cli import CONFIGS
 from transformer.cli.compose import compose
-from transformer.cli.pipeline import back_translation
+from transformer.cli.pipeline import Stage, back_translation, run_stages
 from transformer.cli.runs import dated_folder, new_folders
 from transformer.config import UsageError
 
@@ -43,8 +44,8 @@ def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
         (folder / f"synthetic.{end}").write_text("x\n")
     printed = ok("back_translate", *SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all", cwd=tmp_path)
     assert printed.splitlines() == [
-        "forward, test: bleu 2.0   chrf 4.0   ter 5.0",
-        "final, test: bleu 3.0   chrf 4.0   ter 5.0",
+        "forward, test: BLEU 2.0   chrF 4.0   TER 5.0",
+        "final, test: BLEU 3.0   chrF 4.0   TER 5.0",
     ]
     [reverse, augment, forward, final] = json.loads((folder / "command.json").read_text())
     assert {"data.source_language=en", "data.target_language=de", f"hydra.run.dir={folder}/reverse"} <= set(reverse)
@@ -67,7 +68,7 @@ def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tm
     arguments = ["data.directions=[de-en,en-de]", f"input={text}", "output=all"]
     printed = ok("back_translate", *SMALL, f"cache={tmp_path}/cache", *arguments, cwd=tmp_path)
     assert printed.splitlines() == [
-        f"{run}, test{direction}: bleu 2.0   chrf 4.0   ter 5.0"
+        f"{run}, test{direction}: BLEU 2.0   chrF 4.0   TER 5.0"
         for run in ("forward", "final")
         for direction in ("", ".en-de")
     ]
@@ -113,3 +114,22 @@ def test_a_model_of_all_directions_takes_the_place_of_the_reverse_runs(tmp_path:
     assert {f"checkpoint={tmp_path}", "source_language=en", "target_language=de", given} <= set(stages[0].begin)
     begins = [[word for word in stage.begin if word.startswith("init_from=")] for stage in stages[2:]]
     assert begins == [[f"init_from={tmp_path}"], [f"init_from={folder}/forward"]]
+
+
+def test_a_corpus_without_a_folder_has_no_text_unless_one_is_named(tmp_path: Path) -> None:
+    languages = ["data.source_language=de", "data.target_language=en"]
+    message = refused("back_translate", "data=files", "data.pairs=x.tsv", *languages, cwd=tmp_path)
+    assert "input is not set: give input=FILE, text in the target language, or folds=3 for the pairs" in message
+
+
+def test_a_pipeline_whose_first_run_has_left_nothing_may_begin_with_other_settings(tmp_path: Path) -> None:
+    def stage(setting: str) -> Stage:
+        command = [sys.executable, "-c", f"raise SystemExit({setting!r} == 'wrong')"]
+        return Stage("only", command, command, begun=tmp_path / "begun", finished=tmp_path / "finished")
+
+    with pytest.raises(ChildProcessError, match="only has failed"):
+        run_stages([stage("wrong")], tmp_path)
+    run_stages([stage("right")], tmp_path)
+    (tmp_path / "begun").touch()
+    with pytest.raises(UsageError, match="was begun with other settings"):
+        run_stages([stage("other")], tmp_path)

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from transformer.cli.output import PartialOutput, made_by
-from transformer.cli.runs import as_typed, run_of
+from transformer.cli.runs import as_typed
 from transformer.config import UsageError
 from transformer.data.corpus import DataSettings
 from transformer.data.printable import print_safely, terminal_safe
@@ -14,14 +14,14 @@ from transformer.data.synthetic import ORIGIN
 from transformer.doctor.augment import AugmentSettings, Row
 from transformer.doctor.filters import FILTERS
 from transformer.evaluation.run_files import CONFIG
-from transformer.files import atomic_file
+from transformer.files import atomic_file, run_of
 
 DROPPED = "dropped.tsv"
 
 
 def check_prefix(output: str, checkpoint: Path) -> None:
     """Refuses a PREFIX that is a folder, and one among the files of the run or the export that translates."""
-    path, folder = Path(output), checkpoint if checkpoint.is_dir() else run_of(checkpoint)
+    path, folder = Path(output), run_of(checkpoint)
     if path.is_dir() or output.endswith("/"):
         raise UsageError(f"output={output} is a folder: give what the files' names begin with, as {path / 'synthetic'}")
     is_alone = checkpoint.is_file() and not (folder / CONFIG).exists()  # a file that lies anywhere

@@ -155,7 +155,8 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
     """Runs what is not finished. UsageError where the folder was begun by another command."""
     command = json.dumps([stage.begin for stage in stages], indent=1, ensure_ascii=False).encode()
     kept = folder / COMMAND
-    if kept.exists() and kept.read_bytes() != command:
+    has_begun = any(stage.begun.exists() or stage.finished.exists() for stage in stages)
+    if has_begun and kept.exists() and kept.read_bytes() != command:
         raise UsageError(f"{as_typed(kept)} was begun with other settings: repeat these, or give another output=FOLDER")
     atomic_write(kept, command)
     for stage in stages:

@@ -22,7 +22,7 @@ from omegaconf import OmegaConf
 from transformer.cli import CONFIGS
 from transformer.cli.errors import say
 from transformer.config import UsageError
-from transformer.files import exclusive_lock, new_folder, read_file
+from transformer.files import exclusive_lock, new_folder, read_file, run_of
 from transformer.training.callbacks.signals import Interrupted
 
 MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
@@ -233,11 +233,6 @@ def test_score(run: Path) -> list[str]:
     return []
 
 
-def run_of(checkpoint: Path) -> Path:
-    """Return the folder of the run that a checkpoint lies in, or just its folder."""
-    return checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
-
-
 def model_name(checkpoint: Path) -> str:
     """Name a model as its run's folder and the file in it."""
     run = run_of(checkpoint)
@@ -257,6 +252,8 @@ def check_output(output: str, folder: bool) -> None:
     path = Path(output)
     if folder and path.exists() and not path.is_dir():
         raise UsageError(f"output={output} is a file: name a folder")
+    if folder and path.exists() and not os.access(path, os.W_OK):
+        raise UsageError(f"{path} cannot be written: name another folder by output=FOLDER")
     if not folder and path.is_dir():
         raise UsageError(f"output={output} is a folder: name a file in it")
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer.cli.arguments import STAGES, split
-from transformer.cli.runs import check_output, find_checkpoints, find_reverse, run_of, trial_folder
+from transformer.cli.runs import check_output, find_checkpoints, find_reverse, trial_folder
 from transformer.config import UsageError
+from transformer.files import run_of
 
 if TYPE_CHECKING:
     from transformer.doctor.estimate import Training
@@ -107,6 +108,8 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
     checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]), exports=False)
     if len(checkpoints) > 1 and not config["output"]:
         raise UsageError("the results of an ensemble are of no run alone: give output=FOLDER")
+    if config["source"] and "split" in typed_keys():
+        raise UsageError("split= names sentences of the corpus, source= and reference= files: leave one of them out")
     # The trials of a sweep must not write over each other's results, or over the run's own.
     run = run_of(checkpoints[0])
     output = config["output"] or str(trial_folder() or run)

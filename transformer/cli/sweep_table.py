@@ -26,10 +26,10 @@ RULE = (
 def show_sweep(folder: Path) -> bool:
     """Prints the trials below `folder`, writes them to sweep.csv and sweep.png, and says whether all went well.
 
-    A trial is a `result.json` with its number, overrides, results and error. Where `seed` was swept, a second table
+    A trial is a `trial.json` with its number, overrides, results and error. Where `seed` was swept, a second table
     (summary.csv) has the mean and the standard deviation over the seeds of each setting, and what it gains.
     """
-    trials = [json.loads(path.read_text(encoding="utf-8")) for path in folder.rglob("result.json")]
+    trials = [json.loads(path.read_text(encoding="utf-8")) for path in folder.rglob("trial.json")]
     trials.sort(key=lambda trial: int(trial["trial"]))
     swept = _swept(trials)
     rows = list(_rows(trials, swept))

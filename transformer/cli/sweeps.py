@@ -39,7 +39,7 @@ def check_trials(overrides: list[str], config_name: str, configs: Path, read: Re
             check_devices(config.get("trainer") or {})
             read_settings(read, config)
         folder = Path(str(composed[0].hydra.sweep.dir))
-    for stale in folder.rglob("result.json"):
+    for stale in folder.rglob("trial.json"):
         stale.unlink()
     return folder
 
@@ -66,7 +66,7 @@ def check_devices(trainer: dict[str, Any]) -> None:
 def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> Any:
     """Do the work of one trial in a process of its own: its memory is its own, and a crash ends no other trial."""
     job = HydraConfig.get()
-    outcome = Path(job.runtime.output_dir, "result.json")
+    outcome = Path(job.runtime.output_dir, "trial.json")
     arguments = (read, work, as_dict(config), HydraConfig.instance().cfg, debug)
     if not job.launcher._target_.endswith(".BasicLauncher"):
         _work_and_record(*arguments)  # a launcher such as submitit has started a process already
@@ -111,7 +111,7 @@ def _record(results: dict[str, float] | None, error: str) -> None:
         "results": {key: float(value) for key, value in (results or {}).items()},
         "error": error,
     }
-    Path(job.runtime.output_dir, "result.json").write_text(json.dumps(outcome), encoding="utf-8")
+    Path(job.runtime.output_dir, "trial.json").write_text(json.dumps(outcome), encoding="utf-8")
 
 
 def _results(outcome: Path) -> Any:

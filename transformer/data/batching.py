@@ -85,8 +85,9 @@ class TokenBudgetSampler(Sampler[Index]):
     """Distributes the batches of an epoch: every process forms and shuffles all of them alike and takes every world-th.
 
     Each process gets the same number in every epoch, a multiple of `accumulated`, so that every update has as many;
-    each pair comes exactly once: the largest batches are halved until there are enough. The order depends on `seed`
-    and the epoch alone; `start` is (epoch, batches of it to skip), where a resumed run goes on.
+    each pair comes exactly once: the largest batches are halved until there are enough. (Of pairs that are segmented
+    anew in each epoch, a few are left out of an epoch in which they come out far longer than in the first.) The order
+    depends on `seed` and the epoch alone; `start` is (epoch, batches of it to skip), where a resumed run goes on.
     """
 
     def __init__(

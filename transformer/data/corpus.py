@@ -25,7 +25,7 @@ from transformer.files import cached_folder, sha256
 
 log = logging.getLogger(__name__)
 # What stands beside the splits in test.json and evaluation.json, and the splits that every corpus has.
-TAKEN = (
+RESERVED_NAMES = (
     *("train", "validation", "test", "synthetic", "versions", "corpus", "revision", "seconds", "cost"),
     *("sentences", "checkpoint", "sha256", "search", "searches", "zero_shot"),
 )
@@ -69,7 +69,7 @@ class DataSettings:
             if not NAME.fullmatch(language := getattr(self, key)):
                 raise ValueError(f"data.{key}={language} must be {NAMED}: de, zh_Hans, …")
         for name in self.extra_tests:
-            if name in TAKEN:
+            if name in RESERVED_NAMES:
                 raise ValueError(f"data.extra_tests.{name}: this name is taken in the results; choose another")
             if not NAME.fullmatch(name):
                 raise ValueError(f"data.extra_tests: the name {name} must be {NAMED}")
@@ -268,8 +268,11 @@ class DataSettings:
         if len(files) > 2 and len(set(files.values())) == 1:
             table = files[self.source_language]
             _, names = next(table_rows(table), (1, []))
-            if not files.keys() <= {name.strip() for name in names}:
-                raise ValueError(f"{table} must name its columns in its first line: {', '.join(self.all_languages)}")
+            if missing := files.keys() - {name.strip() for name in names}:
+                raise ValueError(
+                    f"{table} must name its columns in its first line: {', '.join(self.all_languages)}; there is no "
+                    f"{' and no '.join(sorted(missing))}"
+                )
         return files
 
     def _lines(self, prefix: str) -> Iterator[tuple[str, ...]]:

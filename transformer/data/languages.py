@@ -72,6 +72,11 @@ def scripts(text: str) -> Counter[str]:
     return Counter(script(character) for character in text if character.isalpha())
 
 
+def base_language(code: str) -> str:
+    """The language of a code without script and region: zh of zh_Hant and zh-TW."""
+    return code.lower().replace("_", "-").partition("-")[0]
+
+
 def looks_like(texts: Iterable[str], language: str) -> str | None:
     """What texts look like if that is not `language`: a script (`LATIN script`) or a language code; None if they fit.
 
@@ -83,7 +88,7 @@ def looks_like(texts: Iterable[str], language: str) -> str | None:
     for text in texts:
         letters.update(scripts(text))
         words.update("".join(mark if mark.isalpha() else " " for mark in text.lower()).split())
-    code = language.lower().replace("_", "-").partition("-")[0]
+    code = base_language(language)
     for name in SYLLABLES:
         letters[name] *= WEIGHT
     expected = SCRIPTS.get(code)

@@ -196,4 +196,4 @@ def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
         ) from error
     except (EOFError, OSError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"{path} cannot be read after line {number}: {reason}") from error
+        raise ValueError(f"{path} cannot be read{f' after line {number}' if number else ''}: {reason}") from error

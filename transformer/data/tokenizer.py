@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import sentencepiece
 
+from transformer.data.languages import base_language
 from transformer.data.segmentation import Segmentation
 
 # The special ids, here and nowhere else. They are the first of every vocabulary.
@@ -167,7 +168,7 @@ class Tokenizer:
 
 def advice(languages: Sequence[str], settings: TokenizerSettings) -> str | None:
     """What a tokenizer of these languages should rather be, in a sentence."""
-    cjk = [language for language in languages if re.split("[-_]", language)[0] in ("zh", "ja", "yue")]
+    cjk = [language for language in languages if base_language(language) in ("zh", "ja", "yue")]
     if not cjk or settings.normalization == "identity":
         return None
     return (

@@ -116,7 +116,7 @@ def show(report: Report) -> None:
     table = Table(box=SIMPLE, pad_edge=False)
     for heading, side in (("check", "left"), ("split", "left"), ("pairs", "right"), ("share", "right")):
         table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("lines")
+    table.add_column("lines of the splits" if report["cut"] else "lines")
     for finding in report["findings"]:
         one_sided = [f"{language} {count:,}" for language, count in finding["sides"].items() if count]
         sides = f"{', '.join(one_sided)}: " if min(finding["sides"].values()) < finding["pairs"] else ""

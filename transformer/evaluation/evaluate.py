@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from rich.progress import track
 
-from transformer.data.corpus import DataSettings, split_name
+from transformer.data.corpus import RESERVED_NAMES, DataSettings, split_name
 from transformer.data.directions import Direction, arrow
 from transformer.data.printable import console
 from transformer.data.text_files import Pair, read_pairs
@@ -100,7 +100,7 @@ def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:
         tested = read_json(run / RESULTS)["corpus"].get(split, digest)
     except (OSError, ValueError, KeyError, AttributeError):
         tested = digest
-    name = split if tested == digest else f"{corpus}.{split}"
+    name = split if tested == digest and (digest or split not in RESERVED_NAMES) else f"{corpus}.{split}"
     if Path(name).name != name or name.startswith(".") or not name.isprintable():
         raise ValueError(f"data.name={corpus} split={split}: this cannot be part of a file's name")
     return name

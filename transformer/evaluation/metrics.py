@@ -12,6 +12,7 @@ import sacrebleu.metrics
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from transformer.config import Registry, from_dict
+from transformer.data.languages import base_language
 
 
 @dataclass(frozen=True)
@@ -25,16 +26,16 @@ class Metric:
 
 @cache
 def bleu(language: str) -> BLEU:
-    """BLEU with the tokenizer of the target language: 13a, or zh, ja-mecab, ko-mecab.
+    """BLEU with the tokenizer of the target language: 13a, or zh (for Cantonese too), ja-mecab, ko-mecab.
 
     Raises ValueError that says what to install for Japanese and Korean.
     """
-    tokenizer = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}.get(language.split("-")[0].split("_")[0], "13a")
+    code = base_language(language)
+    tokenizer = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}.get(code, "13a")
     try:
         return BLEU(tokenize=tokenizer)
     except (ImportError, RuntimeError) as error:
-        extra = language[:2]
-        raise ValueError(f"BLEU of {language} text needs a word segmenter: pip install 'sacrebleu[{extra}]'") from error
+        raise ValueError(f"BLEU of {language} text needs a word segmenter: pip install 'sacrebleu[{code}]'") from error
 
 
 # BLEU and chrF go from 0 to 100, TER counts edits per 100 words.

@@ -13,7 +13,7 @@ import yaml
 
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
-from transformer.files import atomic_write, read_file
+from transformer.files import atomic_write, read_file, run_of
 
 CONFIG, RESULTS, EVALUATION = "config.yaml", "test.json", "evaluation.json"
 MAX_TEXT_BYTES = 1 << 30  # of a file of translations
@@ -81,8 +81,7 @@ def corpus_of(checkpoint: Path, data: DataSettings | None, cache: str, otherwise
     if data:
         data.fetch()
         return data.with_splits()
-    folder = checkpoint if checkpoint.is_dir() else checkpoint.parent
-    run = folder.parent if folder.name == "checkpoints" else folder
+    run = run_of(checkpoint)
     if not (run / CONFIG).exists():
         raise FileNotFoundError(
             f"{run} holds no {CONFIG} that names a corpus: say data=toy, data=multi30k or data=files …{otherwise}"

@@ -64,8 +64,9 @@ def export(translator: Translator, settings: ExportSettings, name: str = "", car
             if not weight.to(dtype).isfinite().all():
                 raise ValueError(f"precision={precision} cannot hold {parameter}: its values are too large")
     if settings.format == "safetensors":
-        rounded = copy.deepcopy(model).to(dtype)
-        Translator(rounded, translator.tokenizers, translator.languages, translator.directions).save(output)
+        rounded = copy.copy(translator)  # with its alignment head, if it has one
+        rounded.model = copy.deepcopy(model).to(dtype)
+        rounded.save(output)
     elif settings.format == "page":
         page.export(translator, precision, output, settings.text or "", name)
     elif settings.format == "ctranslate2":

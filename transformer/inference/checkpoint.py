@@ -81,9 +81,10 @@ class SavedTranslator:
         """
         saved, asked = (dict(flatten(asdict(one), "model.")) for one in (self.config, config))
         may_differ = (".dropout", ".source_vocab_size", ".target_vocab_size")
-        changed = [key for key in asked if asked[key] != saved[key] and not key.endswith(may_differ)]
+        keys = [*asked, *(key for key in saved if key not in asked)]  # an attention that one of them lacks is one key
+        changed = [key for key in keys if asked.get(key) != saved.get(key) and not key.endswith(may_differ)]
         if changed:
-            different = ", ".join(f"{key}={asked[key]} (saved: {saved[key]})" for key in changed)
+            different = ", ".join(f"{key}={asked.get(key)} (saved: {saved.get(key)})" for key in changed)
             raise ValueError(
                 f"init_from= holds another model than the settings ask for: {different}: set these as its config.yaml "
                 "has them"

@@ -40,8 +40,8 @@ def load_directions(checkpoints: Sequence[tuple[str, Path]], settings: ServerSet
         for one in (translator.in_direction(*direction) for direction in translator.directions):
             if other := models.get(one.languages):
                 raise UsageError(
-                    f"checkpoint={name} translates {' → '.join(one.languages)}, as {other[1]} does: name one for each "
-                    "direction"
+                    f"{' → '.join(one.languages)} is translated by two of checkpoint=, {other[1]} and {name}: name one "
+                    "for each direction"
                 )
             models[one.languages] = one, name
     return {pair: _with_page(translator, name, settings) for pair, (translator, name) in models.items()}

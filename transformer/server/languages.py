@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection
 
-from transformer.data.languages import FREQUENT_WORDS, SCRIPTS, scripts
+from transformer.data.languages import FREQUENT_WORDS, SCRIPTS, base_language, scripts
 
 NAMES = dict(
     pair.split(":")
@@ -22,7 +22,7 @@ NAMES = dict(
 
 def name(code: str) -> str:
     """A language's name in English; its code where we have none."""
-    return NAMES.get(_base(code), code)
+    return NAMES.get(base_language(code), code)
 
 
 def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
@@ -33,7 +33,7 @@ def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
     """
     letters = scripts(text)
     words = Counter("".join(mark if mark.isalpha() else " " for mark in text.lower()).split())
-    weights = {one: 0.5 + sum(words[word] for word in FREQUENT_WORDS.get(_base(one), ())) for one in languages}
+    weights = {one: 0.5 + sum(words[word] for word in FREQUENT_WORDS.get(base_language(one), ())) for one in languages}
     confidences = {}
     for language, weight in weights.items():
         script = _script(language)
@@ -42,9 +42,5 @@ def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
     return sorted(confidences.items(), key=lambda pair: -pair[1])
 
 
-def _base(code: str) -> str:
-    return code.lower().replace("_", "-").partition("-")[0]
-
-
 def _script(code: str) -> str:
-    return SCRIPTS.get(_base(code), "")
+    return SCRIPTS.get(base_language(code), "")

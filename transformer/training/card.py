@@ -17,7 +17,7 @@ from transformer.data.directions import arrow
 from transformer.data.synthetic import SYNTHETIC, origins
 from transformer.evaluation import METRICS
 from transformer.evaluation.run_files import read_corpus
-from transformer.files import atomic_write
+from transformer.files import atomic_write, run_of
 from transformer.inference import Translator
 
 # The settings of a run that its card shows.
@@ -209,9 +209,8 @@ def synthetic_pairs(data: TranslationData) -> str:
 
 def finetuned_terms(model: Path) -> str:
     """What follows from the weights that training began with."""
-    folder = model if model.is_dir() else model.parent
     try:
-        corpus = read_corpus(folder.parent if folder.name == "checkpoints" else folder)
+        corpus = read_corpus(run_of(model))
     except (OSError, ValueError):
         return FINETUNED  # a model whose folder says nothing
     return FINETUNED + (SYNTHETIC_BEFORE if corpus.synthetic else "")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.data.text_files import Pair
-from transformer.files import atomic_write, read_file
+from transformer.files import atomic_write, read_file, run_of
 
 Hashes = NDArray[np.uint64]
 FILE = "seen.hashes"  # 8 bytes each, the smallest first
@@ -52,8 +52,7 @@ def read_seen(model: Path) -> Hashes | None:
 
     Raises ValueError for a file that is not of this kind.
     """
-    folder = model if model.is_dir() else model.parent
-    path = (folder.parent if folder.name == "checkpoints" else folder) / FILE
+    path = run_of(model) / FILE
     if not path.exists():
         return None
     content = read_file(path, max_bytes=8 * MAX_HASHES)

@@ -11,6 +11,9 @@ from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import UNK, advice
 from transformer.inference import Translator
 
+# The share of unknown tokens that is worth a word.
+MAX_UNKNOWN = 0.05
+
 
 def show_run(data: TranslationData, translator: Translator, machine: str, init_from: str | None) -> None:
     """The table of corpus and model, where its weights come from, and how the `machine` is used, on stderr."""
@@ -38,6 +41,12 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
             f"{len(split.too_long):,}",
             f"{len(split.empty):,}",
         )
+        for language, side in zip(corpus.languages, ids, strict=True):
+            if (unknown := float((side.ids == UNK).mean())) > MAX_UNKNOWN:
+                owner = f"that of {init_from}" if init_from else "tokenizer="
+                notes.append(
+                    f"{name}: {unknown:.0%} of the tokens in {language} are unknown to the vocabulary, {owner}"
+                )
         treatment = "left out" if split_of_corpus in ("train", SYNTHETIC) else "cut"
         for reason, lines in (
             (f"over data.max_length={settings.max_length} tokens", split.too_long),
