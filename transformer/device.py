@@ -231,8 +231,9 @@ def configure_torch(
 ) -> str:
     """Configures torch for this process; returns a line about the choices.
 
-    They are for the device that `accelerator` means, as `device_kind` has it, and for weights of `dtype`; where these
-    are packed (`model.packed`), little is left to multiply otherwise, for which oneDNN would make a kernel a step.
+    They are for the device that `accelerator` means, as `device_kind` has it, and for weights of `dtype`. Where these
+    are packed (`model.packed`), only attention multiplies otherwise: by MKL, as oneDNN would make a new kernel for each
+    length.
     """
     device = device_kind(accelerator)
     threads, max_threads = settings.threads or available_threads(), max(64, 4 * (os.cpu_count() or 1))

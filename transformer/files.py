@@ -24,7 +24,7 @@ DIGESTS = "sha256.json"
 # Marks a folder as a cache of this program (https://bford.info/cachedir).
 CACHE_TAG = "CACHEDIR.TAG"
 CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# Prepared corpora of transformer-translator.\n"
-# Machines that share a folder have processes of the same number.
+# Two machines that share a folder may have processes of the same number.
 HOST = socket.gethostname()
 MAX_BYTES = 1 << 20  # of a file of settings or results, which takes some thousand
 

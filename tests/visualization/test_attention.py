@@ -21,12 +21,12 @@ from transformer.visualization.attention import (
     Reading,
     View,
     attention_figure,
-    draw_attention,
     draw_translation,
     read,
     read_translation,
     reading_figure,
 )
+from transformer.visualization.picture import save
 
 CONFIG = Path(__file__).parents[2] / "configs" / "explain.yaml"
 
@@ -130,7 +130,7 @@ def test_any_piece_is_a_label_and_no_formula(tmp_path: Path) -> None:
     figure = attention_figure(torch.eye(6), pieces, pieces, "title")
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     assert labels == ["▁", "$a_1$", "$\\frac$", "<0x0A>", "w" * 23 + "…", "Ärger\n"]
-    draw_attention(torch.eye(6), pieces, pieces, "title", tmp_path / "new" / "labels.png")
+    save(figure, tmp_path / "new" / "labels.png")
     assert (tmp_path / "new" / "labels.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -9,13 +9,14 @@ import torch
 from matplotlib import rcParams
 
 from transformer.visualization import fonts
-from transformer.visualization.attention import draw_attention
+from transformer.visualization.attention import attention_figure
+from transformer.visualization.picture import save
 
 
 def drawn(text: str, folder: Path, suffix: str = ".png") -> Path:
     """A heat map of one cell whose row is named by `text`. Any warning of matplotlib fails the test."""
     path = folder / f"{len(list(folder.iterdir()))}{suffix}"
-    draw_attention(torch.ones(1, 1), [text], ["key"], "title", path)
+    save(attention_figure(torch.ones(1, 1), [text], ["key"], "title"), path)
     return path
 
 

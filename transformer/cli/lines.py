@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from transformer.cli.errors import say
 from transformer.config import UsageError
 from transformer.data.printable import console, terminal_safe
-from transformer.data.text_files import MAX_LINE_BYTES, read_lines
+from transformer.data.text_files import decode_lines, read_lines
 
 if TYPE_CHECKING:
     from transformer.inference.translator import Translation
@@ -40,7 +40,7 @@ def input_lines(text: str | None, path: str | None) -> Iterator[str]:
         say("Type a sentence, Enter translates it; Ctrl-D ends.")
         yield from _prompted()
     else:
-        yield from _decoded(sys.stdin.buffer)
+        yield from decode_lines(sys.stdin.buffer, "stdin")
 
 
 def count_lines(path: str | None) -> int | None:
@@ -57,16 +57,6 @@ def _prompted() -> Iterator[str]:
         while True:
             print("> ", end="", file=sys.stderr, flush=True)
             yield input()
-
-
-def _decoded(stream: BinaryIO) -> Iterator[str]:
-    for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
-        if len(line) > MAX_LINE_BYTES:
-            raise ValueError(f"stdin line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
-        try:
-            yield line.decode("utf-8").strip()
-        except UnicodeDecodeError as error:
-            raise ValueError(f"stdin line {number} is not UTF-8") from error
 
 
 def chunks(lines: Iterator[str], is_prompt: bool, done: int, total: int | None) -> Iterator[list[str]]:

@@ -115,7 +115,7 @@ class DrawnSplit(Split):
 
 
 class JoinedSplit(Split):
-    """Several splits, one after another; a line is told with the name of its split."""
+    """Several splits, one after another; what `line` gives begins with the name of the split."""
 
     def __init__(self, parts: dict[str, Split]) -> None:
         self.parts, self.names = [*parts.values()], [*parts]

@@ -170,7 +170,7 @@ class DataSettings:
 
     @property
     def one_way(self) -> list["DataSettings"]:
-        """The corpora of all directions but those that turn another one round, and have the same files."""
+        """One corpus for each pair of languages: en-de has the files of de-en."""
         kept: dict[frozenset[str], DataSettings] = {}
         for direction in self.all_directions:
             kept.setdefault(frozenset(direction), self.in_direction(direction))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 Pair = tuple[str, str]
 MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
@@ -180,20 +180,29 @@ def _check_unpacked_size(path: Path) -> None:
 
 def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
     """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
-    number = 0
     try:
         if path.suffix == ".gz":
             _check_unpacked_size(path)
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
-            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
-                if len(line) > MAX_LINE_BYTES:
-                    raise ValueError(f"{path} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
-                yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
+            yield from decode_lines(file, str(path), edges)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def decode_lines(stream: BinaryIO | gzip.GzipFile, name: str, edges: str | None = None) -> Iterator[str]:
+    """The same of a stream that is open; `name` is what errors call it."""
+    number = 0
+    try:
+        # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
+        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
+            if len(line) > MAX_LINE_BYTES:
+                raise ValueError(f"{name} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
+            yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path} line {number} is not UTF-8 (byte {error.start + 1} of the line): save it as UTF-8"
+            f"{name} line {number} is not UTF-8 (byte {error.start + 1} of the line): save it as UTF-8"
         ) from error
     except (EOFError, OSError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"{path} cannot be read{f' after line {number}' if number else ''}: {reason}") from error
+        place = f" after line {number}" if number else ""
+        raise ValueError(f"{name} cannot be read{place}: {reason}") from error

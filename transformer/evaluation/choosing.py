@@ -114,9 +114,9 @@ def log_probabilities(
     with eval_mode(model):
         for batch in by_length(lengths, batch_tokens, min_batches=1):
             indices = [fitting[i] for i in batch]
-            source = pad([torch.tensor([*sources[i], EOS]).numpy() for i in indices]).to(device)
-            inputs = pad([torch.tensor([BOS, *targets[i]]).numpy() for i in indices]).to(device)
-            labels = pad([torch.tensor([*targets[i], EOS]).numpy() for i in indices]).to(device)
+            source = pad([[*sources[i], EOS] for i in indices]).to(device)
+            inputs = pad([[BOS, *targets[i]] for i in indices]).to(device)
+            labels = pad([[*targets[i], EOS] for i in indices]).to(device)
             with torch.autocast(device.type, enabled=False):
                 logits = model(source, inputs, padding_visible(source, PAD)).float()
             chosen = logits.log_softmax(dim=-1).gather(2, labels[..., None]).squeeze(2)

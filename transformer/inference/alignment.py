@@ -84,8 +84,8 @@ def _cross_attention(
 ) -> Float[Tensor, "pairs layers heads queries keys"]:
     """The weights of a batch in one teacher-forced pass; query t is at the decoder's input t: BOS, then the target."""
     model, device, record = translator.model, translator.device, AttentionRecord([], [], [])
-    source = pad([torch.tensor([*pair.source, EOS]).numpy() for pair in pairs]).to(device)
-    inputs = pad([torch.tensor([BOS, *pair.target]).numpy() for pair in pairs]).to(device)
+    source = pad([[*pair.source, EOS] for pair in pairs]).to(device)
+    inputs = pad([[BOS, *pair.target] for pair in pairs]).to(device)
     with torch.autocast(device.type, enabled=False):
         model.decode_hidden(inputs, model.encode(source, padding_visible(source, PAD)), record)
     return torch.stack(record.cross, dim=1).float().cpu()

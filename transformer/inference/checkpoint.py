@@ -36,7 +36,7 @@ from transformer.model.transformer import Transformer
 
 T = TypeVar("T")
 FORMAT = "encoder-decoder translator 3"
-# What stands beside the description, in it, once training has found it; and a field of it that one direction lacks.
+# Keys that a description may lack: training adds the first at its end, the second is only for several directions.
 ALIGNMENT, DIRECTIONS = "alignment", "directions"
 
 

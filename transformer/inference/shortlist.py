@@ -172,7 +172,7 @@ def _chunks(pairs: Sequence[IdPair]) -> Iterator[tuple[Int[Tensor, "pairs source
 
 
 def _padded(chunk: list[IdPair]) -> tuple[Tensor, Tensor]:
-    return pad([np.array([*source, EOS]) for source, _ in chunk]), pad([np.array(target) for _, target in chunk])
+    return pad([[*source, EOS] for source, _ in chunk]), pad([target for _, target in chunk])
 
 
 def select_outputs(output: nn.Linear, ids: Int[Tensor, " ids"] | None) -> nn.Linear:

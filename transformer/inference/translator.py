@@ -314,7 +314,7 @@ class Translator:
             raise ValueError(
                 f"search.min_length={settings.min_length} is more than the model's {positions} positions allow"
             )
-        source = pad([torch.tensor([*ids, EOS]).numpy() for ids in sources]).to(self.device)
+        source = pad([[*ids, EOS] for ids in sources]).to(self.device)
         # With a shortlist the search knows ids by their place in it. The special ids are the first, as everywhere.
         shortlist = self.shortlist.ids(source) if self.shortlist else None
 

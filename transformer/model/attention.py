@@ -165,7 +165,7 @@ def use_fused_kernel(states: Tensor) -> bool:
     """A GPU, and compiled training, always use torch's fused kernel. A CPU uses the written-out equation, which is
     faster there, except in training with machine.attention=fused (`configure_torch` sets torch's own flag by it)."""
     if states.device.type != "cpu" or torch.compiler.is_compiling():
-        return True  # first: torch.compile cannot follow the question below and would break its graph at every layer
+        return True  # asked first: torch.compile cannot follow the next line, and would split its graph at every layer
     return torch.is_grad_enabled() and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call,no-any-return]
 
 

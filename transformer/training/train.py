@@ -103,7 +103,7 @@ def run(
         record_seen(settings.init_from, data.settings, texts, folder, resume)
 
     explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
-    with callbacks.signals, explain_restoring(resume), explained:
+    with callbacks.signals, explain_restoring(resume, lambda: lightning.global_step > history.steps), explained:
         lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         end_compiling(translator.model)
         cost = callbacks.throughput.measured(lightning)

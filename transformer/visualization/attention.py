@@ -158,13 +158,6 @@ def attention_figure(
     return figure
 
 
-def draw_attention(
-    weights: Float[Tensor, "queries keys"], queries: list[str], keys: list[str], title: str, output: Path
-) -> None:
-    """Draws one matrix of weights: see `attention_figure`."""
-    save(attention_figure(weights, queries, keys, title), output)
-
-
 def reading_figure(reading: Reading, view: View) -> Figure:
     weights, title = reading.weights(view)
     pieces = {"source": reading.source, "translation": reading.target}

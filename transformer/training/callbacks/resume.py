@@ -1,7 +1,7 @@
 """Checked before a run goes on from a checkpoint: which settings it must keep, and which have changed."""
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,13 +77,14 @@ def read_run(path: Path | None) -> dict[str, Any] | None:
 
 
 @contextmanager
-def explain_restoring(resume: Path | None) -> Iterator[None]:
-    """Tells in one line where the states in a checkpoint to go on from are none that Lightning can take up."""
+def explain_restoring(resume: Path | None, has_gone_on: Callable[[], bool]) -> Iterator[None]:
+    """Tells in one line where the states in a checkpoint to go on from are none that Lightning can take up. Once the
+    run `has_gone_on` by a step, an error has another cause."""
     try:
         yield
     except (AssertionError, AttributeError, LookupError, TypeError) as error:
         functions = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
-        if resume is None or functions & {"training_step", "validation_step", "test_step"}:
+        if resume is None or has_gone_on() or functions & {"training_step", "validation_step", "test_step"}:
             raise
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise ValueError(
