@@ -25,9 +25,8 @@ from torch.export import Dim
 
 from transformer.data.tokenizer import BOS, EOS
 from transformer.export.supported import check_supported
-from transformer.model.attention import KeyValues, KVCache
-from transformer.model.layers import LayerCache
-from transformer.model.transformer import Cache, Transformer
+from transformer.model.kv_cache import Cache, KeyValues, KVCache, LayerCache
+from transformer.model.transformer import Transformer
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 # additive is missing: it is computed in as many blocks as the lengths need, and a graph has a fixed number of them.

@@ -35,9 +35,10 @@ from transformer.inference.search import Hypothesis, SearchSettings, search
 from transformer.inference.shortlist import Shortlist, select_outputs
 from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
+from transformer.model.kv_cache import Cache
 from transformer.model.masks import padding_visible
 from transformer.model.packed import PackedLinear, pack
-from transformer.model.transformer import Cache, Transformer
+from transformer.model.transformer import Transformer
 
 log = logging.getLogger(__name__)
 # What `Translator.load(path).translate(…)` does unless told otherwise; configs/search/beam.yaml says the same.

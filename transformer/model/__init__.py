@@ -1,6 +1,7 @@
 """Tensors in, tensors out: no text, no Lightning, no Hydra.
 
-Read `transformer`, `layers`, `attention` from the whole to its parts; `scores` and `positions` when you need them.
+Read `transformer`, `layers`, `attention` from the whole to its parts; `scores` and `positions`, and for searches
+`kv_cache`, when you need them.
 """
 
 from transformer.model.config import ModelConfig

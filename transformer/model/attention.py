@@ -1,7 +1,6 @@
 """Attention: every query looks at every key that is visible to it and takes a weighted mean of their values."""
 
 import math
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -10,6 +9,7 @@ from torch.nn import functional
 
 from transformer.model.config import AttentionConfig
 from transformer.model.dropout import Dropout
+from transformer.model.kv_cache import KeyValues, KVCache
 from transformer.model.masks import Visible
 from transformer.model.scores import SCORES
 
@@ -39,46 +39,6 @@ def attention(
     The equation by itself, for reading, tests and docs/tour.md; the model calls `MultiHeadAttention`.
     """
     return attention_weights(scale * queries @ keys.transpose(-2, -1), visible) @ values
-
-
-class KeyValues(NamedTuple):
-    """The states that queries look at, projected once: keys to compare with, values to take."""
-
-    keys: Float[Tensor, "batch heads keys head_dim"]
-    values: Float[Tensor, "batch heads keys value_dim"]
-
-    def select(self, sentences: Tensor) -> "KeyValues":
-        return KeyValues(self.keys[sentences], self.values[sentences])
-
-
-class KVCache(NamedTuple):
-    """Keys and values of the positions decoded so far: the first `length` of a buffer that may be longer."""
-
-    buffer: KeyValues
-    length: int
-
-    @property
-    def key_values(self) -> KeyValues:
-        return KeyValues(self.buffer.keys[:, :, : self.length], self.buffer.values[:, :, : self.length])
-
-    def update(self, new: KeyValues) -> "KVCache":
-        """Appends `new` in place; a full buffer is first copied into one of twice the size needed.
-
-        The new cache may share its buffer with this one, which is not to be used again.
-        """
-        if not self.length:
-            return KVCache(new, new.keys.size(2))
-        end, buffer = self.length + new.keys.size(2), self.buffer
-        if end > buffer.keys.size(2):
-            buffer = KeyValues(*(full.new_empty(*full.shape[:2], 2 * end, full.size(3)) for full in buffer))
-            for larger, filled in zip(buffer, self.key_values, strict=True):
-                larger[:, :, : self.length] = filled
-        for target, latest in zip(buffer, new, strict=True):
-            target[:, :, self.length : end] = latest
-        return KVCache(buffer, end)
-
-    def select(self, sentences: Tensor) -> "KVCache":
-        return KVCache(self.buffer.select(sentences), self.length)
 
 
 class MultiHeadAttention(nn.Module):

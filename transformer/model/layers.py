@@ -2,15 +2,15 @@
 in an Add & Norm."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transformer.model.attention import Bias, KeyValues, KVCache, MultiHeadAttention
+from transformer.model.attention import Bias, MultiHeadAttention
 from transformer.model.config import AttentionConfig, FeedForwardConfig, ModelConfig
 from transformer.model.dropout import Dropout
+from transformer.model.kv_cache import LayerCache
 from transformer.model.masks import SourceVisible, Visible
 from transformer.model.positions import QUERY_KEY_POSITIONS
 
@@ -88,17 +88,6 @@ class EncoderLayer(nn.Module):
 
         states = self.add_norm_self(states, self_attention)
         return self.add_norm_feed(states, self.feed_forward)
-
-
-class LayerCache(NamedTuple):
-    """What a decoder layer need not compute again: keys and values of the target so far, and of the source."""
-
-    target: KVCache
-    source: KeyValues | None
-
-    def select(self, sentences: Tensor) -> "LayerCache":
-        source = None if self.source is None else self.source.select(sentences)
-        return LayerCache(self.target.select(sentences), source)
 
 
 class DecoderLayer(nn.Module):

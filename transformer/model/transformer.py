@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from transformer.model.config import ModelConfig
 from transformer.model.dropout import Dropout
-from transformer.model.layers import DecoderLayer, EncoderLayer, LayerCache
-from transformer.model.masks import SourceVisible, Visible, causal_visible
+from transformer.model.kv_cache import Cache, next_distances
+from transformer.model.layers import DecoderLayer, EncoderLayer
+from transformer.model.masks import SourceVisible
 from transformer.model.positions import EMBEDDING_POSITIONS, SCORE_POSITIONS, NoPositions
 
 
@@ -25,68 +26,6 @@ class Memory(NamedTuple):
 
     states: Float[Tensor, "batch source dim"]
     visible: SourceVisible | None
-
-
-class Cache(NamedTuple):
-    """How far decoding is. The first one comes from `Decoder.init_cache(memory)`, each next one from the step before.
-
-    layers: the keys and values of each decoder layer
-    source_visible: the padding mask of the source, as in `Memory`
-    length: how many positions have been decoded
-    ancestry: which of the decoded positions each hypothesis may look at, bool [sentences, 1, hypotheses, keys]
-
-    The target keys of all hypotheses of a sentence (neighboring rows) stand in one list: with beam 5 each step appends
-    five. `ancestry` is True where a key is a hypothesis' own past. When the beam is reordered, only this mask changes;
-    keys and values stay where they are. (Moving them by index_select at every step: docs/speed.md.)
-    """
-
-    layers: tuple[LayerCache, ...]
-    source_visible: SourceVisible | None
-    length: int
-    ancestry: Bool[Tensor, "sentences 1 hypotheses keys"]
-
-    def select(
-        self, origins: Int[Tensor, "sentences hypotheses"] | None, sentences: Int[Tensor, " sentences"] | None = None
-    ) -> Cache:
-        """Keeps `sentences` (None: all); `origins` says which hypothesis each one of a sentence continues."""
-        layers, source_visible, length, ancestry = self
-        if sentences is not None:
-            layers = tuple(layer.select(sentences) for layer in layers)
-            source_visible = None if source_visible is None else source_visible[sentences]
-            ancestry = ancestry[sentences]
-        if origins is not None:
-            ancestry = ancestry.take_along_dim(origins[:, None, :, None], dim=2)
-        return Cache(layers, source_visible, length, ancestry)
-
-    def next_mask(self, rows: int, length: int) -> tuple[Visible | None, Bool[Tensor, "sentences 1 hypotheses keys"]]:
-        """What the next `length` positions of each row may look at, and the ancestry after them."""
-        sentences, _, _, keys = self.ancestry.shape
-        if rows == sentences:
-            # One hypothesis per sentence (training, greedy search, the first step of a beam): every key is its past,
-            # and a single new token may look at all of it, without a mask.
-            visible = causal_visible(length, keys + length, self.ancestry.device) if length > 1 else None
-            return visible, self.ancestry.new_ones(sentences, 1, 1, keys + length)
-        if rows % sentences:
-            raise ValueError(
-                f"{rows} rows cannot be shared out among the {sentences} sentences of the cache: a step takes equally "
-                "many ids (hypotheses) for every sentence"
-            )
-        # Several hypotheses with one new token each: each sees its own past and its own new key.
-        newest = torch.eye(rows // sentences, dtype=torch.bool, device=self.ancestry.device)
-        newest = newest.expand(sentences, 1, -1, -1)
-        ancestry = torch.cat([self.ancestry.expand(-1, -1, newest.size(2), -1), newest], dim=3)
-        return ancestry, ancestry
-
-
-def next_distances(
-    ancestry: Bool[Tensor, "sentences 1 hypotheses keys"], offset: int, length: int
-) -> Int[Tensor, "_ 1 queries keys"]:
-    """How many positions each visible key stands before each of the `length` queries from position `offset` on."""
-    queries = torch.arange(offset, offset + length, device=ancestry.device)
-    if length > 1:  # one hypothesis per sentence, its keys in their order
-        return (queries[:, None] - torch.arange(ancestry.size(3), device=ancestry.device))[None, None]
-    # Counting its own keys gives a hypothesis their positions; those of other keys mean nothing, and are masked.
-    return queries - (ancestry.cumsum(dim=3) - 1)
 
 
 class AttentionRecord(NamedTuple):
