@@ -22,7 +22,7 @@ STAGES = ("reverse", "augment", "forward", "finetune")  # further settings, for 
 LITERAL = ("text", "name", "host", *PATHS, *STAGES)
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, but for interpolations such as ${now:%Y}
 # The group of a section that goes by another name: validation_search=greedy.
-PLACED = {"validation_search": "search@validation_search"}
+GROUP_OF_KEY = {"validation_search": "search@validation_search"}
 # Lightning starts the other processes of a run with the arguments of the first and three more: this one, the run's
 # folder in double quotes, and hydra.output_subdir.
 LIGHTNING_CHILD = "hydra.job.name=train_ddp_process_"
@@ -67,7 +67,7 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
     # By key, as Hydra refuses a group that is chosen twice: the later one counts.
     prepared: dict[str, str] = {}
     for prefix, key, value in map(split, filter(is_override, typed)):
-        key = key if value.startswith("{") else PLACED.get(key, key)
+        key = key if value.startswith("{") else GROUP_OF_KEY.get(key, key)
         if not own_configs:
             _check_group(configs, key, value)
         prepared.pop(key, None)

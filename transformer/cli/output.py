@@ -21,7 +21,7 @@ from transformer.files import atomic_write, exclusive_lock, flush_folder, is_wri
 
 
 @dataclass(frozen=True)
-class Begun:
+class PartialState:
     """How far a partial file is: the input's lines that are done, their digest, and the bytes of their translations."""
 
     lines: int
@@ -67,31 +67,31 @@ class PartialOutput(Output):
         super().__init__(os.path.realpath(path))  # a link is followed
         self._final = Path(str(self.path))
         self._partial = self._final.with_name(f"{self._final.name}.partial")
-        self._state = self._final.with_name(f"{self._final.name}.partial.json")
+        self._state_file = self._final.with_name(f"{self._final.name}.partial.json")
         self._shown = as_typed(self._partial)
-        self._begun: Begun | None = None
+        self._before: PartialState | None = None
         self._made_by, self._input = made_by, hashlib.sha256()
         if resume:
-            self._begun = self._read_begun()
+            self._before = self._read_state()
             for key, value in made_by.items():
-                if (former := self._begun.made_by.get(key)) != value:
+                if (former := self._before.made_by.get(key)) != value:
                     how = "by another model: name it by checkpoint=" if key == "model" else f"with {key}={former}"
                     raise UsageError(f"resume=true: {self._shown} was made {how}")
-        elif self._state.exists():
+        elif self._state_file.exists():
             raise UsageError(
-                f"{self._shown} holds a stopped translation: resume=true goes on; or delete {self._state.name}"
+                f"{self._shown} holds a stopped translation: resume=true goes on; or delete {self._state_file.name}"
             )
 
-    def _read_begun(self) -> Begun:
-        if not self._state.exists():
+    def _read_state(self) -> PartialState:
+        if not self._state_file.exists():
             raise UsageError(f"resume=true: there is no {self._shown} to go on with; leave resume out")
         try:
-            begun = from_dict(Begun, json.loads(self._state.read_bytes()), "")
-            if self._partial.stat().st_size < begun.bytes:
+            state = from_dict(PartialState, json.loads(self._state_file.read_bytes()), "")
+            if self._partial.stat().st_size < state.bytes:
                 raise ValueError("it is shorter than it was")
         except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(f"{self._shown} is damaged ({error}): delete {self._state.name}") from error
-        return begun
+            raise UsageError(f"{self._shown} is damaged ({error}): delete {self._state_file.name}") from error
+        return state
 
     def __enter__(self) -> "PartialOutput":
         self._final.parent.mkdir(parents=True, exist_ok=True)
@@ -99,38 +99,38 @@ class PartialOutput(Output):
         self._lock.enter_context(exclusive_lock(lock, str(self._final)))
         self._lock.callback(lock.unlink, missing_ok=True)  # while it is held: nobody else can have it yet
         with self._errors():
-            self._file = self._partial.open("r+b" if self._begun else "wb")
+            self._file = self._partial.open("r+b" if self._before else "wb")
         return self
 
     def skip(self, lines: Iterator[str]) -> None:
-        if self._begun is None:
+        if self._before is None:
             return
-        for _ in range(self._begun.lines):
+        for _ in range(self._before.lines):
             self._input.update(f"{next(lines, '')}\n".encode())
-        if self._input.hexdigest() != self._begun.input_sha256:
-            raise ValueError(f"resume=true: the first {self._begun.lines:,} lines are not those of {self._shown}")
-        self._file.truncate(self._begun.bytes)  # a chunk that was not written whole
-        self._file.seek(self._begun.bytes)
-        self.lines = self._begun.lines
+        if self._input.hexdigest() != self._before.input_sha256:
+            raise ValueError(f"resume=true: the first {self._before.lines:,} lines are not those of {self._shown}")
+        self._file.truncate(self._before.bytes)  # a chunk that was not written whole
+        self._file.seek(self._before.bytes)
+        self.lines = self._before.lines
 
     def write(self, sources: list[str], translations: str) -> None:
         with self._errors():
             super().write(sources, translations)
             os.fsync(self._file.fileno())
             self._input.update("".join(f"{source}\n" for source in sources).encode())
-            begun = Begun(self.lines, self._input.hexdigest(), self._file.tell(), self._made_by)
-            atomic_write(self._state, json.dumps(asdict(begun)).encode())
+            state = PartialState(self.lines, self._input.hexdigest(), self._file.tell(), self._made_by)
+            atomic_write(self._state_file, json.dumps(asdict(state)).encode())
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, traceback: TracebackType | None) -> None:
         with self._lock:
             self._file.close()
             if kind is None:
                 self._finish()
-            elif self.lines or self._begun:
+            elif self.lines or self._before:
                 if self.lines:
                     say(f"{self.lines:,} lines are kept in {self._shown}: resume=true goes on")
                 return
-            for left in (self._partial, self._state):
+            for left in (self._partial, self._state_file):
                 left.unlink(missing_ok=True)
 
     def _finish(self) -> None:

@@ -60,7 +60,7 @@ class PairsOutput(PartialOutput):
 
     def check_new(self, languages: tuple[str, str]) -> None:
         """Raises UsageError where a file would be written over that this output has not begun."""
-        if self._begun is None and (there := [path for path in self.paths(languages) if path.exists()]):
+        if self._before is None and (there := [path for path in self.paths(languages) if path.exists()]):
             raise UsageError(f"{as_typed(there[0])} is there already: give another output=PREFIX, or remove it")
 
     def publish(self, languages: tuple[str, str], model: str) -> Counter[str | None]:
@@ -81,7 +81,7 @@ class PairsOutput(PartialOutput):
                 target.write(_columns(row.translation))
                 origins.write(_columns(text, number, languages[1], model, method))
             if not counts[None]:
-                self.lines, self._begun = 0, None  # there is nothing to go on with
+                self.lines, self._before = 0, None  # there is nothing to go on with
                 raise ValueError(f"no line became a pair: {', '.join(f'{n:,} {name}' for name, n in counts.items())}")
         return counts
 

@@ -3,12 +3,13 @@
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from transformer.data.directions import NAME, NAMED, Direction, arrow, parse_direction
+from transformer.data.directions import NAME, NAME_RULE, Direction, arrow, parse_direction
 from transformer.data.download import fetch_corpus
 from transformer.data.splitting import RULE, SPLITS, write_fold, write_splits
 from transformer.data.text_files import (
@@ -67,12 +68,12 @@ class DataSettings:
             raise ValueError(f"data.sha256 names {foreign[0]}: only plain file names are fetched")
         for key in ("source_language", "target_language"):
             if not NAME.fullmatch(language := getattr(self, key)):
-                raise ValueError(f"data.{key}={language} must be {NAMED}: de, zh_Hans, …")
+                raise ValueError(f"data.{key}={language} must be {NAME_RULE}: de, zh_Hans, …")
         for name in self.extra_tests:
             if name in RESERVED_NAMES:
                 raise ValueError(f"data.extra_tests.{name}: this name is taken in the results; choose another")
             if not NAME.fullmatch(name):
-                raise ValueError(f"data.extra_tests: the name {name} must be {NAMED}")
+                raise ValueError(f"data.extra_tests: the name {name} must be {NAME_RULE}")
         if self.source_language == self.target_language:
             raise ValueError(f"data.source_language and data.target_language are both {self.source_language}")
         self._check_directions()
@@ -293,7 +294,11 @@ class DataSettings:
             counts = write_splits(folder, lambda: self._lines(whole), self.all_languages, (validation, test))
             sizes = ", ".join(f"{split} {count:,}" for split, count in counts.items())
             if not all(counts.values()):
-                raise ValueError(f"{whole} is too small for data.split={self.split} ({sizes}): raise these shares")
+                share = min(0.3, math.ceil(100 / sum(counts.values())) / 100)
+                raise ValueError(
+                    f"{whole} is too small for data.split={self.split} ({sizes}): raise these shares, for example to "
+                    f"data.split=[{share},{share}]"
+                )
             log.info("%s was cut: %s (data.split=%s)", whole, sizes, self.split)
 
         # The same for both directions: a corpus has one test set.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 Direction = tuple[str, str]  # source language, target language
 # Languages and the names of splits, which are parts of file names.
-NAME, NAMED = re.compile(r"\w[\w.-]{,63}"), "at most 64 letters, digits and .-_"
+NAME, NAME_RULE = re.compile(r"\w[\w.-]{,63}"), "at most 64 letters, digits and .-_"
 
 
 def parse_direction(text: str, setting: str) -> Direction:

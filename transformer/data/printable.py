@@ -56,12 +56,12 @@ class SafeFormatter(logging.Formatter):
 def console(stderr: bool = False) -> Console:
     """rich's console for tables, bars and styled text: nothing but its own codes reaches the terminal.
 
-    In a pipe no line of stdout is wrapped or cut. FORCE_COLOR, which notebooks and CI set, makes no terminal of a pipe:
+    In a pipe no line is wrapped or cut. FORCE_COLOR, which notebooks and CI set, makes no terminal of a pipe:
     its bars would fill thousands of lines.
     """
-    width = None if stderr or sys.stdout.isatty() else 10_000
     stream = sys.stderr if stderr else sys.stdout
     terminal = stream.isatty() or os.environ.get("TTY_COMPATIBLE") == "1"
+    width = None if terminal else 10_000
     made = _Console(stderr=stderr, width=width, force_terminal=terminal, markup=False, emoji=False, highlight=False)
     made.push_render_hook(_SafeText())
     return made

@@ -9,12 +9,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from transformer.data.directions import Direction
 from transformer.inference.translator import Translation
 from transformer.server.batcher import Batcher, NBest, QueueFullError
-from transformer.server.directions import Direction, Pair
+from transformer.server.directions import ServedDirection
 from transformer.server.documents import Piece, join, split
 from transformer.server.languages import detect, name
-from transformer.server.requests import Asked, check_key, read_asked, read_fields, read_texts
+from transformer.server.requests import TranslationRequest, check_key, read_asked, read_fields, read_texts
 from transformer.server.settings import ServerSettings
 
 CLIENT_HAS_GONE = 499  # nginx's number; nobody reads it
@@ -24,7 +25,11 @@ class Api:
     """The endpoints over some directions and the batcher that translates."""
 
     def __init__(
-        self, directions: Mapping[Pair, Direction], batcher: Batcher, settings: ServerSettings, key: bytes | None
+        self,
+        directions: Mapping[Direction, ServedDirection],
+        batcher: Batcher,
+        settings: ServerSettings,
+        key: bytes | None,
     ) -> None:
         self.directions, self.batcher, self.settings, self.key = directions, batcher, settings, key
         self.languages = list(dict.fromkeys(language for pair in directions for language in pair))
@@ -63,7 +68,9 @@ class Api:
             answer["alternatives"] = [texts[1:] for texts in translated]
         return JSONResponse(answer if asked.is_batch else {key: value for key, [value] in answer.items()})
 
-    async def _translate(self, request: Request, asked: Asked, direction: Direction) -> list[list[str]]:
+    async def _translate(
+        self, request: Request, asked: TranslationRequest, direction: ServedDirection
+    ) -> list[list[str]]:
         """Each text translated: the best and, after it, alternatives that differ."""
         try:
             split_texts = [await run_in_threadpool(split, text, asked.format) for text in asked.texts]
@@ -74,7 +81,7 @@ class Api:
         found = [[next(hypotheses) for piece in pieces if piece.translated] for pieces in split_texts]
         return [versions(asked, pieces, n_best) for pieces, n_best in zip(split_texts, found, strict=True)]
 
-    async def _n_best(self, request: Request, direction: Direction, texts: list[str]) -> NBest:
+    async def _n_best(self, request: Request, direction: ServedDirection, texts: list[str]) -> NBest:
         """What the batcher finds, unless that takes too long or the client goes."""
         try:
             found = asyncio.wrap_future(self.batcher.submit(direction.translator, texts))
@@ -96,7 +103,7 @@ class Api:
             gone.cancel()
 
 
-def versions(asked: Asked, pieces: list[Piece], n_best: list[list[Translation]]) -> list[str]:
+def versions(asked: TranslationRequest, pieces: list[Piece], n_best: list[list[Translation]]) -> list[str]:
     """A document with the best hypothesis of each piece, then with the second ones, and so on: none of them twice."""
     documents: dict[str, None] = {}
     for rank in range(max([1, *map(len, n_best)])):

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transformer.server.api import Api
-from transformer.server.directions import Direction
+from transformer.server.directions import ServedDirection
 
 log = logging.getLogger(__name__)
 NOTHING = "default-src 'none'; frame-ancestors 'none'"
@@ -100,7 +100,7 @@ class Bounds:
 # ---- pages
 
 
-async def show_index(pages: Mapping[str, Direction], request: Request) -> Response:
+async def show_index(pages: Mapping[str, ServedDirection], request: Request) -> Response:
     """The page of the only direction, or links to several."""
     if len(pages) == 1:
         return page_of(*pages.values())
@@ -112,13 +112,13 @@ async def show_index(pages: Mapping[str, Direction], request: Request) -> Respon
     return plain_page("Translators", f"<ul>{''.join(links)}</ul>")
 
 
-async def show_page(pages: Mapping[str, Direction], request: Request) -> Response:
+async def show_page(pages: Mapping[str, ServedDirection], request: Request) -> Response:
     if request.path_params["pair"] not in pages:
         raise HTTPException(404, "Not Found")
     return page_of(pages[request.path_params["pair"]])
 
 
-def page_of(direction: Direction) -> Response:
+def page_of(direction: ServedDirection) -> Response:
     if direction.page is None:
         text = f"{direction.name} has no page here: {direction.why_no_page}. POST /translate translates."
         return plain_page(direction.languages, f"<p>{html.escape(text)}</p>")

@@ -5,17 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer.config import UsageError
+from transformer.data.directions import Direction, arrow
 from transformer.device import ServingSettings
 from transformer.export import page
 from transformer.export.serving import TranslatorSettings, is_export, load_translator
 from transformer.inference.translator import Translator
 from transformer.server.settings import ServerSettings
 
-Pair = tuple[str, str]
-
 
 @dataclass(frozen=True)
-class Direction:
+class ServedDirection:
     """A translator, the name of its model, and its page as HTML, or why there is none."""
 
     translator: Translator
@@ -25,13 +24,15 @@ class Direction:
 
     @property
     def languages(self) -> str:
-        return " → ".join(self.translator.languages)
+        return arrow(self.translator.languages)
 
 
-def load_directions(checkpoints: Sequence[tuple[str, Path]], settings: ServerSettings) -> dict[Pair, Direction]:
+def load_directions(
+    checkpoints: Sequence[tuple[str, Path]], settings: ServerSettings
+) -> dict[Direction, ServedDirection]:
     """Every direction that checkpoints (names and paths) have learned, by source and target; UsageError where two have
     learned one. All are loaded before a page is built, so that a mistake is told first."""
-    models: dict[Pair, tuple[Translator, str]] = {}
+    models: dict[Direction, tuple[Translator, str]] = {}
     for name, path in checkpoints:
         # Only float32 gives one text one translation, whoever else asks; an export has the precision that it has.
         precision = settings.precision or ("auto" if is_export(path) else "float32")
@@ -40,14 +41,14 @@ def load_directions(checkpoints: Sequence[tuple[str, Path]], settings: ServerSet
         for one in (translator.in_direction(*direction) for direction in translator.directions):
             if other := models.get(one.languages):
                 raise UsageError(
-                    f"{' → '.join(one.languages)} is translated by two of checkpoint=, {other[1]} and {name}: name one "
+                    f"{arrow(one.languages)} is translated by two of checkpoint=, {other[1]} and {name}: name one "
                     "for each direction"
                 )
             models[one.languages] = one, name
     return {pair: _with_page(translator, name, settings) for pair, (translator, name) in models.items()}
 
 
-def _with_page(translator: Translator, name: str, settings: ServerSettings) -> Direction:
+def _with_page(translator: Translator, name: str, settings: ServerSettings) -> ServedDirection:
     why = ""
     if settings.page is False:
         why = "it is switched off (page=false)"
@@ -57,7 +58,7 @@ def _with_page(translator: Translator, name: str, settings: ServerSettings) -> D
         why = "the weights of an export are another program's"
     else:
         try:
-            return Direction(translator, name, page.build(translator, "int8", name=name))
+            return ServedDirection(translator, name, page.build(translator, "int8", name=name))
         except ValueError as error:
             why = str(error)
-    return Direction(translator, name, None, why)
+    return ServedDirection(translator, name, None, why)

@@ -23,7 +23,7 @@ MAX_SHOWN = 40
 
 
 @dataclass(frozen=True)
-class Asked:
+class TranslationRequest:
     """Texts to translate; a batch is answered by lists, also if it is one of one text. `source` may be auto."""
 
     texts: list[str]
@@ -87,7 +87,7 @@ def read_texts(fields: Mapping[str, Any], max_characters: int) -> list[str]:
 
 def read_asked(
     fields: Mapping[str, Any], pairs: Collection[tuple[str, str]], max_characters: int, max_alternatives: int
-) -> Asked:
+) -> TranslationRequest:
     """All fields of a translation from one of `pairs` of languages, or from any (auto) to a target among them."""
     texts = read_texts(fields, max_characters)
     source, target = (_read_word(fields, key) for key in ("source", "target"))
@@ -102,7 +102,7 @@ def read_asked(
     if kind not in ("text", "html"):
         raise HTTPException(400, f"{shown(str(kind))} format is not supported")
     alternatives = _read_count(fields.get("alternatives"), max_alternatives)
-    return Asked(texts, isinstance(fields["q"], list), source, target, kind, alternatives)
+    return TranslationRequest(texts, isinstance(fields["q"], list), source, target, kind, alternatives)
 
 
 def shown(word: str) -> str:
