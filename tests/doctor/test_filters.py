@@ -51,6 +51,10 @@ def test_a_text_with_a_fault_is_dropped_before_it_is_translated(chosen: PairFilt
     assert chosen.of_text(1, BAD_TEXTS[name]) == name
 
 
+def test_three_chinese_characters_are_enough_to_be_foreign(chosen: PairFilter) -> None:
+    assert chosen.of_text(1, "红狗书。") == "wrong_script"
+
+
 @pytest.mark.parametrize("name", BAD_TRANSLATIONS)
 def test_a_translation_with_a_fault_is_dropped(chosen: PairFilter, name: str) -> None:
     assert chosen.of_pair(1, GERMAN, BAD_TRANSLATIONS[name]) == name

@@ -72,6 +72,11 @@ def scripts(text: str) -> Counter[str]:
     return Counter(script(character) for character in text if character.isalpha())
 
 
+def weighted(letters: Counter[str]) -> Counter[str]:
+    """Letters of each script, where a character that stands for a syllable or a word counts as several."""
+    return Counter({name: count * (WEIGHT if name in SYLLABLES else 1) for name, count in letters.items()})
+
+
 def base_language(code: str) -> str:
     """The language of a code without script and region: zh of zh_Hant and zh-TW."""
     return code.lower().replace("_", "-").partition("-")[0]
@@ -88,9 +93,7 @@ def looks_like(texts: Iterable[str], language: str) -> str | None:
     for text in texts:
         letters.update(scripts(text))
         words.update("".join(mark if mark.isalpha() else " " for mark in text.lower()).split())
-    code = base_language(language)
-    for name in SYLLABLES:
-        letters[name] *= WEIGHT
+    code, letters = base_language(language), weighted(letters)
     expected = SCRIPTS.get(code)
     if expected and letters.total() >= MIN_LETTERS and letters[expected] < MIN_SHARE * letters.total():
         [(script, _)] = letters.most_common(1)

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from transformer.data.languages import scripts
+from transformer.data.languages import scripts, weighted
 from transformer.doctor.leakage import HeldOut
 from transformer.doctor.profile import Profile, log_ratio
 from transformer.doctor.text import Line, digest, letters, words
@@ -93,7 +93,7 @@ def wrong_script(line: Line, context: Context) -> Sides:
     def foreign(side: int) -> bool:
         counts = scripts(line.text[side])
         native = sum(counts[name] for name in context.train.scripts[side])
-        return counts.total() >= MIN_LETTERS // 2 and native < counts.total() / 2
+        return weighted(counts).total() >= MIN_LETTERS // 2 and native < counts.total() / 2
 
     return foreign(0), foreign(1)
 
