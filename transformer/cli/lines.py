@@ -40,7 +40,7 @@ def input_lines(text: str | None, path: str | None) -> Iterator[str]:
         say("Type a sentence, Enter translates it; Ctrl-D ends.")
         yield from _prompted()
     else:
-        yield from decode_lines(sys.stdin.buffer, "stdin")
+        yield from decode_lines(sys.stdin.buffer.readline, "stdin")
 
 
 def count_lines(path: str | None) -> int | None:

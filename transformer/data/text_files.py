@@ -5,11 +5,11 @@ import gzip
 import hashlib
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 Pair = tuple[str, str]
 MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
@@ -188,17 +188,17 @@ def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
         if path.suffix == ".gz":
             _check_unpacked_size(path)
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield from decode_lines(file, str(path), edges)
+            yield from decode_lines(file.readline, str(path), edges)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def decode_lines(stream: BinaryIO | gzip.GzipFile, name: str, edges: str | None = None) -> Iterator[str]:
-    """The same of a stream that is open; `name` is what errors call it."""
+def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None = None) -> Iterator[str]:
+    """The same of a stream that is open, by its method `readline`; `name` is what errors call it."""
     number = 0
     try:
         # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
-        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
+        for number, line in enumerate(iter(lambda: readline(MAX_LINE_BYTES + 1), b""), 1):
             if len(line) > MAX_LINE_BYTES:
                 raise ValueError(f"{name} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
             yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
