@@ -18,13 +18,12 @@ Job = tuple[dict[str, Any], list["Stage"]]
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.pipeline import back_translation
     from transformer.cli.runs import check_init_from, check_output
-    from transformer.cli.settings import typed_keys
     from transformer.config import UsageError
 
     if config["resume"]:
         raise UsageError("leave out resume=: the same command goes on where it was stopped")
     check_init_from(config["init_from"])
-    if config["data"]["directory"] is None and not typed_keys() & {"input", "folds"}:
+    if config["input"] == "None/monolingual" and not config["folds"]:  # the corpus has no folder for one
         raise UsageError("input is not set: give input=FILE, text in the target language, or folds=3 for the pairs")
     check_output(config["output"], folder=True)
     return config, back_translation(config, sys.argv[1:])

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import transformer.inference.translator as translator_file
 import transformer.model.attention as attention_file
-import transformer.model.transformer as transformer_file
+import transformer.model.kv_cache as kv_cache_file
 import transformer.training.module as module_file
 from transformer.data.batching import Batch
 from transformer.data.tokenizer import BOS, EOS, PAD
@@ -33,7 +33,7 @@ def no_causal_mask() -> Patch:
     def everything_visible(queries: int, keys: int, device: torch.device) -> Tensor:
         return torch.ones(1, 1, queries, keys, dtype=torch.bool, device=device)
 
-    return patch.object(transformer_file, "causal_visible", everything_visible)
+    return patch.object(kv_cache_file, "causal_visible", everything_visible)
 
 
 def padding_attended_to() -> Patch:

@@ -104,7 +104,8 @@ def expected_pairs(files: list[Path]) -> list[Pair] | str:
         sides = [list(expected_lines(path)) for path in files]
     except (EOFError, zlib.error):
         named = "|".join(re.escape(str(path)) for path in files)
-        return rf"({named}) (cannot be read after line \d+|line \d+ is not UTF-8|line \d+ has \d+ tab-separated column)"
+        damaged = r"line \d+ is not UTF-8|line \d+ has \d+ tab-separated column"
+        return rf"({named}) (cannot be read(?: after line \d+)?: |{damaged})"
     for path, lines in zip(files, sides, strict=True):
         if None in lines and len(files) == 1:
             return rf"{re.escape(str(path))} line \d+( has \d+ tab-separated column| is not UTF-8)"

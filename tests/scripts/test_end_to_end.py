@@ -258,6 +258,10 @@ def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[
             "n_best=3 must be 1 with search=sampling",
         ),
         (["evaluate", "checkpoint=run", "output=run/test.json"], "output=run/test.json is a file: name a folder"),
+        (
+            ["evaluate", "checkpoint=run", "source=own.de", "reference=own.de", "split=validation"],
+            "split= names sentences of the corpus, source= and reference= files: leave one of them out",
+        ),
         (["compare", "runs=[run,run]", "output=run/test.json"], "output=run/test.json is a file: name a folder"),
     ],
 )
