@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.data.corpora import settings, write
 from tests.factories import composed, tokenizer_settings
-from transformer.data.augmentation import DrawnSplit, Split, augmented, shares
+from transformer.data.augmentation import DrawnSplit, Split, augmented_training, shares
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import choose_direction
 from transformer.data.mmap import IntArray
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 def data_of(folder: Path, **changes: Any) -> TranslationData:
     data = TranslationData(settings(folder, directions=STAR, max_length=40, **changes), CHARACTERS, seed=1)
-    data.augmented = augmented(data, 0.0)
+    data.augmented = augmented_training(data, 0.0)
     return data
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.reliability.runs import corpus, settings
 from transformer.config import from_dict
-from transformer.data.augmentation import augmented
+from transformer.data.augmentation import augmented_training
 from transformer.data.datamodule import TranslationData
 from transformer.doctor.child import in_new_process
 from transformer.doctor.estimate import PRESETS, Training, measure, preset_for
@@ -37,7 +37,7 @@ def test_an_estimate_counts_the_steps_and_weights_of_a_run(tmp_path: Path, direc
     run = from_dict(RunSettings, {key: plain[key] for key in plain if key not in ("model", "trainer")}, "")
     cost = measure(Training(run, plain["model"], plain["trainer"], None))
     data = TranslationData(run.data, run.tokenizer, 1)
-    data.augmented = augmented(data, bpe_dropout=0.0)
+    data.augmented = augmented_training(data, bpe_dropout=0.0)
     model = build_translator(run, plain["model"], data, None).model
     assert cost.steps_per_epoch == len(data.loader("train")) > 1
     assert cost.parameters == sum(weight.numel() for weight in model.parameters())

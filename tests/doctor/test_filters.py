@@ -48,28 +48,28 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> PairFilter:
 
 @pytest.mark.parametrize("name", BAD_TEXTS)
 def test_a_text_with_a_fault_is_dropped_before_it_is_translated(chosen: PairFilter, name: str) -> None:
-    assert chosen.of_text(1, BAD_TEXTS[name]) == name
+    assert chosen.check_text(1, BAD_TEXTS[name]) == name
 
 
 def test_three_chinese_characters_are_enough_to_be_foreign(chosen: PairFilter) -> None:
-    assert chosen.of_text(1, "红狗书。") == "wrong_script"
+    assert chosen.check_text(1, "红狗书。") == "wrong_script"
 
 
 @pytest.mark.parametrize("name", BAD_TRANSLATIONS)
 def test_a_translation_with_a_fault_is_dropped(chosen: PairFilter, name: str) -> None:
-    assert chosen.of_pair(1, GERMAN, BAD_TRANSLATIONS[name]) == name
+    assert chosen.check_pair(1, GERMAN, BAD_TRANSLATIONS[name]) == name
 
 
 def test_the_second_of_two_equal_texts_is_dropped_also_after_a_resumption(chosen: PairFilter) -> None:
-    assert [chosen.of_text(1, NEW[5][0]), chosen.of_text(2, NEW[5][0])] == [None, "duplicate"]
+    assert [chosen.check_text(1, NEW[5][0]), chosen.check_text(2, NEW[5][0])] == [None, "duplicate"]
     assert list(chosen.note([NEW[6][0]])) == [NEW[6][0]]
-    assert chosen.of_text(3, NEW[6][0]) == "duplicate"
+    assert chosen.check_text(3, NEW[6][0]) == "duplicate"
 
 
 def test_good_pairs_are_kept(chosen: PairFilter) -> None:
     for number, (source, target) in enumerate(NEW[10:], 1):
-        assert chosen.of_text(number, source) is None
-        assert chosen.of_pair(number, source, target) is None
+        assert chosen.check_text(number, source) is None
+        assert chosen.check_pair(number, source, target) is None
 
 
 @given(
@@ -85,7 +85,7 @@ def test_no_sentence_of_validation_or_test_is_kept_however_it_is_written(
         place = data.draw(places)
         text = text[:place] + mark + text[place:]
     if comparable(text) == comparable(pair[side]) or written is moved:
-        assert chosen.of_text(1, text) is not None or chosen.of_pair(1, GERMAN, text) is not None
+        assert chosen.check_text(1, text) is not None or chosen.check_pair(1, GERMAN, text) is not None
 
 
 def test_the_other_direction_is_filtered_by_the_same_corpus(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_the_other_direction_is_filtered_by_the_same_corpus(tmp_path: Path) -> N
         (TOY / "test.en").read_text(encoding="utf-8").splitlines(), tokenizer_settings("char", 99)
     )
     chosen = PairFilter(["held_out", "wrong_language", "length_ratio"], corpus, (tokenizer, tokenizer), ("en", "de"))
-    assert chosen.of_text(1, TEST[0][1]) == "held_out"
-    assert chosen.of_text(2, GERMAN) == "wrong_language"
-    assert chosen.of_text(3, ENGLISH) is None
-    assert chosen.of_pair(3, ENGLISH, GERMAN) is None
+    assert chosen.check_text(1, TEST[0][1]) == "held_out"
+    assert chosen.check_text(2, GERMAN) == "wrong_language"
+    assert chosen.check_text(3, ENGLISH) is None
+    assert chosen.check_pair(3, ENGLISH, GERMAN) is None

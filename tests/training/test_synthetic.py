@@ -9,7 +9,7 @@ import pytest
 from tests.reliability.runs import assert_equal_runs, corpus, crash, last, settings, train, trouble
 from tests.training.small import DIGITS, ENGLISH
 from transformer.config import from_dict
-from transformer.data.augmentation import JoinedSplit, augmented
+from transformer.data.augmentation import JoinedSplit, augmented_training
 from transformer.data.datamodule import TranslationData
 from transformer.data.synthetic import origins
 from transformer.data.tokenizer import EOS, PAD, Tokenizer
@@ -109,7 +109,7 @@ def test_pairs_that_name_their_direction_are_served_in_it_alone(folder: Path) ->
 
 def test_without_synthetic_pairs_training_is_served_its_plain_pairs_without_a_tag(folder: Path) -> None:
     data = prepared(folder, data__synthetic=[])
-    assert augmented(data, 0.0) is data.split("train")
+    assert augmented_training(data, 0.0) is data.split("train")
     assert Tokenizer(data.source_tokenizer.model, "word", is_synthetic=True).prefix == []
     assert isinstance(prepared(folder).training, JoinedSplit)
 

@@ -152,7 +152,7 @@ def shares(pairs: Sequence[int], temperature: float) -> list[int]:
     return [max(1, round(sum(pairs) * weight / sum(weights))) for weight in weights]
 
 
-def augmented(data: TranslationData, bpe_dropout: float) -> Split:
+def augmented_training(data: TranslationData, bpe_dropout: float) -> Split:
     """The training pairs as the settings say. Raises ValueError where the tokenizers cannot do it."""
     source, settings = data.source_tokenizer, data.settings
     if bpe_dropout and source.kind not in ("bpe", "unigram"):

@@ -141,7 +141,7 @@ class TokenBudgetSampler(Sampler[Index]):
         return batches
 
 
-def by_length(lengths: list[int], batch_tokens: int, min_batches: int) -> Iterator[list[int]]:
+def batches_by_length(lengths: list[int], batch_tokens: int, min_batches: int) -> Iterator[list[int]]:
     """Indices in batches of similar length, longest first, so that memory runs out at once if it does; at least
     `min_batches` batches where there are so many sequences."""
     batch: list[int] = []

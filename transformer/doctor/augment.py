@@ -97,7 +97,7 @@ def translate_rows(
     translator: Translator, chosen: PairFilter, settings: AugmentSettings, texts: list[str], numbers: Sequence[int]
 ) -> list[Row]:
     """Translates what is good enough of some lines with these numbers; their draws depend on these alone."""
-    dropped = [chosen.of_text(number, text) for number, text in zip(numbers, texts, strict=True)]
+    dropped = [chosen.check_text(number, text) for number, text in zip(numbers, texts, strict=True)]
     kept = [place for place, reason in enumerate(dropped) if reason is None]
     translations = [""] * len(texts)
     found = translator.n_best(
@@ -108,5 +108,5 @@ def translate_rows(
     )
     for place, hypotheses in zip(kept, found, strict=True):
         translations[place] = hypotheses[0].text
-        dropped[place] = chosen.of_pair(numbers[place], texts[place], translations[place])
+        dropped[place] = chosen.check_pair(numbers[place], texts[place], translations[place])
     return [Row(*row) for row in zip(texts, translations, dropped, strict=True)]

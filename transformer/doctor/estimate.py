@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from transformer.data.augmentation import augmented
+from transformer.data.augmentation import augmented_training
 from transformer.data.batching import Batch
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
@@ -85,7 +85,7 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     device = torch.device(device_kind(accelerator))
     torch.manual_seed(settings.seed)
     data = TranslationData(settings.data, settings.tokenizer, settings.seed)
-    data.augmented = augmented(data, bpe_dropout=0.0)  # another segmentation changes the time little
+    data.augmented = augmented_training(data, bpe_dropout=0.0)  # another segmentation changes the time little
     translator = build_translator(settings, training.model, data, None)
     model = translator.model.to(device)
     model.train()

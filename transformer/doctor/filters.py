@@ -137,11 +137,11 @@ class PairFilter:
             self.context.met.add(digest(text))
             yield text
 
-    def of_text(self, number: int, text: str) -> str | None:
+    def check_text(self, number: int, text: str) -> str | None:
         """The filter that drops a text, before it is translated."""
         return self._first(Line(number, (text, ""), (text, "")), side=0)
 
-    def of_pair(self, number: int, text: str, translation: str) -> str | None:
+    def check_pair(self, number: int, text: str, translation: str) -> str | None:
         """The filter that drops the translation of a text."""
         return self._first(Line(number, (text, translation), (text, translation)), side=1)
 

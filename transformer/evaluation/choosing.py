@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from sacrebleu.metrics import BLEU
 
-from transformer.data.batching import by_length, pad
+from transformer.data.batching import batches_by_length, pad
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.device import ServingSettings
 from transformer.evaluation.metrics import METRICS
@@ -112,7 +112,7 @@ def log_probabilities(
     lengths = [max(len(sources[index]), len(targets[index])) for index in fitting]
     model, device = translator.model, translator.device
     with eval_mode(model):
-        for batch in by_length(lengths, batch_tokens, min_batches=1):
+        for batch in batches_by_length(lengths, batch_tokens, min_batches=1):
             indices = [fitting[i] for i in batch]
             source = pad([[*sources[i], EOS] for i in indices]).to(device)
             inputs = pad([[BOS, *targets[i]] for i in indices]).to(device)

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.data.batching import by_length, pad
+from transformer.data.batching import batches_by_length, pad
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.translator import Translation, Translator
@@ -71,7 +71,7 @@ def align(
     kept = [(place, pair) for place, pair in enumerate(encoded) if pair is not None]
     lengths = [max(len(pair.source), len(pair.target)) for _, pair in kept]
     with eval_mode(translator.model):
-        for batch in by_length(lengths, batch_tokens, min_batches=1):
+        for batch in batches_by_length(lengths, batch_tokens, min_batches=1):
             pairs = [kept[i][1] for i in batch]
             for i, pair, cross in zip(batch, pairs, _cross_attention(translator, pairs), strict=True):
                 links[kept[i][0]] = [_links(cross, head, pair) for head in heads]

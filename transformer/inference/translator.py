@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from transformer.data.batching import by_length, pad
+from transformer.data.batching import batches_by_length, pad
 from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from transformer.device import (
@@ -237,7 +237,7 @@ class Translator:
         nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
         lengths = [len(sources[index]) for index in nonempty]
         threads = torch.get_num_threads() if self.device.type == "cpu" else 1
-        batch_indices = list(by_length(lengths, batch_tokens, min_batches=threads))
+        batch_indices = list(batches_by_length(lengths, batch_tokens, min_batches=threads))
         batches = [[nonempty[i] for i in batch] for batch in batch_indices]
 
         self._check_memory([[lengths[i] for i in batch] for batch in batch_indices], search, threads)

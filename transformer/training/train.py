@@ -10,7 +10,7 @@ from lightning import Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback, LearningRateMonitor
 
 from transformer.config import from_dict
-from transformer.data.augmentation import augmented
+from transformer.data.augmentation import augmented_training
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
@@ -150,7 +150,7 @@ def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> T
     """The corpus with its tokenizers, or those of the pretrained model, and the augmented training split."""
     tokenizers = pretrained.tokenizers if pretrained else None
     data = TranslationData(settings.data, settings.tokenizer, settings.seed, tokenizers)
-    data.augmented = augmented(data, settings.training.bpe_dropout)
+    data.augmented = augmented_training(data, settings.training.bpe_dropout)
     return data
 
 
