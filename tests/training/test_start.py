@@ -113,3 +113,18 @@ def test_fine_tuning_adds_the_tags_of_further_directions_and_keeps_all_else(tmp_
         assert len(after) in (len(before), len(before) + len(tags))
     new = second.model.encoder.embedding.tokens.weight[size:]
     assert (new.std(dim=1) > 0.01).all()  # not empty memory, nor all alike: each is drawn as those of a new model are
+
+
+def test_a_vocabulary_that_cannot_spell_the_corpus_is_told_before_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = settings(corpus(tmp_path), trainer__max_steps=1, test=False)
+    train(tmp_path / "first", plain)
+    assert "unknown to the vocabulary" not in capsys.readouterr().err
+    for language, text in (("de", "Привет мир\n"), ("en", "one two\n")):
+        (tmp_path / f"other.{language}").write_text(text, encoding="utf-8")
+    data = plain["data"] | {"train": str(tmp_path / "other")}
+    train(tmp_path / "second", plain | {"init_from": str(tmp_path / "first"), "data": data})
+    said = capsys.readouterr().err
+    assert f"train: 100% of the tokens in de are unknown to the vocabulary of {tmp_path / 'first'}" in said
+    assert "train: 100% of the tokens in en" not in said

@@ -139,11 +139,8 @@ def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None
                 wanted = f"data.columns={typed}"
             remedy = ""
             if len(cells) > 2 and not (typed or has_names):
-                remedy = "; data.columns=[1,2] says which hold source and target"
-                if number == 1 and all(re.fullmatch(r"[a-z]{2,3}([_-]\w+)?", cell.strip()) for cell in cells):
-                    remedy = f"; it names languages, and data.source_language={languages[0]} is none of them"
-                    if languages[0] in cells:
-                        remedy = f"; it names languages, and data.target_language={languages[1]} is none of them"
+                names = " and ".join(languages)
+                remedy = f"; data.columns=[1,2] says which hold source and target, or a first line that names {names}"
             elif len(cells) == 1 == number:
                 remedy = f"; a file for each language is named by its PREFIX: data.train=x for x.{languages[0]}"
             raise ValueError(f"{path} line {number} has {len(cells)} {separator}-separated {noun}, {wanted}{remedy}")

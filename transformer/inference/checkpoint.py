@@ -20,7 +20,7 @@ from transformer.config import flatten, from_dict
 from transformer.data.directions import Direction, parse_direction
 from transformer.data.printable import terminal_safe
 from transformer.data.tokenizer import Kind, Tokenizer
-from transformer.files import atomic_write
+from transformer.files import atomic_write, run_of
 from transformer.inference import huggingface
 from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.untrusted import (
@@ -198,10 +198,9 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
 
 def _newest_whole(damaged: Path, read: Callable[[Path], Any]) -> Path | None:
     """The newest other file of the same run that can be read."""
-    in_run = damaged.parent.name == "checkpoints"
-    if not in_run and damaged.name != "translator.safetensors":
+    run = run_of(damaged)
+    if damaged.parent == run and damaged.name != "translator.safetensors":
         return None
-    run = damaged.parent.parent if in_run else damaged.parent
     others = {run / "translator.safetensors", *run.glob("checkpoints/*.ckpt")} - {damaged}
     for other in sorted(filter(Path.is_file, others), key=lambda path: path.stat().st_mtime_ns, reverse=True):
         try:

@@ -15,7 +15,7 @@ from transformer.server.batcher import Batcher, NBest, QueueFullError
 from transformer.server.directions import ServedDirection
 from transformer.server.documents import Piece, join, split
 from transformer.server.languages import detect, name
-from transformer.server.requests import TranslationRequest, check_key, read_asked, read_fields, read_texts
+from transformer.server.requests import TranslationRequest, check_key, read_fields, read_texts, read_translation_request
 from transformer.server.settings import ServerSettings
 
 CLIENT_HAS_GONE = 499  # nginx's number; nobody reads it
@@ -52,7 +52,7 @@ class Api:
     async def translate(self, request: Request) -> Response:
         fields = await read_fields(request, self.settings)
         check_key(fields, self.key)
-        asked = read_asked(fields, self.directions, self.settings.max_characters, self.max_alternatives)
+        asked = read_translation_request(fields, self.directions, self.settings.max_characters, self.max_alternatives)
         source, confidence = asked.source, 100.0
         if source == "auto":
             # Into which it can be translated, or in which it is already.

@@ -85,7 +85,7 @@ def read_texts(fields: Mapping[str, Any], max_characters: int) -> list[str]:
     return texts
 
 
-def read_asked(
+def read_translation_request(
     fields: Mapping[str, Any], pairs: Collection[tuple[str, str]], max_characters: int, max_alternatives: int
 ) -> TranslationRequest:
     """All fields of a translation from one of `pairs` of languages, or from any (auto) to a target among them."""

@@ -43,10 +43,8 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
         )
         for language, side in zip(corpus.languages, ids, strict=True):
             if (unknown := float((side.ids == UNK).mean())) > MAX_UNKNOWN:
-                owner = f"that of {init_from}" if init_from else "tokenizer="
-                notes.append(
-                    f"{name}: {unknown:.0%} of the tokens in {language} are unknown to the vocabulary, {owner}"
-                )
+                owner = f" of {init_from}" if init_from else ""
+                notes.append(f"{name}: {unknown:.0%} of the tokens in {language} are unknown to the vocabulary{owner}")
         treatment = "left out" if split_of_corpus in ("train", SYNTHETIC) else "cut"
         for reason, lines in (
             (f"over data.max_length={settings.max_length} tokens", split.too_long),

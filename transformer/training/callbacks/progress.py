@@ -105,11 +105,9 @@ class Reporter(Callback):
 
     def on_test_start(self, trainer: Trainer, module: Any) -> None:
         if trainer.is_global_zero:
-            splits = ", ".join(
-                f"{split} ({count:,} sentence{'s' * (count != 1)})"
-                for split, count in ((split, len(module.texts[split])) for split in module.test_splits)
-            )
-            self._print(f"testing: {splits}")
+            counts = {split: len(module.texts[split]) for split in module.test_splits}
+            splits = (f"{split} ({count:,} sentence{'s' * (count != 1)})" for split, count in counts.items())
+            self._print(f"testing: {', '.join(splits)}")
 
     def on_exception(self, trainer: Trainer, module: Any, exception: BaseException) -> None:
         self._stop()
