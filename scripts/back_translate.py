@@ -23,8 +23,6 @@ def read(config: dict[str, Any]) -> Job:
     if config["resume"]:
         raise UsageError("leave out resume=: the same command goes on where it was stopped")
     check_init_from(config["init_from"])
-    if config["input"] == "None/monolingual" and not config["folds"]:  # the corpus has no folder for one
-        raise UsageError("input is not set: give input=FILE, text in the target language, or folds=3 for the pairs")
     check_output(config["output"], folder=True)
     return config, back_translation(config, sys.argv[1:])
 
@@ -43,6 +41,8 @@ def back_translate(job: Job) -> None:
     data.fetch()
     for text in () if config["folds"] else monolingual_texts(data, config["input"]).values():
         if not count_lines(str(text)):
+            if config["input"] is None:
+                raise UsageError(f"input is not set, and the corpus has no {text}: give input=FILE")
             raise UsageError(f"input={config['input']} must be a file with lines in it, or the PREFIX of {text.name}")
     folder = Path(config["output"])
     run_stages(stages, folder)

@@ -15,9 +15,9 @@ from transformer.data.text_files import Pair
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
+from transformer.model.attention import AttentionRecord
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_visible
-from transformer.model.transformer import AttentionRecord
 from transformer.visualization.attention import Attention
 
 GREEDY = SearchSettings(method="greedy")

@@ -20,10 +20,10 @@ from transformer.data.tokenizer import BOS, EOS, Tokenizer, train_tokenizer
 from transformer.export.page import ACTIVATIONS, POSITIONS, SCORES, check, rounded
 from transformer.inference.hub_vocabulary import parse
 from transformer.model import ModelConfig
+from transformer.model.attention import AttentionRecord
 from transformer.model.positions import POSITIONS as ALL_POSITIONS
 from transformer.model.positions import NoPositions
 from transformer.model.scores import SCORES as ALL_SCORES
-from transformer.model.transformer import AttentionRecord
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 # How many strings each tokenizer is tried with; PAGE_STRINGS=10000 for a thorough run.

@@ -11,10 +11,9 @@ from torch.nn import functional
 
 from tests.factories import small_model
 from transformer import Transformer
-from transformer.model.attention import MultiHeadAttention
+from transformer.model.attention import AttentionRecord, MultiHeadAttention
 from transformer.model.positions import POSITIONS, sinusoidal_table
 from transformer.model.scores import SCORES
-from transformer.model.transformer import AttentionRecord
 
 GRID = list(product(POSITIONS, ["pre", "post"], ["relu", "swiglu"]))
 

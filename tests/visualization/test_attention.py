@@ -14,7 +14,7 @@ from scripts.explain import read as read_settings
 from tests.visualization.models import SEARCH, TEXTS, untrained
 from transformer import Translator
 from transformer.data.tokenizer import BOS, EOS
-from transformer.model.transformer import AttentionRecord
+from transformer.model.attention import AttentionRecord
 from transformer.training.results import draw_attentions
 from transformer.visualization.attention import (
     MAX_TOKENS,

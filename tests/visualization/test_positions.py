@@ -10,10 +10,9 @@ from matplotlib.figure import Figure
 
 from tests.factories import model_dict, small_model
 from transformer.config import from_dict
-from transformer.model.attention import MultiHeadAttention
+from transformer.model.attention import AttentionRecord, MultiHeadAttention
 from transformer.model.config import AttentionConfig
 from transformer.model.positions import Learned, NoPositions, Rotary, Sinusoidal, sinusoidal_table
-from transformer.model.transformer import AttentionRecord
 from transformer.visualization.positions import (
     dot_products_figure,
     draw_dot_products,

@@ -99,18 +99,19 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
     data = read_run_settings(run_settings(config)).data
     more = {stage: shlex.split(config[stage]) for stage in STAGES}
     common = [argument for argument in typed if is_override(argument) and split(argument)[1] not in PIPELINE_KEYS]
-    texts, folds = monolingual_texts(data, config["input"]), _read_folds(config["folds"], typed)
+    folds = _read_folds(config["folds"], typed)
+    texts = {} if folds else monolingual_texts(data, config["input"])
     before = Path(config["init_from"]).absolute() if config["init_from"] else None
     if folds and before:
         raise UsageError("folds= needs runs that have not seen a part of the pairs, and init_from= has: leave it out")
     # Of each part of the training pairs, or of the text, what is in the names of its files.
     parts = {part: f".fold{part}" for part in range(1, folds + 1)} if folds else {0: ""}
     stages = []
-    for (part, fold), ((source, target), text) in product(parts.items(), texts.items()):
+    for (part, fold), (source, target) in product(parts.items(), data.all_directions):
         # Nothing tells the files of a single direction apart from those of another.
-        reverse, pairs = (f".{target}-{source}", f".{source}-{target}") if len(texts) > 1 else ("", "")
+        reverse, pairs = (f".{target}-{source}", f".{source}-{target}") if len(data.all_directions) > 1 else ("", "")
         written = folder / f"synthetic{fold}{pairs}"
-        given = ["fold=true"] if part else [f"input={text}", f"cache={config['cache']}"]
+        given = ["fold=true"] if part else [f"input={texts[source, target]}", f"cache={config['cache']}"]
         if before:
             given += [f"source_language={target}", f"target_language={source}"]
             stages.append(_augmentation(f"augment{pairs}", before, written, [*given, *more["augment"]]))
@@ -142,10 +143,12 @@ def _read_folds(folds: Any, typed: Sequence[str]) -> int:
     return folds
 
 
-def monolingual_texts(data: DataSettings, text: str) -> dict[Direction, Path]:
+def monolingual_texts(data: DataSettings, text: str | None) -> dict[Direction, Path]:
     """For each direction the text in its target language: `text` itself, where there is one direction, or
-    PREFIX.LANGUAGE."""
-    path = Path(text).absolute()
+    PREFIX.LANGUAGE; without `text`, what the corpus has in its folder."""
+    if text is None and data.directory is None:
+        raise UsageError("input is not set: give input=FILE, text in the target language, or folds=3 for the pairs")
+    path = Path(text or f"{data.directory}/monolingual").absolute()
     if len(data.all_directions) == 1 and path.exists():
         return {data.languages: path}
     return {direction: path.with_name(f"{path.name}.{direction[1]}") for direction in data.all_directions}

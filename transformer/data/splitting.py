@@ -21,7 +21,6 @@ import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -36,16 +35,22 @@ MAX_GROUP = 20
 LEFT_OUT = "left_out"  # the name of the files of a fold
 
 
-@cache
-def _is_kept(character: str) -> bool:
-    # Marks too: they are the vowels of Hindi and Thai.
-    return unicodedata.category(character)[0] in "LMN"
+class _Kept(dict[int, int | None]):
+    """For str.translate: letters, numbers and marks (the vowels of Hindi and Thai) stay, what is None goes."""
+
+    def __missing__(self, character: int) -> int | None:
+        self[character] = character if unicodedata.category(chr(character))[0] in "LMN" else None
+        return self[character]
+
+
+KEPT = _Kept()
+NUMBER = re.compile(r"\d+")
 
 
 def comparable(text: str) -> str:
     """What counts when two sentences are compared."""
     folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-    return re.sub(r"\d+", "0", "".join(filter(_is_kept, folded)))
+    return NUMBER.sub("0", folded.translate(KEPT))
 
 
 def _hash(language: str, text: str) -> int:

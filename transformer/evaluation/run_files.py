@@ -22,7 +22,8 @@ MAX_TEXT_BYTES = 1 << 30  # of a file of translations
 # All that a run writes, and its folders that hold files.
 WRITTEN = (
     *("config.yaml", "test.json", "evaluation.json", "hypotheses.*.txt", "README.md", "translator.safetensors"),
-    *("metrics.csv", "curves.png", "seen.hashes", ".lock", "checkpoints", "attention", "tensorboard", "wandb"),
+    *("metrics.csv", "curves.png", "seen_sentences.hashes", ".lock"),
+    *("checkpoints", "attention", "tensorboard", "wandb"),
 )
 FOLDERS = ("checkpoints", "attention", "tensorboard")
 

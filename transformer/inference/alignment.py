@@ -18,9 +18,9 @@ from transformer.data.batching import batches_by_length, pad
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.translator import Translation, Translator
+from transformer.model.attention import AttentionRecord
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_visible
-from transformer.model.transformer import AttentionRecord
 
 log = logging.getLogger(__name__)
 # Source word, target word, both counted from 0.

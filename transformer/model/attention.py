@@ -1,6 +1,7 @@
 """Attention: every query looks at every key that is visible to it and takes a weighted mean of their values."""
 
 import math
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -15,6 +16,15 @@ from transformer.model.scores import SCORES
 
 # What is added to the scores, to say how far apart query and key are.
 Bias = Float[Tensor, "#sentences heads #all_queries keys"]
+
+
+class AttentionRecord(NamedTuple):
+    """Empty lists, into which `Transformer.encode` and `decode` put the attention weights of each layer, for pictures:
+    each [batch, heads, queries, keys], of the encoder's and the decoder's self-attention and of cross-attention."""
+
+    encoder: list[Tensor]
+    decoder: list[Tensor]
+    cross: list[Tensor]
 
 
 def attention_weights(

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transformer.model.attention import Bias, MultiHeadAttention
+from transformer.model.attention import AttentionRecord, Bias, MultiHeadAttention
 from transformer.model.config import AttentionConfig, FeedForwardConfig, ModelConfig
 from transformer.model.dropout import Dropout
 from transformer.model.kv_cache import LayerCache
@@ -81,10 +81,12 @@ class EncoderLayer(nn.Module):
         states: States,
         visible: SourceVisible | None,
         bias: Bias | None = None,
-        record: list[Tensor] | None = None,
+        record: AttentionRecord | None = None,
     ) -> States:
+        weights = record.encoder if record else None
+
         def self_attention(x: States) -> States:
-            return self.self_attention(x, self.self_attention.project_kv(x), visible, bias=bias, record=record)
+            return self.self_attention(x, self.self_attention.project_kv(x), visible, bias=bias, record=weights)
 
         states = self.add_norm_self(states, self_attention)
         return self.add_norm_feed(states, self.feed_forward)
@@ -120,20 +122,19 @@ class DecoderLayer(nn.Module):
         source_visible: SourceVisible | None,
         offset: int = 0,
         bias: Bias | None = None,
-        record: tuple[list[Tensor], list[Tensor]] | None = None,
+        record: AttentionRecord | None = None,
     ) -> tuple[Float[Tensor, "rows length dim"], LayerCache]:
-        """`states` stand at the positions from `offset` on, behind those in `cache`; `record` collects the weights of
-        (self, cross) attention."""
-        self_record, cross_record = record or (None, None)
+        """`states` stand at the positions from `offset` on, behind those in `cache`."""
+        self_weights, cross_weights = (record.decoder, record.cross) if record else (None, None)
         target, source, cross = cache.target, cache.source, self.cross_attention
         sentence_count = len(target.buffer.keys)
 
         def masked_self_attention(x: States) -> States:
             nonlocal target  # x is the sublayer's input, normalized if norm=pre: only now can its keys be made
             target = target.update(self.self_attention.project_kv(x, offset, sentence_count))
-            return self.self_attention(x, target.key_values, visible, offset, bias, self_record)
+            return self.self_attention(x, target.key_values, visible, offset, bias, self_weights)
 
         states = self.add_norm_self(states, masked_self_attention)
         if cross is not None and source is not None:
-            states = self.add_norm_cross(states, lambda x: cross(x, source, source_visible, record=cross_record))
+            states = self.add_norm_cross(states, lambda x: cross(x, source, source_visible, record=cross_weights))
         return self.add_norm_feed(states, self.feed_forward), LayerCache(target, source)

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from transformer.model.attention import AttentionRecord
 from transformer.model.config import ModelConfig
 from transformer.model.dropout import Dropout
 from transformer.model.kv_cache import Cache, next_distances
@@ -26,15 +27,6 @@ class Memory(NamedTuple):
 
     states: Float[Tensor, "batch source dim"]
     visible: SourceVisible | None
-
-
-class AttentionRecord(NamedTuple):
-    """Empty lists, into which `encode` and `decode` put the attention weights of each layer, for pictures: each
-    [batch, heads, queries, keys], of the encoder's and the decoder's self-attention and of cross-attention."""
-
-    encoder: list[Tensor]
-    decoder: list[Tensor]
-    cross: list[Tensor]
 
 
 class Embedding(nn.Module):
@@ -77,7 +69,7 @@ class Encoder(nn.Module):
         self,
         ids: Int[Tensor, "batch source"],
         visible: SourceVisible | None,
-        record: list[Tensor] | None = None,
+        record: AttentionRecord | None = None,
     ) -> Float[Tensor, "batch source dim"]:
         states, bias = self.embedding(ids), None
         if self.position_bias is not None:
@@ -108,7 +100,7 @@ class Decoder(nn.Module):
         self,
         ids: Int[Tensor, "rows length"],
         cache: Cache,
-        record: tuple[list[Tensor], list[Tensor]] | None = None,
+        record: AttentionRecord | None = None,
     ) -> tuple[Float[Tensor, "rows length dim"], Cache]:
         """Takes `ids` as the continuation of what `cache` holds. In training the cache is empty and `ids` are whole
         targets; in a search they are one new id per row (hypothesis).
@@ -179,7 +171,7 @@ class Transformer(nn.Module):
                 "has one entry for each id"
             )
         visible = None if source_visible is None else source_visible[:, None, None, :]
-        return Memory(self.encoder(source, visible, record.encoder if record else None), visible)
+        return Memory(self.encoder(source, visible, record), visible)
 
     def decode(
         self, inputs: Int[Tensor, "batch target"], memory: Memory, record: AttentionRecord | None = None
@@ -204,9 +196,8 @@ class Transformer(nn.Module):
             raise ValueError("a target has no tokens: inputs begin with BOS, so they have at least that one")
         if inputs.size(0) != memory.states.size(0):
             raise ValueError(f"{inputs.size(0)} targets but {memory.states.size(0)} sources: each target needs its own")
-        decoder_record = (record.decoder, record.cross) if record else None
         # With an empty cache the whole target is new: training reads past everything that is about a search.
-        states, _ = self.decoder(inputs, self.decoder.init_cache(memory), decoder_record)
+        states, _ = self.decoder(inputs, self.decoder.init_cache(memory), record)
         return states
 
     def step(

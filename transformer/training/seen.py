@@ -7,8 +7,6 @@ can still be looked up. The others say nothing.
 """
 
 import hashlib
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,22 +14,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from transformer.data.splitting import comparable
 from transformer.data.text_files import Pair
 from transformer.files import atomic_write, read_file, run_of
 
 Hashes = NDArray[np.uint64]
-FILE = "seen.hashes"  # 8 bytes each, the smallest first
+FILE = "seen_sentences.hashes"  # 8 bytes each, the smallest first
 MAX_HASHES = 1 << 20
 NONE = np.zeros(0, np.uint64)
-WORDS = re.compile(r"\w+")
 
 
 def sentence_hash(text: str) -> int | None:
-    """64 bits of a sentence without case, punctuation and spaces; None where nothing else is in it."""
-    words = WORDS.findall(unicodedata.normalize("NFKC", text).casefold())
-    if not words:
+    """64 bits of what is comparable of a sentence; None where nothing is."""
+    if not (kept := comparable(text)):
         return None
-    return int.from_bytes(hashlib.blake2b("".join(words).encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(kept.encode(), digest_size=8).digest(), "little")
 
 
 def hashes_of(pairs: Iterable[Pair], before: Hashes = NONE) -> Hashes:

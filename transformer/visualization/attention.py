@@ -14,8 +14,8 @@ from transformer.data.tokenizer import BOS, EOS, Tokenizer
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import Translation, Translator
 from transformer.model import Transformer
+from transformer.model.attention import AttentionRecord
 from transformer.model.eval_mode import eval_mode
-from transformer.model.transformer import AttentionRecord
 from transformer.visualization.picture import save
 
 # There are layers × heads × tokens² weights: with more tokens, pages get too large to open and pictures to look at.
