@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -27,6 +28,10 @@ LONG = "scripts reliability cli visualization export server doctor tests".split(
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
         return  # The process that deals out the tests runs none, and need not import torch.
+    if early := [name for name in sys.modules if name.startswith("transformer.")]:
+        raise pytest.UsageError(
+            f"{early[0]} is imported before its shapes are checked: in a conftest.py, import in fixtures"
+        )
     # Before the hook: whatever is first imported beneath it is compiled anew, without a .pyc, which takes seconds.
     import lightning.pytorch  # noqa: F401
 

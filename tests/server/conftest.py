@@ -1,21 +1,28 @@
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.client import Serving
-from tests.server.models import english_and_french, german_to_english
-from transformer import Translator
+if TYPE_CHECKING:
+    from tests.server.client import Serving
+    from transformer import Translator
 
 
 @pytest.fixture(scope="session")
 def translator() -> Translator:
+    from tests.server.models import german_to_english
+
     return german_to_english()
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory, translator: Translator) -> Path:
     """With de_en.safetensors and en_fr.safetensors, which has learned both directions."""
+    from tests.server.models import english_and_french
+
     folder = tmp_path_factory.mktemp("served")
     translator.save(folder / "de_en.safetensors")
     english_and_french().save(folder / "en_fr.safetensors")
@@ -25,6 +32,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, translator: Translator) -> 
 @pytest.fixture(scope="session")
 def server(folder: Path) -> Iterator[Serving]:
     """Serves all three directions; texts of at most 2,000 characters."""
+    from tests.server.client import Serving
+
     serving = Serving("checkpoint=[de_en.safetensors, en_fr.safetensors]", "max_characters=2000", cwd=folder)
     yield serving
     serving.run.send_signal(15)

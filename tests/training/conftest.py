@@ -1,13 +1,18 @@
 """The small language of `small`."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.training.small import numbers_data
-from transformer.data.datamodule import TranslationData
+if TYPE_CHECKING:
+    from transformer.data.datamodule import TranslationData
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> TranslationData:
+    from tests.training.small import numbers_data
+
     return numbers_data(tmp_path)

@@ -1,16 +1,24 @@
 """The translators of `models`, made once a file."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
 
-from tests.visualization.models import TEXTS, untrained
-from transformer import Translator
+if TYPE_CHECKING:
+    from transformer import Translator
 
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
+    from tests.visualization.models import TEXTS, untrained
+
     return untrained(TEXTS)
 
 
 @pytest.fixture(scope="module")
 def without_cross() -> Translator:
+    from tests.visualization.models import TEXTS, untrained
+
     return untrained(TEXTS, decoder__cross_attention=None)
