@@ -1,7 +1,5 @@
 """The batcher gives each request what it would get alone, and each its share of the work."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.server.models import LINES, english_and_french
@@ -18,10 +16,8 @@ def texts_of(n_best: list[list[Translation]]) -> list[list[str]]:
 
 
 @pytest.fixture
-def batcher() -> Iterator[Batcher]:
-    batcher = Batcher(BEAM, batch_tokens=512, max_waiting=4)
-    yield batcher
-    batcher.close()
+def batcher() -> Batcher:
+    return Batcher(BEAM, batch_tokens=512, max_waiting=4)
 
 
 @pytest.mark.long
@@ -29,17 +25,17 @@ def test_requests_of_several_models_get_what_they_would_get_alone(translator: Tr
     batcher, other = Batcher(BEAM, 512, max_waiting=100), english_and_french()
     jobs = [(one, LINES[start:]) for start in range(4) for one in (translator, other)]
     futures = [batcher.submit(one, texts) for one, texts in jobs]
-    batcher.close()
+    together = [texts_of(future.result()) for future in futures]
     alone = {(one, text): texts_of(one.n_best([text])) for one in (translator, other) for text in LINES}
-    for (one, texts), future in zip(jobs, futures, strict=True):
-        assert texts_of(future.result()) == [found for text in texts for found in alone[one, text]]
+    for (one, texts), hypotheses in zip(jobs, together, strict=True):
+        assert hypotheses == [found for text in texts for found in alone[one, text]]
 
 
 def test_sampling_draws_what_it_would_draw_alone(translator: Translator) -> None:
     batcher = Batcher(settings := SearchSettings(method="sampling"), 512, max_waiting=100)
     futures = [batcher.submit(translator, LINES) for _ in range(3)]
-    batcher.close()
-    assert [texts_of(future.result()) for future in futures] == [texts_of(translator.n_best(LINES, settings))] * 3
+    together = [texts_of(future.result()) for future in futures]
+    assert together == [texts_of(translator.n_best(LINES, settings))] * 3
 
 
 def test_a_short_request_does_not_wait_for_a_long_one(translator: Translator, batcher: Batcher) -> None:

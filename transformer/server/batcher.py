@@ -36,15 +36,13 @@ class Job:
 
 
 class Batcher:
-    """Translates for many callers at once; `close` waits until all that was submitted is done."""
+    """Translates for many callers at once, as long as the process lives."""
 
     def __init__(self, search: SearchSettings, batch_tokens: int, max_waiting: int) -> None:
         self.search, self.batch_tokens, self.max_waiting = search, batch_tokens, max_waiting
         self._jobs: deque[Job] = deque()
         self._changed = threading.Condition()
-        self._closing = False
-        self._thread = threading.Thread(target=self._run, name="translator", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name="translator", daemon=True).start()
 
     def submit(self, translator: Translator, texts: Sequence[str]) -> "Future[NBest]":
         """The hypotheses of each text, best first, once they are there; raises QueueFullError."""
@@ -56,14 +54,9 @@ class Batcher:
             self._changed.notify()
         return job.future
 
-    def close(self) -> None:
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        self._thread.join()
-
     def _run(self) -> None:
-        while shares := self._next_round():
+        while True:
+            shares = self._next_round()
             self._translate(shares)
             with self._changed:
                 for job, _ in shares:
@@ -76,11 +69,11 @@ class Batcher:
                         job.future.set_result(job.found)
 
     def _next_round(self) -> list[tuple[Job, list[str]]]:
-        """Jobs of one translator with the texts of each that are next; waits for the first; none: there is no more."""
+        """Jobs of one translator with the texts of each that are next; waits for the first."""
         with self._changed:
             while True:
                 self._jobs = deque(job for job in self._jobs if not job.future.done())
-                if self._jobs or self._closing:
+                if self._jobs:
                     break
                 self._changed.wait()
             jobs = [job for job in self._jobs if job.translator is self._jobs[0].translator]

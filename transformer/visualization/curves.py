@@ -53,6 +53,7 @@ def draw_curves(metrics: Path, output: Path) -> None:
                 values = running_mean(values)
             label_of_curve = LABELS.get(name, name.removeprefix("validation/bleu."))
             axes.plot(steps, values, label=label_of_curve, marker="." if name.startswith("validation") else "")
+        axes.locator_params(axis="x", nbins=6)  # the numbers of a long run are wide
         axes.set_xlabel("step")
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)
