@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     checkpoints, serving = [*map(Path, settings.checkpoints)], settings.serving
     translator = load_ensemble(checkpoints, serving.device, serving.precision, *settings.languages, serving.shortlist)
     translator.configure_torch(settings.machine)
+    settings = replace(settings, search=settings.search.of_model(translator.length_penalty))  # as it is written down
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages)
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
     chooser = Chooser.load(translator, settings.choose, serving)

@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from tests.factories import composed, model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
+from transformer.device import ServingSettings
 from transformer.evaluation.choosing import Chooser, log_probabilities
 from transformer.inference.choice import ChoiceSettings
 from transformer.inference.translator import BEAM, EMPTY
@@ -105,6 +107,18 @@ def test_reranking_adds_what_the_reverse_model_says_of_the_source(
         totals = [one.score + weight * back for one, back in zip(before, channel, strict=True)]
         order = sorted(range(len(before)), key=lambda index: -totals[index])
         assert after == [before[index] for index in order]
+
+
+@pytest.mark.parametrize("directions", [[("en", "de")], [("de", "en"), ("en", "de")]], ids=["one", "both"])
+def test_a_reverse_run_is_asked_for_the_other_direction(
+    translator: Translator, reverse: Translator, directions: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    saved = Translator(reverse.model, reverse.tokenizers, directions[0], directions)
+    saved.save(tmp_path / "reverse.safetensors")
+    settings = replace(SCORE, method="rerank", reverse=str(tmp_path / "reverse.safetensors"))
+    loaded = Chooser.load(translator, settings, ServingSettings("cpu", "float32", 2048, None))
+    chosen = Chooser(translator, settings, saved.in_direction("en", "de")).n_best(TEXTS, SEARCH)
+    assert loaded.n_best(TEXTS, SEARCH) == chosen != translator.n_best(TEXTS, SEARCH)
 
 
 def test_a_choice_that_cannot_be_is_told(translator: Translator, reverse: Translator) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,6 +118,14 @@ def test_a_search_finds_the_same_translations_with_the_same_scores(
     # Of the hypotheses that end in the last step it keeps the best: its lists are as good at every place.
     for theirs, ours in zip(found, expected, strict=True):
         assert all(their.score > our.score - 1e-4 for their, our in zip(theirs, ours, strict=True))
+
+
+def test_an_export_searches_with_the_length_penalty_of_its_model(taught: Translator, tmp_path: Path) -> None:
+    own = copy(taught)
+    own.length_penalty = 2.5
+    assert_same(
+        exported(own, tmp_path / "engine").n_best(TEXTS), taught.n_best(TEXTS, replace(BEAM, length_penalty=2.5))
+    )
 
 
 def test_long_lines_empty_ones_and_batches_are_those_of_the_translator(

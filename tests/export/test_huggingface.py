@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,13 +88,18 @@ def test_an_exported_model_gives_the_same_logits_there_and_read_back(
     torch.testing.assert_close(read_back, ours, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("method", ["greedy", "beam"])
-def test_generate_finds_the_translations_of_our_search(taught: Translator, tmp_path: Path, method: str) -> None:
+@pytest.mark.parametrize(("method", "penalty"), [("greedy", 1.0), ("beam", 1.0), ("beam", 3.0)])
+def test_generate_finds_the_translations_of_our_search(
+    taught: Translator, tmp_path: Path, method: str, penalty: float
+) -> None:
+    taught = copy(taught)
+    taught.length_penalty = penalty
     model, tokenizer = exported(taught, tmp_path / "hub")
     beams = {"greedy": {"num_beams": 1}, "beam": {}}[method]
     tokens = model.generate(**tokenizer(FULL_TEXTS, return_tensors="pt", padding=True), **beams)
     search = replace(BEAM, method=method, length_ratio=100.0)  # type: ignore[arg-type]
     assert tokenizer.batch_decode(tokens, skip_special_tokens=True) == taught.translate(FULL_TEXTS, search)
+    assert Translator.load(tmp_path / "hub").length_penalty == penalty
 
 
 @pytest.mark.parametrize("kind", KINDS.values())

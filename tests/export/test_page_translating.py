@@ -5,6 +5,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,17 @@ def test_hypotheses_and_scores_are_those_of_our_search(
         torch.testing.assert_close(
             torch.tensor(scores), torch.tensor([(one.score, one.log_probability) for one in expected])
         )
+
+
+def test_the_page_searches_with_the_length_penalty_of_its_model(taught: Translator, open_page: Open) -> None:
+    own = copy(taught)
+    own.length_penalty = 2.5
+    page, text = open_page(own), TEXTS[0]
+    shown = page.ask("() => document.getElementById('length-penalty').valueAsNumber")
+    found = page.ask(EXPLAIN, text, {"method": "beam"})
+    assert shown == found["search"]["length_penalty"] == 2.5
+    expected = [one.score for one in rounded(own, "int8").n_best(text)]
+    assert [one["score"] for one in found["hypotheses"]] == pytest.approx(expected, abs=1e-4)
 
 
 def test_an_explanation_is_that_of_the_explain_page(page: Opened, repeats: Translator) -> None:

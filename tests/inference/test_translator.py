@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import zipfile
+from copy import copy
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import train_tokenizer
+from transformer.inference.ensemble import Ensemble
 from transformer.inference.long_text import split_text
 from transformer.inference.translator import BEAM
 
@@ -210,6 +212,22 @@ def test_a_description_that_does_not_fit_its_tensors_is_refused(translator: Tran
         about = {"translator": json.dumps(plain), "sha256": files.digest(plain, content)}
         safetensors.torch.save_file(content, path, about)
         refusal(path)
+
+
+@pytest.mark.parametrize("penalty", [-1.0, 0.5, 2.0])
+def test_a_model_searches_with_its_own_length_penalty_unless_another_is_given(
+    translator: Translator, tmp_path: Path, penalty: float
+) -> None:
+    own = copy(translator)
+    own.length_penalty = penalty
+    own.save(tmp_path / "own.safetensors")
+    loaded = Translator.load(tmp_path / "own.safetensors")
+    assert loaded.n_best(TEXTS) == loaded.n_best(TEXTS, replace(BEAM, length_penalty=penalty))
+    for found in loaded.n_best(TEXTS):
+        for one in found:
+            assert one.score == pytest.approx(one.log_probability / (len(one.pieces) + 1) ** penalty)
+    assert loaded.n_best(TEXTS, replace(BEAM, length_penalty=1.0)) == translator.n_best(TEXTS)
+    assert Ensemble([loaded, translator]).length_penalty == penalty
 
 
 def test_python_defaults_are_those_of_the_command_line() -> None:

@@ -29,6 +29,7 @@ SMALL = [
     "machine.matmul_precision=highest",  # not timed at each start
     "search.length_ratio=1",
     "search.length_extra=5",
+    "search.length_penalty=2.5",  # the model keeps it
     "validation_search.length_ratio=1",
     "validation_search.length_extra=5",
 ]

@@ -63,8 +63,8 @@ def test_a_resumed_run_goes_on_in_its_folder_and_keeps_its_history(run: Path) ->
 
 
 def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
-    gold = "alignments=few.alignments"
-    printed = ok("evaluate", "checkpoint=run", "output=scored", gold, *SMALL[-4:-2], cwd=run.parent)
+    limits = ["search.length_ratio=1", "search.length_extra=5"]
+    printed = ok("evaluate", "checkpoint=run", "output=scored", "alignments=few.alignments", *limits, cwd=run.parent)
     results = json.loads((run.parent / "scored" / "evaluation.json").read_text())
     assert results["test"]["bleu"] == json.loads((run / "test.json").read_text())["test"]["bleu"]
     assert printed.startswith(f"test BLEU {results['test']['bleu']:.2f}   nrefs:1|case:mixed")
@@ -79,6 +79,7 @@ def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
     ok("evaluate", "checkpoint=run", *few, cwd=run.parent)
     both = json.loads((run.parent / "scored" / "evaluation.json").read_text())
     assert both["test"] == results["test"]
+    assert {split: search["length_penalty"] for split, search in both["searches"].items()} == {"test": 2.5, "own": 2.5}
     assert {split: search["method"] for split, search in both["searches"].items()} == {"test": "beam", "own": "greedy"}
     # A file that is called like a split of the run does not take the place of what the run has left.
     for side in ("de", "en"):

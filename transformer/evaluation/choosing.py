@@ -4,7 +4,6 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 from sacrebleu.metrics import BLEU
@@ -36,8 +35,9 @@ class Chooser:
         """With the reverse run that the settings name. Raises as `Translator.load` does."""
         if settings.reverse is None:
             return cls(translator, settings)
-        path, back = Path(settings.reverse), translator.source_language
-        return cls(translator, settings, Translator.load(path, serving.device, serving.precision, back))
+        source, target = translator.languages
+        reverse = Translator.load(settings.reverse, serving.device, serving.precision, target, source)
+        return cls(translator, settings, reverse)
 
     def n_best(
         self,

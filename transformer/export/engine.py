@@ -49,6 +49,7 @@ class CTranslate2Translator(Translator):
             model = Transformer(config)
         described = manifest.translator
         super().__init__(model, tokenizers, described.languages, described.all_directions)
+        self.length_penalty = described.length_penalty
         target = tokenizers[1]
         self._ids = {target.piece(id): id for id in range(len(target))}
         self._end = target.piece(EOS)
@@ -128,7 +129,7 @@ class CTranslate2Translator(Translator):
         if foreign := [piece for piece in target[:-1] if piece not in self._ids]:
             raise ValueError(f"{self._folder} has a vocabulary that is not its tokenizer's: {foreign[0]!r}")
         ids = [self._ids[piece] for piece in target[:-1]]
-        return Hypothesis(ids, score, score * len(target) ** settings.length_penalty)
+        return Hypothesis(ids, score, score / settings.score(1.0, len(target)))
 
 
 def _device(device: str) -> tuple[str, int]:

@@ -44,9 +44,8 @@ def write(folder: Path, export: Program, translator: Translator, make: Callable[
         make(work)
         for name, tokenizer in zip(TOKENIZERS, translator.tokenizers, strict=True):
             (work / name).write_bytes(tokenizer.model)
-        description = checkpoint.describe(
-            translator.model, translator.tokenizers, translator.languages, translator.directions
-        )
+        described = translator.languages, translator.directions, translator.length_penalty
+        description = checkpoint.describe(translator.model, translator.tokenizers, *described)
         files = {path.name: sha256(path) for path in sorted(work.iterdir())}
         manifest = {"export": export, "translator": description, "files": files}
         (work / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
@@ -79,7 +78,7 @@ def read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
 
 def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
     plain = read_json(folder / MANIFEST, MAX_PLAIN_BYTES, follow_links=True)
-    manifest = from_dict(Manifest, plain | {"translator": checkpoint.with_directions(plain.get("translator"))}, "")
+    manifest = from_dict(Manifest, plain | {"translator": checkpoint.with_defaults(plain.get("translator"))}, "")
     if manifest.translator.format != checkpoint.FORMAT:
         raise ValueError(f"its format is {manifest.translator.format!r}, not {checkpoint.FORMAT!r}")
     # What a file manager left there, hidden, does no harm; any other file an engine might read.

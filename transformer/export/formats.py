@@ -78,7 +78,7 @@ def export(translator: Translator, settings: ExportSettings, name: str = "", car
         assert dtype is not None
         first = translator.languages
         directions = [first, *(one for one in translator.directions if one != first)]
-        make = partial(to_huggingface, model, translator.tokenizers, directions, dtype, card)
+        make = partial(to_huggingface, model, translator.tokenizers, directions, translator.length_penalty, dtype, card)
         folder.write(output, "huggingface", translator, make)
     else:
         with _extra():

@@ -21,6 +21,7 @@ from transformer.inference.huggingface import (
     ACTIVATIONS,
     CONFIG,
     DIRECTIONS,
+    GENERATION_CONFIG,
     MODEL_TYPES,
     TARGET_VOCABULARY,
     TOKENIZER_CONFIG,
@@ -91,6 +92,7 @@ def export(
     model: Transformer,
     tokenizers: tuple[Tokenizer, Tokenizer],
     directions: Sequence[Direction],
+    length_penalty: float,
     dtype: torch.dtype,
     card: str,
     folder: Path,
@@ -104,11 +106,11 @@ def export(
     config = _config(model.config, dtype)
     separate = not config["share_encoder_decoder_embeddings"]
     ends = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD, "decoder_start_token_id": BOS}
-    search, longest = SearchSettings(), model.config.max_length
+    longest = model.config.max_length
     generation = {
         **ends,
-        "num_beams": search.beam,
-        "length_penalty": search.length_penalty,
+        "num_beams": SearchSettings().beam,
+        "length_penalty": length_penalty,
         "early_stopping": True,  # at `num_beams` hypotheses, as our search
         "max_length": longest,
     }
@@ -126,7 +128,7 @@ def export(
         tokenizer[DIRECTIONS] = ["-".join(direction) for direction in directions]
     files: dict[str, dict[str, Any]] = {
         CONFIG: config | ends,
-        "generation_config.json": generation,
+        GENERATION_CONFIG: generation,
         TOKENIZER_CONFIG: tokenizer,
         VOCABULARY: _vocabulary(tokenizers[0], directions),
     }

@@ -84,6 +84,7 @@ def pack(translator: Translator, precision: str) -> bytes:
         "model": asdict(translator.model.config),
         "parameters": sum(weight.numel() for weight in translator.model.parameters()),
         "precision": precision,
+        "length_penalty": translator.length_penalty,
         "alignment": asdict(translator.alignment) if translator.alignment else None,
         "tensors": tensors,
     }
@@ -124,7 +125,9 @@ def rounded(translator: Translator, precision: str) -> Translator:
             elif weight.dim() > 1:
                 integers, scales = quantized(weight)
                 weight.copy_(integers * scales[..., None])
-    return Translator(model, translator.tokenizers, translator.languages, translator.directions)
+    result = Translator(model, translator.tokenizers, translator.languages, translator.directions)
+    result.length_penalty = translator.length_penalty
+    return result
 
 
 def _bytes(tensor: Tensor) -> bytes:

@@ -23,6 +23,7 @@ from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import atomic_write, run_of
 from transformer.inference import huggingface
 from transformer.inference.alignment_head import AlignmentHead, check_head
+from transformer.inference.search import MEAN, LengthPenalty
 from transformer.inference.untrusted import (
     check_plain,
     check_shapes,
@@ -36,8 +37,10 @@ from transformer.model.transformer import Transformer
 
 T = TypeVar("T")
 FORMAT = "encoder-decoder translator 3"
-# Keys that a description may lack: training adds the first at its end, the second is only for several directions.
-ALIGNMENT, DIRECTIONS = "alignment", "directions"
+# Keys that a description may lack: training adds the first at its end, the others are for several directions, and for a
+# length penalty that was chosen for the model.
+ALIGNMENT, DIRECTIONS, LENGTH_PENALTY = "alignment", "directions", "length_penalty"
+DEFAULTS = {DIRECTIONS: [], LENGTH_PENALTY: MEAN}
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Description:
     tokenizer_kind: Kind
     model: ModelConfig
     directions: list[str]  # all that were learned, as "de-en", if they are several
+    length_penalty: LengthPenalty  # of the model's searches
 
     @property
     def languages(self) -> Direction:
@@ -71,6 +75,7 @@ class SavedTranslator:
     languages: Direction
     weights: dict[str, Tensor]
     directions: Sequence[Direction]  # all that it has learned
+    length_penalty: float
     alignment: AlignmentHead | None = None  # as training has found it, at its end
 
     def build_for_finetuning(self, config: ModelConfig) -> Transformer:
@@ -105,18 +110,17 @@ def describe(
     tokenizers: tuple[Tokenizer, Tokenizer],
     languages: Direction,
     directions: Sequence[Direction] = (),
+    length_penalty: float = MEAN,
 ) -> dict[str, Any]:
     """The description as plain dicts, strings and numbers; of `directions` only several are worth a word."""
     several = ["-".join(direction) for direction in directions if len(directions) > 1]
-    plain = asdict(Description(FORMAT, *languages, tokenizers[0].kind, model.config, several))
-    if not several:
-        del plain[DIRECTIONS]
-    return plain
+    plain = asdict(Description(FORMAT, *languages, tokenizers[0].kind, model.config, several, length_penalty))
+    return {key: value for key, value in plain.items() if key not in DEFAULTS or value != DEFAULTS[key]}
 
 
-def with_directions(plain: Any) -> Any:
-    """A description as plain data, with the field that `describe` leaves out of one direction."""
-    return {DIRECTIONS: []} | plain if isinstance(plain, dict) else plain
+def with_defaults(plain: Any) -> Any:
+    """A description as plain data, with the fields that `describe` leaves out."""
+    return DEFAULTS | plain if isinstance(plain, dict) else plain
 
 
 def tensors(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, Tensor]:
@@ -143,9 +147,11 @@ def save(
     languages: Direction,
     alignment: AlignmentHead | None = None,
     directions: Sequence[Direction] = (),
+    length_penalty: float = MEAN,
 ) -> None:
     """Writes a .safetensors file, whole or not at all."""
-    description, content = describe(model, tokenizers, languages, directions), tensors(model, tokenizers)
+    description = describe(model, tokenizers, languages, directions, length_penalty)
+    content = tensors(model, tokenizers)
     if alignment is not None:
         description[ALIGNMENT] = asdict(alignment)
     about = {"translator": json.dumps(description), "sha256": digest(description, content)}
@@ -223,8 +229,15 @@ def _load(path: Path) -> SavedTranslator:
     if (len(source), len(target)) != (description.model.source_vocab_size, description.model.target_vocab_size):
         raise ValueError("its tokenizers and its model have vocabularies of different sizes")
     check_shapes(description.model, content)
-    directions = description.all_directions
-    return SavedTranslator(description.model, (source, target), description.languages, content, directions, alignment)
+    return SavedTranslator(
+        description.model,
+        (source, target),
+        description.languages,
+        content,
+        description.all_directions,
+        description.length_penalty,
+        alignment,
+    )
 
 
 def _check(
@@ -239,7 +252,7 @@ def _check(
     if (version := description.get("format")) != FORMAT:
         raise ValueError(f"its format is {version!r}, not {FORMAT!r}: another version of this program wrote it")
     plain = {key: value for key, value in description.items() if key != ALIGNMENT}
-    typed, alignment = from_dict(Description, with_directions(plain), "translator"), None
+    typed, alignment = from_dict(Description, with_defaults(plain), "translator"), None
     if ALIGNMENT in description:
         alignment = from_dict(AlignmentHead, description[ALIGNMENT], f"translator.{ALIGNMENT}")
         check_head(alignment, typed.model)

@@ -25,14 +25,15 @@ class Decodings(NamedTuple):
 class Ensemble(Translator):
     """Translates as its members together: p(next token) is the mean of theirs. Costs what all of them cost.
 
-    The members have the same vocabularies and languages; sizes and attentions may differ. The first aligns words.
+    The members have the same vocabularies and languages; sizes and attentions may differ. The first one aligns words,
+    and its length penalty is used.
     """
 
     def __init__(self, members: Sequence[Translator]) -> None:
         """Raises ValueError, naming the first that differs (counted from 1), for other vocabularies or languages."""
         first = members[0]
         super().__init__(first.model, first.tokenizers, first.languages, first.directions)
-        self.alignment, self.members = first.alignment, tuple(members)
+        self.alignment, self.length_penalty, self.members = first.alignment, first.length_penalty, tuple(members)
         self.models = [member.model for member in members]
         for number, member in enumerate(members[1:], 2):
             if member.languages != first.languages:

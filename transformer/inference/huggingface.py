@@ -19,13 +19,15 @@ from transformer.data.directions import Direction, parse_direction
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from transformer.files import read_file, read_json
 from transformer.inference.hub_vocabulary import Numbering, number, parse, renumbered
+from transformer.inference.search import MEAN, LengthPenalty
 from transformer.inference.untrusted import check_shapes, check_tensors, read_checkpoint, read_tensors
 from transformer.model.config import ModelConfig
 from transformer.model.positions import sinusoidal_table
 from transformer.model.transformer import Transformer
 
-CONFIG, TOKENIZER_CONFIG, VOCABULARY, TARGET_VOCABULARY = (
+CONFIG, GENERATION_CONFIG, TOKENIZER_CONFIG, VOCABULARY, TARGET_VOCABULARY = (
     "config.json",
+    "generation_config.json",
     "tokenizer_config.json",
     "vocab.json",
     "target_vocab.json",
@@ -165,11 +167,12 @@ class HubConfig:
         return from_dict(ModelConfig, model, "model")
 
 
-Parts = tuple[ModelConfig, tuple[Tokenizer, Tokenizer], Direction, dict[str, Tensor], list[Direction]]
+Parts = tuple[ModelConfig, tuple[Tokenizer, Tokenizer], Direction, dict[str, Tensor], list[Direction], float]
 
 
 def read(folder: Path) -> Parts:
-    """A translator's parts from a folder of transformers: configuration, tokenizers, languages, weights, directions.
+    """A translator's parts from a folder of transformers: configuration, tokenizers, languages, weights, directions and
+    length penalty.
 
     Our ids are theirs in another order; see `hub_vocabulary`. Runs no code of the folder. Raises ValueError or OSError
     for what is damaged, and for a model that computes what ours cannot.
@@ -192,7 +195,14 @@ def read(folder: Path) -> Parts:
     check_shapes(config, weights)
     about = read_json(folder / TOKENIZER_CONFIG, MAX_BYTES, follow_links=True)
     source, target = (str(about.get(f"{side}_lang") or "und") for side in ("source", "target"))
-    return config, tokenizers, (source, target), weights, _directions(about, (source, target), tokenizers[0])
+    directions = _directions(about, (source, target), tokenizers[0])
+    return config, tokenizers, (source, target), weights, directions, _length_penalty(folder / GENERATION_CONFIG)
+
+
+def _length_penalty(generation: Path) -> float:
+    settings = read_json(generation, MAX_BYTES, follow_links=True) if generation.is_file() else {}
+    found = settings.get("length_penalty", MEAN)
+    return float(read_value(LengthPenalty, found, f"{generation.name}: length_penalty"))
 
 
 def _directions(about: dict[str, Any], languages: Direction, tokenizer: Tokenizer) -> list[Direction]:

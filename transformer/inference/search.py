@@ -7,7 +7,7 @@ row, the hypothesis of its sentence that it continues (None: the same one).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -25,6 +25,8 @@ class State(Protocol):
     def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> Any: ...
 
 
+LengthPenalty = Annotated[float, ">= -10", "<= 10"]
+MEAN = 1.0  # the length penalty by which a score is the mean of the tokens' log-probabilities
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
 Ids = Int[Tensor, " sentences"]
 
@@ -33,11 +35,11 @@ Ids = Int[Tensor, " sentences"]
 class SearchSettings:
     """How to search. A hypothesis has at least `min_length` tokens and at most the smaller of `max_length` and
     `length_ratio` × source + `length_extra`, EOS not counted; `temperature`, `top_k`, `top_p` and `seed` are
-    for sampling."""
+    for sampling. Without a `length_penalty` it is the model's own."""
 
     method: Literal["greedy", "beam", "sampling"] = "beam"
     beam: Annotated[int, ">= 1", "<= 1000"] = 5
-    length_penalty: Annotated[float, ">= -10", "<= 10"] = 1.0
+    length_penalty: LengthPenalty | None = None
     min_length: Annotated[int, ">= 0", "<= 1000000"] = 0
     max_length: Annotated[int, ">= 1", "<= 1000000"] = 1024
     length_ratio: Annotated[float, ">= 0", "<= 1000"] = 2.0
@@ -51,6 +53,10 @@ class SearchSettings:
         if self.min_length > self.max_length:
             raise ValueError(f"search.min_length={self.min_length} is above search.max_length={self.max_length}")
 
+    def of_model(self, length_penalty: float) -> "SearchSettings":
+        """These settings, with the `length_penalty` of a model where they leave it to that."""
+        return self if self.length_penalty is not None else replace(self, length_penalty=length_penalty)
+
     def max_lengths(self, source_lengths: list[int]) -> list[int]:
         """The largest number of tokens that the hypotheses of each sentence may have."""
         bounds = [round(self.length_ratio * length) + self.length_extra for length in source_lengths]
@@ -58,7 +64,7 @@ class SearchSettings:
 
     def score(self, log_probability: float, length: int) -> float:
         """log-probability / length^length_penalty: by this hypotheses are compared. EOS counts in `length`."""
-        return log_probability / length**self.length_penalty
+        return log_probability / length ** (MEAN if self.length_penalty is None else self.length_penalty)
 
 
 class Hypothesis(NamedTuple):

@@ -31,7 +31,7 @@ from transformer.device import (
 from transformer.inference import checkpoint
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.long_text import split_text
-from transformer.inference.search import Hypothesis, SearchSettings, search
+from transformer.inference.search import MEAN, Hypothesis, SearchSettings, search
 from transformer.inference.shortlist import Shortlist, select_outputs
 from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
@@ -74,6 +74,8 @@ class Translator:
 
     # The weights of `model` that align words best (see `inference.alignment`); None: nobody has measured it.
     alignment: AlignmentHead | None = None
+    # Of its searches, where they name no other.
+    length_penalty: float = MEAN
     # Which target ids are considered; None: all.
     shortlist: Shortlist | None = None
 
@@ -120,7 +122,7 @@ class Translator:
             choose_direction(saved.directions, *asked)  # a mistake is told before the model is built
         model = pack(saved.build().to(torch_device, dtype).eval())
         translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
-        translator.alignment = saved.alignment
+        translator.alignment, translator.length_penalty = saved.alignment, saved.length_penalty
         return translator.in_direction(*asked)
 
     def in_direction(self, source_language: str | None = None, target_language: str | None = None) -> Translator:
@@ -150,7 +152,8 @@ class Translator:
 
     def save(self, path: str | Path) -> None:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""
-        checkpoint.save(Path(path), self.model, self.tokenizers, self.languages, self.alignment, self.directions)
+        parts = self.model, self.tokenizers, self.languages, self.alignment, self.directions, self.length_penalty
+        checkpoint.save(Path(path), *parts)
 
     @overload
     def translate(
@@ -233,6 +236,7 @@ class Translator:
         A source without tokens has one translation, which is empty.
         """
         lines = range(1, len(sources) + 1) if lines is None else lines
+        search = search.of_model(self.length_penalty)
         # The tag that names the target language is no token of the text.
         nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
         lengths = [len(sources[index]) for index in nonempty]

@@ -65,7 +65,8 @@ class TranslationModule(LightningModule):
         self.step_sums: Tensor | None = None
         self.tokens_seen: Tensor | int = 0
         self.nonfinite_guard = NonFiniteGuard()
-        description = describe(translator.model, translator.tokenizers, translator.languages, translator.directions)
+        described = translator.languages, translator.directions, translator.length_penalty
+        description = describe(translator.model, translator.tokenizers, *described)
         self.save_hyperparameters({"translator": description, "training": asdict(settings)}, logger=False)
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -91,8 +91,11 @@ def draw_attentions(translator: Translator, source: str, translation: str, folde
 
 
 def show_result(result: Result, run: str, search: SearchSettings) -> None:
-    """Prints the scores, three translations and what to do next with the `run`: with the same search."""
-    usual = asdict(SearchSettings())
+    """Prints the scores, three translations and what to do next with the `run` and the same search.
+
+    The length penalty is the model's own by now, and need not be typed.
+    """
+    usual = asdict(SearchSettings(length_penalty=search.length_penalty))
     chosen = [f"search.{key}={value}" for key, value in asdict(search).items() if value != usual[key]]
     arguments = " ".join([run, *chosen])
     if not result.scores:

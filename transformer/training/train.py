@@ -164,7 +164,12 @@ def build_translator(
     check_size(config)
     network = pretrained.build_for_finetuning(config) if pretrained else Transformer(config)
     tokenizers = data.source_tokenizer, data.target_tokenizer
-    return Translator(network, tokenizers, settings.data.languages, settings.data.all_directions)
+    translator = Translator(network, tokenizers, settings.data.languages, settings.data.all_directions)
+    if (penalty := settings.search.length_penalty) is not None:
+        translator.length_penalty = penalty  # the run is tested with it, and whoever uses the model searches alike
+    elif pretrained is not None:
+        translator.length_penalty = pretrained.length_penalty
+    return translator
 
 
 class RunCallbacks:

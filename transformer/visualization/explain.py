@@ -73,7 +73,11 @@ def explain(translator: Translator, text: str, search: SearchSettings = BEAM, na
             }
             for hypothesis in hypotheses
         ],
-        "search": {"method": search.method, "beam": search.beam, "length_penalty": search.length_penalty},
+        "search": {
+            "method": search.method,
+            "beam": search.beam,
+            "length_penalty": search.of_model(translator.length_penalty).length_penalty,
+        },
     }
 
 

@@ -15,7 +15,7 @@ class SelfContainedCheckpoint(Callback):
 
     def __init__(self, translator: Translator) -> None:
         self.model, self.tokenizers = translator.model, translator.tokenizers
-        self.languages, self.directions = translator.languages, translator.directions
+        self.described = translator.languages, translator.directions, translator.length_penalty
 
     def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
         # The digest is of the checkpoint's weights, which may be an average.
@@ -23,7 +23,7 @@ class SelfContainedCheckpoint(Callback):
         checkpoint["tokenizers"] = {name: content[name] for name in content if name.startswith("tokenizer.")}
         checkpoint["weights"] = [name for name in content if not name.startswith("tokenizer.")]
         content |= {name: checkpoint["state_dict"][f"model.{name}"].cpu() for name in checkpoint["weights"]}
-        description = describe(self.model, self.tokenizers, self.languages, self.directions)
+        description = describe(self.model, self.tokenizers, *self.described)
         checkpoint["sha256"] = digest(description, content)
 
     def on_load_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:

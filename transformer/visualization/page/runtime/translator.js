@@ -9,14 +9,14 @@ import { logSoftmax, rowsOf, softmax } from "./matrix.js";
 
 export class Translator {
   // Takes what `unpack` (weights.js) gives.
-  constructor({ languages, directions = [], tokenizer, model, parameters, precision, alignment = null, tensors }) {
+  constructor({ languages, directions = [], tokenizer, model, parameters, precision, length_penalty = 1, alignment = null, tensors }) {
     this.model = new Transformer(model, tensors);
     this.source = new Tokenizer(tensors["tokenizer.source"].values, tokenizer.tag);
     // One vocabulary of both languages is in the file once.
     this.target = new Tokenizer((tensors["tokenizer.target"] ?? tensors["tokenizer.source"]).values);
     // All that the model has learned, if they are several: { languages, tag }.
     this.directions = directions;
-    this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, parameters, model, alignment, max_tokens: model.max_length - 1 };
+    this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, parameters, model, length_penalty, alignment, max_tokens: model.max_length - 1 };
   }
 
   // Yields what is found so far, after every step: { text, pieces, ids }. Returns { text, pieces, ids, score,
@@ -38,7 +38,7 @@ export class Translator {
   // Searches, then reads the best hypothesis. Null for a text without tokens. More than `limit` tokens are cut off.
   *find(text, { modify = {}, trace = null, languages = this.about.languages, ...options }, limit) {
     if (this.directions.length) this.turnTo(languages);
-    const settings = { ...DEFAULTS, ...options }, change = new Change(modify);
+    const settings = { ...DEFAULTS, length_penalty: this.about.length_penalty, ...options }, change = new Change(modify);
     if (modify.shuffle !== undefined) text = shuffled(text, modify.shuffle);
     const { ids, cut } = this.encode(text, limit - (modify.padding ?? 0));
     if (!ids.length) return null;

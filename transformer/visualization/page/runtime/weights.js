@@ -2,7 +2,7 @@
 // browser finds any damage. In it:
 //
 //   4 bytes    the length of the description, lowest byte first
-//   the description, JSON: languages, model, tokenizers, precision, and the name, type, shape and place of every tensor
+//   the description, JSON: languages, model, tokenizers, precision, length penalty, and the name, type, shape and place of every tensor
 //   the tensors' bytes, one after the other
 //
 // A tensor of type int8 holds one float32 for each of its rows (the scale), then all rows: weight = scale · integer.

@@ -79,6 +79,7 @@ export function startLive(ready, opening) {
     drawOptions();
     translate();
   });
+  find("length-penalty").defaultValue = ready.about.length_penalty;
   find("input").value = opening.text;
   find("input").addEventListener("input", () => {
     request.prefix = [];  // what was forced belonged to another sentence

@@ -8,7 +8,10 @@ export const request = { method: "greedy", seed: 1, prefix: [] };
 
 // All options of a search, as the translator takes them.
 export function searchOptions() {
-  const number = id => Number(find(id).value) || Number(find(id).defaultValue);
+  const number = id => {
+    const { valueAsNumber, min, defaultValue } = find(id);
+    return valueAsNumber >= min ? valueAsNumber : Number(defaultValue);  // no number is not >= anything
+  };
   return {
     ...request, beam: number("beam"), length_penalty: number("length-penalty"), temperature: number("temperature"),
   };
