@@ -35,6 +35,14 @@ def test_a_file_is_replaced_when_it_is_whole_and_kept_when_writing_fails(tmp_pat
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_an_error_names_the_file_and_not_the_one_that_takes_its_place(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 250)  # with what the partial file adds, longer than names may be
+    with pytest.raises(OSError, match="File name too long") as caught:
+        atomic_write(path, b"text")
+    assert caught.value.filename == str(path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_link_stays_a_link_and_its_file_is_written(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     link, file = tmp_path / "link", tmp_path / "disk" / "file"

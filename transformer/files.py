@@ -113,7 +113,12 @@ def _replacement(path: Path) -> Iterator[BinaryIO]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path)
-        with partial.open("wb") as file:
+        try:
+            opened = partial.open("wb")
+        except OSError as error:
+            error.filename = str(path)  # what was asked for, not the file that takes its place
+            raise
+        with opened as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -170,6 +170,8 @@ def test_files_that_are_missing_cut_altered_or_foreign_are_refused_in_one_line(
     assert "does not describe a translator" in refusal(path)
     path.write_text("no checkpoint at all")
     refusal(path)
+    (page := tmp_path / "translator.html").write_text("<!doctype html>")
+    assert "name the run that it was exported from" in refusal(page)
 
 
 class Bomb:

@@ -218,6 +218,8 @@ def _newest_whole(damaged: Path, read: Callable[[Path], Any]) -> Path | None:
 
 
 def _load(path: Path) -> SavedTranslator:
+    if path.suffix == ".html":
+        raise ValueError("a page has rounded weights for a browser: name the run that it was exported from")
     parts = _translator_in(read_checkpoint(path)) if path.suffix == ".ckpt" else read_safetensors(path)
     description, content, alignment = _check(path, *parts)
     sides = [content.pop(f"tokenizer.{side}", torch.empty(0)) for side in ("source", "target")]
