@@ -89,22 +89,28 @@ def test_the_log_probability_of_a_pair_is_that_of_its_tokens_one_by_one(translat
             for id, following in itertools.pairwise(ids):
                 scores, state = translator.log_probabilities(torch.tensor([id]), state)
                 total += scores[0, following].item()
-        expected.append(total / (len(ids) - 1))
+        expected.append(total)
     assert log_probabilities(translator, pairs) == pytest.approx(expected, abs=1e-4)
     assert log_probabilities(translator, pairs, batch_tokens=1) == pytest.approx(expected, abs=1e-4)
     assert log_probabilities(translator, [("", "ja"), ("ja", ""), ("ja " * 50, "ja")]) == [-math.inf] * 3
 
 
-@pytest.mark.parametrize("weight", [0.5, 3.0])
+@pytest.mark.parametrize(("weight", "penalty"), [(0.5, 1.0), (3.0, 1.0), (0.5, 1.8)])
 def test_reranking_adds_what_the_reverse_model_says_of_the_source(
-    translator: Translator, reverse: Translator, weight: float
+    translator: Translator, reverse: Translator, weight: float, penalty: float
 ) -> None:
-    settings = replace(SCORE, method="rerank", reverse="x", weight=weight)
-    chosen = Chooser(translator, settings, reverse).n_best(TEXTS, SEARCH)
+    settings, search = (
+        replace(SCORE, method="rerank", reverse="x", weight=weight),
+        replace(SEARCH, length_penalty=penalty),
+    )
+    chosen = Chooser(translator, settings, reverse).n_best(TEXTS, search)
     assert chosen[2] == [EMPTY]
-    for text, after, before in zip(TEXTS, chosen, translator.n_best(TEXTS, SEARCH), strict=True):
+    for text, after, before in zip(TEXTS, chosen, translator.n_best(TEXTS, search), strict=True):
         channel = [log_probabilities(reverse, [(one.text, text)])[0] for one in before]
-        totals = [one.score + weight * back for one, back in zip(before, channel, strict=True)]
+        totals = [
+            (one.log_probability + weight * back) / (len(one.pieces) + 1) ** penalty
+            for one, back in zip(before, channel, strict=True)
+        ]
         order = sorted(range(len(before)), key=lambda index: -totals[index])
         assert after == [before[index] for index in order]
 

@@ -56,7 +56,8 @@ class Chooser:
         if method == "mbr":
             return [self._by_consensus(hypotheses, drawn=draws > 1) for hypotheses in n_best]
         if method == "rerank" and self.reverse is not None:
-            return self._by_reverse(self.reverse, texts, n_best, batch_tokens)
+            own = search.of_model(self.translator.length_penalty)
+            return self._by_reverse(self.reverse, texts, n_best, own, batch_tokens)
         return n_best
 
     def _by_consensus(self, hypotheses: list[Translation], drawn: bool) -> list[Translation]:
@@ -79,14 +80,23 @@ class Chooser:
         return sorted(unique.values(), key=lambda one: (-expected[one.text], -one.score))
 
     def _by_reverse(
-        self, reverse: Translator, texts: list[str], n_best: list[list[Translation]], batch_tokens: int
+        self,
+        reverse: Translator,
+        texts: list[str],
+        n_best: list[list[Translation]],
+        search: SearchSettings,
+        batch_tokens: int,
     ) -> list[list[Translation]]:
-        """Sorts by score + weight × log p(source | hypothesis) / source tokens: a noisy channel (Yee et al. 2019)."""
+        """Sorts by log p(hypothesis | source) + weight × log p(source | hypothesis), a noisy channel (Yee et al. 2019),
+        divided by the hypothesis' length as the search divides its own."""
         pairs = [(one.text, text) for text, hypotheses in zip(texts, n_best, strict=True) for one in hypotheses]
         channel = iter(log_probabilities(reverse, pairs, batch_tokens))
         ordered = []
         for hypotheses in n_best:
-            totals = [one.score + self.settings.weight * next(channel) for one in hypotheses]
+            totals = [
+                search.score(one.log_probability + self.settings.weight * next(channel), len(one.pieces) + 1)
+                for one in hypotheses
+            ]
             order = sorted(range(len(hypotheses)), key=lambda index: -totals[index])
             ordered.append([hypotheses[index] for index in order])
         return ordered
@@ -96,7 +106,7 @@ class Chooser:
 def log_probabilities(
     translator: Translator, pairs: Sequence[tuple[str, str]], batch_tokens: int = 2048
 ) -> list[float]:
-    """log p(target | source) per target token, the end symbol included, in one teacher-forced pass a batch.
+    """log p(target | source), the end symbol included, in one teacher-forced pass a batch.
 
     -inf where a side is empty or has more tokens than the model has positions.
     """
@@ -120,7 +130,7 @@ def log_probabilities(
             with torch.autocast(device.type, enabled=False):
                 logits = model(source, inputs, padding_visible(source, PAD)).float()
             chosen = logits.log_softmax(dim=-1).gather(2, labels[..., None]).squeeze(2)
-            means = chosen.masked_fill(labels == PAD, 0.0).sum(dim=1) / (labels != PAD).sum(dim=1)
-            for index, value in zip(indices, means.tolist(), strict=True):
+            totals = chosen.masked_fill(labels == PAD, 0.0).sum(dim=1)
+            for index, value in zip(indices, totals.tolist(), strict=True):
                 results[index] = value
     return results
