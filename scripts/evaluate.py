@@ -32,13 +32,14 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     from transformer.evaluation.alignments import error_rates, read_gold
     from transformer.evaluation.choosing import Chooser
     from transformer.evaluation.evaluate import read_texts, translate_texts, write_evaluation
-    from transformer.files import run_of
+    from transformer.files import run_of, sha256_of
     from transformer.inference.alignment_head import default_head
     from transformer.inference.ensemble import load_ensemble
 
     started = time.monotonic()
     checkpoints, serving = [*map(Path, settings.checkpoints)], settings.serving
     translator = load_ensemble(checkpoints, serving.device, serving.precision, *settings.languages, serving.shortlist)
+    digest = sha256_of(checkpoints)  # now: a run that is still training writes them anew
     translator.configure_torch(settings.machine)
     settings = replace(settings, search=settings.search.of_model(translator.length_penalty))  # as it is written down
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages)
@@ -48,7 +49,8 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)
     for name, value in scores.values.items():
         print_safely(f"{texts.name} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
-    write_evaluation(settings, texts, hypotheses, scores, time.monotonic() - started, translator.is_trained)
+    seconds = time.monotonic() - started
+    write_evaluation(settings, texts, hypotheses, scores, digest, seconds, translator.is_trained)
     if gold is not None:
         for head, rate in error_rates(translator, texts.pairs(), gold).items():
             chosen = "   (chosen)" if head == (translator.alignment or default_head(translator.model.config)) else ""

@@ -9,8 +9,9 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,6 +37,12 @@ def sha256(path: Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def sha256_of(paths: Iterable[Path]) -> str:
+    """The digests of files, and of all files in a folder, with spaces between."""
+    files = [sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path] for path in paths]
+    return " ".join(map(sha256, chain.from_iterable(files)))
 
 
 # ---- files

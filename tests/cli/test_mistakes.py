@@ -19,6 +19,7 @@ from transformer.training.validate import validate_trainer
         ("data=foo", "data=foo: data is one of files, toy"),
         ("model.heads=[1", "model.heads=[1: Hydra cannot read this"),
         ("model.heads.x=3", "model.heads is a value"),
+        ("model.größe=3", "model.größe: the name of a setting has letters from a to z"),
         ("model.heads=2,4", "several values need -m"),
         ("data=files", "data.train is not set: give data.train=VALUE"),
         ("model.dim=${nix}", "model.dim: Interpolation key 'nix' not found"),
@@ -66,6 +67,11 @@ def test_an_argument_that_is_not_the_trainers_or_is_ours_is_refused(name: str, m
 def test_where_torch_sees_no_gpu_the_remedy_is_named() -> None:
     with pytest.raises(ValueError, match=r"trainer.accelerator=gpu: torch sees no GPU here: give trainer=cpu, or"):
         validate_trainer({"accelerator": "gpu"})
+
+
+def test_what_the_trainer_itself_refuses_beside_our_defaults_is_told_before_the_run() -> None:
+    with pytest.raises(ValueError, match="`val_check_interval` should be an integer"):
+        validate_trainer({"accelerator": "cpu", "val_check_interval": 0.5})
 
 
 @pytest.mark.parametrize("strategy", ["fsdp", "fsdp_cpu_offload", "deepspeed_stage_2", "ddp_spawn", "ddp_fork"])

@@ -65,3 +65,28 @@ def test_a_signal_reaches_the_command_which_ends_in_its_own_way(tmp_path: Path) 
         ender.join()
     assert str(stopped.value) == "stopped by SIGTERM; the same command goes on from here"
     assert (tmp_path / "log").read_text() == "saved"
+
+
+def test_a_second_signal_reaches_the_command_too(tmp_path: Path) -> None:
+    waits = (
+        "import signal, time; Path('waits.begun').touch()\n"
+        "def first(*_): signal.signal(signal.SIGTERM, second); Path('asked').touch()\n"
+        "def second(*_): log.write('at once'); log.close(); os._exit(143)\n"
+        "signal.signal(signal.SIGTERM, first); time.sleep(600)"
+    )
+    waiting = stage(tmp_path, "waits", waits)
+
+    def end_it() -> None:
+        for sign in (waiting.begun, tmp_path / "asked"):
+            while not sign.exists():
+                time.sleep(0.01)
+            time.sleep(0.1)  # the handler is there
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    ender = threading.Thread(target=end_it)
+    with SignalHandler():
+        ender.start()
+        with pytest.raises(Interrupted):
+            run_stages([waiting], tmp_path)
+        ender.join()
+    assert (tmp_path / "log").read_text() == "at once"

@@ -1,5 +1,6 @@
 """A gain over seeds is only called one where the spread of the seeds allows it."""
 
+import csv
 import json
 import math
 import random
@@ -67,6 +68,20 @@ def test_the_table_of_seeds_says_whether_a_gain_lies_within_the_spread(
     assert rows["8"].strip().endswith("within the spread")
     assert rows["16"].strip().endswith("beyond the spread")
     assert "the interval holds 0" in printed
+
+
+def test_trials_of_other_metrics_leave_cells_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for trial, (metric, seed) in enumerate((metric, seed) for metric in ("bleu", "chrf") for seed in "12"):
+        (tmp_path / str(trial)).mkdir()
+        overrides, results = {"metrics": f"[{metric}]", "seed": seed}, {f"test/{metric}": 30.0 + trial}
+        outcome = {"trial": trial, "overrides": overrides, "results": results, "error": ""}
+        (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome))
+    assert show_sweep(tmp_path)
+    with (tmp_path / "summary.csv").open(newline="") as file:
+        [bleu, chrf] = csv.DictReader(file)
+    assert [bleu["test/bleu"], bleu["test/chrf"]] == ["30.50 ± 0.71", ""]
+    assert [chrf["test/bleu"], chrf["test/chrf"], chrf["gain in test/bleu"]] == ["", "32.50 ± 0.71", ""]
+    assert (tmp_path / "sweep.png").exists()
 
 
 def test_scores_below_one_are_shown_like_all_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from tests.data.corpora import BPE, TOY, settings, write
 from tests.factories import data_settings, tokenizer_settings
-from transformer.data.batching import PairDataset, TokenBudgetSampler, make_batches
+from transformer.data.batching import PairDataset, TokenBudgetSampler, batches_by_length, make_batches
 from transformer.data.datamodule import TranslationData
 from transformer.data.encoded import EncodedSplit
 from transformer.data.gpu_dataset import GPUPairDataset
@@ -74,6 +74,18 @@ def test_batches_keep_to_the_budget_and_waste_little(data: TranslationData) -> N
         real += int((batch.source != PAD).sum() + (batch.labels != PAD).sum())
     # With 500 pairs only; the whole corpus wastes less.
     assert real / padded > 0.85
+
+
+def test_sentences_to_translate_come_in_as_many_batches_as_are_asked_for() -> None:
+    for count in range(1, 40):
+        lengths = [number % 7 + 1 for number in range(count)]
+        for min_batches in (1, 2, 3, 4, 8, 16):
+            batches = list(batches_by_length(lengths, 10_000, min_batches))
+            assert len(batches) == min(count, min_batches)
+            assert sorted(index for batch in batches for index in batch) == list(range(count))
+            assert [lengths[index] for batch in batches for index in batch] == sorted(lengths, reverse=True)
+        for batch in batches_by_length(lengths, 16, 1):
+            assert len(batch) == 1 or len(batch) * (max(lengths[index] for index in batch) + 1) <= 16
 
 
 @pytest.mark.parametrize("longest", [32_766, 32_767], ids=["small type", "large type"])

@@ -1,6 +1,8 @@
 """Reading parallel text: every form it comes in, and one clear line for what is wrong with it."""
 
 import gzip
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,32 @@ def test_splits_and_languages_are_checked_by_name(tmp_path: Path) -> None:
         settings(tmp_path).files("dev")
     with pytest.raises(ValueError, match="are both de"):
         settings(tmp_path, target_language="de")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\neins\n", "after 5 of 100 bytes"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\neins\n", "IncompleteRead"),
+        (b"no HTTP\r\n\r\n", "no HTTP"),
+        (b"", "closed connection"),
+    ],
+    ids=["cut", "cut in a chunk", "no HTTP", "nothing"],
+)
+def test_a_download_that_breaks_off_is_told_with_its_remedy_and_nothing_is_kept(
+    tmp_path: Path, answer: bytes, said: str
+) -> None:
+    def serve() -> None:
+        connection, _ = listener.accept()
+        connection.recv(10_000)
+        connection.sendall(answer)
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=serve)
+        server.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(OSError, match=rf"cannot be fetched .*{said}.*: put the files into a folder and say"):
+            settings(tmp_path / "there", url=url, sha256={"x.de": "0" * 64}).fetch()
+        server.join()
+    assert not list((tmp_path / "there").glob("*"))

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -178,6 +179,15 @@ def test_a_corpus_too_small_for_its_shares_is_refused_and_nothing_is_left(tmp_pa
     with pytest.raises(ValueError, match=r"too small for data.split=\[0.01, 0.01\].*raise these shares"):
         whole(tmp_path, "x.tsv", split=[0.01, 0.01]).with_splits()
     assert not list((tmp_path / "cache").glob("*/train.de"))
+
+
+def test_the_advice_for_a_small_corpus_raises_the_shares_and_helps(tmp_path: Path) -> None:
+    write(tmp_path, "x.tsv", ["\t".join(pair) for pair in sentences(60)])
+    with pytest.raises(ValueError, match=r"to data\.split=\[") as caught:
+        whole(tmp_path, "x.tsv", split=[0.001, 0.001]).with_splits()
+    share = float(re.findall(r"to data\.split=\[([\d.]+),", str(caught.value))[0])
+    assert share > 0.001
+    assert whole(tmp_path, "x.tsv", split=[share, share]).with_splits().test
 
 
 def test_missing_splits_are_named_at_once_with_an_example(tmp_path: Path) -> None:

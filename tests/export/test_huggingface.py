@@ -15,6 +15,7 @@ import torch
 
 from tests.export.models import TEXTS, Build
 from tests.factories import small_model, tokenizer_settings
+from tests.reliability.hostile import CHANGED_MAPS, with_map
 from tests.scripts.running import ok
 from transformer import Translator
 from transformer.data.batching import pad
@@ -248,6 +249,10 @@ def test_the_scripts_translate_explain_and_export_a_model_of_theirs(tmp_path: Pa
     search = ("machine.matmul_precision=highest", "search.max_length=12")
     translation = ok("translate", *text, *search, cwd=tmp_path).removesuffix("\n")
     assert translation == Translator.load(tmp_path / "opus").translate(["ein Haus"], replace(BEAM, max_length=12))[0]
+    for side in ("de", "en"):
+        (tmp_path / f"x.{side}").write_text("ein Haus\n", encoding="utf-8")
+    ok("evaluate", *text[:1], *search, "source=x.de", "reference=x.en", "output=scored", cwd=tmp_path)
+    assert (tmp_path / "scored" / "hypotheses.x.txt").read_text(encoding="utf-8") == f"{translation}\n"
     ok("explain", *text, *search, "output=explained.html", cwd=tmp_path)
     html = (tmp_path / "explained.html").read_text(encoding="utf-8")
     [data] = re.findall(r'<script type="application/json" id="explanation">(.*?)</script>', html, re.DOTALL)
@@ -273,6 +278,17 @@ def test_a_model_of_theirs_that_ours_cannot_compute_is_refused(
     with pytest.raises(ValueError, match=reason) as caught:
         Translator.load(tmp_path / "opus")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["lengthened_map", "map_leads_out"])
+@pytest.mark.parametrize("side", ["source.spm", "target.spm"])
+def test_a_tokenizer_of_theirs_is_checked_as_ours_are(build: Build, tmp_path: Path, side: str, name: str) -> None:
+    exported(build(), tmp_path / "hub")
+    (tmp_path / "hub" / "export.json").unlink()
+    tokenizer = tmp_path / "hub" / side
+    tokenizer.write_bytes(with_map(tokenizer.read_bytes(), CHANGED_MAPS[name]))
+    with pytest.raises(ValueError, match="the tokenizer's map of characters"):
+        Translator.load(tmp_path / "hub")
 
 
 def test_a_damaged_folder_of_theirs_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -134,7 +134,9 @@ def test_weights_that_are_not_there_are_refused_by_name(translator: Translator) 
     ("changes", "said"),
     [
         ({"resume": True, "output": "x"}, "resume=true cannot go on with alignments="),
-        ({"output": "./a"}, "alignments= and output= are the same file"),
+        ({"output": "./a"}, "output= and alignments= are the same file"),
+        ({"input": "./a"}, "input= and alignments= are the same file"),
+        ({"input": "x", "output": "./x"}, "input= and output= are the same file"),
     ],
 )
 def test_alignments_go_into_a_file_of_their_own_in_one_go(changes: dict[str, object], said: str) -> None:

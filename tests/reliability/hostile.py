@@ -335,19 +335,27 @@ for name, description in {
     )
 
 
-def character_map(change: Callable[[bytes, bytes], tuple[bytes, bytes]]) -> Callable[[Path], None]:
-    """A file whose tokenizers have another map of characters of the same size: `change` takes its trie and texts."""
+ChangedMap = Callable[[bytes, bytes], tuple[bytes, bytes]]
+
+
+def with_map(model: bytes, change: ChangedMap) -> bytes:
+    """A tokenizer with another map of characters of the same size: `change` takes its trie and texts."""
+    # The field of the normalizer: its name, then the map with its size of three bytes and the size of the trie.
+    start = model.index(b"\x12", model.index(b"nmt_nfkc")) + 4
+    size = int.from_bytes(model[start : start + 4], "little")
+    length = sum((byte & 127) << 7 * shift for shift, byte in enumerate(model[start - 3 : start]))
+    trie, texts = change(model[start + 4 : start + 4 + size], model[start + 4 + size : start + length])
+    changed = model[: start + 4] + trie + texts + model[start + length :]
+    assert len(changed) == len(model)
+    return changed
+
+
+def character_map(change: ChangedMap) -> Callable[[Path], None]:
+    """A file with the tokenizers of `with_map`."""
 
     def make(path: Path) -> None:
         plain, content = parts()
-        model = translator().source_tokenizer.model
-        # The field of the normalizer: its name, then the map with its size of three bytes and the size of the trie.
-        start = model.index(b"\x12", model.index(b"nmt_nfkc")) + 4
-        size = int.from_bytes(model[start : start + 4], "little")
-        length = sum((byte & 127) << 7 * shift for shift, byte in enumerate(model[start - 3 : start]))
-        trie, texts = change(model[start + 4 : start + 4 + size], model[start + 4 + size : start + length])
-        changed = model[: start + 4] + trie + texts + model[start + length :]
-        assert len(changed) == len(model)
+        changed = with_map(translator().source_tokenizer.model, change)
         blob = torch.frombuffer(bytearray(changed), dtype=torch.uint8)
         safe_file(path, plain, content | {"tokenizer.source": blob, "tokenizer.target": blob.clone()})
 
@@ -355,11 +363,12 @@ def character_map(change: Callable[[bytes, bytes], tuple[bytes, bytes]]) -> Call
 
 
 # One letter becomes sixty thousand; a step of the trie leads to memory that is not the map's.
-for name, change in {
+CHANGED_MAPS: dict[str, ChangedMap] = {
     "lengthened_map": lambda trie, texts: (trie, texts[:-1].replace(b"\0", b"x") + b"\0"),
     "map_without_end": lambda trie, texts: (trie, texts[:-1] + b"x"),
     "map_leads_out": lambda trie, texts: (b"\xff\xff\xff\x7f" * (len(trie) // 4), texts),
-}.items():
+}
+for name, change in CHANGED_MAPS.items():
     HOSTILE[f"{name}.safetensors"] = character_map(change)
 
 

@@ -188,6 +188,13 @@ def test_a_line_larger_than_any_sentence_is_refused_before_it_is_in_memory(tmp_p
     assert memory < 4 * text_files.MAX_LINE_BYTES
 
 
+@pytest.mark.parametrize("text", ['"ab\n",' * 200_000, "ab," * 600_000], ids=["over many lines", "in one line"])
+def test_a_row_without_end_is_refused_before_memory_is_taken_for_it(tmp_path: Path, text: str) -> None:
+    (path := tmp_path / "x.csv").write_text(f"a,b\n{text}\n")
+    with pytest.raises(ValueError, match=r"x\.csv line \d+(: a row of more than| has more than) 1,048,576"):
+        list(read_pairs([path], "de", "en"))
+
+
 @pytest.mark.parametrize("line", [b"ein Haus\ta house\n", b"\0"])
 def test_a_small_gz_that_unpacks_without_end_is_refused_before_its_lines_are_read(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "x.tsv.gz"

@@ -121,6 +121,7 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
         ({"training__optimizer": "adam"}, "training.optimizer=adam"),
         ({"data__directions": ["de-en", "en-de"]}, r"data.directions=\['de-en', 'en-de'\] \(was \[\]\)"),
         ({"init_from": str(folder)}, "init_from=.*was null"),
+        ({"model__decoder__cross_attention": None}, r"cross_attention\.heads=null .was 2."),
         ({"trainer__max_steps": 3}, "trainer.max_steps=3: the run has done . steps already"),
         ({"data__train": str(home / "validation")}, "the files of train"),
     ):
@@ -129,12 +130,14 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
     assert position(folder) == saved
     capsys.readouterr()
     changes = {"training__learning_rate": 1e-3, "data__batch_tokens": 150, "trainer__max_steps": 12}
+    changes["trainer__gradient_clip_algorithm"] = "value"  # type: ignore[assignment]
     train(folder, settings(home, **changes), last(folder))
     said = capsys.readouterr().err.splitlines()
     assert [line for line in said if line.startswith("changed")] == [
         "changed: data.batch_tokens=150 (was 100)",
         "changed: training.learning_rate=0.001 (was 0.03)",
         "changed: trainer.max_steps=12 (was 20)",
+        "changed: trainer.gradient_clip_algorithm=value (was null)",
     ]
     assert any("the batches of epoch 0 are dealt out anew" in line for line in said)
     assert position(folder)["steps"] == 12

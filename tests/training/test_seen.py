@@ -51,6 +51,18 @@ def test_a_file_that_was_cut_or_altered_is_refused(tmp_path: Path, content: byte
         read_seen(tmp_path)
 
 
+def test_what_is_not_known_of_the_first_model_stays_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = settings(corpus(tmp_path), trainer__max_steps=1, loggers=[])
+    train(tmp_path / "first", plain | {"test": False})
+    (tmp_path / "first" / FILE).unlink()
+    for model, run in (("first", "second"), ("second", "third")):
+        capsys.readouterr()
+        train(tmp_path / run, plain | {"init_from": str(tmp_path / model)})
+        assert f"{model} does not say what it was trained on" in capsys.readouterr().err
+    card = " ".join((tmp_path / "third" / "README.md").read_text(encoding="utf-8").split())
+    assert "no other kind of text but that of the model that training began with" in card
+
+
 def test_a_test_that_the_first_run_was_trained_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = settings(corpus(tmp_path), trainer__max_steps=1, test=False, loggers=[])
     train(tmp_path / "first", plain)

@@ -14,8 +14,8 @@ def say(message: str) -> None:
 
 def rank() -> int:
     """Return the number of this process among those that torchrun, Lightning or SLURM has started together."""
-    numbers = [os.environ[name] for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID") if name in os.environ]
-    return int(numbers[0]) if numbers else 0
+    numbers = [os.environ.get(name, "") for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID")]
+    return next((int(number) for number in numbers if number.isdecimal()), 0)
 
 
 def report(error: BaseException, debug: bool, line: str | None = None) -> None:

@@ -55,6 +55,8 @@ def unreadable(override: str) -> str:
             f"{override or '(empty)'}: no '=' in it: write KEY=VALUE, and quotes around a value with spaces, "
             'text="two words"'
         )
+    if not re.fullmatch(r"[\w./@:-]+", key, re.ASCII):
+        return f"{key}: the name of a setting has letters from a to z, digits and . _ - / @ only"
     remedy = f"""{prefix}{key}='"{value}"'"""
     return f"{override}: Hydra cannot read this; put a text with special characters into quotes of its own: {remedy}"
 

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from transformer.cli.errors import say
 from transformer.cli.runs import as_typed
 from transformer.config import UsageError, flatten, from_dict
-from transformer.files import atomic_write, exclusive_lock, flush_folder, is_written_through, sha256
+from transformer.files import atomic_write, exclusive_lock, flush_folder, is_written_through, sha256, sha256_of
 
 
 @dataclass(frozen=True)
@@ -163,9 +163,7 @@ def open_output(path: str | None, settings: dict[str, Any], models: Sequence[Pat
 
 def made_by(settings: dict[str, Any], *models: Path) -> dict[str, str]:
     """What decides the translations by models (files, or an export's folder) with these settings."""
-    folders = [sorted(filter(Path.is_file, model.iterdir())) if model.is_dir() else [model] for model in models]
-    files = [file for folder in folders for file in folder]
     plain = dict(flatten(settings))
     if shortlist := plain.get("serving.shortlist"):  # by what is in it, too
         plain["serving.shortlist"] = f"{shortlist} (sha256 {sha256(Path(shortlist))})"
-    return {"model": " ".join(map(sha256, files))} | {key: str(value) for key, value in plain.items()}
+    return {"model": sha256_of(models)} | {key: str(value) for key, value in plain.items()}

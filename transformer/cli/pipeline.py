@@ -53,14 +53,17 @@ class Stage:
         """Hands a signal on to the command, so that it can save. Raises ChildProcessError if it fails."""
         # Not in our group of processes: Ctrl-C in a terminal would come twice.
         command = self.go_on if self.begun.exists() else self.begin
+        stopped: Interrupted | None = None
         with subprocess.Popen(command, start_new_session=True) as process:
-            try:
-                status = process.wait()
-            except Interrupted as stopped:
-                process.send_signal(stopped.number)
-                process.wait()
-                raise
-        if status:
+            while process.poll() is None:
+                try:
+                    process.wait()
+                except Interrupted as signal:  # a second one, too: the command then ends at once
+                    stopped = signal
+                    process.send_signal(signal.number)
+        if stopped is not None:
+            raise stopped
+        if process.returncode:
             raise ChildProcessError(f"{self.name} has failed: once that is mended, the same command goes on from there")
 
 

@@ -185,7 +185,7 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False) -> Pat
 
 def find_checkpoints(value: str | None, runs: Path, exports: bool = True) -> list[Path]:
     """Find all that `checkpoint=[A,B]` means; each as `find_checkpoint` does."""
-    if value is None or Path(value).exists() or not re.fullmatch(r"\[.*\]", value):
+    if value is None or Path(value).exists() or not re.fullmatch(r"\[.+\]", value):
         return [find_checkpoint(value, runs, exports)]
     return [find_checkpoint(one.strip(), runs, exports) for one in value[1:-1].split(",")]
 

@@ -42,12 +42,12 @@ def show_sweep(folder: Path) -> bool:
         if results and len(summary) > 1:
             print(RULE)
     finished = [trial for trial in trials if not trial["error"]]
-    if finished and settings and results:
-        values: dict[tuple[str, ...], list[float]] = {}
-        for trial in finished:
-            values.setdefault(tuple(trial["overrides"].get(key, "") for key in settings), []).append(
-                trial["results"][results[0]]
-            )
+    values: dict[tuple[str, ...], list[float]] = {}
+    for trial in finished:
+        if results and results[0] in trial["results"]:
+            place = tuple(trial["overrides"].get(key, "") for key in settings)
+            values.setdefault(place, []).append(trial["results"][results[0]])
+    if values and settings:
         draw_sweep(settings, values, results[0], folder / "sweep.png")
         print_safely(f"picture: {folder / 'sweep.png'}", stderr=True)
     return bool(trials) and len(finished) == len(trials)
@@ -75,13 +75,14 @@ def _summary(rows: list[Row], settings: list[str], results: list[str]) -> Iterat
     for group in groups.values():
         summary = {key: group[0][key] for key in settings} | {"seeds": len(group)}
         for name in results:
-            values = [row[name] for row in group]
+            values = [row[name] for row in group if name in row]  # other metrics and directions have other results
             spread = f" ± {number(statistics.stdev(values))}" if len(values) > 1 else ""
-            summary[name] = f"{number(statistics.mean(values))}{spread}"
+            summary[name] = f"{number(statistics.mean(values))}{spread}" if values else ""
         if results and len(groups) > 1:
             first, *_ = groups.values()
-            before, after = ([row[results[0]] for row in seeds] for seeds in (first, group))
-            summary[f"gain in {results[0]}"] = "" if group is first else describe_gain(before, after)
+            before, after = ([row[results[0]] for row in seeds if results[0] in row] for seeds in (first, group))
+            is_gain = group is not first and before and after
+            summary[f"gain in {results[0]}"] = describe_gain(before, after) if is_gain else ""
         yield summary
 
 

@@ -1,5 +1,6 @@
 """Sentence pairs of like length make a batch, under a budget of tokens; padding is then a few per cent."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -144,12 +145,9 @@ class TokenBudgetSampler(Sampler[Index]):
 def batches_by_length(lengths: list[int], batch_tokens: int, min_batches: int) -> Iterator[list[int]]:
     """Indices in batches of similar length, longest first, so that memory runs out at once if it does; at least
     `min_batches` batches where there are so many sequences."""
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        full = (len(batch) + 1) * (lengths[batch[0]] + 1) > batch_tokens if batch else False
-        if full or len(batch) * min_batches >= len(lengths):
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
+    order, start = sorted(range(len(lengths)), key=lambda i: -lengths[i]), 0
+    while start < len(order):
+        share = math.ceil((len(order) - start) / min_batches)
+        size = max(1, min(share, batch_tokens // (lengths[order[start]] + 1)))
+        yield order[start : start + size]
+        start, min_batches = start + size, max(1, min_batches - 1)

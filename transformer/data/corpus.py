@@ -294,7 +294,8 @@ class DataSettings:
             counts = write_splits(folder, lambda: self._lines(whole), self.all_languages, (validation, test))
             sizes = ", ".join(f"{split} {count:,}" for split, count in counts.items())
             if not all(counts.values()):
-                share = min(0.3, math.ceil(100 / sum(counts.values())) / 100)
+                few = math.ceil(500 / sum(counts.values())) / 100  # some five pairs
+                share = min(0.3, max(2 * max(self.split), few))
                 raise ValueError(
                     f"{whole} is too small for data.split={self.split} ({sizes}): raise these shares, for example to "
                     f"data.split=[{share},{share}]"

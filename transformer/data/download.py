@@ -1,6 +1,7 @@
 """Fetches a corpus that has a public home, or runs the project's own recipe for it."""
 
 import hashlib
+import http.client
 import subprocess
 import sys
 import urllib.error
@@ -71,10 +72,12 @@ def download(url: str, path: Path, expected: str) -> None:
                     file.write(block)
                     digest.update(block)
                     progress.advance(task, len(block))
+                if (length := response.headers.get("Content-Length")) and file.tell() < int(length):
+                    raise TimeoutError(f"the connection ended after {file.tell():,} of {int(length):,} bytes")
                 if digest.hexdigest() != expected:
                     raise ValueError(f"{url} is not the published file (its sha256 differs): nothing was kept")
-    except (urllib.error.URLError, TimeoutError) as error:
-        reason = getattr(error, "reason", error)
+    except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or str(error).strip() or type(error).__name__
         raise OSError(
             f"{url} cannot be fetched ({reason}): put the files into a folder and say data.directory=FOLDER"
         ) from error

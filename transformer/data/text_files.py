@@ -37,6 +37,8 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
     different sentences in one language, they have such names.
     """
     base, sides = Path(prefix).expanduser(), (source_language, target_language)
+    if not base.name:
+        raise FileNotFoundError(f"{prefix} is a folder: give a table, or the PREFIX of two files in it")
 
     def with_ending(infix: str) -> list[list[Path]]:
         return [[base.with_name(f"{base.name}{infix}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
@@ -161,9 +163,19 @@ def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    rows = csv.reader(read_lines(path, ""), strict=True)
+    taken = 0  # characters of the row that is read: it may go on over many lines
+
+    def lines() -> Iterator[str]:
+        nonlocal taken
+        for number, line in enumerate(read_lines(path, ""), 1):
+            if (taken := taken + len(line)) > MAX_LINE_BYTES:
+                raise ValueError(f"{path} line {number}: a row of more than {MAX_LINE_BYTES:,} characters is no pair")
+            yield line
+
+    rows = csv.reader(lines(), strict=True)
     try:
         for cells in rows:
+            taken = 0
             if cells:  # an empty line is no row
                 yield rows.line_num, [re.sub(r"[\r\n]+", " ", cell) for cell in cells]
     except csv.Error as error:

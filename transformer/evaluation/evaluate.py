@@ -121,16 +121,13 @@ def write_evaluation(
     texts: Texts,
     hypotheses: list[str],
     scores: Scores,
+    digest: str,
     seconds: float,
     is_trained: bool = True,
 ) -> None:
-    """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint gave on other splits; its
-    `zero_shot` names those of a direction that was not trained."""
-    output, digest, search = (
-        Path(settings.output),
-        " ".join(sha256(Path(path)) for path in settings.checkpoints),
-        asdict(settings.search),
-    )
+    """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint, by its `digest`, gave on other
+    splits; its `zero_shot` names those of a direction that was not trained."""
+    output, search = Path(settings.output), asdict(settings.search)
     if settings.choose.method != "score":
         search["choose"] = asdict(settings.choose)
     if settings.serving.shortlist is not None:

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ import torch
 
 from transformer.device import MachineSettings, ServingSettings, available_threads
 from transformer.export.formats import load as load_export
+from transformer.files import is_written_through
 from transformer.inference import Translator
 from transformer.inference.alignment_head import AlignmentHead, check_head, default_head
 from transformer.inference.choice import ChoiceSettings
@@ -86,8 +88,11 @@ class TranslateSettings(TranslatorSettings):
             raise ValueError("text= and input= are two texts to translate: give one of them")
         if self.alignments is not None and self.resume:
             raise ValueError("resume=true cannot go on with alignments=: leave one of them out")
-        if self.alignments and self.output and os.path.realpath(self.alignments) == os.path.realpath(self.output):
-            raise ValueError(f"alignments= and output= are the same file, {self.output}: give two")
+        named = {"input": self.input, "output": self.output, "alignments": self.alignments}
+        files = {key: path for key, path in named.items() if path is not None and not is_written_through(Path(path))}
+        for (key, path), (other, other_path) in combinations(files.items(), 2):
+            if os.path.realpath(path) == os.path.realpath(other_path):
+                raise ValueError(f"{key}= and {other}= are the same file, {path}: give two")
 
     def deciding(self) -> dict[str, Any]:
         """The settings that decide what a translation is, as plain data."""

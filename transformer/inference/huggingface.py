@@ -20,7 +20,7 @@ from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from transformer.files import read_file, read_json
 from transformer.inference.hub_vocabulary import Numbering, number, parse, renumbered
 from transformer.inference.search import MEAN, LengthPenalty
-from transformer.inference.untrusted import check_shapes, check_tensors, read_checkpoint, read_tensors
+from transformer.inference.untrusted import check_shapes, check_tensors, check_tokenizer, read_checkpoint, read_tensors
 from transformer.model.config import ModelConfig
 from transformer.model.positions import sinusoidal_table
 from transformer.model.transformer import Transformer
@@ -247,6 +247,8 @@ def _read_vocabularies(
     folder: Path, config: HubConfig
 ) -> tuple[tuple[Tokenizer, Tokenizer], tuple[Numbering, Numbering]]:
     content = [read_file(folder / name, MAX_BYTES, follow_links=True) for name in SPM]
+    for model in content:
+        check_tokenizer(model)
     source, target = (parse(model) for model in content)
     vocabulary = _read_vocabulary(folder / VOCABULARY)
     if config.share_encoder_decoder_embeddings:

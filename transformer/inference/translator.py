@@ -48,7 +48,8 @@ LongLines = Literal["split", "refuse"]
 
 @dataclass(frozen=True)
 class Translation:
-    """A text in the target language; `score` is its log-probability by length (see `search.Hypothesis`)."""
+    """A text in the target language; `score` is its log-probability by length (see `search.Hypothesis`), and of a text
+    that was translated in pieces the sum of theirs."""
 
     text: str
     score: float

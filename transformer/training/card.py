@@ -112,7 +112,9 @@ def write_card(
     first, *others = corpus.all_directions
     metrics = settings["metrics"]
     shown = {name: settings[name] for name in SHOWN}
+    others_seen = ["the synthetic pairs"] if corpus.synthetic else []
     if finetuned := settings["init_from"] is not None:
+        others_seen.append("the model that training began with")
         del shown["tokenizer"]  # those of the model that training began with
     shown["data"] = {name: value for name, value in settings["data"].items() if name in SHOWN_OF_DATA}
     open_license = identifier(corpus) is not None
@@ -143,7 +145,7 @@ def write_card(
             *((name, f"{len(data.split(name).source):,}", f"`{data.digests[name]}`") for name in corpus.parts),
         ),
         synthetic=synthetic_pairs(data),
-        beside=" but that of the synthetic pairs" if corpus.synthetic else "",
+        beside=f" but that of {' and of '.join(others_seen)}" if others_seen else "",
         terms=terms(corpus) + (finetuned_terms(Path(settings["init_from"])) if finetuned else ""),
         processor=processor(machine),
         machine=machine,

@@ -8,10 +8,12 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, Wand
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
+from transformer.data.corpus import MAX_DIRECTIONS
 from transformer.files import atomic_write, read_file
 from transformer.training.config import LoggerName
 
-MAX_LOG_BYTES, MAX_ROW_BYTES = 1 << 28, 10_000  # of metrics.csv, which may be a stranger's
+# Of metrics.csv, which may be a stranger's; a column for each direction.
+MAX_LOG_BYTES, MAX_ROW_BYTES = 1 << 28, 10_000 + 200 * MAX_DIRECTIONS
 
 
 def first_process() -> bool:
@@ -35,9 +37,16 @@ def read_rows(path: Path) -> list[bytes]:
     """The heading and the rows of metrics.csv. Raises ValueError, naming the file, for what is no log of a run."""
     rows = read_file(path, MAX_LOG_BYTES).splitlines(keepends=True)
     for number, row in enumerate(rows, 1):
-        if len(row) > MAX_ROW_BYTES or not row.isascii() or b'"' in row:
+        if len(row) > MAX_ROW_BYTES or b'"' in row or b"\0" in row or not _is_utf8(row):
             raise ValueError(f"{path} line {number} is no row of numbers: delete the file, or put back what it held")
     return rows
+
+
+def _is_utf8(row: bytes) -> bool:
+    try:
+        return bool(row.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False
 
 
 class CSVFile(ExperimentWriter):

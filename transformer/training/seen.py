@@ -1,9 +1,9 @@
 """Which sentences a run trained on, as hashes in its folder: a run that begins with its weights then knows whether its
 own test is among them.
 
-The hashes are of both sides of train, and of all that the weights had seen before. Of more than MAX_HASHES only the
-smallest are kept, 8 MB: which ones these are depends on the sentences alone, so another sentence whose hash is as small
-can still be looked up. The others say nothing.
+The hashes are of both sides of train, and of all that the weights had seen before; where that is not known, none are
+kept. Of more than MAX_HASHES only the smallest are kept, 8 MB: which ones these are depends on the sentences alone, so
+another sentence whose hash is as small can still be looked up. The others say nothing.
 """
 
 import hashlib

@@ -54,7 +54,13 @@ from transformer.training.loggers import build_logger, first_process, quiet
 from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.results import Result, draw_attentions, write_results
 from transformer.training.summary import show_run
-from transformer.training.validate import check_size, validate_lengths, validate_limits, validate_shares
+from transformer.training.validate import (
+    TRAINER_DEFAULTS,
+    check_size,
+    validate_lengths,
+    validate_limits,
+    validate_shares,
+)
 
 
 def run(
@@ -137,13 +143,15 @@ def record_seen(
     """Leaves the hashes of the training sentences; says which of `texts` the weights to begin with were trained on."""
     if resume is not None:
         return
-    before = None
+    before: seen.Hashes | None = seen.NONE
     if init_from:
         print_safely(*seen.warnings(init_from, texts), stderr=True)
         before = seen.read_seen(Path(init_from))
+    if before is None:
+        return  # what the weights have seen is not known, and so it stays
     trained = [one for one, split in corpus.parts.values() if split == "train"]
     pairs = chain.from_iterable(chain(one.read("train"), read_synthetic(one)) for one in trained)
-    seen.write_seen(folder, seen.hashes_of(pairs, seen.NONE if before is None else before))
+    seen.write_seen(folder, seen.hashes_of(pairs, before))
 
 
 def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> TranslationData:
@@ -229,14 +237,9 @@ def build_trainer(
     settings: RunSettings, arguments: dict[str, Any], folder: Path, history: History, callbacks: list[Callback]
 ) -> Trainer:
     """Lightning's Trainer, with the arguments of `trainer=` above our defaults."""
-    defaults = {
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "check_val_every_n_epoch": None,
-        "val_check_interval": settings.training.validate_every * int(arguments.get("accumulate_grad_batches", 1)),
-    }
+    every = settings.training.validate_every * int(arguments.get("accumulate_grad_batches", 1))
     return Trainer(
-        **(defaults | arguments),
+        **(TRAINER_DEFAULTS | {"val_check_interval": every} | arguments),
         default_root_dir=folder,
         callbacks=callbacks,
         logger=[build_logger(name, folder, history.rows, history.steps) for name in settings.loggers],

@@ -30,6 +30,14 @@ RESERVED_TRAINER_ARGS = {
 }
 TRAINER_PAGE = "https://lightning.ai/docs/pytorch/stable/common/trainer.html"
 
+# What Lightning's Trainer is given unless `trainer=` says otherwise. Without check_val_every_n_epoch, validation comes
+# after so many steps, wherever epochs end.
+TRAINER_DEFAULTS: dict[str, Any] = {
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+    "check_val_every_n_epoch": None,
+}
+
 
 def validate_trainer_names(arguments: dict[str, Any]) -> None:
     """Raises ValueError for arguments that Lightning's Trainer does not have, and for those that are not a user's."""
@@ -69,9 +77,8 @@ def validate_trainer(arguments: dict[str, Any]) -> None:
         types = typing.get_args(hints[name]) or (hints[name],)
         if isinstance(value, str) and not any(one is str or typing.get_origin(one) is Literal for one in types):
             raise ValueError(f"trainer.{name}={value} must be {'true or false' if bool in types else 'a number'}")
-    silent: dict[str, Any] = {"enable_progress_bar": False, "enable_model_summary": False}
     try:
-        Trainer(**(silent | arguments), logger=False, callbacks=[ModelCheckpoint()])
+        Trainer(**(TRAINER_DEFAULTS | arguments), logger=False, callbacks=[ModelCheckpoint()])
     except (MisconfigurationException, ImportError, RuntimeError, TypeError, ValueError) as error:
         message = " ".join(str(error).split())
         meant = [value for value in arguments.values() if isinstance(value, str) and value in message]

@@ -123,8 +123,9 @@ def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
     Raises UsageError, naming all of them, if some must not.
     """
     before, after = dict(flatten(saved)), dict(flatten(now))
-    changed = [key for key in before if key in after and before[key] != after[key]]
-    lines = {key: f"{key}={_shown(after[key])} (was {_shown(before[key])})" for key in changed}
+    # A group that is null, as an attention that is left out, is one key.
+    changed = [key for key in dict.fromkeys([*before, *after]) if before.get(key) != after.get(key)]
+    lines = {key: f"{key}={_shown(after.get(key))} (was {_shown(before.get(key))})" for key in changed}
     refused = [lines[key] for key in changed if _within(key, FIXED)]
     if corpora := [key.removeprefix("digests.") for key in changed if _within(key, FIXED_CORPORA)]:
         refused.append(f"the files of {' and '.join(corpora)}")

@@ -3,6 +3,7 @@
 import statistics
 import sys
 import time
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ class Throughput(Callback):
     warm_up, compiling = 6, 30
 
     def __init__(self) -> None:
-        self.step_seconds: list[float] = []
-        # On a GPU tensors: a number would have to wait for it.
+        self.step_seconds = array("d")
+        # Of each step of the warm-up, then of all others together. On a GPU tensors: numbers would wait for it.
         self.step_tokens: list[Tensor | int] = []
         self.last: tuple[float, Tensor | int] | None = None
 
@@ -36,7 +37,10 @@ class Throughput(Callback):
         now, tokens = time.perf_counter(), module.tokens_seen
         if self.last is not None:
             self.step_seconds.append(now - self.last[0])
-            self.step_tokens.append(tokens - self.last[1])
+            if len(self.step_tokens) <= self.warm_up:
+                self.step_tokens.append(tokens - self.last[1])
+            else:
+                self.step_tokens[-1] = self.step_tokens[-1] + tokens - self.last[1]
         self.last = now, tokens
 
     def on_validation_end(self, trainer: Trainer, module: Any) -> None:
