@@ -14,8 +14,8 @@ import pytest
 from tests.data.corpora import settings, write
 from tests.factories import data_settings
 from transformer.data import tatoeba
-from transformer.data.corpus import DataSettings
-from transformer.data.splitting import LEFT_OUT, MAX_GROUP, SPLITS, TRAIN, assign_splits, comparable
+from transformer.data.corpus import SPLITS, DataSettings
+from transformer.data.splitting import LEFT_OUT, MAX_GROUP, TRAIN, assign_splits, comparable, with_splits
 
 Pair = tuple[str, str]
 
@@ -35,7 +35,7 @@ def whole(folder: Path, name: str, **changes: object) -> DataSettings:
 
 
 def read_all(corpus: DataSettings) -> dict[str, list[Pair]]:
-    cut = corpus.with_splits()
+    cut = with_splits(corpus)
     return {split: list(cut.read(split)) for split in SPLITS}
 
 
@@ -75,10 +75,10 @@ def test_columns_that_a_file_has_not_are_refused_with_their_line(tmp_path: Path)
         (None, "line 1 has 3 tab-separated columns"),
     ):
         with pytest.raises(ValueError, match=message):
-            whole(tmp_path, "x.tsv", columns=columns).with_splits()
+            with_splits(whole(tmp_path, "x.tsv", columns=columns))
     (tmp_path / "x.csv").write_text('a,b\n"c,d\n')
     with pytest.raises(ValueError, match=r"x\.csv line 2 is not CSV"):
-        whole(tmp_path, "x.csv").with_splits()
+        with_splits(whole(tmp_path, "x.csv"))
     with pytest.raises(ValueError, match=r"data.columns=\[1, 1\] must be two columns"):
         whole(tmp_path, "x.csv", columns=[1, 1])
 
@@ -104,13 +104,13 @@ def test_both_directions_have_the_same_cut(tmp_path: Path) -> None:
 
 def test_a_table_whose_columns_are_not_named_is_refused_after_a_cut_too(tmp_path: Path) -> None:
     write(tmp_path, "x.tsv", ["\t".join((*pair, "by me")) for pair in sentences(100)])
-    whole(tmp_path, "x.tsv", columns=[1, 2]).with_splits()
+    with_splits(whole(tmp_path, "x.tsv", columns=[1, 2]))
     with pytest.raises(ValueError, match="line 1 has 3 tab-separated columns, a pair needs 2"):
-        whole(tmp_path, "x.tsv").with_splits()
+        with_splits(whole(tmp_path, "x.tsv"))
 
 
 def cut_of(corpus: DataSettings) -> Path:
-    return Path(str(corpus.with_splits().train)).parent
+    return Path(str(with_splits(corpus).train)).parent
 
 
 @pytest.mark.parametrize("more", [{}, {"train": "", "pairs": None, "fold": [1, 2], "validation": "", "test": ""}])
@@ -123,8 +123,8 @@ def test_columns_that_are_typed_or_named_by_the_first_line_have_the_same_cut(
     paths = {split: table for split in SPLITS if split in more}
     named, typed, other = (whole(tmp_path, "x.tsv", **more | paths, columns=c) for c in (None, [3, 2], [2, 3]))
     assert cut_of(named) == cut_of(typed) != cut_of(other)
-    assert set(named.with_splits().read("train")) < set(pairs)
-    assert set(other.with_splits().read("train")) < {pair[::-1] for pair in pairs}
+    assert set(with_splits(named).read("train")) < set(pairs)
+    assert set(with_splits(other).read("train")) < {pair[::-1] for pair in pairs}
 
 
 def test_both_directions_of_two_files_have_the_same_cut(tmp_path: Path) -> None:
@@ -177,17 +177,17 @@ def test_the_shares_are_those_asked_for() -> None:
 def test_a_corpus_too_small_for_its_shares_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
     write(tmp_path, "x.tsv", ["\t".join(pair) for pair in sentences(3)])
     with pytest.raises(ValueError, match=r"too small for data.split=\[0.01, 0.01\].*raise these shares"):
-        whole(tmp_path, "x.tsv", split=[0.01, 0.01]).with_splits()
+        with_splits(whole(tmp_path, "x.tsv", split=[0.01, 0.01]))
     assert not list((tmp_path / "cache").glob("*/train.de"))
 
 
 def test_the_advice_for_a_small_corpus_raises_the_shares_and_helps(tmp_path: Path) -> None:
     write(tmp_path, "x.tsv", ["\t".join(pair) for pair in sentences(60)])
     with pytest.raises(ValueError, match=r"to data\.split=\[") as caught:
-        whole(tmp_path, "x.tsv", split=[0.001, 0.001]).with_splits()
+        with_splits(whole(tmp_path, "x.tsv", split=[0.001, 0.001]))
     share = float(re.findall(r"to data\.split=\[([\d.]+),", str(caught.value))[0])
     assert share > 0.001
-    assert whole(tmp_path, "x.tsv", split=[share, share]).with_splits().test
+    assert with_splits(whole(tmp_path, "x.tsv", split=[share, share])).test
 
 
 def test_missing_splits_are_named_at_once_with_an_example(tmp_path: Path) -> None:
@@ -218,9 +218,9 @@ def test_the_preset_for_files_of_manythings_reads_either_direction(tmp_path: Pat
     write(tmp_path, "deu.txt", [f"{target}\t{source}\tCC-BY 2.0 #1" for source, target in sentences(100)])
     file = f"data.file={tmp_path}/deu.txt"
     cuts = [
-        replace(
-            data_settings("data=tatoeba", file, "data.split=[0.2,0.2]", *more), cache=str(tmp_path / "cache")
-        ).with_splits()
+        with_splits(
+            replace(data_settings("data=tatoeba", file, "data.split=[0.2,0.2]", *more), cache=str(tmp_path / "cache"))
+        )
         for more in ([], ["data.target_language=en"])
     ]
     assert [corpus.languages for corpus in cuts] == [("en", "de"), ("de", "en")]
@@ -233,8 +233,8 @@ def test_every_pair_is_left_out_with_its_group_in_one_fold_of_either_direction(t
     write(tmp_path, "x.en", [target for _, target in pairs])
     folds = {}
     for fold in (1, 2, 3):
-        corpus = settings(tmp_path, fold=[fold, 3]).with_splits()
-        back = settings(tmp_path, fold=[fold, 3], source_language="en", target_language="de").with_splits()
+        corpus = with_splits(settings(tmp_path, fold=[fold, 3]))
+        back = with_splits(settings(tmp_path, fold=[fold, 3], source_language="en", target_language="de"))
         left_out = replace(corpus, train=str(Path(str(corpus.train)).with_name(LEFT_OUT)))
         folds[fold] = list(left_out.read("train"))
         assert sorted([*folds[fold], *corpus.read("train")]) == sorted(pairs)
@@ -263,7 +263,7 @@ def test_three_languages_are_cut_line_by_line_from_files_and_from_a_table(tmp_pa
     write(tmp_path, "y.tsv", ["fr\tde\tnote\ten", *(f"{fr}\t{de}\t-\t{en}" for de, en, fr in lines)])
     found = []
     for name in ("x", "y.tsv"):
-        cut = three_languages(tmp_path, name).with_splits()
+        cut = with_splits(three_languages(tmp_path, name))
         found.append({split: list(cut.read(split)) for split in cut.parts})
     assert found[0] == found[1]
     german = {line[:2]: line for line in lines}
@@ -278,16 +278,16 @@ def test_three_languages_are_cut_line_by_line_from_files_and_from_a_table(tmp_pa
 def test_three_languages_that_have_no_common_lines_or_no_names_are_not_cut(tmp_path: Path) -> None:
     write(tmp_path, "x.tsv", ["\t".join((*pair, "Phrase")) for pair in sentences(20)])
     with pytest.raises(ValueError, match=r"x\.tsv must name its columns in its first line: de, en, fr"):
-        three_languages(tmp_path, "x.tsv").with_splits()
+        with_splits(three_languages(tmp_path, "x.tsv"))
     for name in ("z.de-en.de", "z.de-en.en", "z.fr", "z.en"):
         write(tmp_path, name, ["a", "b"])
     with pytest.raises(ValueError, match=r"z\.en and .*z\.de-en\.en are both in en: only a corpus with the same lines"):
-        three_languages(tmp_path, "z").with_splits()
+        with_splits(three_languages(tmp_path, "z"))
     write(tmp_path, "x.fr", ["one line"])
     for language in ("de", "en"):
         write(tmp_path, f"x.{language}", ["one", "two"])
     with pytest.raises(ValueError, match=r"x\.de has 2 lines but .*x\.fr has 1"):
-        three_languages(tmp_path, "x").with_splits()
+        with_splits(three_languages(tmp_path, "x"))
 
 
 def test_a_part_is_left_out_of_three_languages_at_once(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_a_part_is_left_out_of_three_languages_at_once(tmp_path: Path) -> None:
         write(tmp_path, f"x.{language}", [line[column] for line in lines])
     parts = []
     for part in (1, 2):
-        cut = settings(tmp_path, directions=["de-en", "fr-en"], fold=[part, 2]).with_splits()
+        cut = with_splits(settings(tmp_path, directions=["de-en", "fr-en"], fold=[part, 2]))
         kept, french = list(cut.read("train")), list(cut.read("train.fr-en"))
         assert [target for _, target in kept] == [target for _, target in french]
         assert 0 < len(kept) < len(lines)

@@ -15,6 +15,7 @@ from transformer.cli.arguments import prepare
 from transformer.cli.compose import compose
 from transformer.config import UsageError, from_dict
 from transformer.data.corpus import DataSettings
+from transformer.data.splitting import with_splits
 from transformer.inference.search import SearchSettings
 from transformer.model.transformer import Decoder
 
@@ -155,7 +156,7 @@ def test_a_run_translates_the_training_pairs_that_it_left_out(home: Path) -> Non
     train(home / "fold", plain)
     augment_script.augment(augment_script.read(compose("augment", *prepare(FOLD, CONFIGS))))
     texts, all_texts = lines("of_fold.de"), lines("train.de")
-    used = from_dict(DataSettings, plain["data"], "data").with_splits().read("train")
+    used = with_splits(from_dict(DataSettings, plain["data"], "data")).read("train")
     assert len(texts) > 20
     assert sorted([*texts, *(source for source, _ in used)]) == sorted(all_texts)
     with pytest.raises(ValueError, match=r"fold=true translates the training pairs that the run itself left out"):

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import logging
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +9,6 @@ from typing import Annotated
 
 from transformer.data.directions import NAME, NAME_RULE, Direction, arrow, parse_direction
 from transformer.data.download import fetch_corpus
-from transformer.data.splitting import RULE, SPLITS, write_fold, write_splits
 from transformer.data.text_files import (
     Pair,
     digest_of,
@@ -22,12 +19,13 @@ from transformer.data.text_files import (
     read_pairs,
     table_rows,
 )
-from transformer.files import cached_folder, sha256
+from transformer.files import sha256
 
-log = logging.getLogger(__name__)
-# What stands beside the splits in test.json and evaluation.json, and the splits that every corpus has.
+SPLITS = ("train", "validation", "test")  # what every corpus has
+# They, and what stands beside them in test.json and evaluation.json.
 RESERVED_NAMES = (
-    *("train", "validation", "test", "synthetic", "versions", "corpus", "revision", "seconds", "cost"),
+    *SPLITS,
+    *("synthetic", "versions", "corpus", "revision", "seconds", "cost"),
     *("sentences", "checkpoint", "sha256", "search", "searches", "zero_shot"),
 )
 MAX_DIRECTIONS = 500  # a checkpoint holds their names
@@ -186,12 +184,12 @@ class DataSettings:
 
     @property
     def whole(self) -> str | None:
-        """The corpus in one piece, from which `with_splits` cuts validation and test off; None if they have files."""
+        """The corpus in one piece, from which `splitting` cuts validation and test off; None if they have files."""
         return self.pairs or (self.train if not (self.validation or self.test) else None)
 
     @property
     def splits(self) -> dict[str, str | None]:
-        """Every split's name and the path that its files begin with; None before `with_splits` where it is cut off."""
+        """Every split's name and the path that its files begin with; None where `splitting` has yet to cut it off."""
         return {"train": self.train, "validation": self.validation, "test": self.test} | self.extra_tests
 
     def part(self, name: str) -> tuple["DataSettings", str]:
@@ -205,7 +203,7 @@ class DataSettings:
         corpus, split = self.part(name)
         prefix = corpus.splits[split]
         assert prefix is not None
-        assert not (self.whole and split in SPLITS), "with_splits comes first"
+        assert not (self.whole and split in SPLITS), "splitting.with_splits comes first"
         return find_files(prefix, *corpus.languages)
 
     def read(self, name: str) -> Iterator[Pair]:
@@ -222,39 +220,12 @@ class DataSettings:
         if self.url is not None:
             return
         if self.whole:
-            self._file_of_each_language(self.whole)
+            self.file_of_each_language(self.whole)
         for name, (_, split) in self.parts.items():
             if not (self.whole and split in SPLITS):
                 self.files(name)
 
-    def with_splits(self) -> "DataSettings":
-        """These settings with files for every split: a corpus in one piece is cut, and `fold` is left out of train,
-        unless a run before has done it.
-
-        The splits stay in a folder of the cache whose name depends on the corpus' bytes and the settings of the cut.
-        """
-        settings = self
-        if self.whole:
-            folder = self._cut(self.whole)
-            train, validation, test = (str(folder / split) for split in SPLITS)
-            settings = replace(self, pairs=None, train=train, validation=validation, test=test)
-        if self.fold:
-            settings = replace(settings, train=str(settings._without_fold(*self.fold) / "train"), fold=None)
-        return settings
-
-    def cut_from(self, whole: "DataSettings") -> list[str]:
-        """Says where these splits are and what they were cut from; nothing if `whole` had splits."""
-        notes = []
-        if whole.whole is not None:
-            folder = Path(str(self.test)).parent
-            notes.append(
-                f"validation and test are cut off {whole.whole} (data.split={self.split}): {folder} holds the splits"
-            )
-        if whole.fold:
-            notes.append(f"part {whole.fold[0]} of {whole.fold[1]} of the training pairs is left out (data.fold)")
-        return notes
-
-    def _file_of_each_language(self, prefix: str) -> dict[str, Path]:
+    def file_of_each_language(self, prefix: str) -> dict[str, Path]:
         """One table, or a file for each of `all_languages`, of which line n is the same sentence. Raises ValueError
         where a direction has files of its own, and for a table of more than two languages that does not name them."""
         files: dict[str, Path] = {}
@@ -276,61 +247,16 @@ class DataSettings:
                 )
         return files
 
-    def _lines(self, prefix: str) -> Iterator[tuple[str, ...]]:
-        """Of each line the sentences in `all_languages`."""
-        first, *others = self.all_languages
-        files = self._file_of_each_language(prefix)
-        # A table is one file.
-        both = {other: list(dict.fromkeys((files[first], files[other]))) for other in others}
-        pairs = (read_pairs(both[other], first, other, self.columns) for other in others)
-        for of_line in zip(*pairs, strict=True):
-            yield of_line[0][0], *(pair[1] for pair in of_line)
-
-    def _cut(self, whole: str) -> Path:
-        next(self._lines(whole), None)  # refuses columns that are not named, also where others have had them cut before
-
-        def make(folder: Path) -> None:
-            validation, test = self.split
-            counts = write_splits(folder, lambda: self._lines(whole), self.all_languages, (validation, test))
-            sizes = ", ".join(f"{split} {count:,}" for split, count in counts.items())
-            if not all(counts.values()):
-                few = math.ceil(500 / sum(counts.values())) / 100  # some five pairs
-                share = min(0.3, max(2 * max(self.split), few))
-                raise ValueError(
-                    f"{whole} is too small for data.split={self.split} ({sizes}): raise these shares, for example to "
-                    f"data.split=[{share},{share}]"
-                )
-            log.info("%s was cut: %s (data.split=%s)", whole, sizes, self.split)
-
-        # The same for both directions: a corpus has one test set.
-        files, content = self._file_of_each_language(whole), set()
-        for corpus in self.one_way:
-            source, target = (files[language] for language in corpus.languages)
-            columns = corpus._columns_of(source) if source == target else (1, 1)
-            for language, column, path in zip(corpus.languages, columns, (source, target), strict=True):
-                content.add((language, column, is_csv(path), sha256(path)))
-        key = hashlib.sha256(json.dumps([RULE, sorted(content), self.split]).encode()).hexdigest()[:20]
-        return cached_folder(Path(self.cache).expanduser() / f"splits-{key}", make)
-
-    def _without_fold(self, fold: int, folds: int) -> Path:
-        def make(folder: Path) -> None:
-            counts = write_fold(folder, lambda: self._lines(str(self.train)), self.all_languages, fold, folds)
-            if not all(counts.values()):
-                raise ValueError(f"{self.train} is too small for data.fold={[fold, folds]}: a part has no pairs")
-
-        digests = [self.digest(name) for name, (_, split) in self.parts.items() if split == "train"]
-        key = hashlib.sha256(json.dumps([RULE, digests, self.all_languages, fold, folds]).encode())
-        return cached_folder(Path(self.cache).expanduser() / f"fold-{key.hexdigest()[:20]}", make)
-
     def digest(self, name: str) -> str:
         """sha256 over the bytes of a split's files and, where that is one table, which columns of it are read."""
         (corpus, _), files = self.part(name), self.files(name)
         if len(files) == 2:
             return digest_of(files)
-        table = [sha256(files[0]), is_csv(files[0]), corpus._columns_of(files[0])]
+        table = [sha256(files[0]), is_csv(files[0]), corpus.columns_of(files[0])]
         return hashlib.sha256(json.dumps(table).encode()).hexdigest()
 
-    def _columns_of(self, table: Path) -> tuple[int, int]:
+    def columns_of(self, table: Path) -> tuple[int, int]:
+        """The places of source and target in a table, counted from 1, as the settings or its first line say."""
         _, first_line = next(table_rows(table), (1, []))
         return find_columns(first_line, self.languages, self.columns)[:2]
 

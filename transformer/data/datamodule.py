@@ -17,6 +17,7 @@ from transformer.data.corpus import DataSettings
 from transformer.data.encoded import EncodedSplit, Split, write_split
 from transformer.data.languages import language_faults
 from transformer.data.printable import console
+from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.synthetic import (
     SYNTHETIC,
     check_synthetic,
@@ -47,9 +48,9 @@ class TranslationData(LightningDataModule):
     ) -> None:
         super().__init__()
         settings.fetch()
-        self.settings = settings.with_splits()
+        self.settings = with_splits(settings)
         #: What a user should know of the corpus before training, line by line.
-        self.notes = [*self.settings.cut_from(settings), *self._check_languages()]
+        self.notes = [*notes_of_cut(self.settings, settings), *self._check_languages()]
         settings = self.settings
         self.tokenizer_settings, self.seed = tokenizer, seed
         self.cache = Path(settings.cache).expanduser()

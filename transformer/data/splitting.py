@@ -1,4 +1,4 @@
-"""Cuts validation and test off a corpus that comes in one piece, by a hash of its sentences.
+"""Cuts validation and test off a corpus that comes in one piece, and folds out of train, by a hash of its sentences.
 
 The rule, in four parts:
 
@@ -16,18 +16,26 @@ unless these join its group with another one or make it too large.
 """
 
 import hashlib
+import json
+import logging
+import math
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from transformer.data.corpus import SPLITS, DataSettings
+from transformer.data.text_files import is_csv, read_pairs
+from transformer.files import cached_folder, sha256
+
+log = logging.getLogger(__name__)
 Line = tuple[str, ...]  # the same sentence in each language
-SPLITS = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = range(3)
 # Part of the name of a folder with splits: raise it when the rule changes.
 RULE = 1
@@ -168,3 +176,82 @@ def _write_parts(
             for file, text in zip(files[part], line, strict=True):
                 file.write(f"{text}\n")
     return dict(zip(names, np.bincount(parts, minlength=len(names)).tolist(), strict=True))
+
+
+def with_splits(corpus: DataSettings) -> DataSettings:
+    """The settings with files for every split: a corpus in one piece is cut, and `fold` is left out of train, unless a
+    run before has done it.
+
+    The splits stay in a folder of the cache whose name depends on the corpus' bytes and the settings of the cut.
+    """
+    settings = corpus
+    if corpus.whole:
+        folder = _cut(corpus, corpus.whole)
+        train, validation, test = (str(folder / split) for split in SPLITS)
+        settings = replace(corpus, pairs=None, train=train, validation=validation, test=test)
+    if settings.fold:
+        settings = replace(settings, train=str(_without_fold(settings, *settings.fold) / "train"), fold=None)
+    return settings
+
+
+def notes_of_cut(corpus: DataSettings, whole: DataSettings) -> list[str]:
+    """Says where the splits of `corpus` are and what they were cut from; nothing if `whole` had splits."""
+    notes = []
+    if whole.whole is not None:
+        folder = Path(str(corpus.test)).parent
+        notes.append(
+            f"validation and test are cut off {whole.whole} (data.split={corpus.split}): {folder} holds the splits"
+        )
+    if whole.fold:
+        notes.append(f"part {whole.fold[0]} of {whole.fold[1]} of the training pairs is left out (data.fold)")
+    return notes
+
+
+def _lines(corpus: DataSettings, prefix: str) -> Iterator[Line]:
+    """Of each line the sentences in all languages of the corpus."""
+    first, *others = corpus.all_languages
+    files = corpus.file_of_each_language(prefix)
+    # A table is one file.
+    both = {other: list(dict.fromkeys((files[first], files[other]))) for other in others}
+    pairs = (read_pairs(both[other], first, other, corpus.columns) for other in others)
+    for of_line in zip(*pairs, strict=True):
+        yield of_line[0][0], *(pair[1] for pair in of_line)
+
+
+def _cut(corpus: DataSettings, whole: str) -> Path:
+    # Refuses columns that are not named, also where others have had them cut before.
+    next(_lines(corpus, whole), None)
+
+    def make(folder: Path) -> None:
+        validation, test = corpus.split
+        counts = write_splits(folder, lambda: _lines(corpus, whole), corpus.all_languages, (validation, test))
+        sizes = ", ".join(f"{split} {count:,}" for split, count in counts.items())
+        if not all(counts.values()):
+            few = math.ceil(500 / sum(counts.values())) / 100  # some five pairs
+            share = min(0.3, max(2 * max(corpus.split), few))
+            raise ValueError(
+                f"{whole} is too small for data.split={corpus.split} ({sizes}): raise these shares, for example to "
+                f"data.split=[{share},{share}]"
+            )
+        log.info("%s was cut: %s (data.split=%s)", whole, sizes, corpus.split)
+
+    # The same for both directions: a corpus has one test set.
+    files, content = corpus.file_of_each_language(whole), set()
+    for one in corpus.one_way:
+        source, target = (files[language] for language in one.languages)
+        columns = one.columns_of(source) if source == target else (1, 1)
+        for language, column, path in zip(one.languages, columns, (source, target), strict=True):
+            content.add((language, column, is_csv(path), sha256(path)))
+    key = hashlib.sha256(json.dumps([RULE, sorted(content), corpus.split]).encode()).hexdigest()[:20]
+    return cached_folder(Path(corpus.cache).expanduser() / f"splits-{key}", make)
+
+
+def _without_fold(corpus: DataSettings, fold: int, folds: int) -> Path:
+    def make(folder: Path) -> None:
+        counts = write_fold(folder, lambda: _lines(corpus, str(corpus.train)), corpus.all_languages, fold, folds)
+        if not all(counts.values()):
+            raise ValueError(f"{corpus.train} is too small for data.fold={[fold, folds]}: a part has no pairs")
+
+    digests = [corpus.digest(name) for name, (_, split) in corpus.parts.items() if split == "train"]
+    key = hashlib.sha256(json.dumps([RULE, digests, corpus.all_languages, fold, folds]).encode())
+    return cached_folder(Path(corpus.cache).expanduser() / f"fold-{key.hexdigest()[:20]}", make)

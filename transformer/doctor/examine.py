@@ -13,6 +13,7 @@ from transformer.data.corpus import DataSettings, split_name
 from transformer.data.datamodule import LANGUAGE_SAMPLE, TranslationData
 from transformer.data.languages import language_faults
 from transformer.data.printable import console
+from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.tokenizer import VocabularyTooLargeError, advice
 from transformer.doctor.budget import Candidate, propose, what_to_try
 from transformer.doctor.estimate import Training, estimate, preset_for
@@ -37,7 +38,7 @@ def examine(
     if fix and len(corpus.all_languages) > 2:
         raise ValueError("fix= is for two languages: other directions have the same lines; clean one of them at a time")
     corpus.fetch()
-    whole, corpus = corpus, corpus.with_splits()
+    whole, corpus = corpus, with_splits(corpus)
     examinations = [
         Examination(one, _progress, [other for other in corpus.one_way if other != one]) for one in corpus.one_way
     ]
@@ -81,7 +82,7 @@ def examine(
             for one in examinations
             for finding in findings_as_dicts(one)
         ],
-        "cut": corpus.cut_from(whole),
+        "cut": notes_of_cut(corpus, whole),
         "languages": list(dict.fromkeys(faults)),
         "byte_order_marks": list(dict.fromkeys(str(path) for one in examinations for path in one.files_with_mark)),
         "dropped": dropped,

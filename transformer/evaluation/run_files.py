@@ -13,6 +13,7 @@ import yaml
 
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
+from transformer.data.splitting import with_splits
 from transformer.files import atomic_write, read_file, run_of
 
 CONFIG, RESULTS, EVALUATION = "config.yaml", "test.json", "evaluation.json"
@@ -72,7 +73,7 @@ def read_corpus(run: Path) -> DataSettings:
 def read_corpus_with_splits(run: Path, cache: str) -> DataSettings:
     """The corpus of a run. If it came in one piece it is cut again, in our own `cache`: nobody else names a folder that
     is written."""
-    return replace(read_corpus(run), cache=cache).with_splits()
+    return with_splits(replace(read_corpus(run), cache=cache))
 
 
 def corpus_of(checkpoint: Path, data: DataSettings | None, cache: str, otherwise: str = "") -> DataSettings:
@@ -81,7 +82,7 @@ def corpus_of(checkpoint: Path, data: DataSettings | None, cache: str, otherwise
     ends its message."""
     if data:
         data.fetch()
-        return data.with_splits()
+        return with_splits(data)
     run = run_of(checkpoint)
     if not (run / CONFIG).exists():
         raise FileNotFoundError(
