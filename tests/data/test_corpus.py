@@ -40,6 +40,23 @@ def test_a_tsv_holds_source_and_target_or_says_that_they_are_swapped(tmp_path: P
     assert pairs(path, "en", "de") == [(target, source) for source, target in PAIRS]
 
 
+@pytest.mark.parametrize("first", ["English\tGerman", "english\tde", "id\tEnglish\tGerman"])
+def test_a_first_line_may_name_the_languages_in_english(tmp_path: Path, first: str) -> None:
+    more = ["1"] * (first.count("\t") - 1)
+    path = write(tmp_path, "x.tsv", [first, *("\t".join([*more, target, source]) for source, target in PAIRS)])
+    assert pairs(path) == PAIRS
+    with pytest.raises(ValueError, match=r"data\.source_language=German is a language's name: write its code, de"):
+        settings(tmp_path, source_language="German")
+
+
+def test_an_empty_line_of_a_table_is_no_row(tmp_path: Path) -> None:
+    for name, mark in (("x.tsv", "\t"), ("x.csv", ",")):
+        assert pairs(write(tmp_path, name, ["", f"eins{mark}one", "", f"zwei{mark}two", ""])) == [
+            ("eins", "one"),
+            ("zwei", "two"),
+        ]
+
+
 def test_an_empty_cell_of_a_tsv_is_an_empty_text_and_its_tab_is_counted(tmp_path: Path) -> None:
     path = write(tmp_path, "x.tsv", ["eins\tone", "\ttwo", "drei\t", "\t"], "\r\n")
     assert pairs(path) == [("eins", "one"), ("", "two"), ("drei", ""), ("", "")]
@@ -56,6 +73,12 @@ def refusal(prefix: Path) -> str:
 
 
 def test_wrong_files_are_refused_with_their_name_and_line(tmp_path: Path) -> None:
+    for line, mark in (("eins;one", "semicolons"), ("eins\tone", "tabs")):
+        assert f"separated by {mark}: save it with commas" in refusal(write(tmp_path, "x.csv", [line]))
+    assert "line 2 has 1 tab-separated column, a pair needs 2; mend" in refusal(write(tmp_path, "x.tsv", ["a\tb", "c"]))
+    (tmp_path / "x.tsv").write_bytes("eins\tone\n".encode("utf-16"))
+    assert refusal(tmp_path / "x.tsv") == f"{tmp_path / 'x.tsv'} line 1 is not UTF-8 but UTF-16: save it as UTF-8"
+    assert "is a quotation mark open before it?" in refusal(write(tmp_path, "x.csv", ['a,"b', "c,d"]))
     assert "x.de or " in refusal(tmp_path / "x")
     assert f"{tmp_path} is a folder, and PREFIX means PREFIX.de" in refusal(tmp_path)
     source, target = write(tmp_path, "x.de", ["eins", "zwei", "drei"]), write(tmp_path, "x.en", ["one", "two"])
@@ -67,7 +90,7 @@ def test_wrong_files_are_refused_with_their_name_and_line(tmp_path: Path) -> Non
     source.write_bytes(b""), target.write_bytes(b"")
     assert refusal(tmp_path / "x") == f"{source} is empty"
     tsv = write(tmp_path, "y.tsv", ["eins\tone", "zwei two"])
-    assert refusal(tsv) == f"{tsv} line 2 has 1 tab-separated column, a pair needs 2"
+    assert refusal(tsv) == f"{tsv} line 2 has 1 tab-separated column, a pair needs 2; mend the line, or delete it"
     write(tmp_path, "y.tsv", ["eins", "zwei"])
     assert refusal(tsv).endswith("; a file for each language is named by its PREFIX: data.train=x for x.de")
     cut = tmp_path / "z.tsv.gz"

@@ -1,5 +1,6 @@
 """Text → ids → text for every kind of tokenizer, and what a corpus too small is told."""
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -82,11 +83,15 @@ def test_unknown_words_spelt_in_bytes_are_put_together_as_they_were(kind: Kind) 
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_a_vocabulary_too_large_for_the_corpus_is_refused_with_the_largest(kind: Kind) -> None:
+def test_a_vocabulary_of_a_wrong_size_is_refused_with_the_largest_or_smallest(kind: Kind) -> None:
     with pytest.raises(ValueError, match=r"tokenizer.vocabulary_size=5000 is more .*; choose \d+ or less"):
         train_tokenizer(["ein Haus", "zwei Hunde"], tokenizer_settings(kind, 5000))
-    with pytest.raises(ValueError, match=r"tokenizer.vocabulary_size=10 is less than the corpus' characters need"):
+    with pytest.raises(ValueError, match=r"vocabulary_size=10 is less than the corpus' characters need") as caught:
         trained(kind, 10)
+    smallest = int(re.findall(r"choose (\d+) or more", str(caught.value))[0])
+    assert len(trained(kind, smallest)) == smallest
+    with pytest.raises(ValueError, match=f"choose {smallest} or more"):
+        trained(kind, smallest - 1)
 
 
 def test_characters_that_the_vocabulary_lacks_are_named_once() -> None:

@@ -38,8 +38,8 @@ def test_the_bundled_test_sets_raise_no_alarm_in_a_file_or_line_by_line(
 @pytest.mark.parametrize(
     ("text", "languages", "seen"),
     [
-        ("Hallo Welt", ("zh", "en"), "the text looks like LATIN script, but this model translates zh → en"),
-        ("你好世界", ("de", "en"), "the text looks like CJK script, but this model translates de → en"),
+        ("Hallo Welt", ("zh", "en"), "the text looks like LATIN script, but is translated zh → en"),
+        ("你好世界", ("de", "en"), "the text looks like CJK script, but is translated de → en"),
         ("the dog is in the park with the man", ("de", "en"), "the text looks like en, but"),
     ],
 )
@@ -49,6 +49,14 @@ def test_another_language_than_the_source_is_said_once(
     check = SourceCheck(tokenizer, languages)
     assert said(check, [text], caplog)[0].startswith(seen)
     assert not said(check, [text], caplog)
+
+
+def test_a_direction_for_another_language_is_named_if_there_is_one(
+    tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture
+) -> None:
+    check = SourceCheck(tokenizer, ("de", "en"), [("de", "en"), ("en", "de")])
+    [message] = said(check, ["the dog is in the park with the man"], caplog)
+    assert message.endswith("is translated de → en; target_language=de asks for en → de")
 
 
 def test_characters_that_the_vocabulary_lacks_are_named_once(

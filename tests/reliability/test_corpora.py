@@ -110,13 +110,18 @@ def expected_pairs(files: list[Path]) -> list[Pair] | str:
         if None in lines and len(files) == 1:
             return rf"{re.escape(str(path))} line \d+( has \d+ tab-separated column| is not UTF-8)"
     if len(files) == 1:
-        cells = [str(line).split("\t") for line in sides[0]]
+        numbered = [
+            (number, str(line).split("\t")) for number, line in enumerate(sides[0], 1) if str(line).strip("\r\n")
+        ]
+        numbers, cells = [number for number, _ in numbered], [row for _, row in numbered]
         first = [cell.strip() for cell in cells[0]] if cells else []
         named = {"de", "en"} <= set(first)
         width, source, target = (len(first), first.index("de"), first.index("en")) if named else (2, 0, 1)
-        if wrong := [number for number, line in enumerate(cells, 1) if len(line) != width]:
-            count = len(cells[wrong[0] - 1])
-            return re.escape(f"{files[0]} line {wrong[0]} has {count} tab-separated column{'s' * (count != 1)}, ")
+        if wrong := [place for place, line in enumerate(cells) if len(line) != width]:
+            count = len(cells[wrong[0]])
+            return re.escape(
+                f"{files[0]} line {numbers[wrong[0]]} has {count} tab-separated column{'s' * (count != 1)}, "
+            )
         pairs = [(line[source], line[target]) for line in cells[named:]]
     else:
         common = min(map(len, sides))

@@ -115,7 +115,8 @@ def check_new_run() -> None:
     if not HydraConfig.initialized() or trial_folder() is not None:
         return
     if ((folder := output_folder()) / MODELS[-1]).exists():
-        raise UsageError(f"{folder} holds a run: resume={folder} goes on with it; else choose another hydra.run.dir")
+        go_on = f"resume={as_typed(folder)} goes on with it; else choose another hydra.run.dir"
+        raise UsageError(f"{folder} holds a run: {go_on}")
     from transformer.evaluation.run_files import check_entries
 
     check_entries(folder)
@@ -219,17 +220,17 @@ def _facts(run: Path) -> list[str]:
         others = len(description.get("directions", [])) - 1
         more = f" and {others} other direction{'s' if others > 1 else ''}" if others > 0 else ""
         facts.append(f"{description['source_language']} → {description['target_language']}{more}")
-        facts.extend(test_score(run))
+        facts.extend(score_on("test", run))
     return facts
 
 
-def test_score(run: Path) -> list[str]:
-    """A run's score on the test set, as `test bleu 97.3`, if it has left one."""
+def score_on(split: str, run: Path) -> list[str]:
+    """A run's score on the test set, or on that of another direction, as `test bleu 97.3`, if it has left one."""
     results = run / "test.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, StopIteration, AttributeError):
         if results.is_file() and not results.is_symlink() and results.stat().st_size <= MAX_BYTES:
-            name, score = next(iter(json.loads(results.read_bytes())["test"].items()))
-            return [f"test {name} {float(score):.1f}"]
+            name, score = next(iter(json.loads(results.read_bytes())[split].items()))
+            return [f"{split} {name} {float(score):.1f}"]
     return []
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from transformer.data.directions import NAME, NAME_RULE, Direction, arrow, parse_direction
 from transformer.data.download import fetch_corpus
+from transformer.data.languages import CODES
 from transformer.data.text_files import (
     Pair,
     digest_of,
@@ -67,6 +68,8 @@ class DataSettings:
         for key in ("source_language", "target_language"):
             if not NAME.fullmatch(language := getattr(self, key)):
                 raise ValueError(f"data.{key}={language} must be {NAME_RULE}: de, zh_Hans, …")
+            if code := CODES.get(language.lower()):
+                raise ValueError(f"data.{key}={language} is a language's name: write its code, {code}")
         for name in self.extra_tests:
             if name in RESERVED_NAMES:
                 raise ValueError(f"data.extra_tests.{name}: this name is taken in the results; choose another")

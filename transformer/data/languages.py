@@ -29,6 +29,20 @@ SCRIPTS = {
     }.items()
     for language in languages.split()
 }
+NAMES = dict(
+    pair.split(":")
+    for pair in (
+        "af:Afrikaans ar:Arabic az:Azerbaijani be:Belarusian bg:Bulgarian bn:Bengali ca:Catalan cs:Czech cy:Welsh "
+        "da:Danish de:German el:Greek en:English eo:Esperanto es:Spanish et:Estonian eu:Basque fa:Persian fi:Finnish "
+        "fr:French ga:Irish gl:Galician he:Hebrew hi:Hindi hr:Croatian hu:Hungarian hy:Armenian id:Indonesian "
+        "is:Icelandic it:Italian ja:Japanese ka:Georgian kk:Kazakh ko:Korean ky:Kyrgyz la:Latin lt:Lithuanian "
+        "lv:Latvian mk:Macedonian mn:Mongolian mr:Marathi ms:Malay nb:Norwegian ne:Nepali nl:Dutch no:Norwegian "
+        "pl:Polish pt:Portuguese ro:Romanian ru:Russian sk:Slovak sl:Slovenian sq:Albanian sr:Serbian sv:Swedish "
+        "sw:Swahili ta:Tamil te:Telugu tg:Tajik th:Thai tr:Turkish uk:Ukrainian ur:Urdu uz:Uzbek vi:Vietnamese "
+        "yi:Yiddish zh:Chinese"
+    ).split()
+)
+CODES = {name.lower(): code for code, name in NAMES.items()}
 # Words that are frequent in one of these languages and rare in the others.
 FREQUENT_WORDS = {
     language: frozenset(words.split())
@@ -80,6 +94,11 @@ def weighted(letters: Counter[str]) -> Counter[str]:
 def base_language(code: str) -> str:
     """The language of a code without script and region: zh of zh_Hant and zh-TW."""
     return code.lower().replace("_", "-").partition("-")[0]
+
+
+def name_of(code: str) -> str:
+    """A language's name in English, in small letters; its code where we have none."""
+    return NAMES.get(base_language(code), code).lower()
 
 
 def looks_like(texts: Iterable[str], language: str) -> str | None:

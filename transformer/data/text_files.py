@@ -11,6 +11,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
+from transformer.data.languages import name_of
+
 Pair = tuple[str, str]
 MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
 # A .gz that unpacks to more than both of these is no corpus: text shrinks to a third, the same line again and again to
@@ -119,8 +121,10 @@ class Columns(NamedTuple):
 
 
 def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[int] | None) -> Columns:
-    """The columns `typed` as data.columns, else those that the first line names by the languages, else the only two."""
-    names = [cell.strip() for cell in first_line]
+    """The columns `typed` as data.columns, else those that the first line names (the languages' codes, or their English
+    names), else the only two."""
+    called = {name_of(language): language for language in languages}
+    names = [called.get(cell.strip().lower(), cell.strip()) for cell in first_line]
     has_names = set(languages) <= set(names)
     source, target = typed or ([names.index(language) + 1 for language in languages] if has_names else (1, 2))
     return Columns(source, target, len(names) if has_names else None if typed else 2, has_names)
@@ -143,8 +147,13 @@ def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None
             if len(cells) > 2 and not (typed or has_names):
                 names = " and ".join(languages)
                 remedy = f"; data.columns=[1,2] says which hold source and target, or a first line that names {names}"
+            elif is_csv(path) and len(cells) == 1 and (other := re.search("[;\t]", cells[0])):
+                mark = "semicolons" if other[0] == ";" else "tabs"
+                remedy = f"; it seems to be separated by {mark}: save it with commas, or with tabs as .tsv"
             elif len(cells) == 1 == number:
                 remedy = f"; a file for each language is named by its PREFIX: data.train=x for x.{languages[0]}"
+            elif len(cells) == 1:
+                remedy = "; mend the line, or delete it"
             raise ValueError(f"{path} line {number} has {len(cells)} {separator}-separated {noun}, {wanted}{remedy}")
         yield cells[source - 1], cells[target - 1]
 
@@ -159,7 +168,8 @@ def is_csv(path: Path) -> bool:
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(read_lines(path, "\r\n"), 1):
-        yield number, line.split("\t")
+        if line:  # an empty line is no row
+            yield number, line.split("\t")
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -179,7 +189,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             if cells:  # an empty line is no row
                 yield rows.line_num, [re.sub(r"[\r\n]+", " ", cell) for cell in cells]
     except csv.Error as error:
-        raise ValueError(f"{path} line {rows.line_num} is not CSV: {error}") from error
+        raise ValueError(
+            f"{path} line {rows.line_num} is not CSV: {error}; is a quotation mark open before it?"
+        ) from error
 
 
 def _check_unpacked_size(path: Path) -> None:
@@ -212,6 +224,8 @@ def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None 
                 raise ValueError(f"{name} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
             yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
     except UnicodeDecodeError as error:
+        if number == 1 and error.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise ValueError(f"{name} line 1 is not UTF-8 but UTF-16: save it as UTF-8") from error
         raise ValueError(
             f"{name} line {number} is not UTF-8 (byte {error.start + 1} of the line): save it as UTF-8"
         ) from error

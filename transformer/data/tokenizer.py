@@ -191,9 +191,9 @@ def _refusal(error: str, settings: TokenizerSettings) -> ValueError:
         message = f"{setting} is more than this corpus gives; choose {limit[1]} or less"
         return VocabularyTooLargeError(message, int(limit[1]))
     if "smaller than required_chars" in error:
-        needed = re.search(r"required_chars\D*(\d+)", error)
-        size = needed[1] if needed else "more"
-        return ValueError(f"{setting} is less than the corpus' characters need; choose {size} or more")
+        needed = re.search(r"\d+ vs (\d+)", error)
+        size = f"{needed[1]} or more" if needed else "a larger one"
+        return ValueError(f"{setting} is less than the corpus' characters need; choose {size}")
     return ValueError(f"no tokenizer could be trained with {setting}: {error}")
 
 

@@ -89,7 +89,7 @@ def check_languages(corpus: DataSettings, text: str, languages: tuple[str, str])
     if (found := looks_like(sample, source)) and not looks_like(sample, target):
         raise ValueError(
             f"input={text} looks like {found}, but the checkpoint translates {source} → {target}: name a run of the "
-            f"other direction, or of a model of several target_language={source}"
+            f"other direction, or, if this model has learned that too, say target_language={source}"
         )
 
 

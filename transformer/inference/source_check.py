@@ -16,8 +16,11 @@ class SourceCheck:
     """Warns in the log of texts in another language than the source, once, and of each character (with tokenizer=word
     each word) that the vocabulary lacks, once."""
 
-    def __init__(self, tokenizer: Tokenizer, languages: tuple[str, str]) -> None:
-        self.tokenizer, self.languages = tokenizer, languages
+    def __init__(
+        self, tokenizer: Tokenizer, languages: tuple[str, str], directions: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        """`directions` are all that the model has learned."""
+        self.tokenizer, self.languages, self.directions = tokenizer, languages, directions
         self.is_foreign = False
         self.named: set[str] = set()
 
@@ -26,7 +29,12 @@ class SourceCheck:
         source, target = self.languages
         if not self.is_foreign and (seen := looks_like(texts[:SAMPLE], source)):
             self.is_foreign = True
-            log.warning("the text looks like %s, but this model translates %s → %s", seen, source, target)
+            others = [
+                f"; target_language={one[1]} asks for {one[0]} → {one[1]}" for one in self.directions if one[0] == seen
+            ]
+            log.warning(
+                "the text looks like %s, but is translated %s → %s%s", seen, source, target, "".join(others[:1])
+            )
         for text, ids, line in zip(texts, encoded, lines, strict=True):
             if UNK in ids and len(self.named) < MAX_NAMED:
                 new = [one for one in self.tokenizer.unknown(text) if one not in self.named]

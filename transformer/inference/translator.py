@@ -97,7 +97,7 @@ class Translator:
         self.languages, (self.source_language, self.target_language) = languages, languages
         self.source_tokenizer = Tokenizer(source.model, source.kind, target_language_tag=self.target_language)
         self.tokenizers = self.source_tokenizer, self.target_tokenizer
-        self._source_check = SourceCheck(self.source_tokenizer, languages)
+        self._source_check = SourceCheck(self.source_tokenizer, languages, self.directions)
 
     @classmethod
     def load(

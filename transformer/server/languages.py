@@ -1,23 +1,9 @@
-"""The languages that are served: their names, and which of them a text is in."""
+"""The languages that are served: how they are called, and which of them a text is in."""
 
 from collections import Counter
 from collections.abc import Collection
 
-from transformer.data.languages import FREQUENT_WORDS, SCRIPTS, base_language, scripts
-
-NAMES = dict(
-    pair.split(":")
-    for pair in (
-        "af:Afrikaans ar:Arabic az:Azerbaijani be:Belarusian bg:Bulgarian bn:Bengali ca:Catalan cs:Czech cy:Welsh "
-        "da:Danish de:German el:Greek en:English eo:Esperanto es:Spanish et:Estonian eu:Basque fa:Persian fi:Finnish "
-        "fr:French ga:Irish gl:Galician he:Hebrew hi:Hindi hr:Croatian hu:Hungarian hy:Armenian id:Indonesian "
-        "is:Icelandic it:Italian ja:Japanese ka:Georgian kk:Kazakh ko:Korean ky:Kyrgyz la:Latin lt:Lithuanian "
-        "lv:Latvian mk:Macedonian mn:Mongolian mr:Marathi ms:Malay nb:Norwegian ne:Nepali nl:Dutch no:Norwegian "
-        "pl:Polish pt:Portuguese ro:Romanian ru:Russian sk:Slovak sl:Slovenian sq:Albanian sr:Serbian sv:Swedish "
-        "sw:Swahili ta:Tamil te:Telugu tg:Tajik th:Thai tr:Turkish uk:Ukrainian ur:Urdu uz:Uzbek vi:Vietnamese "
-        "yi:Yiddish zh:Chinese"
-    ).split()
-)
+from transformer.data.languages import FREQUENT_WORDS, NAMES, SCRIPTS, base_language, scripts
 
 
 def name(code: str) -> str:
