@@ -120,6 +120,12 @@ def test_a_search_finds_the_same_translations_with_the_same_scores(
         assert all(their.score > our.score - 1e-4 for their, our in zip(theirs, ours, strict=True))
 
 
+def test_an_export_given_as_a_checkpoint_says_what_takes_it(taught: Translator, tmp_path: Path) -> None:
+    exported(taught, tmp_path / "engine")
+    with pytest.raises(ValueError, match=r"engine is an export: translate\.py, or transformer\.export\.formats\.load"):
+        Translator.load(tmp_path / "engine")
+
+
 def test_an_export_searches_with_the_length_penalty_of_its_model(taught: Translator, tmp_path: Path) -> None:
     own = copy(taught)
     own.length_penalty = 2.5

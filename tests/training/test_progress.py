@@ -19,7 +19,7 @@ def test_a_file_sees_a_line_of_progress_between_validations(
     train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=4, loggers=[]))
     said = capsys.readouterr().err
     for step in (1, 2, 3, 4):
-        assert re.search(rf"^step {step} of 4   training loss \d+\.\d\d   .*at most \d:\d\d left$", said, re.MULTILINE)
+        assert re.search(rf"^step {step} of 4   training loss \d+\.\d\d   .*about \d:\d\d left$", said, re.MULTILINE)
     assert len(re.findall("^step .* validation loss ", said, re.MULTILINE)) == 1
     assert "training loss is with label smoothing" in said
     assert "testing: test (10 sentences)" in said

@@ -171,6 +171,11 @@ def load(path: Path) -> SavedTranslator:
         ]
         if (folder := path / huggingface.TOKENIZER_CONFIG).is_file() and not any(choice.exists() for choice in choices):
             return _read(folder, lambda config: SavedTranslator(*huggingface.read(config.parent)))
+        if (path / "export.json").is_file():
+            raise ValueError(
+                f"{path} is an export: translate.py, or transformer.export.formats.load, takes one to ctranslate2; for "
+                "all else name the run that it was made of"
+            )
         path = next((choice for choice in choices if choice.exists()), path)
     return _read(path, _load)
 

@@ -133,12 +133,12 @@ class Reporter(Callback):
 
     def _speed_and_time(self, trainer: Trainer, module: Any) -> str:
         step, total, elapsed = trainer.global_step, self._total(trainer), time.monotonic() - self.started
-        line, left = f"{self._speed(module)}   {_clock(elapsed)} gone", math.inf
+        line, left, about = f"{self._speed(module)}   {_clock(elapsed)} gone", math.inf, "about"
         if total is not None:
             left = elapsed * (total - step) / max(1, step - self.first_step)
         if timer := time_limit(trainer):
-            left = min(left, max(0.0, timer.time_remaining() or 0.0))
-        return line if math.isinf(left) else f"{line}, at most {_clock(left)} left"
+            left, about = min(left, max(0.0, timer.time_remaining() or 0.0)), "at most"
+        return line if math.isinf(left) else f"{line}, {about} {_clock(left)} left"
 
     def _speed(self, module: Any) -> str:
         seconds = time.monotonic() - self.started - self.pause
