@@ -97,8 +97,8 @@ def base_language(code: str) -> str:
 
 
 def name_of(code: str) -> str:
-    """A language's name in English, in small letters; its code where we have none."""
-    return NAMES.get(base_language(code), code).lower()
+    """A language's name in English; its code where we have none."""
+    return NAMES.get(base_language(code), code)
 
 
 def looks_like(texts: Iterable[str], language: str) -> str | None:

@@ -123,7 +123,7 @@ class Columns(NamedTuple):
 def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[int] | None) -> Columns:
     """The columns `typed` as data.columns, else those that the first line names (the languages' codes, or their English
     names), else the only two."""
-    called = {name_of(language): language for language in languages}
+    called = {name_of(language).lower(): language for language in languages}
     names = [called.get(cell.strip().lower(), cell.strip()) for cell in first_line]
     has_names = set(languages) <= set(names)
     source, target = typed or ([names.index(language) + 1 for language in languages] if has_names else (1, 2))

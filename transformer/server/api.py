@@ -10,11 +10,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from transformer.data.directions import Direction
+from transformer.data.languages import name_of
 from transformer.inference.translator import Translation
 from transformer.server.batcher import Batcher, NBest, QueueFullError
 from transformer.server.directions import ServedDirection
 from transformer.server.documents import Piece, join, split
-from transformer.server.languages import detect, name
+from transformer.server.languages import detect
 from transformer.server.requests import TranslationRequest, check_key, read_fields, read_texts, read_translation_request
 from transformer.server.settings import ServerSettings
 
@@ -40,7 +41,7 @@ class Api:
 
     async def list_languages(self, request: Request) -> Response:
         targets = {one: [target for source, target in self.directions if source == one] for one in self.languages}
-        return JSONResponse([{"code": one, "name": name(one), "targets": targets[one]} for one in self.languages])
+        return JSONResponse([{"code": one, "name": name_of(one), "targets": targets[one]} for one in self.languages])
 
     async def detect(self, request: Request) -> Response:
         fields = await read_fields(request, self.settings)

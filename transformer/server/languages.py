@@ -1,14 +1,9 @@
-"""The languages that are served: how they are called, and which of them a text is in."""
+"""Which of the languages that are served a text is in."""
 
 from collections import Counter
 from collections.abc import Collection
 
-from transformer.data.languages import FREQUENT_WORDS, NAMES, SCRIPTS, base_language, scripts
-
-
-def name(code: str) -> str:
-    """A language's name in English; its code where we have none."""
-    return NAMES.get(base_language(code), code)
+from transformer.data.languages import FREQUENT_WORDS, SCRIPTS, base_language, scripts
 
 
 def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:

@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from transformer.data.languages import name_of
 from transformer.server.documents import Format
-from transformer.server.languages import name
 from transformer.server.settings import ServerSettings
 
 MAX_FIELDS = 20
@@ -96,7 +96,7 @@ def read_translation_request(
         if language not in languages:
             raise HTTPException(400, f"{shown(language)} is not supported")
     if source not in ("auto", target) and (source, target) not in pairs:
-        whence, to = (f"{name(language)} ({language})" for language in (source, target))
+        whence, to = (f"{name_of(language)} ({language})" for language in (source, target))
         raise HTTPException(400, f"{to} is not available as a target language from {whence}")
     kind: Any = fields.get("format") or "text"
     if kind not in ("text", "html"):
