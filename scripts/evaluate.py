@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +40,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     translator = load_ensemble(checkpoints, serving.device, serving.precision, *settings.languages, serving.shortlist)
     digest = sha256_of(checkpoints)  # now: a run that is still training writes them anew
     translator.configure_torch(settings.machine)
-    settings = replace(settings, search=settings.search.of_model(translator.length_penalty))  # as it is written down
+    settings = settings.of_model(translator.length_penalty)
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages)
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
     chooser = Chooser.load(translator, settings.choose, serving)
@@ -49,8 +48,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)
     for name, value in scores.values.items():
         print_safely(f"{texts.name} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
-    seconds = time.monotonic() - started
-    write_evaluation(settings, texts, hypotheses, scores, digest, seconds, translator.is_trained)
+    write_evaluation(settings, texts, hypotheses, scores, digest, time.monotonic() - started, translator.is_trained)
     if gold is not None:
         for head, rate in error_rates(translator, texts.pairs(), gold).items():
             chosen = "   (chosen)" if head == (translator.alignment or default_head(translator.model.config)) else ""

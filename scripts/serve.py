@@ -35,7 +35,6 @@ def read(config: dict[str, Any]) -> Job:
 def serve(job: Job) -> None:
     from transformer.cli.errors import say
     from transformer.cli.runs import model_name, run_of, score_on
-    from transformer.data.corpus import split_name
     from transformer.server.api import Api
     from transformer.server.app import make_app
     from transformer.server.batcher import Batcher
@@ -46,9 +45,8 @@ def serve(job: Job) -> None:
     with listen(settings) as listener:
         named = [(model_name(path), path) for path in checkpoints]
         directions = load_directions(named, settings)
-        for languages, direction in directions.items():
-            split = "test" if languages == direction.translator.directions[0] else split_name("test", languages)
-            score = score_on(split, run_of(dict(named)[direction.name]))
+        for direction in directions.values():
+            score = score_on(direction.test, run_of(dict(named)[direction.name]))
             say(f"{direction.languages}: {', '.join([direction.name, *score])}")
         (source, target), url = next(iter(directions)), address(listener)
         with_key = f" -d api_key=$(cat {settings.api_key_file})" if key else ""

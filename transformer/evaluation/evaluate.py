@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +50,10 @@ class EvaluationSettings(MetricSettings):
         if (self.source is None) != (self.reference is None):
             raise ValueError("source=FILE and reference=FILE go together")
         self.choose.check(self.search)
+
+    def of_model(self, length_penalty: float) -> "EvaluationSettings":
+        """With the search that is made, as it is written down: the model's own `length_penalty` where none is set."""
+        return replace(self, search=self.search.of_model(length_penalty))
 
     @property
     def languages(self) -> tuple[str | None, str | None]:

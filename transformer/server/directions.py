@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer.config import UsageError
+from transformer.data.corpus import split_name
 from transformer.data.directions import Direction, arrow
 from transformer.device import ServingSettings
 from transformer.export import page
@@ -25,6 +26,12 @@ class ServedDirection:
     @property
     def languages(self) -> str:
         return arrow(self.translator.languages)
+
+    @property
+    def test(self) -> str:
+        """What its test set is called in the results of its run."""
+        first, languages = self.translator.directions[0], self.translator.languages
+        return "test" if languages == first else split_name("test", languages)
 
 
 def load_directions(
