@@ -17,7 +17,7 @@ from transformer.inference import checkpoint
 from transformer.inference.translator import Translator
 from transformer.inference.untrusted import MAX_PLAIN_BYTES, check_tokenizer
 
-MANIFEST = "export.json"
+MANIFEST = checkpoint.EXPORT
 # SentencePiece's own format: programs in other languages read it too.
 TOKENIZERS = ("source.spm", "target.spm")
 MAX_TOKENIZER_BYTES = 64 << 20  # a vocabulary of 32,000 takes one
@@ -44,10 +44,8 @@ def write(folder: Path, export: Program, translator: Translator, make: Callable[
         make(work)
         for name, tokenizer in zip(TOKENIZERS, translator.tokenizers, strict=True):
             (work / name).write_bytes(tokenizer.model)
-        described = translator.languages, translator.directions, translator.length_penalty
-        description = checkpoint.describe(translator.model, translator.tokenizers, *described)
         files = {path.name: sha256(path) for path in sorted(work.iterdir())}
-        manifest = {"export": export, "translator": description, "files": files}
+        manifest = {"export": export, "translator": translator.description(), "files": files}
         (work / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
 
 

@@ -37,6 +37,7 @@ from transformer.model.transformer import Transformer
 
 T = TypeVar("T")
 FORMAT = "encoder-decoder translator 3"
+EXPORT = "export.json"  # in the folder of an export
 # Keys that a description may lack: training adds the first at its end, the others are for several directions, and for a
 # length penalty that was chosen for the model.
 ALIGNMENT, DIRECTIONS, LENGTH_PENALTY = "alignment", "directions", "length_penalty"
@@ -141,19 +142,11 @@ def digest(description: dict[str, Any], content: dict[str, Tensor]) -> str:
 
 
 def save(
-    path: Path,
-    model: Transformer,
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    languages: Direction,
-    alignment: AlignmentHead | None = None,
-    directions: Sequence[Direction] = (),
-    length_penalty: float = MEAN,
+    path: Path, description: dict[str, Any], content: dict[str, Tensor], alignment: AlignmentHead | None = None
 ) -> None:
     """Writes a .safetensors file, whole or not at all."""
-    description = describe(model, tokenizers, languages, directions, length_penalty)
-    content = tensors(model, tokenizers)
     if alignment is not None:
-        description[ALIGNMENT] = asdict(alignment)
+        description = description | {ALIGNMENT: asdict(alignment)}
     about = {"translator": json.dumps(description), "sha256": digest(description, content)}
     atomic_write(path, safetensors.torch.save(content, about))
 
@@ -171,7 +164,7 @@ def load(path: Path) -> SavedTranslator:
         ]
         if (folder := path / huggingface.TOKENIZER_CONFIG).is_file() and not any(choice.exists() for choice in choices):
             return _read(folder, lambda config: SavedTranslator(*huggingface.read(config.parent)))
-        if (path / "export.json").is_file():
+        if (path / EXPORT).is_file():
             raise ValueError(
                 f"{path} is an export: translate.py, or transformer.export.formats.load, takes one to ctranslate2; for "
                 "all else name the run that it was made of"

@@ -151,10 +151,14 @@ class Translator:
         output = self.model.output
         configure_torch(machine, self.device.type, output.weight.dtype, isinstance(output, PackedLinear))
 
+    def description(self) -> dict[str, Any]:
+        """What files say of it besides weights and tokenizers, as plain data (see `checkpoint.Description`)."""
+        return checkpoint.describe(self.model, self.tokenizers, self.languages, self.directions, self.length_penalty)
+
     def save(self, path: str | Path) -> None:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""
-        parts = self.model, self.tokenizers, self.languages, self.alignment, self.directions, self.length_penalty
-        checkpoint.save(Path(path), *parts)
+        content = checkpoint.tensors(self.model, self.tokenizers)
+        checkpoint.save(Path(path), self.description(), content, self.alignment)
 
     @overload
     def translate(

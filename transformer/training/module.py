@@ -17,7 +17,6 @@ from transformer.data.tokenizer import EOS, PAD
 from transformer.evaluation import Hypotheses, Scores
 from transformer.evaluation.corpus_bleu import CorpusBLEU
 from transformer.inference import Translator
-from transformer.inference.checkpoint import describe
 from transformer.inference.search import SearchSettings
 from transformer.model import Transformer
 from transformer.training.callbacks.nonfinite import NonFiniteGuard
@@ -65,9 +64,7 @@ class TranslationModule(LightningModule):
         self.step_sums: Tensor | None = None
         self.tokens_seen: Tensor | int = 0
         self.nonfinite_guard = NonFiniteGuard()
-        described = translator.languages, translator.directions, translator.length_penalty
-        description = describe(translator.model, translator.tokenizers, *described)
-        self.save_hyperparameters({"translator": description, "training": asdict(settings)}, logger=False)
+        self.save_hyperparameters({"translator": translator.description(), "training": asdict(settings)}, logger=False)
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The loss summed over the batch's target tokens (in nats), and their number; while training with label

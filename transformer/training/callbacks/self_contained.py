@@ -6,7 +6,7 @@ import torch
 from lightning import Callback, LightningModule, Trainer
 
 from transformer.inference import Translator
-from transformer.inference.checkpoint import describe, digest, tensors
+from transformer.inference.checkpoint import digest, tensors
 
 
 class SelfContainedCheckpoint(Callback):
@@ -14,21 +14,19 @@ class SelfContainedCheckpoint(Callback):
     optimizer's current settings replace the saved ones."""
 
     def __init__(self, translator: Translator) -> None:
-        self.model, self.tokenizers = translator.model, translator.tokenizers
-        self.described = translator.languages, translator.directions, translator.length_penalty
+        self.translator = translator
 
     def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
         # The digest is of the checkpoint's weights, which may be an average.
-        content = tensors(self.model, self.tokenizers)
+        content = tensors(self.translator.model, self.translator.tokenizers)
         checkpoint["tokenizers"] = {name: content[name] for name in content if name.startswith("tokenizer.")}
         checkpoint["weights"] = [name for name in content if not name.startswith("tokenizer.")]
         content |= {name: checkpoint["state_dict"][f"model.{name}"].cpu() for name in checkpoint["weights"]}
-        description = describe(self.model, self.tokenizers, *self.described)
-        checkpoint["sha256"] = digest(description, content)
+        checkpoint["sha256"] = digest(self.translator.description(), content)
 
     def on_load_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Raises ValueError for a checkpoint of other tokenizers."""
-        current = tensors(self.model, self.tokenizers)
+        current = tensors(self.translator.model, self.translator.tokenizers)
         if any(not torch.equal(saved, current[name]) for name, saved in checkpoint["tokenizers"].items()):
             raise ValueError(
                 "the checkpoint was trained with other tokenizers: the corpus or its settings have changed"
