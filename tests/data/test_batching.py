@@ -1,6 +1,7 @@
 """From files to batches: nothing lost, nothing twice, little padding, the same for any number of processes."""
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -99,10 +100,10 @@ def test_ids_written_part_by_part_are_read_again_and_their_lengths_do_not_overfl
     writer.close()
     read = MemoryMappedIds(tmp_path, "x")
     assert [read[number].tolist() for number in range(len(read))] == sequences
-    lengths, wide = read.lengths + 1, np.array([len(ids) + 1 for ids in sequences])
+    lengths, wide = read.lengths, np.array([len(ids) for ids in sequences])
     for one, other in zip(
-        make_batches(lengths, lengths[::-1], 100, np.random.default_rng(1)),
-        make_batches(wide, wide[::-1], 100, np.random.default_rng(1)),
+        make_batches(lengths, lengths[::-1], 40_000, np.random.default_rng(1)),
+        make_batches(wide, wide[::-1], 40_000, np.random.default_rng(1)),
         strict=True,
     ):
         assert one.tolist() == other.tolist()
@@ -121,6 +122,18 @@ def test_a_large_corpus_wastes_little_on_padding_in_the_same_shapes_each_epoch()
             assert sum(side[batch].sum() for batch in batches) / sum(len(b) * side[b].max() for b in batches) > 0.96
         shapes.append(sorted((len(batch), source[batch].max(), target[batch].max()) for batch in batches))
     assert shapes[0] == shapes[1]
+
+
+@pytest.mark.parametrize("tokens", [1, 40, 1000])
+def test_a_batch_ends_where_one_more_pair_would_exceed_the_budget(tokens: int) -> None:
+    random = np.random.default_rng(2)
+    source, target = random.integers(1, 60, (2, 300))
+    batches = make_batches(source, target, tokens, random)
+    assert sorted(np.concatenate(batches)) == list(range(300))
+    widths = [np.maximum(source, target)[batch] + 1 for batch in batches]  # with the end symbol
+    for width, following in pairwise(widths):
+        assert len(width) == 1 or len(width) * max(width) <= tokens
+        assert (len(width) + 1) * following[0] > tokens
 
 
 def test_batches_gathered_on_a_device_are_those_made_on_the_cpu(data: TranslationData) -> None:

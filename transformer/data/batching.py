@@ -69,17 +69,21 @@ def make_batches(
 ) -> list[NDArray[np.int64]]:
     """Cuts the pairs, sorted by their longer side, into batches of at most `tokens` = sentences × longest side.
 
-    Pairs of equal lengths come in random order. A pair that alone exceeds the budget is a batch of its own.
+    The end symbol (or the begin symbol) counts. Pairs of equal lengths come in random order. A pair that alone exceeds
+    the budget is a batch of its own.
     """
-    widths, excess = np.maximum(source_lengths, target_lengths), source_lengths - target_lengths
+    widths, excess = np.maximum(source_lengths, target_lengths) + 1, source_lengths - target_lengths
     # One side's excess over the other rises through one width and falls through the next: neighbors are alike in both.
-    order = np.lexsort((random.random(len(widths)), np.where(widths % 2, excess, -excess), widths))
-    batches, start = [], 0
-    for position, longest in enumerate(widths[order].tolist()):
-        if position > start and (position + 1 - start) * longest > tokens:
-            batches.append(order[start:position])
-            start = position
-    return [*batches, order[start:]]
+    np.negative(excess, out=excess, where=widths % 2 == 0)
+    order = np.lexsort((random.random(len(widths)), excess, widths))
+    widths, start = widths[order], 0
+    batches: list[NDArray[np.int64]] = []
+    while start < len(order):
+        longest = widths[start : start + max(1, tokens // int(widths[start]))]  # of a batch with each further pair
+        size = max(1, int((longest * np.arange(1, len(longest) + 1) <= tokens).sum()))
+        batches.append(order[start : start + size])
+        start += size
+    return batches
 
 
 class TokenBudgetSampler(Sampler[Index]):
@@ -128,8 +132,7 @@ class TokenBudgetSampler(Sampler[Index]):
     def _batches(self, epoch: int) -> list[NDArray[np.int64]]:
         random = np.random.default_rng([self.seed, epoch])
         source, target = self.split.lengths(epoch)
-        # The end symbol (or the begin symbol) counts.
-        batches = make_batches(source + 1, target + 1, self.tokens, random)
+        batches = make_batches(source, target, self.tokens, random)
         while len(batches) < self.count or len(batches) % (self.world * self.accumulated):
             largest = max(range(len(batches)), key=lambda i: len(batches[i]))
             batch = batches[largest]
