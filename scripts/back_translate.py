@@ -46,11 +46,12 @@ def back_translate(job: Job) -> None:
             raise UsageError(f"input={config['input']} must be a file with lines in it, or the PREFIX of {text.name}")
     folder = Path(config["output"])
     run_stages(stages, folder)
-    tests = [name for name, (_, split) in data.parts.items() if split == "test"] if config["test"] else []
+    tests = [name for name, (_, split) in data.parts.items() if split == "test"]
     for run in ("forward", "final"):
-        scores = json.loads((folder / run / "test.json").read_bytes()) if tests else {}
-        for name in tests:
-            shown = "   ".join(f"{METRICS[metric].label} {scores[name][metric]:.1f}" for metric in config["metrics"])
+        results = folder / run / "test.json"  # with the metrics of this run; a run with test=false has none
+        scores = json.loads(results.read_bytes()) if results.exists() else {}
+        for name in filter(scores.get, tests):
+            shown = "   ".join(f"{METRICS[one].label} {scores[name][one]:.1f}" for one in METRICS if one in scores[name])
             print_safely(f"{run}, {name}: {shown}")
 
 

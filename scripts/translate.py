@@ -51,7 +51,7 @@ def translate(job: Job) -> None:
             if head is not None:
                 best = [hypotheses[0] for hypotheses in n_best]
                 alignments += "".join(moses_lines(translator, chunk, best, head, batch_tokens, numbers))
-            output.write(chunk, "".join(as_lines(numbers, n_best, settings.n_best)))
+            output.write(chunk, "".join(as_lines(numbers, n_best, settings.n_best, output.is_terminal)))
         if settings.alignments:
             atomic_write(Path(settings.alignments), alignments.encode())
 

@@ -169,6 +169,25 @@ def test_languages_choose_the_first_learned_direction_or_an_unlearned_one() -> N
             choose_direction(learned, source, target)
 
 
+@pytest.mark.parametrize("first", [[], ["de\ten"], ["EN\tGerman"], ["id\tde\ten"]])
+@pytest.mark.parametrize("columns", [None, [1, 2]])
+def test_a_table_is_read_in_both_directions_named_or_not(
+    tmp_path: Path, first: list[str], columns: list[int] | None
+) -> None:
+    lines = ["ein Haus\ta house", "zwei Hunde\ttwo dogs"]
+    if first and first[0].startswith("EN"):
+        lines = ["\t".join(reversed(line.split("\t"))) for line in lines]
+    if first and first[0].startswith("id"):
+        lines = [f"{number}\t{line}" for number, line in enumerate(lines)]
+    table = str(write(tmp_path, "x.tsv", [*first, *lines]))
+    parts = {"train": table, "validation": table, "test": table}
+    both = settings(tmp_path, directions=["de-en", "en-de"], columns=columns, **parts)
+    pairs = [("ein Haus", "a house"), ("zwei Hunde", "two dogs")]
+    assert [*both.read("train")] == pairs
+    assert [*both.read("train.en-de")] == [*both.in_direction(("en", "de")).read("test")] == [p[::-1] for p in pairs]
+    assert both.digest("train") != both.digest("train.en-de")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

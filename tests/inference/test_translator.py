@@ -145,6 +145,12 @@ def test_a_saved_translator_loads_alone_and_translates_the_same(translator: Tran
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_the_same_translator_is_the_same_file_byte_by_byte(translator: Translator, tmp_path: Path) -> None:
+    for name in range(12):  # safetensors orders what a file says of itself by chance
+        translator.save(tmp_path / f"{name}.safetensors")
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+
+
 def refusal(path: Path) -> str:
     with pytest.raises((ValueError, FileNotFoundError)) as caught:
         Translator.load(path)

@@ -54,6 +54,19 @@ def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
     assert f"init_from={folder}/forward" in final
 
 
+def test_a_stage_is_finished_and_shown_by_its_own_settings(tmp_path: Path) -> None:
+    folder = tmp_path / "all"
+    for run in ("reverse", "forward", "final"):
+        (folder / run).mkdir(parents=True)
+        (folder / run / "translator.safetensors").touch()
+    for file, content in (("README.md", ""), ("test.json", json.dumps({"test": {"chrf": 4}}))):
+        (folder / "forward" / file).write_text(content)
+    (folder / "synthetic.origin").write_text("x\n")
+    stages = ["reverse=test=false", "forward=metrics=[chrf]", "finetune=trainer.max_steps=3 test=false"]
+    arguments = [*SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all", *stages]
+    assert ok("back_translate", *arguments, cwd=tmp_path) == "forward, test: chrF 4.0\n"
+
+
 def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tmp_path: Path) -> None:
     folder, text = tmp_path / "all", tmp_path / "text"
     for language in ("de", "en"):
@@ -84,6 +97,18 @@ def test_composing_its_settings_makes_no_folder_of_a_run() -> None:
     before = list(new_folders)
     compose("back_translate")
     assert new_folders == before
+
+
+@pytest.mark.parametrize(
+    ("typed", "reversed_columns"), [([], "[2,1]"), (["data.columns=[1,3]"], "[3,1]"), (["data.columns=[2,1]"], "[1,2]")]
+)
+def test_the_reverse_run_reads_a_table_from_its_target_to_its_source(typed: list[str], reversed_columns: str) -> None:
+    table = ["data=files", "data.pairs=x.tsv", "data.source_language=gd", "data.target_language=rm", *typed]
+    config = compose("back_translate", *table, "input=x")
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        stages = back_translation(config, table)
+    assert f"data.columns={reversed_columns}" in stages[0].begin
+    assert "data.columns=[2,1]" not in stages[2].begin or typed == ["data.columns=[2,1]"]
 
 
 def test_with_folds_each_part_of_the_pairs_has_runs_that_have_not_seen_it() -> None:

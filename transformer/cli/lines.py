@@ -76,9 +76,14 @@ def chunks(lines: Iterator[str], is_prompt: bool, done: int, total: int | None) 
             bar.update(task, completed=done, pace=f", {speed:,.1f} a second, {left} left")
 
 
-def as_lines(numbers: Iterable[int], n_best: list[list[Translation]], count: int) -> Iterator[str]:
-    """Write the best translation of each text on a line, or up to `count` with number, score and tabs between."""
+def as_lines(
+    numbers: Iterable[int], n_best: list[list[Translation]], count: int, on_terminal: bool
+) -> Iterator[str]:
+    """Write the best translation of each text on a line, or up to `count` with number, score and tabs between.
+
+    A file or a pipe gets a translation as it is, marks of right-to-left text too; a terminal would obey some of them.
+    """
     for number, hypotheses in zip(numbers, n_best, strict=True):
         for hypothesis in hypotheses[:count]:
             columns = f"{number}\t{hypothesis.score:.4f}\t" if count > 1 else ""
-            yield f"{columns}{terminal_safe(hypothesis.text)}\n"
+            yield f"{columns}{terminal_safe(hypothesis.text) if on_terminal else hypothesis.text}\n"

@@ -41,6 +41,10 @@ class Output:
         self._file: BinaryIO = sys.stdout.buffer if self.path is None else Path(self.path).open("ab")
         return self
 
+    @property
+    def is_terminal(self) -> bool:
+        return self._file.isatty()
+
     def __exit__(self, kind: type[BaseException] | None, error: Any, traceback: TracebackType | None) -> None:
         if self.path is not None:
             self._file.close()

@@ -22,6 +22,7 @@ from transformer.config import UsageError
 from transformer.data.corpus import DataSettings
 from transformer.data.directions import Direction
 from transformer.data.synthetic import ORIGIN
+from transformer.data.text_files import is_table
 from transformer.device import choose_precision
 from transformer.files import atomic_write
 from transformer.model.config import read_model
@@ -67,14 +68,14 @@ class Stage:
             raise ChildProcessError(f"{self.name} has failed: once that is mended, the same command goes on from there")
 
 
-def _training(folder: Path, arguments: list[str], test: bool) -> Stage:
+def _training(folder: Path, arguments: list[str]) -> Stage:
     """A run in a folder, whose settings are checked now and not hours later."""
     prepared = [argument for argument in prepare(arguments, CONFIGS) if is_override(argument)]
     settings = run_settings(as_dict(hydra.compose("train", prepared), complete=False))
     run = read_run_settings(settings)
     validate_settings(run, read_model(settings["model"]))
     validate_trainer(choose_precision(settings["trainer"]))
-    finished = folder / ("README.md" if test else MODELS[0])  # what a run writes at the end
+    finished = folder / ("README.md" if run.test else MODELS[0])  # what a run writes at the end
     begin, go_on = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
     return Stage(folder.name, begin, go_on, begun=folder / MODELS[-1], finished=finished)
 
@@ -98,7 +99,7 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
     `init_from` a model that has learned all directions takes the place of the reverse runs, and `forward` goes on from
     it (iterated back-translation, Hoang et al. 2018).
     """
-    folder, test = Path(config["output"]).absolute(), config["test"]
+    folder = Path(config["output"]).absolute()
     data = read_run_settings(run_settings(config)).data
     more = {stage: shlex.split(config[stage]) for stage in STAGES}
     common = [argument for argument in typed if is_override(argument) and split(argument)[1] not in PIPELINE_KEYS]
@@ -120,18 +121,19 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
             stages.append(_augmentation(f"augment{pairs}", before, written, [*given, *more["augment"]]))
             continue
         settings = [f"data.source_language={target}", f"data.target_language={source}", "data.directions=[]"]
-        if data.columns:
-            settings.append(f"data.columns=[{','.join(map(str, reversed(data.columns)))}]")
+        if any(is_table(path) for path in (data.pairs, *data.splits.values()) if path):
+            columns = data.in_direction((target, source)).columns
+            settings += [f"data.columns=[{','.join(map(str, columns))}]"] if columns else []
         if part:
             settings.append(f"data.fold=[{part},{folds}]")
-        run = _training(folder / f"reverse{fold}{reverse}", [*common, *settings, *more["reverse"]], test)
+        run = _training(folder / f"reverse{fold}{reverse}", [*common, *settings, *more["reverse"]])
         stages += [run, _augmentation(f"augment{fold}{pairs}", folder / run.name, written, [*given, *more["augment"]])]
     synthetic = ",".join(f"'{folder}/synthetic{fold}'" for fold in parts.values())
     begin = [f"init_from={before}"] if before else []
     return [
         *stages,
-        _training(folder / "forward", [*common, *begin, f"data.synthetic=[{synthetic}]", *more["forward"]], test),
-        _training(folder / "final", [*common, f"init_from={folder / 'forward'}", *more["finetune"]], test),
+        _training(folder / "forward", [*common, *begin, f"data.synthetic=[{synthetic}]", *more["forward"]]),
+        _training(folder / "final", [*common, f"init_from={folder / 'forward'}", *more["finetune"]]),
     ]
 
 

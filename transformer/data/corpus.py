@@ -146,7 +146,9 @@ class DataSettings:
             )
         if direction == self.languages and not self.directions:
             return self
-        columns = self.columns[::-1] if self.columns and direction != self.languages else self.columns
+        columns = self.columns
+        if direction == self.languages[::-1] and len(self.all_languages) == 2:
+            columns = (columns or [1, 2])[::-1]  # [1,2]: of a table that does not name them
         synthetic = [prefix for prefix in self.synthetic if not self.directions or has_files(prefix, *direction)]
         return replace(
             self,

@@ -21,6 +21,10 @@ MAX_UNPACKED_BYTES, MAX_RATIO = 64 << 20, 100
 TABLES = (".tsv", ".txt", ".csv")  # files that hold both sides, in columns
 
 
+def is_table(path: str) -> bool:
+    return Path(path).name.removesuffix(".gz").endswith(TABLES)
+
+
 def digest_of(files: list[Path]) -> str:
     """sha256 over the bytes of some files."""
     digest = hashlib.sha256()
@@ -45,7 +49,7 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
     def with_ending(infix: str) -> list[list[Path]]:
         return [[base.with_name(f"{base.name}{infix}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
 
-    if base.name.removesuffix(".gz").endswith(TABLES):
+    if is_table(prefix):
         candidates = [[base]]
     else:
         own = (with_ending(f".{'-'.join(direction)}") for direction in (sides, sides[::-1]))
@@ -122,11 +126,16 @@ class Columns(NamedTuple):
 
 def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[int] | None) -> Columns:
     """The columns `typed` as data.columns, else those that the first line names (the languages' codes, or their English
-    names), else the only two."""
-    called = {name_of(language).lower(): language for language in languages}
+    names), else the only two.
+
+    [1,2] and [2,1] are also what a table without names has in its two directions: names say more than they.
+    """
+    called = {name.lower(): language for language in languages for name in (language, name_of(language))}
     names = [called.get(cell.strip().lower(), cell.strip()) for cell in first_line]
     has_names = set(languages) <= set(names)
-    source, target = typed or ([names.index(language) + 1 for language in languages] if has_names else (1, 2))
+    named = [names.index(language) + 1 for language in languages] if has_names else None
+    elsewhere = typed if typed and max(typed) > 2 else None
+    source, target = elsewhere or named or typed or (1, 2)
     return Columns(source, target, len(names) if has_names else None if typed else 2, has_names)
 
 

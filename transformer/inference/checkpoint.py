@@ -148,7 +148,11 @@ def save(
     if alignment is not None:
         description = description | {ALIGNMENT: asdict(alignment)}
     about = {"translator": json.dumps(description), "sha256": digest(description, content)}
-    atomic_write(path, safetensors.torch.save(content, about))
+    data = safetensors.torch.save(content, about)
+    end = 8 + int.from_bytes(data[:8], "little")
+    # The library writes what a file says of itself in any order. Here, equal translators are equal files.
+    header = json.dumps(json.loads(data[8:end]), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    atomic_write(path, data[:8] + header.encode().ljust(end - 8) + data[end:])
 
 
 def load(path: Path) -> SavedTranslator:

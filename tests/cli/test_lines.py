@@ -1,0 +1,31 @@
+"""A translation on its way out: a terminal gets no letter that it would obey, everything else gets all letters."""
+
+import os
+import sys
+
+import pytest
+
+from transformer.cli.lines import as_lines
+from transformer.cli.output import Output
+from transformer.inference.translator import Translation
+
+HEBREW = Translation("\u2067שלום\u2069 לך", -0.5, -2.0, [])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_file_gets_the_marks_of_right_to_left_text_and_a_terminal_their_names(count: int) -> None:
+    columns = "7\t-0.5000\t" if count > 1 else ""
+    assert [*as_lines([7], [[HEBREW]], count, on_terminal=False)] == [f"{columns}\u2067שלום\u2069 לך\n"]
+    assert [*as_lines([7], [[HEBREW]], count, on_terminal=True)] == [f"{columns}\\u2067שלום\\u2069 לך\n"]
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
+def test_an_output_knows_whether_it_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for (reader, writer), is_terminal in ((os.pipe(), False), (os.openpty(), True)):
+        with open(writer, "w") as stream, Output(None) as before:
+            assert not before.is_terminal  # what pytest has in place of stdout
+            monkeypatch.setattr(sys, "stdout", stream)
+            with Output(None) as output:
+                assert output.is_terminal == is_terminal
+            monkeypatch.undo()
+        os.close(reader)
