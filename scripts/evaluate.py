@@ -41,7 +41,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     digest = sha256_of(checkpoints)  # now: a run that is still training writes them anew
     translator.configure_torch(settings.machine)
     settings = settings.of_model(translator.length_penalty)
-    texts = read_texts(settings, run_of(checkpoints[0]), translator.languages)
+    texts = read_texts(settings, run_of(checkpoints[0]), translator.languages, translator.directions)
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
     chooser = Chooser.load(translator, settings.choose, serving)
     hypotheses = translate_texts(chooser, texts, settings.search, serving.batch_tokens)

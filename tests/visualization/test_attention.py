@@ -60,8 +60,8 @@ def test_the_drawn_matrix_is_the_recorded_one_by_layer_and_head(
 ) -> None:
     rows, columns = {
         "encoder": (reading.source, reading.source),
-        "decoder": (reading.target, reading.target),
-        "cross": (reading.target, reading.source),
+        "decoder": ([*reading.target[1:], "</s>"], reading.target),
+        "cross": ([*reading.target[1:], "</s>"], reading.source),
     }[attention]
     recorded = getattr(reading.record, attention)
     for layer in (None, *range(1, layers + 1)):

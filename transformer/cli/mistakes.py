@@ -76,6 +76,17 @@ def innermost(error: BaseException) -> str:
     return (f"{key}: " if key else "") + (str(inner) or type(inner).__name__).splitlines()[0]
 
 
+# What other programs call a setting.
+SYNONYMS = {
+    "lr": "training.learning_rate",
+    "batch_size": "data.batch_tokens",
+    "epochs": "trainer.max_epochs",
+    "steps": "trainer.max_steps",
+    "warmup": "training.warmup_steps",
+    "gpus": "trainer.devices",
+}
+
+
 class Settings:
     """All settings and choices of a script, as they are when nothing is typed."""
 
@@ -112,7 +123,10 @@ class Settings:
         """Up to four settings that may be meant: of a similar name in the section, or of the same one elsewhere."""
         inside = self.inside(section)
         near = [inside[name] for name in get_close_matches(key.removeprefix(f"{section}."), inside)]
-        return (near + [name for name in self.names if name.endswith(f".{key.rpartition('.')[2]}")])[:4]
+        last = key.rpartition(".")[2]
+        if (known := SYNONYMS.get(last)) and known.partition(".")[0] in self.names:
+            near.insert(0, known)
+        return list(dict.fromkeys(near + [name for name in self.names if name.endswith(f".{last}")]))[:4]
 
     def section(self, key: str) -> str | None:
         """Say what to set where a value was given in place of a whole section."""

@@ -174,7 +174,7 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False) -> Pat
         return path
     if (path / EXPORT).is_file():
         if not exports:
-            raise UsageError(f"checkpoint={value} is an export, for translate.py only: name what it was made of")
+            raise UsageError(f"checkpoint={value} is an export, which this script cannot use: name what it was made of")
         return path
     for candidate in (path, *(path / file for file in MODELS)):
         if candidate.is_file():
@@ -199,13 +199,17 @@ def find_reverse(config: dict[str, Any]) -> dict[str, Any]:
 
 def say_which(config: dict[str, Any], checkpoint: Path) -> None:
     """Say which run was taken where `checkpoint=` named none: its languages, its score, and how many newer runs were
-    passed over."""
+    passed over; and that a run which was named has not finished."""
+    run = run_of(checkpoint)
     if config["checkpoint"] is None:
-        run, finished = run_of(checkpoint), checkpoint.stat().st_mtime_ns
+        finished = checkpoint.stat().st_mtime_ns
         others = [path for path in _by_time(Path(config["runs"]), MODELS[-1]) if path.stat().st_mtime_ns > finished]
         count = sum(path.parent.parent != run for path in others)
         passed_over = [f"{count} newer not finished"] if count else []
         say(f"checkpoint={as_typed(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
+    elif str(run / checkpoint.name) != str(checkpoint) and Path(config["checkpoint"]).is_dir():
+        name = as_typed(run)
+        say(f"{name} has not finished its training, this is its {checkpoint.name}: train.py resume={name} goes on")
 
 
 def _facts(run: Path) -> list[str]:

@@ -27,7 +27,7 @@ SPLITS = ("train", "validation", "test")  # what every corpus has
 RESERVED_NAMES = (
     *SPLITS,
     *("synthetic", "versions", "corpus", "revision", "seconds", "cost"),
-    *("sentences", "checkpoint", "sha256", "search", "searches", "zero_shot"),
+    *("sentences", "checkpoint", "sha256", "searches", "zero_shot"),
 )
 MAX_DIRECTIONS = 500  # a checkpoint holds their names
 
@@ -91,7 +91,10 @@ class DataSettings:
         given = [f"data.{split}" for split in SPLITS if self.splits[split]]
         missing = [f"data.{split}" for split in SPLITS if not self.splits[split]]
         if self.pairs and given:
-            raise ValueError(f"data.pairs is cut into train, validation and test: leave out {' and '.join(given)}")
+            raise ValueError(
+                f"data.pairs is cut into train, validation and test, but {' and '.join(given)} name files too: leave "
+                f"these out, or choose data=files (here data={self.name}), which names none"
+            )
         if missing and not self.whole:
             raise ValueError(
                 f"not set: {', '.join(missing)}; give data.train=my/train data.validation=my/valid data.test=my/test, "

@@ -21,6 +21,8 @@ MIN_LETTERS, MIN_WORDS = 20, 5
 MIN_LEANING = 0.5
 # What no keyboard writes: control characters, U+FFFD in place of what could not be read, private use.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\U000f0000-\U0010fffd]")
+# Bytes of UTF-8 that were read as Latin-1 or Windows-1252: "fÃ¼r", "itâ€™s". (Not before a closing ’ or ”: "AMANHÃ”".)
+WRONG_ENCODING = re.compile("[ÂÃ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘•–—˜™š›œžŸ]|â€[\x80-\xbf™œžŸ“˜]")
 # Soft hyphens, zero-width spaces, direction marks. (Joiners, U+200C and U+200D, belong to the spelling of some.)
 INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
@@ -114,6 +116,10 @@ def unprintable(line: Line, context: Context) -> Sides:
     return _each(line, UNPRINTABLE.search)
 
 
+def wrong_encoding(line: Line, context: Context) -> Sides:
+    return _each(line, WRONG_ENCODING.search)
+
+
 def invisible(line: Line, context: Context) -> Sides:
     return _each(line, INVISIBLE.search)
 
@@ -165,6 +171,7 @@ CHECKS = (
     Check("wrong script", wrong_script, "letters that are foreign to this side", drops=True),
     Check("length ratio", length_ratio, f"over {MAX_RATIO:g} times off the usual ratio: misaligned?", drops=True),
     Check("unprintable", unprintable, "control or replacement characters: damaged text", drops=True),
+    Check("wrong encoding", wrong_encoding, "UTF-8 that was read as Latin-1: fÃ¼r for für", drops=True),
     Check("invisible", invisible, "soft hyphens, zero-width spaces, direction marks: the tokenizer drops most"),
     Check("edge spaces", edge_spaces, "removed on reading"),
     Check("carriage returns", carriage_returns, "Windows line ends: removed on reading"),

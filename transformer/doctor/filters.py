@@ -22,6 +22,7 @@ from transformer.doctor.checks import (
     length_ratio,
     nearly_leaked,
     unprintable,
+    wrong_encoding,
     wrong_language,
     wrong_script,
 )
@@ -96,6 +97,7 @@ FILTERS = Registry(
     duplicate=Filter(_duplicate, "the same text again"),
     held_out=Filter(_held_out, "a sentence of validation or test, or most of one: scores would flatter"),
     unprintable=Filter(unprintable, "control or replacement characters: damaged text"),
+    wrong_encoding=Filter(wrong_encoding, "UTF-8 that was read as Latin-1: fÃ¼r for für"),
     wrong_script=Filter(wrong_script, "letters that are foreign to this language"),
     wrong_language=Filter(wrong_language, "looks like the other language"),
     repetition=Filter(_repetition, f"the same words more than {MAX_TIMES} times in a row"),

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,11 +73,12 @@ class Texts(NamedTuple):
         return list(zip(self.sources, self.references, strict=True))
 
 
-def read_texts(settings: EvaluationSettings, run: Path, languages: Direction) -> Texts:
-    """Read what is to be scored; ValueError where it is of other languages than the translator's."""
+def read_texts(settings: EvaluationSettings, run: Path, languages: Direction, directions: Sequence[Direction]) -> Texts:
+    """Read what is to be scored by a translator in one of its `directions`; ValueError where it is of others."""
     if settings.source and settings.reference:
         files = [Path(settings.source), Path(settings.reference)]
-        return _texts(_own_name(files[0].stem, "", run), read_pairs(files, *languages))
+        stem = files[0].stem if languages == directions[0] else split_name(files[0].stem, languages)
+        return _texts(_own_name(stem, "", run), read_pairs(files, *languages))
     corpus = corpus_of(run, settings.data, settings.cache, otherwise=", or source=FILE reference=FILE")
     asked, name = corpus.part(settings.split)
     if not set(languages) <= set(corpus.all_languages):
@@ -130,7 +131,7 @@ def write_evaluation(
     is_trained: bool = True,
 ) -> None:
     """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint, by its `digest`, gave on other
-    splits; its `zero_shot` names those of a direction that was not trained."""
+    splits; `zero_shot` in it names those of a direction that was not trained."""
     output, search = Path(settings.output), asdict(settings.search)
     if settings.choose.method != "score":
         search["choose"] = asdict(settings.choose)
@@ -143,18 +144,16 @@ def write_evaluation(
     atomic_write(file, content)
     results = {
         texts.name: scores.to_dict(),
-        "sentences": len(texts.sources),
         "checkpoint": " ".join(settings.checkpoints),
         "sha256": digest,
-        "search": search,
-        "seconds": round(seconds, 1),
     }
+    by_split = {"sentences": len(texts.sources), "searches": search, "seconds": round(seconds, 1)}
     earlier = _earlier(output / EVALUATION, digest)
-    searches = earlier.pop("searches", {}) | {texts.name: search}
-    results = earlier | results | {"searches": searches}
+    results = earlier | results | {key: earlier.get(key, {}) | {texts.name: value} for key, value in by_split.items()}
     if not is_trained:
         results["zero_shot"] = sorted({texts.name, *earlier.get("zero_shot", [])})
     atomic_write(output / EVALUATION, json.dumps(results, indent=2, ensure_ascii=False).encode())
+    log.info("%s has the scores, %s the translations", output / EVALUATION, file.name)
 
 
 def _earlier(path: Path, digest: str) -> dict[str, Any]:
@@ -163,5 +162,6 @@ def _earlier(path: Path, digest: str) -> dict[str, Any]:
         results = read_json(path)
     except (OSError, ValueError):
         return {}
-    is_same = isinstance(results.get("searches"), dict) and results.get("sha256") == digest
+    by_split = (results.get(key) for key in ("sentences", "searches", "seconds"))
+    is_same = all(isinstance(part, dict) for part in by_split) and results.get("sha256") == digest
     return results if is_same else {}

@@ -102,7 +102,8 @@ def export(
     check(model.config, tokenizers[0])
     languages = directions[0]
     weights = {name: weight.to(dtype).contiguous() for name, weight in _weights(model).items()}
-    safetensors.torch.save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    # As bytes: `save_file` makes a file that only its owner may read.
+    (folder / "model.safetensors").write_bytes(safetensors.torch.save(weights, {"format": "pt"}))
     config = _config(model.config, dtype)
     separate = not config["share_encoder_decoder_embeddings"]
     ends = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD, "decoder_start_token_id": BOS}
@@ -123,9 +124,8 @@ def export(
         "unk_token": "<unk>",
         "eos_token": "</s>",
         "pad_token": "<pad>",
+        DIRECTIONS: ["-".join(direction) for direction in directions],
     }
-    if len(directions) > 1:
-        tokenizer[DIRECTIONS] = ["-".join(direction) for direction in directions]
     files: dict[str, dict[str, Any]] = {
         CONFIG: config | ends,
         GENERATION_CONFIG: generation,

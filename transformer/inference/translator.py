@@ -224,9 +224,14 @@ class Translator:
             return self.n_best([texts], search, batch_tokens, long_lines, lines)[0]
         lines = range(1, len(texts) + 1) if lines is None else lines
         pieces = self._encode(texts, lines, long_lines)
-        numbered = [(ids, line) for line, parts in zip(lines, pieces, strict=True) for ids in parts]
-        sources, owners = [ids for ids, _ in numbered], [line for _, line in numbered]
-        translations = iter(self.n_best_ids(sources, search, batch_tokens, owners))
+        # Each piece of a line draws by a number of its own, the first by the line's.
+        numbered = [
+            (ids, line + (piece << 40))
+            for line, parts in zip(lines, pieces, strict=True)
+            for piece, ids in enumerate(parts)
+        ]
+        sources, numbers = [ids for ids, _ in numbered], [number for _, number in numbered]
+        translations = iter(self.n_best_ids(sources, search, batch_tokens, numbers))
         return [_joined([next(translations) for _ in parts]) for parts in pieces]
 
     def n_best_ids(

@@ -68,10 +68,11 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
     total = sum(weight.numel() for weight in model.parameters())
     parts["embeddings and output"] = total - sum(parts.values())
     out.print(
-        f"{config.encoder.layers} + {config.decoder.layers} layers, dim {config.dim}, {config.positions} positions",
+        f"{config.encoder.layers} + {config.decoder.layers} layers, dim {config.dim}, "
+        f"{'no' if config.positions == 'none' else config.positions} positions",
         f"{total:,} parameters: " + ", ".join(f"{name} {count:,}" for name, count in parts.items()),
         machine,
-        "training loss is with label smoothing, dropout and R-Drop where they are set, validation loss without them",
+        "The training loss includes label smoothing, dropout and R-Drop, if they are set; the validation loss does not.",
         *([f"weights and tokenizers are those of {init_from}, whatever tokenizer= says"] if init_from else []),
         sep="\n",
     )

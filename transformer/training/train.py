@@ -93,7 +93,7 @@ def run(
     translator = build_translator(settings, model, data, pretrained)
     if settings.training.initial_embeddings == "cooccurrence" and pretrained is None and resume is None:
         initialize_embeddings(translator.model, [data.split(name) for name in data.names("train")], settings.seed)
-    validate_limits(data, trainer)
+    validate_limits(data, trainer, settings.training.averaging.kind)
     scored = {name: corpus.languages for name, (corpus, split) in data.settings.parts.items() if split != "train"}
     texts = {name: data.texts(name) for name in scored}
     searches = settings.validation_search, settings.search

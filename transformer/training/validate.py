@@ -25,6 +25,7 @@ RESERVED_TRAINER_ARGS = {
     "logger": "built by train.py: choose with loggers=[csv,tensorboard]",
     "plugins": "built by train.py",
     "default_root_dir": "the run's folder: choose it with hydra.run.dir=PATH",
+    "check_val_every_n_epoch": "not possible, as validation is counted in steps: use training.validate_every",
     "overfit_batches": "not possible with batches of our own: use trainer.limit_train_batches",
     "use_distributed_sampler": "always false: our own batch sampler deals the batches out to the processes",
 }
@@ -77,6 +78,8 @@ def validate_trainer(arguments: dict[str, Any]) -> None:
         types = typing.get_args(hints[name]) or (hints[name],)
         if isinstance(value, str) and not any(one is str or typing.get_origin(one) is Literal for one in types):
             raise ValueError(f"trainer.{name}={value} must be {'true or false' if bool in types else 'a number'}")
+    if isinstance(limit := arguments.get("max_time"), int | float):
+        raise ValueError(f"trainer.max_time={limit} must be DD:HH:MM:SS: 00:00:10:00 are ten minutes")
     try:
         Trainer(**(TRAINER_DEFAULTS | arguments), logger=False, callbacks=[ModelCheckpoint()])
     except (MisconfigurationException, ImportError, RuntimeError, TypeError, ValueError) as error:
@@ -97,8 +100,9 @@ def check_size(config: ModelConfig) -> None:
     check_memory(sum(tensor.numel() * tensor.element_size() for tensor in tensors), "the model", remedy)
 
 
-def validate_limits(data: TranslationData, trainer: dict[str, Any]) -> None:
-    """Raises ValueError for a share of the batches (trainer.limit_train_batches=0.01) that is less than one batch."""
+def validate_limits(data: TranslationData, trainer: dict[str, Any], averaging: str) -> None:
+    """Raises ValueError for a share of the batches (trainer.limit_train_batches=0.01) that is less than one batch, for
+    steps of unequal numbers of batches, and for an average of weights (of this kind) that nothing validates."""
     for part, splits in {
         "train": ["train"],
         "val": ["validation"],
@@ -112,6 +116,18 @@ def validate_limits(data: TranslationData, trainer: dict[str, Any]) -> None:
                     f"trainer.limit_{part}_batches={share} of the {count} batches of {name} is less than one: give "
                     f"a number of batches, as trainer.limit_{part}_batches=1"
                 )
+    limit, accumulated = trainer.get("limit_train_batches", 1.0), int(trainer.get("accumulate_grad_batches", 1))
+    batches = int(limit * len(data.loader("train"))) if isinstance(limit, float) else limit
+    if limit != 1.0 and batches % accumulated:
+        raise ValueError(
+            f"trainer.limit_train_batches={limit} leaves {batches} batches an epoch, which is no multiple of "
+            f"trainer.accumulate_grad_batches={accumulated}"
+        )
+    if trainer.get("limit_val_batches") == 0 and averaging != "none":
+        raise ValueError(
+            f"training.averaging.kind={averaging} needs a validation, which says whether the average is better: leave "
+            "out trainer.limit_val_batches=0"
+        )
 
 
 def validate_shares(data: TranslationData, processes: int) -> None:

@@ -23,11 +23,12 @@ MAX_TOKENS = 200
 MAX_LABEL = 24
 CELL = 0.3  # inches
 Attention = Literal["cross", "encoder", "decoder"]
-# The sides of the queries and of the keys.
+SOURCE = "the source"
+# What looks and what it looks at. The decoder's query that is made of a piece decides on the piece after it.
 SIDES: dict[Attention, tuple[str, str]] = {
-    "cross": ("translation", "source"),
-    "encoder": ("source", "source"),
-    "decoder": ("translation", "translation"),
+    "cross": ("the step that writes …", SOURCE),
+    "encoder": (SOURCE, SOURCE),
+    "decoder": ("the step that writes …", "what is written already"),
 }
 NAMES: dict[Attention, str] = {
     "cross": "encoder-decoder (cross) attention",
@@ -49,13 +50,17 @@ class Reading(NamedTuple):
     """The attention weights and probabilities of one pass over a source and its translation.
 
     `source` are the source's pieces with the end symbol, `target` the decoder's inputs: the begin symbol, then the
-    translation's pieces. Row t of the probabilities, and of queries, is about the piece after `target[t]`.
+    translation's pieces. Row t of the probabilities, and of queries, is about the piece after `target[t]`, written[t].
     """
 
     record: AttentionRecord
     source: list[str]
     target: list[str]
     probabilities: Float[Tensor, "steps vocabulary"]
+
+    @property
+    def written(self) -> list[str]:
+        return [*self.target[1:], self.source[-1]]  # the end symbol, too
 
     def weights(self, view: View) -> tuple[Float[Tensor, "queries keys"], str]:
         """One matrix and its title. Raises ValueError, naming the range, for a layer or head that does not exist."""
@@ -160,10 +165,11 @@ def attention_figure(
 
 def reading_figure(reading: Reading, view: View) -> Figure:
     weights, title = reading.weights(view)
-    pieces = {"source": reading.source, "translation": reading.target}
     looking, looked_at = SIDES[view.attention]
-    names = (f"looking: the {looking} (queries)", f"looked at: the {looked_at} (keys)")
-    return attention_figure(weights, pieces[looking], pieces[looked_at], title, names)
+    queries = reading.source if looking == SOURCE else reading.written
+    keys = reading.source if looked_at == SOURCE else reading.target
+    names = (f"looking: {looking} (queries)", f"looked at: {looked_at} (keys)")
+    return attention_figure(weights, queries, keys, title, names)
 
 
 def draw_reading(reading: Reading, view: View, output: Path) -> None:

@@ -114,6 +114,8 @@ class StepCheckpoints(Callback):
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         self._stop_or_due(trainer)
+        if trainer.limit_val_batches == 0:  # no validation has saved it
+            self._save(trainer)
         self.signals.install(trainer)
 
     def on_test_start(self, trainer: Trainer, module: LightningModule) -> None:

@@ -40,14 +40,14 @@ class Reporter(Callback):
         total = self._total(trainer)
         if trainer.is_global_zero and total is not None:
             settings = module.settings
-            for note in (
-                warmup_note(settings.warmup_steps, total),
-                averaging_note(settings.averaging, settings.validate_every, total),
-            ):
-                if note:
-                    self._print(note)
+            notes = [averaging_note(settings.averaging, settings.validate_every, total)]
+            if trainer.global_step < settings.warmup_steps:
+                notes.append(warmup_note(settings.warmup_steps, total))
+            for note in filter(None, notes):
+                self._print(note)
         if trainer.is_global_zero and total is not None and trainer.global_step >= total:
-            self._print(f"no step is left: {total:,} of {total:,} are done (a greater trainer.max_steps trains on)")
+            more = "a greater trainer.max_steps or trainer.max_epochs trains on"
+            self._print(f"no step is left: {trainer.global_step:,} are done, the end is at {total:,} ({more})")
         if trainer.is_global_zero and self.console.is_terminal:
             columns = (
                 TextColumn("training"),
