@@ -51,8 +51,8 @@ def back_translate(job: Job) -> None:
         results = folder / run / "test.json"  # with the metrics of this run; a run with test=false has none
         scores = json.loads(results.read_bytes()) if results.exists() else {}
         for name in filter(scores.get, tests):
-            shown = "   ".join(f"{METRICS[one].label} {scores[name][one]:.1f}" for one in METRICS if one in scores[name])
-            print_safely(f"{run}, {name}: {shown}")
+            found = {METRICS[key].label: value for key, value in scores[name].items() if key in METRICS}
+            print_safely(f"{run}, {name}: {'   '.join(f'{label} {value:.1f}' for label, value in found.items())}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def test_a_file_gets_the_marks_of_right_to_left_text_and_a_terminal_their_names(
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
 def test_an_output_knows_whether_it_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for (reader, writer), is_terminal in ((os.pipe(), False), (os.openpty(), True)):
-        with open(writer, "w") as stream, Output(None) as before:
+        with os.fdopen(writer, "w") as stream, Output(None) as before:
             assert not before.is_terminal  # what pytest has in place of stdout
             monkeypatch.setattr(sys, "stdout", stream)
             with Output(None) as output:

@@ -14,6 +14,7 @@ from transformer.training.validate import validate_trainer
     [
         ("model.hed=3", "model.hed: no such setting; did you mean model.heads? --cfg job shows all"),
         ("heads=3", "heads: no such setting; did you mean model.heads"),
+        ("batch_size=32", "batch_size: no such setting; did you mean data.batch_tokens?"),
         ("experimnt=wide", "did you mean experiment?"),
         ("zzz=3", "zzz: no such setting; known are cost, data"),
         ("data=foo", "data=foo: data is one of files, toy"),

@@ -45,7 +45,7 @@ def evaluation(folder: Path, **changes: Any) -> EvaluationSettings:
 
 
 def test_results_on_other_files_than_the_runs_have_a_name_of_their_own(tmp_path: Path) -> None:
-    texts = read_texts(evaluation(tmp_path), run_in(tmp_path, name="mine"), ("de", "en"))
+    texts = read_texts(evaluation(tmp_path), run_in(tmp_path, name="mine"), ("de", "en"), [("de", "en")])
     assert texts == ("mine.test", ["Hallo"], ["Hello"])
 
 
@@ -53,14 +53,14 @@ def test_the_columns_of_a_table_are_swapped_for_the_way_back(tmp_path: Path) -> 
     (tmp_path / "x.tsv").write_text("Hello\tby me\tHallo\n")
     table = dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.tsv"))
     run = run_in(tmp_path, **table, columns=[3, 1])
-    back = read_texts(evaluation(tmp_path, target_language="de"), run, ("en", "de"))
+    back = read_texts(evaluation(tmp_path, target_language="de"), run, ("en", "de"), [("de", "en")])
     assert (back.sources, back.references) == (["Hello"], ["Hallo"])
 
 
 @pytest.mark.parametrize("name", ["x/../../victim", "/tmp/x", "..", "\x1b[2J"])
 def test_the_name_of_a_corpus_cannot_choose_another_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="this cannot be part of a file's name"):
-        read_texts(evaluation(tmp_path), run_in(tmp_path, name=name), ("de", "en"))
+        read_texts(evaluation(tmp_path), run_in(tmp_path, name=name), ("de", "en"), [("de", "en")])
 
 
 def test_source_and_reference_go_together(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_source_and_reference_go_together(tmp_path: Path) -> None:
 
 def test_a_corpus_of_other_languages_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="translates fr → en, the corpus was asked for de → en"):
-        read_texts(evaluation(tmp_path), run_in(tmp_path), ("fr", "en"))
+        read_texts(evaluation(tmp_path), run_in(tmp_path), ("fr", "en"), [("de", "en")])
 
 
 def test_a_file_named_as_something_else_in_the_results_has_another_name_there(tmp_path: Path) -> None:
@@ -78,4 +78,6 @@ def test_a_file_named_as_something_else_in_the_results_has_another_name_there(tm
     for language in ("de", "en"):
         (tmp_path / f"x.{language}").rename(tmp_path / f"sentences.{language}")
     own = {"source": str(tmp_path / "sentences.de"), "reference": str(tmp_path / "sentences.en")}
-    assert read_texts(evaluation(tmp_path, **own), tmp_path, ("de", "en")).name == "other.sentences"
+    back = read_texts(evaluation(tmp_path, **own), tmp_path, ("en", "de"), [("de", "en"), ("en", "de")])
+    assert back.name == "sentences.en-de"
+    assert read_texts(evaluation(tmp_path, **own), tmp_path, ("de", "en"), [("de", "en")]).name == "other.sentences"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from transformer.evaluation.significance import LEVEL, PairedTest, compare, largest_differences, paired_tests
+from transformer.evaluation.significance import LEVEL, MetricTest, compare, largest_differences, paired_tests
 
 DRAW = random.Random(5)
 WORDS = "das Haus ist klein . Hund , läuft schnell 3,5 und".split()
@@ -97,9 +97,9 @@ def test_systems_that_say_the_same_are_no_discovery() -> None:
 
 def test_equal_calls_give_equal_numbers_and_progress_sees_every_test() -> None:
     systems = {"first": noisy(0.2, 1), "other": noisy(0.3, 2)}
-    seen: list[PairedTest] = []
+    seen: list[MetricTest] = []
 
-    def progress(tests: Iterable[PairedTest]) -> Iterator[PairedTest]:
+    def progress(tests: Iterable[MetricTest]) -> Iterator[MetricTest]:
         for test in tests:
             seen.append(test)
             yield test

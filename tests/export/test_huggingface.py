@@ -126,6 +126,11 @@ def test_a_language_code_asks_a_model_of_several_directions_for_one(tmp_path: Pa
         asked = translator.in_direction(target_language=code).source_tokenizer.encode("ein Haus")
         assert theirs(f">>{code}<<ein Haus").input_ids[:-1] == asked
     assert Translator.load(tmp_path / "hub").directions == (("de", "en"), ("en", "fr"), ("en", "de"))
+    # Fine-tuned in one direction, with the tags of three in its vocabulary: it has learned this one.
+    exported(Translator(model, (tokenizer, tokenizer), ("de", "en")), tmp_path / "one")
+    assert Translator.load(tmp_path / "one").directions == (("de", "en"),)
+    modes = {path.stat().st_mode for path in (tmp_path / "one").iterdir()}
+    assert len(modes) == 1  # who may read one file may read all
     # A model of others says no directions: its codes do.
     config = tmp_path / "hub" / "tokenizer_config.json"
     config.write_text(config.read_text().replace('"directions"', '"other"'))

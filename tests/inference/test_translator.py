@@ -243,6 +243,19 @@ def test_python_defaults_are_those_of_the_command_line() -> None:
     assert from_yaml == asdict(BEAM)
 
 
+def test_the_pieces_of_a_long_line_are_sampled_apart(translator: Translator) -> None:
+    search = replace(BEAM, method="sampling", seed=3)
+    line = "wir gehen in den Park. " * 20
+    first, second, *_ = pieces = split_text(line, translator.source_tokenizer, 31)
+    assert first == second
+    [sampled] = translator.n_best([line], search, lines=[7])
+    [[alone]] = translator.n_best_ids([first], search, lines=[7])
+    assert sampled[0].text.startswith(alone.text)  # the first draws as a line that is no longer
+    assert not sampled[0].text.startswith(f"{alone.text} {alone.text}")
+    assert translator.n_best([line], search, lines=[7]) == [sampled] != translator.n_best([line], search, lines=[8])
+    assert len(pieces) > 2
+
+
 def test_what_is_sampled_for_a_text_depends_on_its_number_alone(translator: Translator) -> None:
     search = replace(BEAM, method="sampling", seed=3)
     together = translator.n_best(TEXTS, search)

@@ -30,7 +30,7 @@ def test_a_license_is_written_as_the_hub_does_and_a_remark_is_none(license: str 
 
 
 def test_the_card_says_what_the_license_means_for_the_weights() -> None:
-    assert "so do these weights" in terms(corpus("MIT"))
+    assert "so have the weights" in terms(corpus("MIT"))
     assert "may not be freely redistributable" in terms(corpus("none, for research and education"))
     assert "State it here before you publish" in terms(corpus(None))
 

@@ -21,7 +21,7 @@ def test_a_file_sees_a_line_of_progress_between_validations(
     for step in (1, 2, 3, 4):
         assert re.search(rf"^step {step} of 4   training loss \d+\.\d\d   .*about \d:\d\d left$", said, re.MULTILINE)
     assert len(re.findall("^step .* validation loss ", said, re.MULTILINE)) == 1
-    assert "training loss is with label smoothing" in said
+    assert "The training loss includes label smoothing" in said
     assert "testing: test (10 sentences)" in said
     # A run of few steps has a time per step too.
     assert json.loads((tmp_path / "run" / "test.json").read_text())["cost"]["ms/step"] > 0
@@ -37,7 +37,10 @@ def test_a_run_without_its_test_is_tested_when_it_is_resumed(
     assert "testing" not in capsys.readouterr().err
     train(run, untested | {"test": True}, last(run))
     said = capsys.readouterr().err
-    assert "no step is left: 3 of 3 are done (a greater trainer.max_steps trains on)" in said
+    assert (
+        "no step is left: 3 are done, the end is at 3 (a greater trainer.max_steps or trainer.max_epochs trains on)"
+        in said
+    )
     again = load_file(run / "translator.safetensors")
     assert all(torch.equal(again[name], weights[name]) for name in weights)
     assert json.loads((run / "test.json").read_text())["test"]["bleu"] >= 0

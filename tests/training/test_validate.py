@@ -17,9 +17,23 @@ def test_a_share_of_less_than_one_batch_is_refused_with_its_number(
 ) -> None:
     count = len(data.loader(split))
     for accepted in (1 / count, 1.0, 1, 0):
-        validate_limits(data, {f"limit_{part}_batches": accepted})
+        validate_limits(data, {f"limit_{part}_batches": accepted}, "none")
     with pytest.raises(ValueError, match=f"of the {count} batches of {split} is less than one"):
-        validate_limits(data, {f"limit_{part}_batches": 0.9 / count})
+        validate_limits(data, {f"limit_{part}_batches": 0.9 / count}, "none")
+
+
+@pytest.mark.parametrize("limit", [5, 0.5])
+def test_every_step_has_as_many_batches(data: TranslationData, limit: float) -> None:
+    count = limit if isinstance(limit, int) else int(limit * len(data.loader("train")))
+    validate_limits(data, {"limit_train_batches": limit, "accumulate_grad_batches": count}, "none")
+    with pytest.raises(ValueError, match=rf"limit_train_batches={limit} leaves {count} batches an epoch, .* no multi"):
+        validate_limits(data, {"limit_train_batches": limit, "accumulate_grad_batches": count + 1}, "none")
+
+
+def test_an_average_that_nothing_validates_is_refused(data: TranslationData) -> None:
+    validate_limits(data, {"limit_val_batches": 0}, "none")
+    with pytest.raises(ValueError, match=r"training\.averaging\.kind=last needs a validation"):
+        validate_limits(data, {"limit_val_batches": 0}, "last")
 
 
 @posix_only

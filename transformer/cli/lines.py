@@ -76,9 +76,7 @@ def chunks(lines: Iterator[str], is_prompt: bool, done: int, total: int | None) 
             bar.update(task, completed=done, pace=f", {speed:,.1f} a second, {left} left")
 
 
-def as_lines(
-    numbers: Iterable[int], n_best: list[list[Translation]], count: int, on_terminal: bool
-) -> Iterator[str]:
+def as_lines(numbers: Iterable[int], n_best: list[list[Translation]], count: int, on_terminal: bool) -> Iterator[str]:
     """Write the best translation of each text on a line, or up to `count` with number, score and tabs between.
 
     A file or a pipe gets a translation as it is, marks of right-to-left text too; a terminal would obey some of them.

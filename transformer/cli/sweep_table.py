@@ -19,7 +19,7 @@ Row = dict[str, Any]
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 RULE = (
     "gain: over the mean of the first row, ± its 95 % interval (Welch's t); within the spread: the interval holds 0, "
-    "so that other seeds may turn it round"
+    "so that with other seeds the order may change"
 )
 
 

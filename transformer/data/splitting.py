@@ -200,7 +200,7 @@ def notes_of_cut(corpus: DataSettings, whole: DataSettings) -> list[str]:
     if whole.whole is not None:
         folder = Path(str(corpus.test)).parent
         notes.append(
-            f"validation and test are cut off {whole.whole} (data.split={corpus.split}): {folder} holds the splits"
+            f"validation and test were taken from {whole.whole} (data.split={corpus.split}): {folder} holds all splits"
         )
     if whole.fold:
         notes.append(f"part {whole.fold[0]} of {whole.fold[1]} of the training pairs is left out (data.fold)")

@@ -16,7 +16,7 @@ from transformer.evaluation.comet import comet_scores
 from transformer.evaluation.comparison import show_comparison, show_differences
 from transformer.evaluation.metrics import METRICS
 from transformer.evaluation.run_results import check_comparable, find_runs, read_results, run_names, shared_metrics
-from transformer.evaluation.significance import Difference, PairedTest, TestedScore, compare, largest_differences
+from transformer.evaluation.significance import Difference, MetricTest, TestedScore, compare, largest_differences
 from transformer.files import atomic_write
 
 
@@ -107,6 +107,6 @@ def compare_runs(settings: CompareSettings) -> Comparison:
     )
 
 
-def _progress(tests: Iterable[PairedTest]) -> Iterable[PairedTest]:
+def _progress(tests: Iterable[MetricTest]) -> Iterable[MetricTest]:
     bar = console(stderr=True)
     return track(list(tests), "resampling", console=bar, transient=True, disable=not bar.is_terminal)

@@ -33,7 +33,7 @@ def show_comparison(tested: dict[str, dict[str, TestedScore]], comet: dict[str, 
     legend = [
         f"±: half of the 95 % interval; *: differs from {first}, both p being below {LEVEL:g}; the p shown are of "
         f"{labels[0]}",
-        "it is these translations that differ: only several seeds can tell whether the settings of training do",
+        "this compares two models: to compare the settings of their training, train each with several seeds",
     ]
     if len(others) > 1:
         legend.append(f"{len(others)} comparisons: one in {1 / LEVEL:.0f} of equals comes out as different by chance")

@@ -10,7 +10,7 @@ from sacrebleu.significance import PairedTest, Result
 from transformer.evaluation.metrics import METRICS, bleu
 
 # A metric, and paired bootstrap resampling or approximate randomization.
-PairedTest = tuple[str, Literal["bs", "ar"]]
+MetricTest = tuple[str, Literal["bs", "ar"]]
 # A difference that chance alone makes less often than this is taken for one.
 LEVEL = 0.05
 
@@ -44,7 +44,7 @@ class Difference:
     other: float
 
 
-def paired_tests(metrics: Iterable[str]) -> list[PairedTest]:
+def paired_tests(metrics: Iterable[str]) -> list[MetricTest]:
     return [(metric, test) for metric in metrics for test in ("bs", "ar")]  # type: ignore[misc]
 
 
@@ -55,7 +55,7 @@ def compare(
     metrics: list[str],
     resamples: int = 1000,
     trials: int = 10000,
-    progress: Callable[[Iterable[PairedTest]], Iterable[PairedTest]] = iter,
+    progress: Callable[[Iterable[MetricTest]], Iterable[MetricTest]] = iter,
 ) -> dict[str, dict[str, TestedScore]]:
     """Tests every system against the first by each of the `metrics`: {metric: {system: TestedScore}}.
 
@@ -68,7 +68,7 @@ def compare(
     for name, hypotheses in systems.items():
         if len(hypotheses) != len(references) or not references:
             raise ValueError(f"{name} has {len(hypotheses):,} translations for {len(references):,} references")
-    results: dict[PairedTest, list[Result]] = {}
+    results: dict[MetricTest, list[Result]] = {}
     for metric, test in progress(paired_tests(metrics)):
         samples = resamples if test == "bs" else trials
         built = {metric: METRICS[metric].build(language)}

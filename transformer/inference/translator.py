@@ -226,7 +226,7 @@ class Translator:
         pieces = self._encode(texts, lines, long_lines)
         # Each piece of a line draws by a number of its own, the first by the line's.
         numbered = [
-            (ids, line + (piece << 40))
+            (ids, line + (piece << 20))
             for line, parts in zip(lines, pieces, strict=True)
             for piece, ids in enumerate(parts)
         ]

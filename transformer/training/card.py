@@ -236,7 +236,7 @@ def terms(corpus: DataSettings) -> str:
             f"The corpus has no open license ({corpus.license}). **The weights may not be freely redistributable**: "
             "settle that with those who hold the rights in the corpus before you publish them."
         )
-    return f"The corpus stands under {corpus.license}; so do these weights, unless who publishes them says otherwise."
+    return f"The corpus has the license {corpus.license}; so have the weights, unless their publisher says otherwise."
 
 
 def processor(machine: str) -> str:

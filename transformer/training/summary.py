@@ -72,7 +72,7 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
         f"{'no' if config.positions == 'none' else config.positions} positions",
         f"{total:,} parameters: " + ", ".join(f"{name} {count:,}" for name, count in parts.items()),
         machine,
-        "The training loss includes label smoothing, dropout and R-Drop, if they are set; the validation loss does not.",
+        "The training loss includes label smoothing, dropout and R-Drop, if set; the validation loss does not.",
         *([f"weights and tokenizers are those of {init_from}, whatever tokenizer= says"] if init_from else []),
         sep="\n",
     )
