@@ -37,6 +37,7 @@ SERIES = {
     "vocabulary": [(4096, 16, size) for size in (2000, 8000, 32000, 128000)],
 }
 MEASURES = {"seconds": "processor seconds", "memory_mb": "memory in MB"}
+COLUMNS = 4  # of the picture, so that it can be read on a page
 CORPUS = (10_000, 100_000, 1_000_000, 5_000_000)
 
 
@@ -169,17 +170,20 @@ def curves(rows: list[Row]) -> Iterator[tuple[str, dict[str, list[tuple[int, flo
 
 
 def draw(rows: list[Row], picture: Path) -> None:
-    """A column for each series, a line for each measure, on logarithmic axes."""
+    """Each series with its measures one above the other, on logarithmic axes."""
     found = list(curves(rows))
-    figure = Figure(figsize=(3.2 * len(found), 5.2), layout="constrained")
-    for column, (series, shown, exponents) in enumerate(found):
-        for line, (key, label) in enumerate(MEASURES.items()):
-            axes = figure.add_subplot(len(MEASURES), len(found), 1 + column + line * len(found))
+    lines = len(MEASURES) * math.ceil(len(found) / COLUMNS)
+    figure = Figure(figsize=(3 * COLUMNS, 2.5 * lines), layout="constrained")
+    for number, (series, shown, exponents) in enumerate(found):
+        for measure, (key, label) in enumerate(MEASURES.items()):
+            line = len(MEASURES) * (number // COLUMNS) + measure
+            axes = figure.add_subplot(lines, COLUMNS, 1 + line * COLUMNS + number % COLUMNS)
             axes.loglog(*zip(*shown[key], strict=True), "o-")
             sizes = [row["size"] for row in rows if row["series"] == series]
             axes.set_xticks(sizes, [_short(size) for size in sizes])
             axes.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5), numticks=6))
+            least, *_, most = sorted(value for _, value in shown[key])
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5) if most < 100 * least else (1,), numticks=6))
             axes.yaxis.set_major_formatter(FuncFormatter(_short))
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_minor_formatter(NullFormatter())

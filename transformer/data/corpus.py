@@ -91,9 +91,9 @@ class DataSettings:
         given = [f"data.{split}" for split in SPLITS if self.splits[split]]
         missing = [f"data.{split}" for split in SPLITS if not self.splits[split]]
         if self.pairs and given:
+            chosen = "" if self.name == "files" else f", or choose data=files (data={self.name} names them)"
             raise ValueError(
-                f"data.pairs is cut into train, validation and test, but {' and '.join(given)} name files too: leave "
-                f"these out, or choose data=files (here data={self.name}), which names none"
+                f"data.pairs is cut into train, validation and test: leave out {' and '.join(given)}{chosen}"
             )
         if missing and not self.whole:
             raise ValueError(
