@@ -301,4 +301,4 @@ def test_the_page_shows_how_an_export_translates_without_this_project(
     exported(taught, tmp_path / "engine")
     monkeypatch.chdir(tmp_path)
     [(_, printed, _)] = play("export.md", "CTranslate2 from Python")
-    assert printed.splitlines() == taught.translate(["Wir essen im Garten.", "Der Hund schläft."])
+    assert printed.splitlines() == taught.translate(["der kleine Hund läuft schnell", "ein Haus"])
