@@ -27,6 +27,16 @@ def test_a_file_sees_a_line_of_progress_between_validations(
     assert json.loads((tmp_path / "run" / "test.json").read_text())["cost"]["ms/step"] > 0
 
 
+def test_a_run_without_validation_can_be_gone_on_with(tmp_path: Path) -> None:
+    changes = {"loggers": [], "test": False, "trainer__limit_val_batches": 0, "training__averaging__kind": "none"}
+    home, run = corpus(tmp_path), tmp_path / "run"
+    train(run, settings(home, trainer__max_steps=3, **changes))
+    train(run, settings(home, trainer__max_steps=5, **changes), last(run))
+    train(tmp_path / "whole", settings(home, trainer__max_steps=5, **changes))
+    found, whole = (load_file(folder / "translator.safetensors") for folder in (run, tmp_path / "whole"))
+    assert all(torch.equal(found[name], whole[name]) for name in whole)
+
+
 def test_a_run_without_its_test_is_tested_when_it_is_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

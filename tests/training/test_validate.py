@@ -22,8 +22,9 @@ def test_a_share_of_less_than_one_batch_is_refused_with_its_number(
         validate_limits(data, {f"limit_{part}_batches": 0.9 / count}, "none")
 
 
-@pytest.mark.parametrize("limit", [5, 0.5])
+@pytest.mark.parametrize("limit", [1, 5, 0.5])
 def test_every_step_has_as_many_batches(data: TranslationData, limit: float) -> None:
+    validate_limits(data, {"limit_train_batches": 10**6, "accumulate_grad_batches": 1}, "none")
     count = limit if isinstance(limit, int) else int(limit * len(data.loader("train")))
     validate_limits(data, {"limit_train_batches": limit, "accumulate_grad_batches": count}, "none")
     with pytest.raises(ValueError, match=rf"limit_train_batches={limit} leaves {count} batches an epoch, .* no multi"):

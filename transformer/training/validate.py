@@ -116,9 +116,10 @@ def validate_limits(data: TranslationData, trainer: dict[str, Any], averaging: s
                     f"trainer.limit_{part}_batches={share} of the {count} batches of {name} is less than one: give "
                     f"a number of batches, as trainer.limit_{part}_batches=1"
                 )
-    limit, accumulated = trainer.get("limit_train_batches", 1.0), int(trainer.get("accumulate_grad_batches", 1))
-    batches = int(limit * len(data.loader("train"))) if isinstance(limit, float) else limit
-    if limit != 1.0 and batches % accumulated:
+    limit, accumulated = trainer.get("limit_train_batches"), int(trainer.get("accumulate_grad_batches", 1))
+    count = len(data.loader("train"))
+    batches = count if limit is None else int(limit * count) if isinstance(limit, float) else min(limit, count)
+    if batches % accumulated and limit is not None:
         raise ValueError(
             f"trainer.limit_train_batches={limit} leaves {batches} batches an epoch, which is no multiple of "
             f"trainer.accumulate_grad_batches={accumulated}"
