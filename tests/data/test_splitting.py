@@ -15,7 +15,7 @@ from tests.data.corpora import settings, write
 from tests.factories import data_settings
 from transformer.data import tatoeba
 from transformer.data.corpus import SPLITS, DataSettings
-from transformer.data.splitting import LEFT_OUT, MAX_GROUP, TRAIN, assign_splits, comparable, with_splits
+from transformer.data.splitting import LEFT_OUT, MAX_GROUP, TRAIN, assign_splits, comparable, notes_of_cut, with_splits
 
 Pair = tuple[str, str]
 
@@ -66,6 +66,14 @@ def test_a_cell_of_a_csv_over_two_lines_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("de,en\n" + as_csv([["eins\nzwei", "one\r\ntwo"], ["drei", "three"]]))
     corpus = settings(tmp_path, **dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.csv")))
     assert list(corpus.read("train")) == [("eins zwei", "one two"), ("drei", "three")]
+
+
+def test_the_first_pair_of_a_table_is_shown(tmp_path: Path) -> None:
+    lines = ["ID\tQuelle\tZiel", *(f"{n}\t{source}\t{target}" for n, (source, target) in enumerate(sentences(100)))]
+    write(tmp_path, "x.tsv", lines)
+    corpus = whole(tmp_path, "x.tsv", columns=[2, 3])
+    assert notes_of_cut(with_splits(corpus), corpus)[1] == "its first pair: Quelle | Ziel"
+    assert notes_of_cut(with_splits(corpus), with_splits(corpus)) == []
 
 
 def test_columns_that_a_file_has_not_are_refused_with_their_line(tmp_path: Path) -> None:

@@ -195,13 +195,16 @@ def with_splits(corpus: DataSettings) -> DataSettings:
 
 
 def notes_of_cut(corpus: DataSettings, whole: DataSettings) -> list[str]:
-    """Says where the splits of `corpus` are and what they were cut from; nothing if `whole` had splits."""
+    """Says where the splits of `corpus` are and what they were cut from, with its first pair, which shows swapped
+    columns and a line of headings; nothing if `whole` had splits."""
     notes = []
     if whole.whole is not None:
         folder = Path(str(corpus.test)).parent
-        notes.append(
-            f"validation and test were taken from {whole.whole} (data.split={corpus.split}): {folder} holds all splits"
-        )
+        first = " | ".join(text if len(text) <= 60 else f"{text[:59]}…" for text in next(_lines(whole, whole.whole)))
+        notes += [
+            f"validation and test were taken from {whole.whole} (data.split={corpus.split}): {folder} holds all splits",
+            f"its first pair: {first}",
+        ]
     if whole.fold:
         notes.append(f"part {whole.fold[0]} of {whole.fold[1]} of the training pairs is left out (data.fold)")
     return notes
