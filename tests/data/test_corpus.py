@@ -90,6 +90,11 @@ def test_wrong_files_are_refused_with_their_name_and_line(tmp_path: Path) -> Non
     source.write_bytes(b""), target.write_bytes(b"")
     assert refusal(tmp_path / "x") == f"{source} is empty"
     tsv = write(tmp_path, "y.tsv", ["eins\tone", "zwei two"])
+    for count, more in ((2, "2 more: 4, 6"), (9, "9 more: 4, 6, 8, 10, 12, …")):
+        damaged = write(tmp_path, "damaged.tsv", ["a\tb", "c\td\te", *(["f\tg", "h"] * count)])
+        assert refusal(damaged).endswith(
+            f"3 tab-separated columns, a pair needs 2; mend the line, or delete it (and so {more})"
+        )
     assert refusal(tsv) == f"{tsv} line 2 has 1 tab-separated column, a pair needs 2; mend the line, or delete it"
     write(tmp_path, "y.tsv", ["eins", "zwei"])
     assert refusal(tsv).endswith("; a file for each language is named by its PREFIX: data.train=x for x.de")
@@ -121,7 +126,7 @@ def test_a_missing_file_is_fetched_and_its_digest_checked(tmp_path: Path) -> Non
     settings(tmp_path / "there", url=home.as_uri(), sha256={"x.de": right, "x.fr": digest}).fetch()
     assert (tmp_path / "there" / "x.de").read_text() == "eins\n"
     gone = settings(tmp_path / "nowhere", url=(tmp_path / "no").as_uri(), sha256={"x.de": right})
-    with pytest.raises(OSError, match=r"cannot be fetched .* data.directory=FOLDER"):
+    with pytest.raises(OSError, match=r"cannot be fetched .*: put x.de into .*, or into another data.directory="):
         gone.fetch()
 
 

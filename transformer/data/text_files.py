@@ -123,6 +123,9 @@ class Columns(NamedTuple):
     width: int | None  # None: as many as these two need
     has_names: bool  # the first line, which is no pair then
 
+    def fit(self, cells: list[str]) -> bool:
+        return len(cells) >= max(self.source, self.target) and self.width in (None, len(cells))
+
 
 def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[int] | None) -> Columns:
     """The columns `typed` as data.columns, else those that the first line names (the languages' codes, or their English
@@ -140,20 +143,21 @@ def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[
 
 
 def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None) -> Iterator[Pair]:
-    columns = None
-    for number, cells in table_rows(path):
+    columns, pairs, rows = None, 0, table_rows(path)
+    for number, cells in rows:
         if columns is None:
             columns = find_columns(cells, languages, typed)
             if columns.has_names:
                 continue
-        source, target, width, has_names = columns
-        if len(cells) < max(source, target) or width not in (None, len(cells)):
+        if not columns.fit(cells):
             separator, noun = "comma" if is_csv(path) else "tab", "column" if len(cells) == 1 else "columns"
-            wanted = f"its first line {width}" if has_names else "a pair needs 2"
+            wanted = f"its first line {columns.width}" if columns.has_names else "a pair needs 2"
             if typed and len(cells) < max(typed):
                 wanted = f"data.columns={typed}"
             remedy = ""
-            if len(cells) > 2 and not (typed or has_names):
+            if pairs or columns.has_names:
+                remedy = "; mend the line, or delete it" + _more_like_it(rows, columns)
+            elif len(cells) > 2 and not (typed or columns.has_names):
                 names = " and ".join(languages)
                 remedy = f"; data.columns=[1,2] says which hold source and target, or a first line that names {names}"
             elif is_csv(path) and len(cells) == 1 and (other := re.search("[;\t]", cells[0])):
@@ -161,10 +165,18 @@ def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None
                 remedy = f"; it seems to be separated by {mark}: save it with commas, or with tabs as .tsv"
             elif len(cells) == 1 == number:
                 remedy = f"; a file for each language is named by its PREFIX: data.train=x for x.{languages[0]}"
-            elif len(cells) == 1:
-                remedy = "; mend the line, or delete it"
             raise ValueError(f"{path} line {number} has {len(cells)} {separator}-separated {noun}, {wanted}{remedy}")
-        yield cells[source - 1], cells[target - 1]
+        pairs += 1
+        yield cells[columns.source - 1], cells[columns.target - 1]
+
+
+def _more_like_it(rows: Iterator[tuple[int, list[str]]], columns: Columns) -> str:
+    """Names the lines after a faulty one that have the same fault, so that all of them can be mended at once."""
+    more: list[int] = []
+    with suppress(ValueError):  # of another fault
+        more.extend(number for number, cells in rows if not columns.fit(cells))
+    some = f"{', '.join(map(str, more[:5]))}{', …' if len(more) > 5 else ''}"
+    return f" (and so {len(more):,} more: {some})" if more else ""
 
 
 def table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
