@@ -31,14 +31,16 @@ def read(config: dict[str, Any]) -> Job:
 
 def export_translator(job: Job) -> None:
     from transformer import Translator
-    from transformer.cli.runs import model_name, read_card
+    from transformer.cli.errors import say
+    from transformer.cli.runs import as_typed, model_name, read_card
     from transformer.data.printable import print_safely
-    from transformer.export.formats import export
+    from transformer.export.formats import NEXT, export
 
     settings, checkpoint, (source_language, target_language) = job
     translator = Translator.load(checkpoint, source_language=source_language, target_language=target_language)
     export(translator, settings, model_name(checkpoint), read_card(checkpoint))
     print_safely(str(Path(settings.output).absolute()))
+    say(f"next: {NEXT[settings.format].format(as_typed(Path(settings.output)))}")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,14 @@ OFFERED = {
 }
 # Formats that are one file, which ends in this.
 SUFFIXES = {"page": ".html", "safetensors": ".safetensors"}
+# What can be done with what is written, {} being its place.
+NEXT = {
+    "ctranslate2": 'python scripts/translate.py checkpoint={} text="…"',
+    "huggingface": "docs/export.md shows how transformers translates with it",
+    "onnx": "docs/export.md shows how onnxruntime translates with it",
+    "page": "open it in a browser",
+    "safetensors": 'python scripts/translate.py checkpoint={} text="…"',
+}
 
 
 @dataclass(frozen=True)
