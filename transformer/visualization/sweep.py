@@ -29,10 +29,10 @@ def _grid(axes: Axes, settings: list[str], values: Values, rows: list[str], colu
     means = [[statistics.mean(values.get((row, column), [float("nan")])) for column in columns] for row in rows]
     axes.imshow(means, cmap="Blues", aspect="auto")
     tried = [statistics.mean(results) for results in values.values()]
-    middle = (min(tried) + max(tried)) / 2
+    dark = min(tried) + 0.6 * (max(tried) - min(tried))  # from here on, white can be read on the blue
     for y, line in enumerate(means):
         for x, mean in enumerate(line):
-            axes.text(x, y, f"{mean:.1f}", ha="center", va="center", color="white" if mean > middle else "black")
+            axes.text(x, y, f"{mean:.1f}", ha="center", va="center", color="white" if mean > dark else "black")
     axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylabel(settings[0])
@@ -43,9 +43,9 @@ def _points(axes: Axes, settings: list[str], values: Values, result: str) -> Non
     for row, results in enumerate(values.values()):
         axes.plot(results, [row] * len(results), "o", color="tab:blue", alpha=0.5)
         if len(results) > 1:
-            axes.errorbar(
-                statistics.mean(results), row, xerr=statistics.stdev(results), marker="|", color="black", capsize=4
-            )
+            # Below the points, which it would hide.
+            mean, spread = statistics.mean(results), statistics.stdev(results)
+            axes.errorbar(mean, row + 0.25, xerr=spread, marker="|", color="black", capsize=3)
     axes.set_yticks(range(len(values)), [", ".join(key) for key in values])
     axes.invert_yaxis()
     axes.set_ylabel(", ".join(settings))
