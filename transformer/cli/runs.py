@@ -207,7 +207,7 @@ def say_which(config: dict[str, Any], checkpoint: Path) -> None:
         count = sum(path.parent.parent != run for path in others)
         passed_over = [f"{count} newer not finished"] if count else []
         say(f"checkpoint={as_typed(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
-    elif str(run / checkpoint.name) != str(checkpoint) and Path(config["checkpoint"]).is_dir():
+    elif checkpoint.parent.name == "checkpoints" and Path(config["checkpoint"]).is_dir():
         name = as_typed(run)
         say(f"{name} has not finished its training, this is its {checkpoint.name}: train.py resume={name} goes on")
 

@@ -26,11 +26,11 @@ OFFERED = {
 SUFFIXES = {"page": ".html", "safetensors": ".safetensors"}
 # What can be done with what is written, {} being its place.
 NEXT = {
-    "ctranslate2": 'python scripts/translate.py checkpoint={} text="…"',
+    "ctranslate2": "python scripts/translate.py checkpoint={}",
     "huggingface": "docs/export.md shows how transformers translates with it",
     "onnx": "docs/export.md shows how onnxruntime translates with it",
     "page": "open it in a browser",
-    "safetensors": 'python scripts/translate.py checkpoint={} text="…"',
+    "safetensors": "python scripts/translate.py checkpoint={}",
 }
 
 

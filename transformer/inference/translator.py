@@ -224,7 +224,7 @@ class Translator:
             return self.n_best([texts], search, batch_tokens, long_lines, lines)[0]
         lines = range(1, len(texts) + 1) if lines is None else lines
         pieces = self._encode(texts, lines, long_lines)
-        # Each piece of a line draws by a number of its own, the first by the line's.
+        # Each piece of a line draws by a number of its own, the first by the line's. (A generator takes 32 bits.)
         numbered = [
             (ids, line + (piece << 20))
             for line, parts in zip(lines, pieces, strict=True)

@@ -23,13 +23,14 @@ MAX_TOKENS = 200
 MAX_LABEL = 24
 CELL = 0.3  # inches
 Attention = Literal["cross", "encoder", "decoder"]
-SOURCE = "the source"
-# What looks and what it looks at. The decoder's query that is made of a piece decides on the piece after it.
+# The pieces of a `Reading` that look and those that are looked at. The decoder's query that is made of a piece decides
+# on the piece after it.
 SIDES: dict[Attention, tuple[str, str]] = {
-    "cross": ("the step that writes …", SOURCE),
-    "encoder": (SOURCE, SOURCE),
-    "decoder": ("the step that writes …", "what is written already"),
+    "cross": ("written", "source"),
+    "encoder": ("source", "source"),
+    "decoder": ("written", "target"),
 }
+LABELS = {"source": "the source", "written": "the step that writes …", "target": "what is written already"}
 NAMES: dict[Attention, str] = {
     "cross": "encoder-decoder (cross) attention",
     "encoder": "encoder self-attention",
@@ -166,10 +167,8 @@ def attention_figure(
 def reading_figure(reading: Reading, view: View) -> Figure:
     weights, title = reading.weights(view)
     looking, looked_at = SIDES[view.attention]
-    queries = reading.source if looking == SOURCE else reading.written
-    keys = reading.source if looked_at == SOURCE else reading.target
-    names = (f"looking: {looking} (queries)", f"looked at: {looked_at} (keys)")
-    return attention_figure(weights, queries, keys, title, names)
+    names = (f"looking: {LABELS[looking]} (queries)", f"looked at: {LABELS[looked_at]} (keys)")
+    return attention_figure(weights, getattr(reading, looking), getattr(reading, looked_at), title, names)
 
 
 def draw_reading(reading: Reading, view: View, output: Path) -> None:
