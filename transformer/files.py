@@ -178,15 +178,15 @@ def run_of(model: Path) -> Path:
 
 
 @contextmanager
-def exclusive_lock(path: Path, what: str) -> Iterator[None]:
-    """Holds the lock file `path`; raises OSError at once, naming `what`, when another process holds it, or when no
-    file can be made there.
+def exclusive_lock(path: Path, what: str, wait: bool = False) -> Iterator[None]:
+    """Holds the lock file `path`. When another process holds it, waits for that one (`wait`) or raises OSError at once;
+    so it does when no file can be made there. Its message names `what`.
 
     However a process ends, its lock ends with it; the file may stay.
     """
     lock = FileLock(path)
     try:
-        lock.acquire(blocking=False)
+        lock.acquire(blocking=wait)
     except Timeout as error:
         if path.exists():
             raise OSError(f"{what} is in use by another process (which holds {path})") from error

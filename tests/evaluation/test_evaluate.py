@@ -1,6 +1,7 @@
 """What is scored is read from a run's folder as data: a stranger's folder chooses no place to write to."""
 
 import json
+import threading
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from tests.factories import composed, data_settings
 from transformer.cli.settings import SERVING
 from transformer.config import from_dict
-from transformer.evaluation.evaluate import EvaluationSettings, read_texts
+from transformer.evaluation.evaluate import EvaluationSettings, Texts, read_texts, write_evaluation
+from transformer.evaluation.metrics import score
 from transformer.evaluation.run_files import write_config
 
 
@@ -81,3 +83,19 @@ def test_a_file_named_as_something_else_in_the_results_has_another_name_there(tm
     back = read_texts(evaluation(tmp_path, **own), tmp_path, ("en", "de"), [("de", "en"), ("en", "de")])
     assert back.name == "sentences.en-de"
     assert read_texts(evaluation(tmp_path, **own), tmp_path, ("de", "en"), [("de", "en")]).name == "other.sentences"
+
+
+def test_splits_that_are_evaluated_at_once_are_all_kept(tmp_path: Path) -> None:
+    names = [f"split{number}" for number in range(8)]
+    scores, together = score(["a"], ["a"], "en", ["bleu"]), threading.Barrier(len(names))
+
+    def write(name: str) -> None:
+        together.wait()
+        write_evaluation(evaluation(tmp_path), Texts(name, ["a"], ["a"]), ["a"], scores, "0" * 64, 1.0)
+
+    threads = [threading.Thread(target=write, args=[name]) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(json.loads((tmp_path / "evaluation.json").read_text())["seconds"]) == names

@@ -62,6 +62,8 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
             )
             if base.is_dir():
                 meaning = f"{prefix} is a folder, and {meaning}"
+            elif base.is_file() and not is_table(prefix):
+                meaning = f"{prefix} is a file of another kind: {meaning}"
             raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}: put it there; {meaning}")
     return [next(path for path in choice if path.is_file()) for choice in candidates]
 

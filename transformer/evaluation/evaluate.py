@@ -16,8 +16,8 @@ from transformer.data.text_files import Pair, read_pairs
 from transformer.device import MachineSettings, ServingSettings
 from transformer.evaluation.choosing import Chooser
 from transformer.evaluation.metrics import MetricSettings, Scores
-from transformer.evaluation.run_files import EVALUATION, RESULTS, corpus_of
-from transformer.files import atomic_write, read_json, sha256
+from transformer.evaluation.run_files import EVALUATION, EVALUATION_LOCK, RESULTS, corpus_of
+from transformer.files import atomic_write, exclusive_lock, read_json, sha256
 from transformer.inference.choice import ChoiceSettings
 from transformer.inference.search import SearchSettings
 
@@ -148,11 +148,13 @@ def write_evaluation(
         "sha256": digest,
     }
     by_split = {"sentences": len(texts.sources), "searches": search, "seconds": round(seconds, 1)}
-    earlier = _earlier(output / EVALUATION, digest)
-    results = earlier | results | {key: earlier.get(key, {}) | {texts.name: value} for key, value in by_split.items()}
-    if not is_trained:
-        results["zero_shot"] = sorted({texts.name, *earlier.get("zero_shot", [])})
-    atomic_write(output / EVALUATION, json.dumps(results, indent=2, ensure_ascii=False).encode())
+    with exclusive_lock(output / EVALUATION_LOCK, str(output / EVALUATION), wait=True):
+        earlier = _earlier(output / EVALUATION, digest)
+        by_name = {key: earlier.get(key, {}) | {texts.name: value} for key, value in by_split.items()}
+        results = earlier | results | by_name
+        if not is_trained:
+            results["zero_shot"] = sorted({texts.name, *earlier.get("zero_shot", [])})
+        atomic_write(output / EVALUATION, json.dumps(results, indent=2, ensure_ascii=False).encode())
     log.info("%s has the scores, %s the translations", output / EVALUATION, file.name)
 
 
