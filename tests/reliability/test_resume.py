@@ -1,5 +1,6 @@
 """A run that is stopped and goes on equals one that never was, bit for bit: wherever it stops, whatever was chosen."""
 
+import csv
 import os
 import random
 from collections.abc import Iterator
@@ -133,7 +134,7 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
     changes["trainer__gradient_clip_algorithm"] = "value"  # type: ignore[assignment]
     train(folder, settings(home, **changes), last(folder))
     said = capsys.readouterr().err.splitlines()
-    assert [line for line in said if line.startswith("changed")] == [
+    assert [line for line in said if line.startswith("changed") and "next step" not in line] == [
         "changed: data.batch_tokens=150 (was 100)",
         "changed: training.learning_rate=0.001 (was 0.03)",
         "changed: trainer.max_steps=12 (was 20)",
@@ -141,6 +142,29 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
     ]
     assert any("the batches of epoch 0 are dealt out anew" in line for line in said)
     assert position(folder)["steps"] == 12
+
+
+def logged_rates(folder: Path) -> list[str]:
+    """The learning rate of every step, as a run's log has it, to three digits."""
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [f"{float(row['lr-AdamW/pg1']):.3g}" for row in csv.DictReader(file) if row["lr-AdamW/pg1"]]
+
+
+@pytest.mark.parametrize("changes", [{"trainer__max_steps": 40}, {"training__learning_rate": 0.001}])
+def test_a_learning_rate_that_leaps_as_a_run_goes_on_is_said(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any]
+) -> None:
+    logged = {"test": False, "trainer__log_every_n_steps": 1}
+    train(tmp_path / "whole", settings(home, **logged))
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted), trouble(17, term):
+        train(folder, settings(home, **logged))
+    steps = position(folder)["steps"]
+    capsys.readouterr()
+    train(folder, settings(home, **logged, **changes), last(folder))
+    said = next(line for line in capsys.readouterr().err.splitlines() if "learning rate is" in line)
+    new, old = logged_rates(folder)[steps], logged_rates(tmp_path / "whole")[steps]
+    assert said == f"changed: the next step's learning rate is {new} (was {old})"
 
 
 def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(home: Path, tmp_path: Path) -> None:

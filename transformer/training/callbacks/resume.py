@@ -13,6 +13,7 @@ from transformer.config import UsageError, flatten
 from transformer.data.printable import print_safely
 from transformer.device import MachineSettings
 from transformer.inference.checkpoint import load_training
+from transformer.training.optim import learning_rate_factor
 
 # A different value of these makes a different run. Corpora are compared by their bytes, not by their paths.
 FIXED = (
@@ -114,7 +115,20 @@ def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], pri
     for line in changed_settings(saved["settings"], settings):
         if print_changes:
             print_safely(f"changed: {line}", stderr=True)
+    rates = [learning_rate(run, steps) for run in (saved["settings"], settings)]
+    if print_changes and None not in rates and rates[0] != rates[1]:
+        print_safely(f"changed: the next step's learning rate is {rates[1]:.3g} (was {rates[0]:.3g})", stderr=True)
     return History(saved["rows"], steps)
+
+
+def learning_rate(settings: dict[str, Any], steps: int) -> float | None:
+    """The rate of the step after `steps`; None where it depends on time, or on how many steps an epoch has."""
+    training, trainer = settings["training"], settings["trainer"]
+    max_steps = trainer.get("max_steps", -1)
+    if max_steps < 0 or trainer.get("max_epochs", -1) not in (None, -1) or trainer.get("max_time"):
+        return None
+    factor = learning_rate_factor(training["schedule"], training["warmup_steps"], max_steps)
+    return float(training["learning_rate"] * factor(steps))
 
 
 def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
