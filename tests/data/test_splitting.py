@@ -283,6 +283,14 @@ def test_three_languages_are_cut_line_by_line_from_files_and_from_a_table(tmp_pa
     assert len({split for split in SPLITS for pair in found[0][split] if pair in (lines[0][:2], lines[1][:2])}) == 1
 
 
+@pytest.mark.parametrize("heading", ["DE\tEN\tFR", "German\tEnglish\tFrench"])
+def test_a_table_that_is_cut_may_name_its_languages_as_any_other(tmp_path: Path, heading: str) -> None:
+    lines = [f"{german}\t{english}\tPhrase {letters(number)}" for number, (german, english) in enumerate(sentences(200))]
+    write(tmp_path, "x.tsv", [heading, *lines])
+    cut = with_splits(three_languages(tmp_path, "x.tsv"))
+    assert sum(len(list(cut.read(split))) for split in SPLITS) == 200
+
+
 def test_three_languages_that_have_no_common_lines_or_no_names_are_not_cut(tmp_path: Path) -> None:
     write(tmp_path, "x.tsv", ["\t".join((*pair, "Phrase")) for pair in sentences(20)])
     with pytest.raises(ValueError, match=r"x\.tsv must name its columns in its first line: de, en, fr"):

@@ -16,7 +16,7 @@ import yaml
 from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
-from transformer.data.tokenizer import train_tokenizer
+from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.inference.ensemble import Ensemble
 from transformer.inference.long_text import split_text
 from transformer.inference.translator import BEAM
@@ -254,6 +254,22 @@ def test_the_pieces_of_a_long_line_are_sampled_apart(translator: Translator) -> 
     assert not sampled[0].text.startswith(f"{alone.text} {alone.text}")
     assert translator.n_best([line], search, lines=[7]) == [sampled] != translator.n_best([line], search, lines=[8])
     assert len(pieces) > 2
+
+
+def test_the_pieces_of_a_long_line_are_joined_as_the_language_joins_sentences(translator: Translator) -> None:
+    line = "wir gehen in den Park. " * 20
+    [english] = translator.translate([line])
+    chinese = Translator(translator.model, translator.tokenizers, ("de", "zh"))
+    pieces = split_text(line, translator.source_tokenizer, translator.model.config.max_length - 1)
+    texts = [one[0].text for one in translator.n_best_ids(pieces, BEAM)]
+    assert [english, *chinese.translate([line])] == [" ".join(texts), "".join(texts)]
+
+
+def test_a_model_without_room_for_a_text_beside_its_tag_is_named() -> None:
+    tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 62), ("de", "en"))
+    tagged = Tokenizer(tokenizer.model, "bpe", target_language_tag="en")
+    with pytest.raises(ValueError, match=r"a model of 1 positions has no room for a text"):
+        split_text("wir", tagged, 1)
 
 
 def test_what_is_sampled_for_a_text_depends_on_its_number_alone(translator: Translator) -> None:

@@ -287,6 +287,34 @@ HOSTILE["other_tokenizers.ckpt"] = lambda path: training_file(path, *parts(), to
 HOSTILE["ordered.ckpt"] = lambda path: training_file(path, *parts(), weights=OrderedDict())
 
 
+@hostile("list_in_itself.ckpt")
+def _(path: Path) -> None:
+    endless: list[Any] = [None] * 50_000
+    endless.append(endless)
+    training_file(path, *parts(), hyper_parameters={"translator": endless})
+
+
+@hostile("one_string_many_times.ckpt")
+def _(path: Path) -> None:
+    plain, _ = parts()
+    training_file(path, *parts(), hyper_parameters={"translator": plain | {"extra": ["x" * 500_000] * 900}})
+
+
+@hostile("wide_table.safetensors")
+def _(path: Path) -> None:
+    plain, content = parts()
+    safe_file(path, changed(changed(plain, "model.dim", 512), "model.max_length", 65536), content)
+
+
+@hostile("table_a_layer.safetensors")
+def _(path: Path) -> None:
+    attention = AttentionConfig(1, 256, 8)
+    sides = {"encoder": EncoderConfig(4, attention), "decoder": DecoderConfig(4, attention, AttentionConfig(2))}
+    config = replace(translator().model.config, positions="rotary", dim=16, max_length=32768, **sides)  # type: ignore[arg-type]
+    plain, content = of_zeros(config)
+    safe_file(path, plain, {name: tensor.clone() for name, tensor in content.items()} | {"extra": torch.zeros(1)})
+
+
 @hostile("huge_header.safetensors")
 def _(path: Path) -> None:
     path.write_bytes(struct.pack("<Q", 1 << 40) + b"{}")

@@ -25,6 +25,7 @@ from tests.reliability.runs import (
     trouble,
 )
 from transformer import Translator
+from transformer.training.callbacks.resume import read_run
 from transformer.training.callbacks.signals import Interrupted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -53,6 +54,13 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return corpus(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def whole(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was not stopped."""
+    train(folder := tmp_path_factory.mktemp("whole"), settings(home, **UNTESTED))
+    return folder
 
 
 def in_pieces(folder: Path, plain: dict[str, Any], pieces: Iterator[int]) -> list[dict[str, Any]]:
@@ -198,6 +206,30 @@ def test_a_run_that_was_over_goes_on_as_if_it_had_not_been(
     for part in ("state_dict", "optimizer_states", "lr_schedulers"):
         assert_equal(run[part], whole[part], ("", ""), part)
     assert run["run"]["progress"] == whole["run"]["progress"]
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "said"),
+    [
+        (("progress", "batches"), 0, r"progress\.batches=0 must be >= 1"),
+        (("progress", "epoch"), -3, r"progress\.epoch=-3 must be >= 0"),
+        (("rows",), -5, "rows -5"),
+        (("sharding",), None, "sharding None"),
+        (("settings", "numerics"), None, "NoneType"),
+        (("settings", "numerics", "matmul_precision"), "fast", "fast"),
+    ],
+)
+def test_where_a_strangers_run_stands_is_read_strictly(
+    whole: Path, tmp_path: Path, where: tuple[str, ...], value: object, said: str
+) -> None:
+    checkpoint = torch.load(whole / "checkpoints" / "last.ckpt", weights_only=True)
+    place, (*above, key) = checkpoint["run"], where
+    for name in above:
+        place = place[name]
+    place[key] = value
+    torch.save(checkpoint, tmp_path / "x.ckpt")
+    with pytest.raises(ValueError, match=rf"x\.ckpt does not say how far its run was: .*{said}"):
+        read_run(tmp_path / "x.ckpt")
 
 
 def test_a_resumed_run_that_is_stopped_again_is_used_with_its_best_weights(home: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.data.corpora import write
 from tests.processes import posix_only
 from tests.reliability.runs import corpus, settings, train
+from tests.training.small import module_for, trainer_for
 from transformer.data.datamodule import TranslationData
 from transformer.training.validate import validate_limits
 
@@ -23,12 +24,18 @@ def test_a_share_of_less_than_one_batch_is_refused_with_its_number(
 
 
 @pytest.mark.parametrize("limit", [1, 5, 0.5])
-def test_every_step_has_as_many_batches(data: TranslationData, limit: float) -> None:
+def test_every_step_has_as_many_batches(data: TranslationData, tmp_path: Path, limit: float) -> None:
     validate_limits(data, {"limit_train_batches": 10**6, "accumulate_grad_batches": 1}, "none")
-    count = limit if isinstance(limit, int) else int(limit * len(data.loader("train")))
-    validate_limits(data, {"limit_train_batches": limit, "accumulate_grad_batches": count}, "none")
-    with pytest.raises(ValueError, match=rf"limit_train_batches={limit} leaves {count} batches an epoch, .* no multi"):
-        validate_limits(data, {"limit_train_batches": limit, "accumulate_grad_batches": count + 1}, "none")
+    for accumulated in range(2, 7):
+        trainer = trainer_for(tmp_path, max_steps=1, limit_train_batches=limit, accumulate_grad_batches=accumulated)
+        trainer.fit(module_for(data), datamodule=data)
+        batches, data.trainer = int(trainer.num_training_batches), None
+        settings = {"limit_train_batches": limit, "accumulate_grad_batches": accumulated}
+        if batches % accumulated:
+            with pytest.raises(ValueError, match=rf"limit_train_batches={limit} leaves {batches} batches an epoch, "):
+                validate_limits(data, settings, "none")
+        else:
+            validate_limits(data, settings, "none")
 
 
 def test_an_average_that_nothing_validates_is_refused(data: TranslationData) -> None:

@@ -12,6 +12,7 @@ from transformer.data.download import fetch_corpus
 from transformer.data.languages import CODES
 from transformer.data.text_files import (
     Pair,
+    column_names,
     digest_of,
     find_columns,
     find_files,
@@ -119,7 +120,7 @@ class DataSettings:
                 f"data.columns is for two languages, {setting} has {len(self.all_languages)}: name the columns in the "
                 "first line of the table"
             )
-        if clash := sorted(self.extra_tests.keys() & self._qualified({"train", "validation", "test", "synthetic"})):
+        if clash := sorted(self.extra_tests.keys() & self._taken_names()):
             raise ValueError(f"data.extra_tests.{clash[0]}: this name is taken in the results; choose another")
 
     @property
@@ -187,8 +188,10 @@ class DataSettings:
         first, *others = self.all_directions
         return {split: first} | {split_name(split, direction): direction for direction in others}
 
-    def _qualified(self, splits: set[str]) -> set[str]:
-        return {name for split in splits for name in self._named(split)}
+    def _taken_names(self) -> set[str]:
+        """What results call the splits, with the direction in it for the first one too: test, test.de-en, …"""
+        splits = (*SPLITS, "synthetic")
+        return {*splits, *(split_name(split, direction) for split in splits for direction in self.all_directions)}
 
     @property
     def whole(self) -> str | None:
@@ -227,6 +230,8 @@ class DataSettings:
         """Raises FileNotFoundError for a file that is missing and that `fetch` will not bring."""
         if self.url is not None:
             return
+        if self.sha256:
+            raise ValueError("data.sha256 is of files that data.url fetches: give data.url too, or leave it out")
         if self.whole:
             self.file_of_each_language(self.whole)
         for name, (_, split) in self.parts.items():
@@ -248,7 +253,7 @@ class DataSettings:
         if len(files) > 2 and len(set(files.values())) == 1:
             table = files[self.source_language]
             _, names = next(table_rows(table), (1, []))
-            if missing := files.keys() - {name.strip() for name in names}:
+            if missing := files.keys() - set(column_names(names, self.all_languages)):
                 raise ValueError(
                     f"{table} must name its columns in its first line: {', '.join(self.all_languages)}; there is no "
                     f"{' and no '.join(sorted(missing))}"

@@ -195,20 +195,21 @@ class TranslationData(LightningDataModule):
 
     def loader(self, name: str) -> DataLoader[Batch]:
         """Batches of a split for this process; only training is shuffled."""
-        train = name == "train"
-        split = self.served(name)
-        rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-        accumulated = self.trainer.accumulate_grad_batches if self.trainer and train else 1
-        start = self.start if train else (0, 0)
-        sampler = TokenBudgetSampler(
-            split, self.settings.batch_tokens, self.seed, train, rank, world, accumulated, start
-        )
-        dataset = self.datasets.get(name) or PairDataset(split)
+        train, trainer = name == "train", self.trainer
+        place = (trainer.global_rank, trainer.world_size, trainer.accumulate_grad_batches) if trainer else (0, 1, 1)
+        sampler = self.sampler(name, *place)
+        dataset = self.datasets.get(name) or PairDataset(self.served(name))
         # Batches made on the CPU may be made ahead by workers, and are pinned, so that a GPU can fetch them meanwhile.
         on_cpu = isinstance(dataset, PairDataset)
         workers, pin = self.settings.workers if train and on_cpu else 0, on_cpu and torch.cuda.is_available()
         # An index is a whole batch already.
         return DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=workers, pin_memory=pin)
+
+    def sampler(self, name: str, rank: int, world: int, accumulated: int) -> TokenBudgetSampler:
+        """The order of a split's batches for one of `world` processes; only training accumulates."""
+        train = name == "train"
+        order = (self.seed, train, rank, world, accumulated if train else 1, self.start if train else (0, 0))
+        return TokenBudgetSampler(self.served(name), self.settings.batch_tokens, *order)
 
     def train_dataloader(self) -> DataLoader[Batch]:
         return self.loader("train")

@@ -96,6 +96,11 @@ def base_language(code: str) -> str:
     return code.lower().replace("_", "-").partition("-")[0]
 
 
+def space_between_sentences(code: str) -> str:
+    """What stands between two sentences of a language."""
+    return "" if SCRIPTS.get(base_language(code)) == HAN else " "
+
+
 def name_of(code: str) -> str:
     """A language's name in English; its code where we have none."""
     return NAMES.get(base_language(code), code)

@@ -5,7 +5,7 @@ import gzip
 import hashlib
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -129,14 +129,19 @@ class Columns(NamedTuple):
         return len(cells) >= max(self.source, self.target) and self.width in (None, len(cells))
 
 
+def column_names(first_line: list[str], languages: Sequence[str]) -> list[str]:
+    """The headings of a table, with the code of a language in place of its English name."""
+    called = {name.lower(): language for language in languages for name in (language, name_of(language))}
+    return [called.get(cell.strip().lower(), cell.strip()) for cell in first_line]
+
+
 def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[int] | None) -> Columns:
     """The columns `typed` as data.columns, else those that the first line names (the languages' codes, or their English
     names), else the only two.
 
     [1,2] and [2,1] are also what a table without names has in its two directions: names say more than they.
     """
-    called = {name.lower(): language for language in languages for name in (language, name_of(language))}
-    names = [called.get(cell.strip().lower(), cell.strip()) for cell in first_line]
+    names = column_names(first_line, languages)
     has_names = set(languages) <= set(names)
     named = [names.index(language) + 1 for language in languages] if has_names else None
     elsewhere = typed if typed and max(typed) > 2 else None

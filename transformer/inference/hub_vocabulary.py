@@ -51,6 +51,8 @@ def number(vocabulary: Mapping[str, int], size: int, special: Mapping[int, int],
     for piece in sorted({piece.piece for model in models for piece in model.pieces} - known):
         numbering.their_ids.append(special[UNK])
         numbering.pieces.append(piece)
+    if (added := len(numbering.pieces) - len(rest) - 4) > size:  # each takes a row as wide as the model
+        raise ValueError(f"its tokenizers have {added:,} pieces that its vocabulary of {size:,} lacks")
     return numbering
 
 

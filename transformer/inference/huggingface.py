@@ -301,6 +301,8 @@ def _our_weights(
         side = numberings[0 if name.startswith("encoder") else 1]
         try:
             if name.startswith("output.") or ".tokens." in name:
+                if max(side.their_ids) >= len(weight):  # before there are as many rows
+                    raise IndexError
                 weight = weight[torch.tensor(side.their_ids)]
             yield name, reorder_width(name, weight, to_ours)
         except IndexError:

@@ -9,6 +9,8 @@ def split_text(text: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:
     """The ids of pieces of at most `limit` tokens: cut at a sentence's end, else between words, else anywhere."""
     tag = tokenizer.prefix
     pieces, max_tokens = [], limit - len(tag)
+    if max_tokens < 1:
+        raise ValueError(f"a model of {limit} positions has no room for a text beside the tag of its language")
     for sentences in _join(re.split(r"(?<=[.!?…]\s)|(?<=[。！？])", text), tokenizer, max_tokens):
         is_long = len(tokenizer.encode(sentences)) > limit
         pieces += _join(re.findall(r"\S+\s*", sentences), tokenizer, max_tokens) if is_long else [sentences]

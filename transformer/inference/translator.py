@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from transformer.data.batching import batches_by_length, pad
 from transformer.data.directions import Direction, arrow, choose_direction
+from transformer.data.languages import space_between_sentences
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from transformer.device import (
     MachineSettings,
@@ -224,7 +225,8 @@ class Translator:
             return self.n_best([texts], search, batch_tokens, long_lines, lines)[0]
         lines = range(1, len(texts) + 1) if lines is None else lines
         pieces = self._encode(texts, lines, long_lines)
-        # Each piece of a line draws by a number of its own, the first by the line's. (A generator takes 32 bits.)
+        # Each piece of a line draws by a number of its own, the first by the line's: up to a million lines, as a
+        # generator takes 32 bits.
         numbered = [
             (ids, line + (piece << 20))
             for line, parts in zip(lines, pieces, strict=True)
@@ -232,7 +234,8 @@ class Translator:
         ]
         sources, numbers = [ids for ids, _ in numbered], [number for _, number in numbered]
         translations = iter(self.n_best_ids(sources, search, batch_tokens, numbers))
-        return [_joined([next(translations) for _ in parts]) for parts in pieces]
+        space = space_between_sentences(self.target_language)
+        return [_joined([next(translations) for _ in parts], space) for parts in pieces]
 
     def n_best_ids(
         self,
@@ -357,10 +360,12 @@ class Translator:
         return Translation(text, hypothesis.score, hypothesis.log_probability, pieces)
 
 
-def _joined(parts: list[list[Translation]]) -> list[Translation]:
+def _joined(parts: list[list[Translation]], space: str) -> list[Translation]:
     """The hypotheses of a text: of its only part, or one that joins the best of every part."""
     if len(parts) == 1:
         return parts[0]
     best = [hypotheses[0] for hypotheses in parts]
     score, total = sum((part.score for part in best), 0.0), sum((part.log_probability for part in best), 0.0)
-    return [Translation(" ".join(part.text for part in best), score, total, [p for part in best for p in part.pieces])]
+    return [
+        Translation(space.join(part.text for part in best), score, total, [p for part in best for p in part.pieces])
+    ]

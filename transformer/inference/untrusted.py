@@ -27,7 +27,7 @@ from transformer.model.transformer import Transformer
 # What a file may hold besides tensors: bytes (a description has some thousand of them), steps of a pickle, and how many
 # tensors. A model of 12 layers needs a tenth of it.
 MAX_PLAIN_BYTES, MAX_DESCRIPTION, MAX_PICKLE_STEPS, MAX_TENSORS = 4 << 20, 100_000, 400_000, 10_000
-# Tables of positions are not in a file but computed from two numbers: they may take this much and 4 × the weights.
+# Tables of positions are not in a file but computed from a few numbers: they may take this much and 4 × the weights.
 MAX_TABLE_BYTES = 256 << 20
 # Bytes of a string in a tokenizer (SentencePiece learns nothing from longer lines), and of what it makes of one letter
 # (SentencePiece's own: 33 at most).
@@ -115,17 +115,21 @@ def read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor], str
 
 def check_plain(description: Any) -> None:
     """Refuses what is not a small tree of plain values: parts shared in a pickle, written out, could be endless."""
-    rest, count = [description], 0
+    rest, values, letters = [description], 1, 0
     while rest:
-        value, count = rest.pop(), count + 1
+        value, inside = rest.pop(), []
         if type(value) is dict and all(type(key) is str for key in value):
-            rest += value.values()
+            inside, letters = list(value.values()), letters + sum(map(len, value))
         elif type(value) is list:
-            rest += value
-        elif type(value) not in (str, int, float, bool, type(None)):
+            inside = value
+        elif type(value) is str:
+            letters += len(value)
+        elif type(value) not in (int, float, bool, type(None)):
             raise ValueError("its description is not plain data")
-        if count > 1000:
+        values += len(inside)
+        if values > 1000 or letters > MAX_DESCRIPTION:
             raise ValueError("its description is too large")
+        rest += inside
 
 
 def check_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
@@ -142,13 +146,15 @@ def check_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 class _ShapesOnly(TorchFunctionMode):
-    """Within it, parameters are built without memory and values. (On torch.device("meta") a table of positions would
-    import torch's compiler, which takes as long as all else.)"""
+    """Within it, parameters are built without memory and values, and tables of positions with two rows and columns. (On
+    torch.device("meta") a table would import torch's compiler, which takes as long as all else.)"""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function in (torch.empty, torch.randn, torch.eye):
             shape = (*args, *args) if function is torch.eye else args
             return torch.empty(*shape, **{**(kwargs or {}), "device": "meta"})
+        if function is torch.arange:
+            return function(*args, **(kwargs or {}))[:2]
         if getattr(function, "__module__", "") == "torch.nn.init":
             return args[0] if args else kwargs["tensor"]
         return function(*args, **(kwargs or {}))
@@ -159,10 +165,9 @@ def check_shapes(config: ModelConfig, content: dict[str, Tensor]) -> None:
     # A layer has ten tensors at least: four of attention, two of the feed-forward network, two norms of two.
     if 10 * (config.encoder.layers + config.decoder.layers) > len(content):
         raise ValueError("it declares more layers than it holds")
-    # Tables of positions and slopes of heads: the only values that are computed here.
-    attentions = [config.encoder.self_attention, config.decoder.self_attention]
-    widest = max(config.dim, *(size for one in attentions for size in (one.heads, one.head_dim or 1)))
-    tables = 4 * config.max_length * widest
+    # A table for the embeddings of each side, and one for the heads of each layer.
+    layers = [(side.layers, side.self_attention.head_dims(config.dim)[0]) for side in (config.encoder, config.decoder)]
+    tables = 4 * config.max_length * (2 * config.dim + sum(count * width for count, width in layers))
     if tables > MAX_TABLE_BYTES + 4 * sum(weight.nbytes for weight in content.values()):
         raise ValueError(f"its positions would take {tables:,} bytes: its model.max_length is too large")
     with _ShapesOnly():

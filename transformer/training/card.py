@@ -120,7 +120,8 @@ def write_card(
     open_license = identifier(corpus) is not None
     license = None if finetuned else identifier(corpus)
     # A sentence of the corpus is shown only where others may see it.
-    example = min((source for source, _ in data.texts("test")), key=len) if open_license else "…"
+    sources = [source for source, _ in data.texts("test") if source.strip()] if open_license else []
+    example = min(sources, key=len, default="…")
     card = CARD.format(
         metadata=yaml.safe_dump(metadata(corpus, license, tested, metrics), sort_keys=False, allow_unicode=True),
         direction=arrow(first),

@@ -47,14 +47,12 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
                 notes.append(f"{name}: {unknown:.0%} of the tokens in {language} are unknown to the vocabulary{owner}")
         treatment = "left out" if split_of_corpus in ("train", SYNTHETIC) else "cut"
         for reason, lines in (
-            (f"over data.max_length={settings.max_length} tokens", split.too_long),
-            ("empty on a side", split.empty),
+            (f"over data.max_length={settings.max_length} tokens, {treatment}", split.too_long),
+            (f"empty on a side{', left out' if treatment == 'left out' else ''}", split.empty),
         ):
             if len(lines):
                 more = ", …" if len(lines) > 10 else ""
-                notes.append(
-                    f"{name}: {len(lines):,} {reason}, {treatment}: lines {', '.join(map(str, lines[:10]))}{more}"
-                )
+                notes.append(f"{name}: {len(lines):,} {reason}: lines {', '.join(map(str, lines[:10]))}{more}")
     if settings.direction_temperature != 1:
         counts = shares([len(data.split(name)) for name in data.names("train")], settings.direction_temperature)
         listed = (f"{'-'.join(one)} {count:,}" for one, count in zip(settings.all_directions, counts, strict=True))

@@ -93,14 +93,15 @@ def run(
     translator = build_translator(settings, model, data, pretrained)
     if settings.training.initial_embeddings == "cooccurrence" and pretrained is None and resume is None:
         initialize_embeddings(translator.model, [data.split(name) for name in data.names("train")], settings.seed)
-    validate_limits(data, trainer, settings.training.averaging.kind)
     scored = {name: corpus.languages for name, (corpus, split) in data.settings.parts.items() if split != "train"}
     texts = {name: data.texts(name) for name in scored}
     searches = settings.validation_search, settings.search
     module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics, scored)
     callbacks = RunCallbacks(settings, recorded, folder, module)
     lightning = build_trainer(settings, trainer, folder, history, callbacks.in_order)
-    validate_shares(data, lightning.num_devices * lightning.num_nodes)
+    processes = lightning.num_devices * lightning.num_nodes
+    validate_shares(data, processes)
+    validate_limits(data, trainer, settings.training.averaging.kind, processes)
     data.datasets = gpu_datasets(data.training, lightning.strategy.root_device)
     if lightning.is_global_zero:
         show_run(data, translator, machine, settings.init_from)
@@ -132,8 +133,9 @@ def run(
     if lightning.is_global_zero:
         write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, cost)
         write_card(folder, translator, data, recorded, machine)
-        source, _, translation = min(samples, key=lambda sample: len(sample[0]))
-        draw_attentions(translator, source, translation, folder / "attention")
+        texts_of_pictures = [(source, translation) for source, _, translation in samples if source and translation]
+        for source, translation in sorted(texts_of_pictures, key=lambda sample: len(sample[0]))[:1]:
+            draw_attentions(translator, source, translation, folder / "attention")
     return Result(validation_bleu, module.test_scores, cost, samples)
 
 

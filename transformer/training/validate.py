@@ -14,6 +14,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from transformer.data.datamodule import TranslationData
 from transformer.device import available_threads, check_memory
 from transformer.model import ModelConfig, Transformer
+from transformer.training.callbacks.train_progress import limited
 from transformer.training.loggers import quiet
 
 # What would leave weights as they began, or nothing to score.
@@ -100,9 +101,10 @@ def check_size(config: ModelConfig) -> None:
     check_memory(sum(tensor.numel() * tensor.element_size() for tensor in tensors), "the model", remedy)
 
 
-def validate_limits(data: TranslationData, trainer: dict[str, Any], averaging: str) -> None:
+def validate_limits(data: TranslationData, trainer: dict[str, Any], averaging: str, processes: int = 1) -> None:
     """Raises ValueError for a share of the batches (trainer.limit_train_batches=0.01) that is less than one batch, for
     steps of unequal numbers of batches, and for an average of weights (of this kind) that nothing validates."""
+    accumulated = int(trainer.get("accumulate_grad_batches", 1))
     for part, splits in {
         "train": ["train"],
         "val": ["validation"],
@@ -111,15 +113,14 @@ def validate_limits(data: TranslationData, trainer: dict[str, Any], averaging: s
         share = trainer.get(f"limit_{part}_batches", 1)
         names = ["train"] if part == "train" else [name for split in splits for name in data.names(split)]
         for name in names if isinstance(share, float) and 0 < share < 1 else []:
-            if int(share * (count := len(data.loader(name)))) < 1:
+            if int(share * (count := len(data.sampler(name, 0, processes, accumulated)))) < 1:
                 raise ValueError(
                     f"trainer.limit_{part}_batches={share} of the {count} batches of {name} is less than one: give "
                     f"a number of batches, as trainer.limit_{part}_batches=1"
                 )
-    limit, accumulated = trainer.get("limit_train_batches"), int(trainer.get("accumulate_grad_batches", 1))
-    count = len(data.loader("train"))
-    batches = count if limit is None else int(limit * count) if isinstance(limit, float) else min(limit, count)
-    if batches % accumulated and limit is not None:
+    if (limit := trainer.get("limit_train_batches")) is None:
+        limit = 1.0
+    if (batches := limited(len(data.sampler("train", 0, processes, accumulated)), limit)) % accumulated:
         raise ValueError(
             f"trainer.limit_train_batches={limit} leaves {batches} batches an epoch, which is no multiple of "
             f"trainer.accumulate_grad_batches={accumulated}"

@@ -16,7 +16,7 @@ from transformer.files import atomic_file
 from transformer.inference.checkpoint import load_training
 from transformer.training.callbacks.nonfinite import NonFiniteError
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
-from transformer.training.callbacks.train_progress import TrainProgress
+from transformer.training.callbacks.train_progress import TrainProgress, limited
 from transformer.training.callbacks.validation import FinalValidation
 
 
@@ -148,6 +148,8 @@ class StepCheckpoints(Callback):
         return due
 
     def _save(self, trainer: Trainer) -> None:
+        module: Any = trainer.lightning_module
+        module.nonfinite_guard.flush(trainer)  # updates that were left out are not saved as done
         if TrainProgress.of(trainer, self.validation.validating) != self.saved:
             trainer.save_checkpoint(self.last)
 
@@ -171,7 +173,8 @@ class StepCheckpoints(Callback):
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
         progress = from_dict(TrainProgress, checkpoint["run"]["progress"], "progress")
         if checkpoint["run"]["sharding"] != self._sharding(trainer):
-            progress = progress.reshard(len(data.train_dataloader()), trainer.accumulate_grad_batches)
+            batches = limited(len(data.train_dataloader()), trainer.limit_train_batches)
+            progress = progress.reshard(batches, trainer.accumulate_grad_batches)
             checkpoint["loops"]["fit_loop"] = progress.loop_state()
             if trainer.is_global_zero:
                 effect = "some pairs may come twice or not at all, dropout is drawn differently"

@@ -5,14 +5,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
-from transformer.config import UsageError, flatten
-from transformer.data.printable import print_safely
-from transformer.device import MachineSettings
+from transformer.config import UsageError, flatten, from_dict
+from transformer.data.printable import print_safely, terminal_safe
+from transformer.device import MachineSettings, MatmulPrecision
 from transformer.inference.checkpoint import load_training
+from transformer.training.callbacks.train_progress import TrainProgress
 from transformer.training.optim import learning_rate_factor
 
 # A different value of these makes a different run. Corpora are compared by their bytes, not by their paths.
@@ -68,13 +69,15 @@ def read_run(path: Path | None) -> dict[str, Any] | None:
     checkpoint = load_training(path)
     try:
         run: dict[str, Any] = checkpoint["run"]
-        if not (
-            type(run["rows"]) is int and type(run["progress"]["steps"]) is int and isinstance(run["settings"], dict)
-        ):
-            raise TypeError(f"rows {run['rows']!r}, progress {run['progress']!r}")
+        from_dict(TrainProgress, run["progress"], "progress")
+        if type(run["rows"]) is not int or not run["rows"] >= 0 or not isinstance(run["sharding"], list):
+            raise TypeError(f"rows {run['rows']!r}, sharding {run['sharding']!r}")
+        if run["settings"]["numerics"]["matmul_precision"] not in get_args(MatmulPrecision):
+            raise TypeError(f"numerics {run['settings']['numerics']!r}")
         return run
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path} does not say how far its run was: no run can go on from it") from error
+    except (KeyError, TypeError, ValueError) as error:
+        reason = terminal_safe(" ".join(str(error).split())[:200])
+        raise ValueError(f"{path} does not say how far its run was: no run can go on from it ({reason})") from error
 
 
 @contextmanager
@@ -83,7 +86,7 @@ def explain_restoring(resume: Path | None, has_gone_on: Callable[[], bool]) -> I
     run `has_gone_on` by a step, an error has another cause."""
     try:
         yield
-    except (AssertionError, AttributeError, LookupError, TypeError) as error:
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError) as error:
         functions = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
         if resume is None or has_gone_on() or functions & {"training_step", "validation_step", "test_step"}:
             raise

@@ -2,12 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from lightning import Callback, Trainer
 from lightning.pytorch.callbacks import Timer
+
+# A run has no more of anything: a checkpoint that says otherwise is none of ours.
+Count = Annotated[int, ">= 0", "<= 1000000000000"]
+
+
+def limited(batches: int, limit: int | float) -> int:
+    """How many of an epoch's batches a limit of Lightning's leaves, which is a number of them or a share."""
+    return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
 
 
 @dataclass(frozen=True)
@@ -15,11 +23,11 @@ class TrainProgress:
     """Done so far: `epoch` epochs, `batch` of the `batches` of the current one, `total` batches of all epochs (counted
     in each process), `steps` updates. `validating`: a validation has begun here, and begins again when resumed."""
 
-    epoch: int
-    batch: int
-    batches: int
-    total: int
-    steps: int
+    epoch: Count
+    batch: Count
+    batches: Annotated[int, ">= 1", "<= 1000000000000"]
+    total: Count
+    steps: Count
     validating: bool
 
     @classmethod
