@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import posix_only
 from transformer.cli.output import open_output
 from transformer.config import UsageError
 
@@ -62,6 +63,27 @@ def test_a_stopped_translation_resumed_is_that_of_one_not_stopped(
     translation.run(resume=True)
     assert translation.file.read_text() == WHOLE
     assert translation.names() == ["out.en"]
+
+
+@posix_only
+@pytest.mark.parametrize(("room", "kept"), [(1000, 0), (5000, 3)])
+def test_a_full_disk_is_said_of_the_file_and_keeps_whole_chunks_only(
+    translation: Translation, capsys: pytest.CaptureFixture[str], room: int, kept: int
+) -> None:
+    import resource
+
+    lines, (before, most) = [f"{line} {'x' * 1000}" for line in LINES], resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
+    try:
+        with pytest.raises(OSError, match=r"out\.en\.partial cannot be written: File too large"):
+            translation.run(lines)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+    said = f"{kept} lines are kept in out.en.partial: resume=true goes on\n" if kept else ""
+    assert capsys.readouterr().err == said
+    assert translation.names() == (["out.en.partial", "out.en.partial.json"] if kept else [])
+    translation.run(lines, resume=bool(kept))
+    assert translation.file.read_text() == "".join(f"{line.upper()}\n" for line in lines)
 
 
 def test_what_a_killed_process_wrote_of_a_chunk_is_not_kept(translation: Translation) -> None:

@@ -285,7 +285,9 @@ def test_three_languages_are_cut_line_by_line_from_files_and_from_a_table(tmp_pa
 
 @pytest.mark.parametrize("heading", ["DE\tEN\tFR", "German\tEnglish\tFrench"])
 def test_a_table_that_is_cut_may_name_its_languages_as_any_other(tmp_path: Path, heading: str) -> None:
-    lines = [f"{german}\t{english}\tPhrase {letters(number)}" for number, (german, english) in enumerate(sentences(200))]
+    lines = [
+        f"{german}\t{english}\tPhrase {letters(number)}" for number, (german, english) in enumerate(sentences(200))
+    ]
     write(tmp_path, "x.tsv", [heading, *lines])
     cut = with_splits(three_languages(tmp_path, "x.tsv"))
     assert sum(len(list(cut.read(split))) for split in SPLITS) == 200

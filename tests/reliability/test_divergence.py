@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, train, trouble
-from transformer.training.callbacks.nonfinite import NonFiniteError
+from transformer.training.callbacks.nonfinite import NonFiniteError, NonFiniteGuard
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -39,6 +39,24 @@ def test_a_step_that_is_not_finite_is_named_and_what_was_good_is_saved(
     train(tmp_path / "run", plain, last(tmp_path / "run"))
     train(tmp_path / "whole", plain)
     assert_equal_runs(tmp_path / "run", tmp_path / "whole")
+
+
+def test_steps_that_are_looked_at_together_are_looked_at_before_they_are_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_later(guard: NonFiniteGuard) -> None:
+        build(guard)
+        guard.every = 50  # as on a GPU, where all of these five steps end before anybody looks
+
+    build = NonFiniteGuard.__init__
+    monkeypatch.setattr(NonFiniteGuard, "__init__", look_later)
+    changes = {"trainer__max_steps": 5, "trainer__limit_val_batches": 0, "loggers": []}
+    plain = settings(corpus(tmp_path), **changes, training__averaging__kind="none")
+    with (
+        pytest.raises(NonFiniteError, match="the loss is nan at step 3"),
+        trouble(4, lambda logits: logits * torch.nan),
+    ):
+        train(tmp_path / "run", plain)
 
 
 @pytest.mark.parametrize(("batch", "said"), [(2, "a training batch of"), (4, "a validation batch of")])

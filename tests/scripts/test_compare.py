@@ -120,7 +120,7 @@ def test_translations_of_another_search_are_named_as_such(
     folder = copied(home, "again")
     other_search = composed("evaluate", "checkpoint=again", "search=greedy", "search.max_length=3", "device=cpu")
     evaluate.evaluate(evaluate.read(other_search))
-    assert "again/hypotheses.test.txt is replaced: it held other translations" in caplog.text
+    assert "again/hypotheses.test.txt was replaced: it held other translations" in caplog.text
     assert (folder / "hypotheses.test.txt").read_text() != (home / "sweep/0/hypotheses.test.txt").read_text()
     compared("runs=[sweep/0,again]")
     assert "again: translated anew by evaluate.py (method=greedy" in capsys.readouterr().out

@@ -109,6 +109,14 @@ def test_the_hubs_reader_finds_the_scores_in_the_card_of_a_run_and_its_export(ru
         assert "## Scores" in card.text
 
 
+def test_an_export_does_not_replace_the_model_that_it_is_made_of(run: Path) -> None:
+    before = (run / "translator.safetensors").read_bytes()
+    for checkpoint in ("run", "run/translator.safetensors", "run/checkpoints/last.ckpt"):
+        arguments = ("format=safetensors", f"checkpoint={checkpoint}", "output=run/translator.safetensors")
+        assert "is the run's own model" in refused("export", *arguments, cwd=run.parent)
+    assert (run / "translator.safetensors").read_bytes() == before
+
+
 def test_a_checkpoint_alone_translates_by_script_and_by_python(run: Path, tmp_path: Path) -> None:
     lines = ["Der Hund schläft.", "", "Wir essen um halb acht.", "x" * 20]
     text = "".join(f"{line}\n" for line in lines)

@@ -140,7 +140,7 @@ def test_a_run_is_resumed_exactly_and_its_card_says_what_was_synthetic(folder: P
     train(folder / "whole", chosen)
     with pytest.raises(RuntimeError, match="a crash"), trouble(14, crash):
         train(folder / "crashed", chosen)
-    with pytest.raises(ValueError, match=r"cannot change the files of synthetic"):
+    with pytest.raises(ValueError, match=r"the files of synthetic are not those"):
         train(
             folder / "crashed",
             chosen | {"data": chosen["data"] | {"synthetic": [str(folder / "one")]}},

@@ -74,6 +74,7 @@ class PartialOutput(Output):
         self._state_file = self._final.with_name(f"{self._final.name}.partial.json")
         self._shown = as_typed(self._partial)
         self._before: PartialState | None = None
+        self._kept = 0  # lines that can be gone on after
         self._made_by, self._input = made_by, hashlib.sha256()
         if resume:
             self._before = self._read_state()
@@ -115,7 +116,7 @@ class PartialOutput(Output):
             raise ValueError(f"resume=true: the first {self._before.lines:,} lines are not those of {self._shown}")
         self._file.truncate(self._before.bytes)  # a chunk that was not written whole
         self._file.seek(self._before.bytes)
-        self.lines = self._before.lines
+        self.lines = self._kept = self._before.lines
 
     def write(self, sources: list[str], translations: str) -> None:
         with self._errors():
@@ -124,16 +125,21 @@ class PartialOutput(Output):
             self._input.update("".join(f"{source}\n" for source in sources).encode())
             state = PartialState(self.lines, self._input.hexdigest(), self._file.tell(), self._made_by)
             atomic_write(self._state_file, json.dumps(asdict(state)).encode())
+            self._kept = self.lines
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, traceback: TracebackType | None) -> None:
         with self._lock:
-            self._file.close()
             if kind is None:
+                with self._errors():
+                    self._file.close()
                 self._finish()
-            elif self.lines or self._before:
-                if self.lines:
-                    say(f"{self.lines:,} lines are kept in {self._shown}: resume=true goes on")
-                return
+            else:
+                with contextlib.suppress(OSError):  # what a full disk did not take is not kept either
+                    self._file.close()
+                if self._kept:
+                    say(f"{self._kept:,} lines are kept in {self._shown}: resume=true goes on")
+                if self._state_file.exists():
+                    return
             for left in (self._partial, self._state_file):
                 left.unlink(missing_ok=True)
 

@@ -139,9 +139,10 @@ def write_evaluation(
         search["shortlist"] = sha256(Path(settings.serving.shortlist))
     file, content = output / f"hypotheses.{texts.name}.txt", "".join(f"{text}\n" for text in hypotheses).encode()
     # The size first: what lies there may be larger than memory.
-    if file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content):
-        log.info("%s is replaced: it held other translations", file)
+    is_other = file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content)
     atomic_write(file, content)
+    if is_other:
+        log.info("%s was replaced: it held other translations", file)
     results = {
         texts.name: scores.to_dict(),
         "checkpoint": " ".join(settings.checkpoints),

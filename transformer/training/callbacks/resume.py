@@ -144,10 +144,13 @@ def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
     changed = [key for key in dict.fromkeys([*before, *after]) if before.get(key) != after.get(key)]
     lines = {key: f"{key}={_shown(after.get(key))} (was {_shown(before.get(key))})" for key in changed}
     refused = [lines[key] for key in changed if _within(key, FIXED)]
-    if corpora := [key.removeprefix("digests.") for key in changed if _within(key, FIXED_CORPORA)]:
-        refused.append(f"the files of {' and '.join(corpora)}")
     if refused:
         raise UsageError(f"a resumed run cannot change {', '.join(refused)}: leave that out, or start a new run")
+    if corpora := [key.removeprefix("digests.") for key in changed if _within(key, FIXED_CORPORA)]:
+        raise UsageError(
+            f"the files of {' and '.join(corpora)} are not those that the run was trained on: give it the files as "
+            "they were, or start a new run"
+        )
     return [lines[key] for key in changed if not _within(key, (*PATHS, "digests"))]
 
 
