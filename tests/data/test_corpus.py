@@ -164,3 +164,15 @@ def test_a_download_that_breaks_off_is_told_with_its_remedy_and_nothing_is_kept(
             settings(tmp_path / "there", url=url, sha256={"x.de": "0" * 64}).fetch()
         server.join()
     assert not list((tmp_path / "there").glob("*"))
+
+
+def test_a_digest_of_a_file_that_is_not_there_and_has_no_address_is_said(tmp_path: Path) -> None:
+    import hashlib
+
+    write(tmp_path, "x.de", ["Hallo"])
+    right = hashlib.sha256((tmp_path / "x.de").read_bytes()).hexdigest()
+    digests = {"x.de": "0" * 64, "x.en": "0" * 64, "x.fr": "0" * 64}
+    with pytest.raises(ValueError, match=r"x\.de"):
+        settings(tmp_path, url=None, directory=str(tmp_path), sha256=digests).fetch()
+    with pytest.raises(FileNotFoundError, match=r"data\.sha256 names .*x\.en: put it there, or give its data\.url"):
+        settings(tmp_path, url=None, directory=str(tmp_path), sha256=digests | {"x.de": right}).fetch()

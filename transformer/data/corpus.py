@@ -230,8 +230,6 @@ class DataSettings:
         """Raises FileNotFoundError for a file that is missing and that `fetch` will not bring."""
         if self.url is not None:
             return
-        if self.sha256:
-            raise ValueError("data.sha256 is of files that data.url fetches: give data.url too, or leave it out")
         if self.whole:
             self.file_of_each_language(self.whole)
         for name, (_, split) in self.parts.items():

@@ -31,6 +31,8 @@ def fetch_corpus(url: str | None, folder: Path, digests: dict[str, str], languag
         run_recipe(RECIPES[url], folder, languages)
     for name, digest in digests.items():
         if any(f".{language}" in name for language in languages):
+            if url is None and not (folder / name).exists():
+                raise FileNotFoundError(f"data.sha256 names {folder / name}: put it there, or give its data.url")
             download(f"{url}/{name}", folder / name, digest)
 
 

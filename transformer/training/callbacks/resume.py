@@ -128,7 +128,12 @@ def learning_rate(settings: dict[str, Any], steps: int) -> float | None:
     """The rate of the step after `steps`; None where it depends on time, or on how many steps an epoch has."""
     training, trainer = settings["training"], settings["trainer"]
     max_steps = trainer.get("max_steps", -1)
-    if max_steps < 0 or trainer.get("max_epochs", -1) not in (None, -1) or trainer.get("max_time"):
+    if (
+        type(max_steps) is not int
+        or max_steps < 0
+        or trainer.get("max_epochs", -1) not in (None, -1)
+        or trainer.get("max_time")
+    ):
         return None
     factor = learning_rate_factor(training["schedule"], training["warmup_steps"], max_steps)
     return float(training["learning_rate"] * factor(steps))
