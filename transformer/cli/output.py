@@ -138,7 +138,7 @@ class PartialOutput(Output):
                     self._file.close()
                 if self._kept:
                     say(f"{self._kept:,} lines are kept in {self._shown}: resume=true goes on")
-                if self._state_file.exists():
+                if self._kept or self._before:
                     return
             for left in (self._partial, self._state_file):
                 left.unlink(missing_ok=True)

@@ -81,7 +81,7 @@ class PairsOutput(PartialOutput):
                 target.write(_columns(row.translation))
                 origins.write(_columns(text, number, languages[1], model, method))
             if not counts[None]:
-                self.lines, self._before = 0, None  # there is nothing to go on with
+                self._kept, self._before = 0, None  # there is nothing to go on with
                 raise ValueError(f"no line became a pair: {', '.join(f'{n:,} {name}' for name, n in counts.items())}")
         return counts
 
