@@ -45,10 +45,10 @@ def doctor(config: dict[str, Any]) -> None:
     if config["output"]:
         atomic_write(Path(config["output"]), json.dumps(report, indent=2, ensure_ascii=False).encode())
     show(report)
-    dropped = 0 if minutes else report["dropped"]
-    if "error" in report["tokenizer"] and not dropped:
+    clean = report["can_be_cleaned"] and not minutes
+    if "error" in report["tokenizer"] and not clean:
         return  # no command trains on it as it is
-    print_safely("", "Next:", f"  {next_command(sys.argv[1:], corpus, fix, chosen, dropped)}")
+    print_safely("", "Next:", f"  {next_command(sys.argv[1:], corpus, fix, chosen, clean)}")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,18 @@ def test_a_text_that_is_not_utf8_is_refused() -> None:
         prepare(["text=ja \udcff"], CONFIGS)
 
 
+def test_paths_that_are_there_are_swept_over_and_one_with_a_comma_is_one(tmp_path: Path) -> None:
+    for name in ("a b", "c", "d,c"):
+        (tmp_path / name).mkdir()
+    several = f"{tmp_path}/a b,{tmp_path}/c"
+    sweep = prepare(["-m", f"checkpoint={several}"], CONFIGS)[0]
+    assert sweep == f"checkpoint='{tmp_path}/a b','{tmp_path}/c'"
+    assert OverridesParser.create().parse_override(sweep).is_sweep_override()
+    assert prepare([f"checkpoint={several}"], CONFIGS) == [f"checkpoint='{several}'"]
+    assert prepare(["-m", f"checkpoint={tmp_path}/d,c"], CONFIGS)[0] == f"checkpoint='{tmp_path}/d,c'"
+    assert prepare(["-m", "text=ja,nein"], CONFIGS)[0] == "text='ja,nein'"
+
+
 def test_options_may_stand_between_overrides() -> None:
     assert prepare(["a=1", "-m", "b=2", "--cfg", "job"], CONFIGS) == ["a=1", "b=2", "-m", "--cfg", "job"]
 

@@ -140,6 +140,14 @@ def test_a_file_that_another_process_translates_into_is_left_alone(translation: 
     assert translation.names() == ["out.en"]
 
 
+def test_a_translation_that_goes_on_elsewhere_is_not_called_stopped(translation: Translation) -> None:
+    with open_output("out.en", {}, [translation.model], resume=False) as output:
+        output.write(["eins"], "ONE\n")
+        with pytest.raises(OSError, match=r"out.en is in use by another process"):
+            translation.run()
+    assert translation.names() == ["out.en"]
+
+
 def test_a_link_is_followed_and_a_device_is_written_through(translation: Translation, tmp_path: Path) -> None:
     (tmp_path / "real.en").write_text("old")
     translation.file.symlink_to("real.en")

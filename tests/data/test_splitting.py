@@ -184,7 +184,7 @@ def test_the_shares_are_those_asked_for() -> None:
 
 def test_a_corpus_too_small_for_its_shares_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
     write(tmp_path, "x.tsv", ["\t".join(pair) for pair in sentences(3)])
-    with pytest.raises(ValueError, match=r"too small for data.split=\[0.01, 0.01\].*raise these shares"):
+    with pytest.raises(ValueError, match=r"too small for data.split=\[0.01, 0.01\].*give data.train="):
         with_splits(whole(tmp_path, "x.tsv", split=[0.01, 0.01]))
     assert not list((tmp_path / "cache").glob("*/train.de"))
 
@@ -196,6 +196,12 @@ def test_the_advice_for_a_small_corpus_raises_the_shares_and_helps(tmp_path: Pat
     share = float(re.findall(r"to data\.split=\[([\d.]+),", str(caught.value))[0])
     assert share > 0.001
     assert with_splits(whole(tmp_path, "x.tsv", split=[share, share])).test
+
+
+def test_shares_that_cannot_help_are_not_advised(tmp_path: Path) -> None:
+    write(tmp_path, "x.tsv", [f"Hallo\tHello {letters(number)}" for number in range(60)])
+    with pytest.raises(ValueError, match=r"share their sentences: give data\.train=, data\.validation=, data\.test="):
+        with_splits(whole(tmp_path, "x.tsv"))
 
 
 def test_missing_splits_are_named_at_once_with_an_example(tmp_path: Path) -> None:

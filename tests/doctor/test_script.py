@@ -4,13 +4,14 @@ import csv
 import json
 import shlex
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.doctor.corpora import PLANTED, TEST, VALIDATION, clean, planted, write
-from tests.scripts.running import ok, refused
+from tests.scripts.running import PROJECT, ok, refused
 from transformer.doctor.examination import Examination
 from transformer.doctor.fix import clean_copy
 from transformer.doctor.text import Line
@@ -22,6 +23,12 @@ SMALL = [
     *("trainer=cpu", "trainer.precision=32-true", "machine.matmul_precision=highest"),
     *("search=greedy", "search.max_length=20", "validation_search.max_length=20"),
 ]
+
+
+def toy_pairs() -> list[tuple[str, str]]:
+    files = [(PROJECT / "data" / "toy" / f"train.{language}").open(encoding="utf-8") for language in ("de", "en")]
+    with files[0], files[1]:
+        return [(german.strip(), english.strip()) for german, english in islice(zip(*files, strict=True), 300)]
 
 
 def corpus(folder: Path) -> list[str]:
@@ -107,6 +114,25 @@ def test_a_corpus_too_small_for_its_tokenizer_is_still_looked_at(tmp_path: Path)
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["dropped"] == 1
     assert report["estimate"] is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ([(english, german) for german, english in toy_pairs()], "source and target are swapped"),
+        ([(f"{german} \ufffd", english) for german, english in toy_pairs()], "a cleaned copy would have no pair"),
+    ],
+    ids=["swapped", "damaged"],
+)
+def test_a_copy_that_would_not_help_is_not_what_to_do_next(
+    tmp_path: Path, pairs: list[tuple[str, str]], said: str
+) -> None:
+    settings = write(tmp_path / "corpus", {"train": pairs, "test": TEST, "validation": VALIDATION})
+    splits = [f"data.{split}={prefix}" for split, prefix in settings.splits.items()]
+    languages = ["data.source_language=de", "data.target_language=en", "data.max_length=500"]
+    printed = ok("doctor", "data=files", *splits, *languages, *SMALL, f"cache={tmp_path}/cache", cwd=tmp_path)
+    assert said in printed
+    assert "fix=" not in printed
 
 
 @pytest.mark.long

@@ -46,8 +46,11 @@ def evaluation(folder: Path, **changes: Any) -> EvaluationSettings:
     return from_dict(EvaluationSettings, settings | changes, "")
 
 
-def test_results_on_other_files_than_the_runs_have_a_name_of_their_own(tmp_path: Path) -> None:
+def test_results_on_other_files_than_the_runs_have_a_name_of_their_own(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     texts = read_texts(evaluation(tmp_path), run_in(tmp_path, name="mine"), ("de", "en"), [("de", "en")])
+    assert "are not those that" in caplog.text
     assert texts == ("mine.test", ["Hallo"], ["Hello"])
 
 

@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 import sentencepiece
 import torch
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from tests.export.models import TEXTS, Build
 from tests.factories import small_model, tokenizer_settings
 from tests.reliability.hostile import CHANGED_MAPS, with_map
-from tests.scripts.running import ok
+from tests.scripts.running import ok, refused
 from transformer import Translator
 from transformer.data.batching import pad
-from transformer.data.tokenizer import BOS, EOS, PAD, train_tokenizer
+from transformer.data.tokenizer import BOS, EOS, PAD, UNK, train_tokenizer
 from transformer.export.formats import ExportSettings, export
-from transformer.inference.hub_vocabulary import KINDS
+from transformer.inference.hub_vocabulary import KINDS, number
 from transformer.inference.translator import BEAM
 from transformer.model.masks import padding_visible
 
@@ -256,6 +257,9 @@ def test_the_scripts_translate_explain_and_export_a_model_of_theirs(tmp_path: Pa
     assert translation == Translator.load(tmp_path / "opus").translate(["ein Haus"], replace(BEAM, max_length=12))[0]
     for side in ("de", "en"):
         (tmp_path / f"x.{side}").write_text("ein Haus\n", encoding="utf-8")
+    files = sorted((tmp_path / "opus").iterdir())
+    assert "opus is of Hugging Face" in refused("evaluate", *text[:1], "source=x.de", "reference=x.en", cwd=tmp_path)
+    assert sorted((tmp_path / "opus").iterdir()) == files
     ok("evaluate", *text[:1], *search, "source=x.de", "reference=x.en", "output=scored", cwd=tmp_path)
     assert (tmp_path / "scored" / "hypotheses.x.txt").read_text(encoding="utf-8") == f"{translation}\n"
     ok("explain", *text, *search, "output=explained.html", cwd=tmp_path)
@@ -283,6 +287,14 @@ def test_a_model_of_theirs_that_ours_cannot_compute_is_refused(
     with pytest.raises(ValueError, match=reason) as caught:
         Translator.load(tmp_path / "opus")
     assert "\n" not in str(caught.value)
+
+
+def test_pieces_that_their_vocabulary_lacks_are_refused_before_they_take_room() -> None:
+    few = {"</s>": 0, "<unk>": 1, "<pad>": 2, "a": 3}
+    special = {PAD: 2, UNK: 1, BOS: 2, EOS: 0}
+    model = ModelProto(pieces=[ModelProto.SentencePiece(piece=f"piece {number}") for number in range(5)])
+    with pytest.raises(ValueError, match="its tokenizers have 5 pieces that its vocabulary of 4 lacks"):
+        number(few, 4, special, model)
 
 
 @pytest.mark.parametrize("name", ["lengthened_map", "map_leads_out"])

@@ -137,6 +137,8 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     assert "means 1 run: name two or more" in said("[sweep/0,sweep/0]")
     assert "nowhere: no such run" in said("[sweep/0,nowhere]")
     assert "cache: holds no test.json" in said("[sweep/0,cache]")
+    (home / "begun" / "checkpoints").mkdir(parents=True)
+    assert "begun: has no test.json, as it has not finished: train.py resume=begun goes on" in said("[sweep/0,begun]")
     assert "was not tested on split=news; it has test" in said("[sweep/0,sweep/1]", "split=news")
     assert "sentences=-1 must be >= 0" in said("[sweep/0,sweep/1]", "sentences=-1")
     alter(copied(home, "scored") / "test.json", "case:mixed", "case:lc")

@@ -56,6 +56,12 @@ def quote(text: str, interpolate: bool = False) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
+def _is_sweep(key: str, value: str) -> bool:
+    """Recognize several paths to sweep over, A,B: all are there, and none has this whole name."""
+    paths = value.split(",")
+    return key in PATHS and len(paths) > 1 and not Path(value).exists() and all(map(Path.exists, map(Path, paths)))
+
+
 def prepare(typed: Sequence[str], configs: Path) -> list[str]:
     """Rewrite the arguments of a command for Hydra: overrides first, each key once, then options.
 
@@ -63,6 +69,7 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
     """
     options = [argument for argument in typed if not is_override(argument)]
     own_configs = any(option.startswith(("--config-dir", "-cd")) for option in options)
+    is_sweep = any(map(is_multirun, options))
     is_child = any(argument.startswith(LIGHTNING_CHILD) for argument in typed)
     # By key, as Hydra refuses a group that is chosen twice: the later one counts.
     prepared: dict[str, str] = {}
@@ -71,8 +78,11 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
         if not own_configs:
             _check_group(configs, key, value)
         prepared.pop(key, None)
-        prepared[key] = _prepare_one(prefix, key, value, is_child)
-    if "resume" in prepared and not is_child and ("hydra.run.dir" in prepared or any(map(is_multirun, options))):
+        if is_sweep and _is_sweep(key, value):
+            prepared[key] = f"{prefix}{key}={','.join(map(quote, value.split(',')))}"
+        else:
+            prepared[key] = _prepare_one(prefix, key, value, is_child)
+    if "resume" in prepared and not is_child and ("hydra.run.dir" in prepared or is_sweep):
         raise UsageError("resume= continues one run in its own folder: leave out -m and hydra.run.dir")
     if "trainer.max_epochs" in prepared and "trainer.max_steps" not in prepared:
         prepared["trainer.max_steps"] = "++trainer.max_steps=-1"  # the preset's number of steps must not end it earlier

@@ -83,6 +83,8 @@ class PartialOutput(Output):
                     how = "by another model: name it by checkpoint=" if key == "model" else f"with {key}={former}"
                     raise UsageError(f"resume=true: {self._shown} was made {how}")
         elif self._state_file.exists():
+            with self._locked():  # refuses what is not stopped at all
+                pass
             raise UsageError(
                 f"{self._shown} holds a stopped translation: resume=true goes on; or delete {self._state_file.name}"
             )
@@ -98,11 +100,20 @@ class PartialOutput(Output):
             raise UsageError(f"{self._shown} is damaged ({error}): delete {self._state_file.name}") from error
         return state
 
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One process at a time."""
+        lock = self._final.with_name(f".{self._final.name}.lock")
+        with exclusive_lock(lock, str(self._final)):
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)  # while it is held: nobody else can have it yet
+
     def __enter__(self) -> "PartialOutput":
         self._final.parent.mkdir(parents=True, exist_ok=True)
-        self._lock, lock = contextlib.ExitStack(), self._final.with_name(f".{self._final.name}.lock")
-        self._lock.enter_context(exclusive_lock(lock, str(self._final)))
-        self._lock.callback(lock.unlink, missing_ok=True)  # while it is held: nobody else can have it yet
+        self._lock = contextlib.ExitStack()
+        self._lock.enter_context(self._locked())
         with self._errors():
             self._file = self._partial.open("r+b" if self._before else "wb")
         return self

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer.cli.arguments import STAGES, split
-from transformer.cli.runs import check_output, find_checkpoints, find_reverse, trial_folder
+from transformer.cli.runs import as_typed, check_output, find_checkpoints, find_reverse, trial_folder
 from transformer.config import UsageError
 from transformer.files import run_of
 
@@ -112,6 +112,8 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
         raise UsageError("split= names sentences of the corpus, source= and reference= files: leave one of them out")
     # The trials of a sweep must not write over each other's results, or over the run's own.
     run = run_of(checkpoints[0])
+    if checkpoints[0] == run and not config["output"]:
+        raise UsageError(f"{as_typed(run)} is of Hugging Face, not a run that takes results: give output=FOLDER")
     output = config["output"] or str(trial_folder() or run)
     check_output(output, folder=True)
     from transformer.evaluation.run_files import check_entries

@@ -231,11 +231,13 @@ def _cut(corpus: DataSettings, whole: str) -> Path:
         sizes = ", ".join(f"{split} {count:,}" for split, count in counts.items())
         if not all(counts.values()):
             few = math.ceil(500 / sum(counts.values())) / 100  # some five pairs
-            share = min(0.3, max(2 * max(corpus.split), few))
-            raise ValueError(
-                f"{whole} is too small for data.split={corpus.split} ({sizes}): raise these shares, for example to "
-                f"data.split=[{share},{share}]"
-            )
+            remedy = "its pairs are too few, or share their sentences: give data.train=, data.validation=, data.test="
+            for share in (min(0.3, max(2 * max(corpus.split), few)), 0.3):
+                larger = assign_splits(_lines(corpus, whole), corpus.all_languages, (share, share))
+                if len(np.unique(larger)) == len(SPLITS):
+                    remedy = f"raise these shares, for example to data.split=[{share},{share}]"
+                    break
+            raise ValueError(f"{whole} is too small for data.split={corpus.split} ({sizes}): {remedy}")
         log.info("%s was cut: %s (data.split=%s)", whole, sizes, corpus.split)
 
     # The same for both directions: a corpus has one test set.

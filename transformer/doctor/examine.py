@@ -62,13 +62,17 @@ def examine(
     if training.experiment != preset:
         tried_instead = f"experiment={training.experiment}" if training.experiment else "the settings as given"
         preset_advice += f"; {'for this time' if minutes else 'tried'}: {tried_instead}"
-    faults, dropped = [], 0
+    faults: list[str] = []
+    dropped, swapped, is_empty = 0, False, False
     for examination in examinations:
         sample = (line.text for line in islice(examination.lines("train"), LANGUAGE_SAMPLE))
-        faults += language_faults(sample, examination.settings.languages)[1]
+        is_swapped, faulty = language_faults(sample, examination.settings.languages)
+        swapped, faults = swapped or is_swapped, faults + faulty
         name = _named(corpus, examination, "train")
         too_long = set(data.split(name).too_long.tolist()) if data else set()
-        dropped += _check_pairs(examination, too_long, fix)
+        faulty_pairs = _check_pairs(examination, too_long, fix)
+        is_empty = is_empty or faulty_pairs == examination.pairs["train"]
+        dropped += faulty_pairs
     known = {"size": len(data.source_tokenizer), "unknown": unknown_shares(data)} if data else {"error": chosen.error}
     steps = int(training.trainer.get("max_steps", -1))
     report = {
@@ -86,6 +90,7 @@ def examine(
         "languages": list(dict.fromkeys(faults)),
         "byte_order_marks": list(dict.fromkeys(str(path) for one in examinations for path in one.files_with_mark)),
         "dropped": dropped,
+        "can_be_cleaned": dropped > 0 and not swapped and not is_empty and len(corpus.all_languages) == 2,
         "tokenizer": {"kind": training.settings.tokenizer.kind, **known},
         "advice": preset_advice,
         "tokenizer_advice": advice(corpus.all_languages, training.settings.tokenizer),

@@ -141,6 +141,8 @@ def show(report: Report) -> None:
         names = ("train", *(f"train.{direction}" for direction in corpus["directions"]))
         train = sum(corpus["pairs"].get(name, 0) for name in names)
         out.print(f"✗ {report['dropped']:,} of {train:,} training pairs have such a fault")
+        if report["dropped"] == train:
+            out.print("a cleaned copy would have no pair: see to the faults above where the corpus comes from")
     _show_training(report, out)
 
 
@@ -153,14 +155,14 @@ CORPUS_ARGUMENTS = (
 
 
 def next_command(
-    typed: Sequence[str], corpus: DataSettings, fix: Path | None, chosen: Sequence[str], dropped: int
+    typed: Sequence[str], corpus: DataSettings, fix: Path | None, chosen: Sequence[str], clean: bool
 ) -> str:
-    """Say what to type next: a cleaned copy, or training with what the doctor has `chosen`, where it is not typed."""
+    """Say what to type next: for a cleaned copy, if `clean`, or to train with what is `chosen` and not yet typed."""
     typed = [argument for argument in typed if not argument.startswith(("output=", "fix=", "minutes="))]
     keys = {argument.lstrip("+").partition("=")[0] for argument in typed}
     more = [override for override in chosen if override.partition("=")[0] not in keys]
     if fix is None:
-        script, more = ("doctor", ["fix=CLEANED"]) if dropped else ("train", more)
+        script, more = ("doctor", ["fix=CLEANED"]) if clean else ("train", more)
         return " ".join(["python", f"scripts/{script}.py", *map(shlex.quote, [*typed, *more])])
     splits = [f"data.{split}={fix / split}" for split in ("train", "validation", "test")]
     languages = [f"data.source_language={corpus.source_language}", f"data.target_language={corpus.target_language}"]

@@ -91,6 +91,8 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: Direction, di
     one = corpus.in_direction(languages)
     # Another direction has a name of its own, as the same sentences are translated in several.
     unique = name if languages == corpus.languages else split_name(name, languages)
+    if settings.data is None and not _is_tested(unique, one.digest(name), run):
+        log.warning("the sentences of split=%s are not those that %s was tested on: they have changed since", name, run)
     return _texts(_own_name(unique, one.digest(name), run, corpus.name), one.read(name))
 
 
@@ -101,14 +103,19 @@ def _texts(name: str, pairs: Iterable[Pair]) -> Texts:
 
 def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:
     """`split`, unless the run was tested on other files of this name, whose translations must stay."""
-    try:
-        tested = read_json(run / RESULTS)["corpus"].get(split, digest)
-    except (OSError, ValueError, KeyError, AttributeError):
-        tested = digest
-    name = split if tested == digest and (digest or split not in RESERVED_NAMES) else f"{corpus}.{split}"
+    is_tested = _is_tested(split, digest, run)
+    name = split if is_tested and (digest or split not in RESERVED_NAMES) else f"{corpus}.{split}"
     if Path(name).name != name or name.startswith(".") or not name.isprintable():
         raise ValueError(f"data.name={corpus} split={split}: this cannot be part of a file's name")
     return name
+
+
+def _is_tested(split: str, digest: str, run: Path) -> bool:
+    """Whether these are the files that the run was tested on under the name `split`, as far as it tells."""
+    try:
+        return bool(read_json(run / RESULTS)["corpus"].get(split, digest) == digest)
+    except (OSError, ValueError, KeyError, AttributeError):
+        return True
 
 
 def translate_texts(chooser: Chooser, texts: Texts, search: SearchSettings, batch_tokens: int) -> list[str]:

@@ -44,6 +44,8 @@ def _folders(part: str) -> list[Path]:
     folders = [folder for folder in inside if (folder / RESULTS).is_file()]
     if not folders:
         reason = f"holds no {RESULTS}: no run has ended there" if path.is_dir() else "no such run"
+        if (path / "checkpoints").is_dir():
+            reason = f"has no {RESULTS}, as it has not finished: train.py resume={path} goes on"
         raise ValueError(f"runs: {part}: {reason}")
     # Trial 10 after trial 9.
     return sorted(folders, key=lambda folder: [int(n) if n.isdigit() else n for n in re.split(r"(\d+)", str(folder))])

@@ -87,7 +87,7 @@ class TranslateSettings(TranslatorSettings):
         if self.text is not None and self.input is not None:
             raise ValueError("text= and input= are two texts to translate: give one of them")
         if self.alignments is not None and self.resume:
-            raise ValueError("resume=true cannot go on with alignments=: leave one of them out")
+            raise ValueError("resume=true goes on with the translations alone: leave alignments= out")
         named = {"input": self.input, "output": self.output, "alignments": self.alignments}
         files = {key: path for key, path in named.items() if path is not None and not is_written_through(Path(path))}
         for (key, path), (other, other_path) in combinations(files.items(), 2):
