@@ -88,7 +88,7 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
         for bound in bounds:
             sign, limit = bound.split()
             if not COMPARISONS[sign](value, float(limit)):
-                raise ValueError(f"{path}={_shown(value)} must be {' and '.join(bounds)}")
+                raise ValueError(f"{path}={shown(value)} must be {' and '.join(bounds)}")
         return value
     if dataclasses.is_dataclass(hint):
         return from_dict(hint, value, path)  # type: ignore[arg-type]
@@ -113,17 +113,18 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
         return value
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     wanted = names.get(hint) or ("a list" if origin is list else "a group of settings")
-    raise ValueError(f"{path}={_shown(value)} must be {wanted}")
+    raise ValueError(f"{path}={shown(value)} must be {wanted}")
 
 
 def _choice(allowed: tuple[Any, ...], value: Any, path: str) -> Any:
     # A boolean equals 0 or 1 and a list is not hashable: compare type and value.
     if any(type(value) is type(one) and value == one for one in allowed):
         return value
-    raise ValueError(f"{path}={_shown(value)} is not allowed; choose one of {', '.join(map(str, allowed))}")
+    raise ValueError(f"{path}={shown(value)} is not allowed; choose one of {', '.join(map(str, allowed))}")
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as it is typed."""
     return "null" if value is None else str(value)
 
 

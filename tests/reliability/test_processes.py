@@ -118,7 +118,9 @@ def scored(rank: int, folder: Path, plain: dict[str, Any], world: int, checkpoin
     texts = {name: data.texts(name) for name in ("validation", "test")}
     translator = Translator.load(checkpoint)
     searches = chosen.validation_search, chosen.search
-    module = TranslationModule(translator, chosen.training, texts, *searches, chosen.metrics)
+    module = TranslationModule(
+        translator, chosen.training, texts, *searches, chosen.metrics, dict.fromkeys(texts, ("de", "en"))
+    )
     trainer = trainer_for(folder, devices=world, strategy="ddp" if world > 1 else "auto")
     trainer.validate(module, datamodule=data, verbose=False)
     known = {name: float(value) for name, value in trainer.callback_metrics.items()}

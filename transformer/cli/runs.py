@@ -29,7 +29,7 @@ MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.c
 LOCK = ".lock"  # held by the process that trains
 EXPORT = "export.json"  # in the folder of an export
 HUB = "tokenizer_config.json"  # in a folder of Hugging Face's transformers
-MAX_BYTES = 1 << 22  # of a description or results, which take some thousand
+MAX_DESCRIPTION_BYTES = 1 << 22  # of a description or results, which take some thousand
 # Folders that this process makes, or lets Hydra make, the deepest first: they go again if the run is refused.
 new_folders: list[Path] = []
 
@@ -219,7 +219,7 @@ def _facts(run: Path) -> list[str]:
         return facts
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         with (run / MODELS[0]).open("rb") as file:
-            header = json.loads(file.read(min(MAX_BYTES, int.from_bytes(file.read(8), "little"))))
+            header = json.loads(file.read(min(MAX_DESCRIPTION_BYTES, int.from_bytes(file.read(8), "little"))))
         description = json.loads(header["__metadata__"]["translator"])
         others = len(description.get("directions", [])) - 1
         more = f" and {others} other direction{'s' if others > 1 else ''}" if others > 0 else ""
@@ -232,7 +232,7 @@ def score_on(split: str, run: Path) -> list[str]:
     """A run's score on the test set, or on that of another direction, as `test bleu 97.3`, if it has left one."""
     results = run / "test.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, StopIteration, AttributeError):
-        if results.is_file() and not results.is_symlink() and results.stat().st_size <= MAX_BYTES:
+        if results.is_file() and not results.is_symlink() and results.stat().st_size <= MAX_DESCRIPTION_BYTES:
             name, score = next(iter(json.loads(results.read_bytes())[split].items()))
             return [f"{split} {name} {float(score):.1f}"]
     return []

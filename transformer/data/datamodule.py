@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.corpus import DataSettings
 from transformer.data.encoded import EncodedSplit, Split, write_split
-from transformer.data.languages import language_faults
+from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.printable import console
 from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.synthetic import (
@@ -31,8 +31,6 @@ from transformer.files import cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
 FORMAT = 7
-# Pairs from which the languages are recognized: more than enough, and read in a second or two.
-LANGUAGE_SAMPLE = 5000
 
 
 class TranslationData(LightningDataModule):

@@ -13,7 +13,7 @@ from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.model.masks import padding_visible
 
 # Bytes of ids that a GPU is asked to hold: some 100 million tokens.
-MAX_BYTES = 1 << 29
+MAX_BYTES_ON_GPU = 1 << 29
 
 
 class GPUPairDataset(Dataset[Batch]):
@@ -53,4 +53,4 @@ def gpu_datasets(train: Split, device: torch.device) -> dict[str, Dataset[Batch]
     if device.type != "cuda" or not isinstance(train, EncodedSplit):
         return {}
     bytes_of_ids = 4 * (len(train.source.ids) + len(train.target.ids))
-    return {"train": GPUPairDataset(train, device)} if bytes_of_ids <= MAX_BYTES else {}
+    return {"train": GPUPairDataset(train, device)} if bytes_of_ids <= MAX_BYTES_ON_GPU else {}

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 
+# Pairs from which the languages of a corpus are recognized: more than enough, and read in a second or two.
+LANGUAGE_SAMPLE = 5000
 # Japanese has three scripts, which count as one with that of Chinese.
 HAN = "CJK"
 SCRIPTS = {

@@ -13,7 +13,7 @@ from random import Random
 from sentencepiece import SentencePieceProcessor
 
 START = "▁"  # of a word, in the pieces of SentencePiece
-NONE = -math.inf  # the score of what is no piece
+IMPOSSIBLE = -math.inf  # the score of what is no piece
 
 
 class Segmentation:
@@ -55,9 +55,9 @@ class Segmentation:
         """BPE-dropout (Provilkov et al. 2020, algorithm 1): in every step each possible merge is left out with
         probability `dropout`; the best of the others is made."""
         parts, known, draw = list(word), self.scores, random.random
-        scores = [known.get(first + second, NONE) for first, second in pairwise(parts)]
+        scores = [known.get(first + second, IMPOSSIBLE) for first, second in pairwise(parts)]
         while True:
-            best, best_score = -1, NONE
+            best, best_score = -1, IMPOSSIBLE
             for place, score in enumerate(scores):
                 if score > best_score and draw() >= dropout:
                     best, best_score = place, score
@@ -66,7 +66,7 @@ class Segmentation:
             parts[best : best + 2] = [parts[best] + parts[best + 1]]
             del scores[best]
             for place in range(max(0, best - 1), min(best + 1, len(scores))):
-                scores[place] = known.get(parts[place] + parts[place + 1], NONE)
+                scores[place] = known.get(parts[place] + parts[place + 1], IMPOSSIBLE)
 
     def _of_lattice(self, word: str, power: float, random: Random) -> list[str]:
         """Subword regularization (Kudo 2018, section 3.2): a segmentation of all there are, with a probability in
@@ -77,12 +77,12 @@ class Segmentation:
         totals = [0.0]
         for end in range(1, len(word) + 1):
             pieces = [word[start:end] for start in range(max(0, end - self.longest), end)]
-            pieces = [one for one in pieces if one in self.scores and totals[end - len(one)] > NONE]
+            pieces = [one for one in pieces if one in self.scores and totals[end - len(one)] > IMPOSSIBLE]
             logs = [totals[end - len(one)] + power * self.scores[one] for one in pieces]
             largest = max(logs, default=0.0)
             weights = [math.exp(log - largest) for log in logs]
             last.append((pieces, weights))
-            totals.append(largest + math.log(sum(weights)) if weights else NONE)
+            totals.append(largest + math.log(sum(weights)) if weights else IMPOSSIBLE)
         segments, end = list[str](), len(word)
         while end:
             segments += random.choices(*last[end])

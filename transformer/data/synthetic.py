@@ -6,13 +6,12 @@ from itertools import islice
 from pathlib import Path
 
 from transformer.data.corpus import DataSettings
-from transformer.data.languages import language_faults
+from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.splitting import comparable
 from transformer.data.text_files import Pair, find_files, read_lines, read_pairs
 
 SYNTHETIC = "synthetic"  # their name among the splits
 ORIGIN = "origin"  # PREFIX.origin: line n says where pair n comes from
-SAMPLE = 5000  # pairs from which the languages are told
 
 
 def synthetic_files(settings: DataSettings) -> list[list[Path]]:
@@ -48,7 +47,9 @@ def held_out_sentences(settings: DataSettings) -> HeldOut:
 def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
     """Raises ValueError for swapped languages, and for a held-out sentence on either side."""
     for files in synthetic_files(settings):
-        is_swapped, faults = language_faults(islice(read_pairs(files, *settings.languages), SAMPLE), settings.languages)
+        is_swapped, faults = language_faults(
+            islice(read_pairs(files, *settings.languages), LANGUAGE_SAMPLE), settings.languages
+        )
         if is_swapped:
             raise ValueError(f"source and target of {files[0]} are swapped: {'; '.join(faults)}")
         for number, pair in enumerate(read_pairs(files, *settings.languages), 1):

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from transformer.data.corpus import DataSettings
-from transformer.data.datamodule import LANGUAGE_SAMPLE
-from transformer.data.languages import looks_like
+from transformer.data.languages import LANGUAGE_SAMPLE, looks_like
 from transformer.data.splitting import LEFT_OUT
 from transformer.data.text_files import read_lines
 from transformer.doctor.filters import FILTERS, PairFilter

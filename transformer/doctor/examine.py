@@ -10,8 +10,8 @@ from typing import Any
 from rich.progress import track
 
 from transformer.data.corpus import DataSettings, split_name
-from transformer.data.datamodule import LANGUAGE_SAMPLE, TranslationData
-from transformer.data.languages import language_faults
+from transformer.data.datamodule import TranslationData
+from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.printable import console
 from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.tokenizer import VocabularyTooLargeError, advice

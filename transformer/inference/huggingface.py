@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from transformer.files import read_file, read_json
 from transformer.inference.hub_vocabulary import Numbering, number, parse, renumbered
 from transformer.inference.search import MEAN, LengthPenalty
 from transformer.inference.untrusted import check_shapes, check_tensors, check_tokenizer, read_checkpoint, read_tensors
-from transformer.model.config import ModelConfig
+from transformer.model.config import ModelConfig, Size
 from transformer.model.positions import sinusoidal_table
 from transformer.model.transformer import Transformer
 
@@ -34,7 +34,7 @@ CONFIG, GENERATION_CONFIG, TOKENIZER_CONFIG, VOCABULARY, TARGET_VOCABULARY = (
 )
 SPM = ("source.spm", "target.spm")
 DIRECTIONS = "directions"  # a word of our own in their tokenizer_config.json
-MAX_BYTES = 16 << 20  # of each of these files, which are links in the hub's own cache
+MAX_HUB_FILE_BYTES = 16 << 20  # of each of these files, which are links in the hub's own cache
 # The class that computes what a model with this norm does.
 MODEL_TYPES = {"pre": "blenderbot", "post": "marian"}
 # Our activations under transformers' names, the usual one first.
@@ -78,9 +78,6 @@ def reorder_width(name: str, weight: Tensor, order: Tensor) -> Tensor:
     return weight[:, order] if reads else weight[order] if writes else weight
 
 
-Size = Annotated[int, ">= 1", "<= 1000000"]
-
-
 @dataclass(frozen=True)
 class HubConfig:
     """What we read of their config.json, with the values of what it may leave out."""
@@ -119,7 +116,7 @@ class HubConfig:
 
     @classmethod
     def read(cls, path: Path) -> "HubConfig":
-        settings, names = read_json(path, MAX_BYTES, follow_links=True), [field.name for field in fields(cls)]
+        settings, names = read_json(path, MAX_HUB_FILE_BYTES, follow_links=True), [field.name for field in fields(cls)]
         defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
         return from_dict(cls, defaults | {name: settings[name] for name in names if name in settings}, "")
 
@@ -193,14 +190,14 @@ def read(folder: Path) -> Parts:
     config = settings.model("learned" if learned else "sinusoidal", output_bias, vocab_sizes)
     weights = dict(_our_weights(config, settings, tensors, numberings))
     check_shapes(config, weights)
-    about = read_json(folder / TOKENIZER_CONFIG, MAX_BYTES, follow_links=True)
+    about = read_json(folder / TOKENIZER_CONFIG, MAX_HUB_FILE_BYTES, follow_links=True)
     source, target = (str(about.get(f"{side}_lang") or "und") for side in ("source", "target"))
     directions = _directions(about, (source, target), tokenizers[0])
     return config, tokenizers, (source, target), weights, directions, _length_penalty(folder / GENERATION_CONFIG)
 
 
 def _length_penalty(generation: Path) -> float:
-    settings = read_json(generation, MAX_BYTES, follow_links=True) if generation.is_file() else {}
+    settings = read_json(generation, MAX_HUB_FILE_BYTES, follow_links=True) if generation.is_file() else {}
     found = settings.get("length_penalty", MEAN)
     return float(read_value(LengthPenalty, found, f"{generation.name}: length_penalty"))
 
@@ -246,7 +243,7 @@ def _tensor(tensors: dict[str, Tensor], name: str) -> Tensor:
 def _read_vocabularies(
     folder: Path, config: HubConfig
 ) -> tuple[tuple[Tokenizer, Tokenizer], tuple[Numbering, Numbering]]:
-    content = [read_file(folder / name, MAX_BYTES, follow_links=True) for name in SPM]
+    content = [read_file(folder / name, MAX_HUB_FILE_BYTES, follow_links=True) for name in SPM]
     for model in content:
         check_tokenizer(model)
     source, target = (parse(model) for model in content)
@@ -266,7 +263,7 @@ def _read_vocabularies(
 
 
 def _read_vocabulary(path: Path) -> dict[str, int]:
-    vocabulary = read_json(path, MAX_BYTES, follow_links=True)
+    vocabulary = read_json(path, MAX_HUB_FILE_BYTES, follow_links=True)
     if not all(type(id) is int for id in vocabulary.values()):
         raise ValueError(f"{path.name} does not number pieces")
     return vocabulary

@@ -8,7 +8,7 @@ from transformer.data.printable import terminal_safe
 from transformer.data.tokenizer import UNK, Tokenizer
 
 log = logging.getLogger(__name__)
-SAMPLE = 256  # texts of each call that are looked at for their language
+TEXTS_PER_CALL = 256  # texts of each call that are looked at for their language
 MAX_NAMED = 50  # unknown characters that are named in all: a file may hold thousands
 
 
@@ -27,7 +27,7 @@ class SourceCheck:
     def check(self, texts: list[str], encoded: list[list[int]], lines: Sequence[int]) -> None:
         """Looks at texts, their ids and their line numbers."""
         source, target = self.languages
-        if not self.is_foreign and (seen := looks_like(texts[:SAMPLE], source)):
+        if not self.is_foreign and (seen := looks_like(texts[:TEXTS_PER_CALL], source)):
             self.is_foreign = True
             others = [
                 f"; target_language={one[1]} asks for {one[0]} → {one[1]}" for one in self.directions if one[0] == seen

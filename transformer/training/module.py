@@ -29,8 +29,8 @@ from transformer.training.regularization import regularize
 
 class TranslationModule(LightningModule):
     """Trains a Translator's model. `texts` are the pairs of every split that is scored (`validation` and, of other
-    directions, `validation.fr-en`, …; all others are tests), `directions` theirs where they are not the translator's.
-    The searches are how validation and test translate, `metrics` (names in METRICS) what the test is scored by."""
+    directions, `validation.fr-en`, …; all others are tests), `directions` theirs. The searches are how validation and
+    test translate, `metrics` (names in METRICS) what the test is scored by."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class TranslationModule(LightningModule):
         validation_search: SearchSettings,
         test_search: SearchSettings,
         metrics: list[str],
-        directions: dict[str, Direction] | None = None,
+        directions: dict[str, Direction],
     ) -> None:
         super().__init__()
         self.translator, self.model = translator, translator.model
@@ -50,7 +50,6 @@ class TranslationModule(LightningModule):
             compile_for_training(self.model, settings.compile)
         self.validation_search, self.test_search = validation_search, test_search
         #: What translates each split: the same model, asked for the split's direction.
-        directions = dict.fromkeys(texts, translator.languages) | (directions or {})
         self.translators = {name: translator.in_direction(*directions[name]) for name in texts}
         validation = ("validation", *(split_name("validation", direction) for direction in directions.values()))
         self.validation_splits = [name for name in texts if name in validation]

@@ -21,7 +21,7 @@ from transformer.files import atomic_write, read_file, run_of
 Hashes = NDArray[np.uint64]
 FILE = "seen_sentences.hashes"  # 8 bytes each, the smallest first
 MAX_HASHES = 1 << 20
-NONE = np.zeros(0, np.uint64)
+NO_SENTENCES = np.zeros(0, np.uint64)
 
 
 def sentence_hash(text: str) -> int | None:
@@ -31,7 +31,7 @@ def sentence_hash(text: str) -> int | None:
     return int.from_bytes(hashlib.blake2b(kept.encode(), digest_size=8).digest(), "little")
 
 
-def hashes_of(pairs: Iterable[Pair], before: Hashes = NONE) -> Hashes:
+def hashes_of(pairs: Iterable[Pair], before: Hashes = NO_SENTENCES) -> Hashes:
     """The hashes of both sides of all pairs and those of `before`, sorted, the smallest MAX_HASHES of them."""
     values: Iterator[int] = (value for pair in pairs for text in pair if (value := sentence_hash(text)) is not None)
     hashes = before

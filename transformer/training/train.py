@@ -145,7 +145,7 @@ def record_seen(
     """Leaves the hashes of the training sentences; says which of `texts` the weights to begin with were trained on."""
     if resume is not None:
         return
-    before: seen.Hashes | None = seen.NONE
+    before: seen.Hashes | None = seen.NO_SENTENCES
     if init_from:
         print_safely(*seen.warnings(init_from, texts), stderr=True)
         before = seen.read_seen(Path(init_from))

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import torch
 
-from transformer.config import UsageError, flatten, from_dict
+from transformer.config import UsageError, flatten, from_dict, shown
 from transformer.data.printable import print_safely, terminal_safe
 from transformer.device import MachineSettings, MatmulPrecision
 from transformer.inference.checkpoint import load_training
@@ -147,7 +147,7 @@ def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
     before, after = dict(flatten(saved)), dict(flatten(now))
     # A group that is null, as an attention that is left out, is one key.
     changed = [key for key in dict.fromkeys([*before, *after]) if before.get(key) != after.get(key)]
-    lines = {key: f"{key}={_shown(after.get(key))} (was {_shown(before.get(key))})" for key in changed}
+    lines = {key: f"{key}={shown(after.get(key))} (was {shown(before.get(key))})" for key in changed}
     refused = [lines[key] for key in changed if _within(key, FIXED)]
     if refused:
         raise UsageError(f"a resumed run cannot change {', '.join(refused)}: leave that out, or start a new run")
@@ -161,7 +161,3 @@ def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 def _within(key: str, groups: tuple[str, ...]) -> bool:
     return any(key == group or key.startswith(f"{group}.") for group in groups)
-
-
-def _shown(value: Any) -> str:
-    return "null" if value is None else str(value)
