@@ -107,7 +107,8 @@ def _record(results: dict[str, float] | None, error: str) -> None:
     job = HydraConfig.get()
     outcome = {
         "trial": job.job.num,
-        "overrides": dict(split(override)[1:] for override in job.overrides.task),
+        # Paths arrive in quotes (arguments.quote), which nobody has typed.
+        "overrides": {key: re.sub("^'(.*)'$", r"\1", value) for _, key, value in map(split, job.overrides.task)},
         "results": {key: float(value) for key, value in (results or {}).items()},
         "error": error,
     }
