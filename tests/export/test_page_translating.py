@@ -358,6 +358,16 @@ def test_a_page_of_several_directions_translates_in_the_one_that_is_chosen(open_
     assert opened.page.locator("#input").get_attribute("lang") == "en"
 
 
+def test_the_heading_does_not_wait_for_a_text(open_page: Open) -> None:
+    tagged = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 62), ("de", "en"))
+    model = small_model(source_vocab_size=62, target_vocab_size=62, max_length=32)
+    page = open_page(Translator(model, (tagged, tagged), ("de", "en"), [("de", "en"), ("en", "de")])).page
+    assert page.locator("#languages").text_content() == "German → English"
+    page.locator("#model", has_text=f"of width {model.config.dim}").wait_for()
+    page.locator("#direction").select_option(label="English → German")
+    assert page.locator("#languages").text_content() == "English → German"
+
+
 def test_a_page_with_a_vocabulary_for_each_side_uses_the_right_one(open_page: Open, build: Build) -> None:
     translator = build(tied_embeddings="target")
     other = train_tokenizer([text.upper() for text in TEXTS * 3], tokenizer_settings("bpe", 60))

@@ -35,10 +35,7 @@ export function* explain(translator, text, { tree = false, ...options }) {
       text: translator.show(ids).text, score, log_probability, length: ids.length + 1, pieces: names(targetTokenizer, [...ids, EOS]),
     })),
     search: { method: settings.method, length_penalty: settings.length_penalty, beam: settings.beam },
-    model: {
-      parameters: about.parameters, dim: about.model.dim,
-      encoder_layers: about.model.encoder.layers, decoder_layers: about.model.decoder.layers,
-    },
+    model: { ...about.size },
     cut,
     tree: tree && found.tree ? found.tree.map(step => drawn(step, hypotheses, targetTokenizer)) : null,
     trace: reading.trace,

@@ -16,7 +16,8 @@ export class Translator {
     this.target = new Tokenizer((tensors["tokenizer.target"] ?? tensors["tokenizer.source"]).values);
     // All that the model has learned, if they are several: { languages, tag }.
     this.directions = directions;
-    this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, parameters, model, length_penalty, alignment, max_tokens: model.max_length - 1 };
+    this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, model, length_penalty, alignment, max_tokens: model.max_length - 1 };
+    this.about.size = { parameters, dim: model.dim, encoder_layers: model.encoder.layers, decoder_layers: model.decoder.layers };
   }
 
   // Yields what is found so far, after every step: { text, pieces, ids }. Returns { text, pieces, ids, score,

@@ -1,7 +1,7 @@
 // Where the weights lie in the page: the translation follows what is typed, by the search that is chosen.
 
 import { clear, find, make, radios } from "./dom.js";
-import { languageName, show } from "./panels.js";
+import { drawHeading, languageName, show } from "./panels.js";
 import { request, searchOptions } from "./search_options.js";
 import { visible } from "./sentence.js";
 import { latest, setForce, setTranslator, translator } from "./state.js";
@@ -47,7 +47,8 @@ export function drawOptions() {
     element.hidden = element.dataset.for !== request.method;
   }
   drawDirections();
-  const [source] = request.languages ?? translator.about.languages;
+  const languages = request.languages ?? translator.about.languages, [source] = languages;
+  drawHeading(languages, { ...translator.about.size, name: modelName });
   find("input").lang = source;
   find("input-label").textContent = text("type here", { language: languageName(source) });
 }

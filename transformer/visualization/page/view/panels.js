@@ -14,12 +14,17 @@ const PANELS = { attention: drawAttentionPanel, stepwise: drawStepwise, search: 
   "what-if": drawWhatIf };
 let panel = "attention";
 
+// What is translated, and by which model: both are known before there is a text.
+export function drawHeading([source, target], model) {
+  find("languages").textContent = text("languages", { source: languageName(source), target: languageName(target) });
+  const parameters = model.parameters.toLocaleString(language);
+  find("model").textContent = text(model.name ? "model" : "model unnamed", { ...model, parameters });
+}
+
 function drawTop() {
   const [source, target] = data.languages;
   document.title = `${data.text} → ${data.translation}`;
-  find("languages").textContent = text("languages", { source: languageName(source), target: languageName(target) });
-  const parameters = data.model.parameters.toLocaleString(language);
-  find("model").textContent = text(data.model.name ? "model" : "model unnamed", { ...data.model, parameters });
+  drawHeading(data.languages, data.model);
   for (const [side, sentence, tag] of [["source", data.text, source], ["target", data.translation, target]]) {
     const place = find(`${side}-text`);
     place.textContent = sentence || text("nothing");
