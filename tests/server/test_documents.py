@@ -1,9 +1,11 @@
 """Texts and HTML come back as they were but for their sentences, and no page means more than before."""
 
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+from transformer.data.text_files import read_lines
 from transformer.server.documents import Format, join, split
 
 
@@ -31,7 +33,13 @@ def test_lines_and_the_spaces_around_them_stay(text: str) -> None:
         ("<script>if (a<b) 'ein'</script>ja", "<script>if (a<b) 'ein'</script>JA"),
         ("<style>p > b</style><title>ja &amp; nein</title>", "<style>p > b</style><title>JA &amp; NEIN</title>"),
         ("<code>a <i>b</i> <code>c</code> d</code> e", "<code>a <i>b</i> <code>c</code> d</code> E"),
-        ("<p translate=no>a <p>b</p> c</p> d", "<p translate=no>a <p>b</p> c</p> D"),
+        ("<i translate=no>a <i>b</i> c</i> d", "<i translate=no>a <i>b</i> c</i> D"),
+        ("<i title=1 TRANSLATE = 'No'>a</i> d", "<i title=1 TRANSLATE = 'No'>a</i> D"),
+        (
+            "<i title='say translate=no'>a</i><i translate=none>b</i>",
+            "<i title='say translate=no'>A</i><i translate=none>B</i>",
+        ),
+        ("<i translate='yes' translate='no'>a</i>", "<i translate='yes' translate='no'>A</i>"),
         ("<img alt='ja'>ja<img translate='no'>ja", "<img alt='ja'>JA<img translate='no'>JA"),
     ],
 )
@@ -61,6 +69,20 @@ HOSTILE = [
     "</a b='>'>",
     "<p",
 ]
+
+
+@pytest.mark.parametrize("page", ["<ul><li translate=no>a<li>b</ul><p>c</p>", "<p translate=no>a<p>b", "<code>a"])
+def test_what_is_not_translated_has_an_end(page: str) -> None:
+    with pytest.raises(ValueError, match=r"is not to be translated and does not end: close it"):
+        split(page, "html")
+
+
+def test_lines_end_where_those_of_files_do(tmp_path: Path) -> None:
+    text = "a\x0bb\x0cc\x1cd\x85e\u2028f\rg\r\nh\n\ni"
+    (tmp_path / "text").write_bytes(text.encode())
+    assert [piece.text for piece in split(text, "text") if piece.translated] == [
+        *filter(None, read_lines(tmp_path / "text"))
+    ]
 
 
 @pytest.mark.parametrize("page", HOSTILE)

@@ -32,7 +32,8 @@ MARKUP = re.compile(
     FLAGS,
 )
 TEXT = re.compile(r"(?:[^<]|<(?![a-z!/?]))+", FLAGS)
-STAYS = re.compile(rf"""{SPACE}translate{SPACE}*={SPACE}*["']?no\b""", FLAGS)
+ATTRIBUTE = re.compile(rf"""{SPACE}+([^ \t\n\f\r"'<>/=]+)(?:{SPACE}*={SPACE}*({VALUE}))?""", FLAGS)
+LINE = re.compile(r"[^\n]*\n|[^\n]+")  # as in files: U+2028 and \x85 belong to the sentence
 # Elements whose content is no markup, and those whose content is no prose.
 RAW = ("script", "style", "textarea", "xmp", "iframe", "noembed", "noframes", "noscript")
 UNTRANSLATED = ("code", "pre", "kbd", "samp")
@@ -58,7 +59,7 @@ def escape(text: str) -> str:
 
 
 def split_lines(text: str) -> Iterator[Piece]:
-    for line in text.splitlines(keepends=True):
+    for line in LINE.findall(text):
         yield from _around(line, line.strip(), str)
 
 
@@ -93,11 +94,19 @@ def split_html(text: str) -> Iterator[Piece]:
         else:
             raise ValueError(f"HTML that cannot be read in one way only, at character {position + 1}")
         position = found.end()
+    if skipped:
+        # Some end tags may be left out, and where such an element then ends is a long story.
+        raise ValueError(f"HTML with a <{skipped}> that is not to be translated and does not end: close it")
 
 
 def _stays(element: str, attributes: str) -> bool:
     """Whether an element is not to be translated."""
-    return element in UNTRANSLATED or bool(STAYS.search(attributes))
+    values = (
+        html.unescape(value.strip("\"'"))
+        for name, value in ATTRIBUTE.findall(attributes)
+        if name.lower() == "translate"
+    )
+    return element in UNTRANSLATED or next(values, "").lower() == "no"  # of an attribute given twice the first counts
 
 
 def _content(text: str, start: int, element: str) -> str:
