@@ -39,18 +39,17 @@ def serve(job: Job) -> None:
     from transformer.server.app import make_app
     from transformer.server.batcher import Batcher
     from transformer.server.directions import load_directions
-    from transformer.server.run import address, listen, run
+    from transformer.server.run import address, example, listen, run
 
     settings, checkpoints, key = job
     with listen(settings) as listener:
         named = [(model_name(path), path) for path in checkpoints]
         directions = load_directions(named, settings)
         for direction in directions.values():
-            score = score_on(direction.test, run_of(dict(named)[direction.name]))
+            score = score_on(direction.test, run_of(direction.checkpoint))
             say(f"{direction.languages}: {', '.join([direction.name, *score])}")
-        (source, target), url = next(iter(directions)), address(listener)
-        with_key = f" -d api_key=$(cat {settings.api_key_file})" if key else ""
-        say(f"try: curl {url}translate -d source={source} -d target={target} -d 'q=…'{with_key}")
+        url = address(listener)
+        say(f"try: {example(url, next(iter(directions)), settings.api_key_file)}")
         say(f"serving at {url} (Ctrl-C ends it)")
         batcher = Batcher(settings.search, settings.batch_tokens, settings.max_waiting)
         run(make_app(Api(directions, batcher, settings, key)), listener, settings)

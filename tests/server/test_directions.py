@@ -1,5 +1,6 @@
 """What is served of a checkpoint or an export: its directions, each with its page or the reason why there is none."""
 
+import shutil
 import socket
 from pathlib import Path
 
@@ -48,6 +49,19 @@ def test_a_key_keeps_the_page_back_unless_it_is_asked_for(folder: Path) -> None:
         assert (direction.page is not None) == offered
     [direction] = load_directions(model, settings("page=false")).values()
     assert "page=false" in direction.why_no_page
+
+
+def test_runs_of_one_name_are_told_apart_by_their_paths(folder: Path, tmp_path: Path) -> None:
+    paths = [tmp_path / parent / "run" / "translator.safetensors" for parent in ("first", "second")]
+    for path, name in zip(paths, ("de_en", "en_fr"), strict=True):
+        path.parent.mkdir(parents=True)
+        shutil.copy(folder / f"{name}.safetensors", path)
+    served = load_directions([("run/translator.safetensors", path) for path in paths], settings("page=false"))
+    found = {languages: one.checkpoint for languages, one in served.items()}
+    assert found == {("de", "en"): paths[0], ("en", "fr"): paths[1], ("fr", "en"): paths[1]}
+    shutil.copy(*paths)
+    with pytest.raises(UsageError, match=f"two of checkpoint=, {paths[0]} and {paths[1]}: name one"):
+        load_directions([("run/translator.safetensors", path) for path in paths], settings("page=false"))
 
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,10 @@ from transformer.server.settings import ServerSettings
 
 @dataclass(frozen=True)
 class ServedDirection:
-    """A translator, the name of its model, and its page as HTML, or why there is none."""
+    """A translator, its checkpoint and the name of this, and its page as HTML, or why there is none."""
 
     translator: Translator
+    checkpoint: Path
     name: str
     page: str | None
     why_no_page: str = ""
@@ -39,7 +40,7 @@ def load_directions(
 ) -> dict[Direction, ServedDirection]:
     """Every direction that checkpoints (names and paths) have learned, by source and target; UsageError where two have
     learned one. All are loaded before a page is built, so that a mistake is told first."""
-    models: dict[Direction, tuple[Translator, str]] = {}
+    models: dict[Direction, tuple[Translator, Path, str]] = {}
     for name, path in checkpoints:
         # Only float32 gives one text one translation, whoever else asks; an export has the precision that it has.
         precision = settings.precision or ("auto" if is_export(path) else "float32")
@@ -48,14 +49,14 @@ def load_directions(
         for one in (translator.in_direction(*direction) for direction in translator.directions):
             if other := models.get(one.languages):
                 raise UsageError(
-                    f"{arrow(one.languages)} is translated by two of checkpoint=, {other[1]} and {name}: name one "
+                    f"{arrow(one.languages)} is translated by two of checkpoint=, {other[1]} and {path}: name one "
                     "for each direction"
                 )
-            models[one.languages] = one, name
-    return {pair: _with_page(translator, name, settings) for pair, (translator, name) in models.items()}
+            models[one.languages] = one, path, name
+    return {pair: _with_page(*model, settings) for pair, model in models.items()}
 
 
-def _with_page(translator: Translator, name: str, settings: ServerSettings) -> ServedDirection:
+def _with_page(translator: Translator, checkpoint: Path, name: str, settings: ServerSettings) -> ServedDirection:
     why = ""
     if settings.page is False:
         why = "it is switched off (page=false)"
@@ -65,7 +66,7 @@ def _with_page(translator: Translator, name: str, settings: ServerSettings) -> S
         why = "the weights of an export are another program's"
     else:
         try:
-            return ServedDirection(translator, name, page.build(translator, "int8", name=name))
+            return ServedDirection(translator, checkpoint, name, page.build(translator, "int8", name=name))
         except ValueError as error:
             why = str(error)
-    return ServedDirection(translator, name, None, why)
+    return ServedDirection(translator, checkpoint, name, None, why)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shlex
 import signal
 import socket
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from transformer.config import UsageError
+from transformer.data.directions import Direction
 from transformer.data.printable import print_safely
 from transformer.server.settings import ServerSettings
 from transformer.training.callbacks.signals import ASKS_ONLY, SIGNALS, Interrupted
@@ -44,6 +46,14 @@ def address(listener: socket.socket) -> str:
     """The URL of a server here."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+def example(url: str, direction: Direction, key_file: str | None) -> str:
+    """A command to copy that asks for a translation."""
+    source, target = direction
+    fields = [f"source={source}", f"target={target}", "'q=…'"]
+    key = [f'"api_key=$(cat {shlex.quote(key_file)})"'] if key_file else []
+    return " --data-urlencode ".join([f"curl {url}translate", *fields, *key])
 
 
 class Server(uvicorn.Server):
