@@ -28,10 +28,8 @@ def read(config: dict[str, Any]) -> Job:
 
 
 def back_translate(job: Job) -> None:
-    from transformer.cli.lines import count_lines
-    from transformer.cli.pipeline import monolingual_texts, run_stages
+    from transformer.cli.pipeline import check_texts, run_stages
     from transformer.cli.settings import run_settings
-    from transformer.config import UsageError
     from transformer.data.printable import print_safely
     from transformer.evaluation import METRICS
     from transformer.training.config import read_run_settings
@@ -39,11 +37,8 @@ def back_translate(job: Job) -> None:
     config, stages = job
     data = read_run_settings(run_settings(config)).data
     data.fetch()
-    for text in () if config["folds"] else monolingual_texts(data, config["input"]).values():
-        if not count_lines(str(text)):
-            if config["input"] is None:
-                raise UsageError(f"input is not set, and the corpus has no {text}: give input=FILE")
-            raise UsageError(f"input={config['input']} must be a file with lines in it, or the PREFIX of {text.name}")
+    if not config["folds"]:
+        check_texts(data, config["input"])
     folder = Path(config["output"])
     run_stages(stages, folder)
     tests = [name for name, (_, split) in data.parts.items() if split == "test"]

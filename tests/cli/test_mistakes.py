@@ -19,6 +19,7 @@ from transformer.training.validate import validate_trainer
         ("zzz=3", "zzz: no such setting; known are cost, data"),
         ("data=foo", "data=foo: data is one of files, toy"),
         ("model.heads=[1", "model.heads=[1: Hydra cannot read this"),
+        ("metrics=[a (b)]", """put each text with special characters into quotes: metrics="['A','B']"""),
         ("model.heads.x=3", "model.heads is a value"),
         ("model.größe=3", "model.größe: the name of a setting has letters from a to z"),
         ("model.heads=2,4", "several values need -m"),

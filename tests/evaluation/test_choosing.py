@@ -127,6 +127,19 @@ def test_a_reverse_run_is_asked_for_the_other_direction(
     assert loaded.n_best(TEXTS, SEARCH) == chosen != translator.n_best(TEXTS, SEARCH)
 
 
+def test_a_reverse_run_of_other_languages_is_named(translator: Translator, reverse: Translator, tmp_path: Path) -> None:
+    path = tmp_path / "other.safetensors"
+    Translator(reverse.model, reverse.tokenizers, ("fr", "en")).save(path)
+    with pytest.raises(
+        ValueError, match=f"choose.reverse={path}: the checkpoint translates fr → en, not from en to de"
+    ):
+        Chooser.load(
+            translator,
+            replace(SCORE, method="rerank", reverse=str(path)),
+            ServingSettings("cpu", "float32", 2048, None),
+        )
+
+
 def test_a_choice_that_cannot_be_is_told(translator: Translator, reverse: Translator) -> None:
     with pytest.raises(ValueError, match=r"choose=rerank and choose\.reverse=RUN"):
         replace(SCORE, method="rerank")

@@ -1,5 +1,7 @@
 """Synthetic pairs are the translator's own translations, with their origins; stopped and resumed they are the same."""
 
+import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from transformer import Translator
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
 from transformer.cli.compose import compose
+from transformer.cli.pairs import show_counts
 from transformer.config import UsageError, from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.splitting import with_splits
@@ -197,3 +200,11 @@ def test_a_mistake_is_one_line_and_leaves_nothing(home: Path, arguments: list[st
         augment(*arguments)
     assert "\n" not in str(raised.value)
     assert sorted(path for path in home.rglob("*") if path.name != ".lock") == before
+
+
+@pytest.mark.parametrize("prefix", ["runs/synthetic", "it's ${all}, {of} (it)/ü"])
+def test_what_is_printed_for_training_can_be_typed(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    show_counts(Counter({None: 3}), prefix, ("de", "en"))
+    command = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert command[:3] == ["python", "scripts/train.py", "…"]
+    assert compose("train", *prepare(command[3:], CONFIGS))["data"]["synthetic"] == [prefix]

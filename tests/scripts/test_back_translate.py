@@ -9,6 +9,7 @@ import pytest
 
 from tests.scripts.running import SMALL, TOY, ok, refused
 from transformer.cli import CONFIGS
+from transformer.cli.arguments import prepare
 from transformer.cli.compose import compose
 from transformer.cli.pipeline import Stage, back_translation, run_stages
 from transformer.cli.runs import dated_folder, new_folders
@@ -22,7 +23,10 @@ MONOLINGUAL = f"input={TOY}/compositional.en"
     [
         (["finetune=trainer.max_steps=3 trainer.max_stepz=3"], "trainer.max_stepz: no such setting"),
         (["forward=data.synthetic_ratio=0"], "data.synthetic_ratio=0.0 must be > 0"),
-        (["input=nothing.en"], "input=nothing.en must be a file with lines in it, or the PREFIX of nothing.en.en"),
+        (
+            ["input=nothing.en"],
+            "input=nothing.en must be a file, or the PREFIX of nothing.en.en: none of both is there",
+        ),
         (["init_from=somewhere"], "init_from=somewhere: no such run or checkpoint"),
         (["folds=1"], "folds=1 must be a number from 2 to 100"),
         (["folds=3"], "folds= translates the training pairs, input= a text: leave one of them out"),
@@ -65,6 +69,14 @@ def test_a_stage_is_finished_and_shown_by_its_own_settings(tmp_path: Path) -> No
     stages = ["reverse=test=false", "forward=metrics=[chrf]", "finetune=trainer.max_steps=3 test=false"]
     arguments = [*SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all", *stages]
     assert ok("back_translate", *arguments, cwd=tmp_path) == "forward, test: chrF 4.0\n"
+
+
+def test_the_name_of_a_folder_may_hold_what_hydra_reads() -> None:
+    config = compose("back_translate", *SMALL, MONOLINGUAL) | {"output": "it's ${all}, {of} [it]"}
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        stages = back_translation(config, SMALL)
+    [synthetic] = compose("train", *prepare(stages[2].begin[2:], CONFIGS))["data"]["synthetic"]
+    assert synthetic == str(Path("it's ${all}, {of} [it]/synthetic").absolute())
 
 
 def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tmp_path: Path) -> None:

@@ -266,6 +266,10 @@ def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[
             ["translate", "checkpoint=run", "text=ja", "search=sampling", "n_best=3"],
             "n_best=3 must be 1 with search=sampling",
         ),
+        (
+            ["translate", "checkpoint=run", "text=ja", "search=sampling", "choose=mbr", "choose.samples=4", "n_best=5"],
+            "n_best=5 must be from 1 to choose.samples=4",
+        ),
         (["evaluate", "checkpoint=run", "output=run/test.json"], "output=run/test.json is a file: name a folder"),
         (
             ["evaluate", "checkpoint=run", "source=own.de", "reference=own.de", "split=validation"],

@@ -57,6 +57,9 @@ def unreadable(override: str) -> str:
         )
     if not re.fullmatch(r"[\w./@:-]+", key, re.ASCII):
         return f"{key}: the name of a setting has letters from a to z, digits and . _ - / @ only"
+    if value.startswith("["):
+        remedy = f"{prefix}{key}=\"['A','B']\""
+        return f"{override}: Hydra cannot read this; put each text with special characters into quotes: {remedy}"
     remedy = f"""{prefix}{key}='"{value}"'"""
     return f"{override}: Hydra cannot read this; put a text with special characters into quotes of its own: {remedy}"
 

@@ -1,10 +1,13 @@
 """Synthetic pairs on their way to files: resumable as a translation is, and without what was dropped."""
 
 import json
+import re
+import shlex
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
+from transformer.cli.arguments import quote
 from transformer.cli.output import PartialOutput, made_by
 from transformer.cli.runs import as_typed
 from transformer.config import UsageError
@@ -96,7 +99,10 @@ def show_counts(counts: Counter[str | None], prefix: str, languages: tuple[str, 
     for name, count in counts.most_common():
         if name is not None:
             print_safely(f"{count:,} dropped: {name} ({FILTERS[name].means})")
-    print_safely("", "Next:", f"  python scripts/train.py … data.synthetic=[{as_typed(Path(prefix))}]")
+    typed = f"data.synthetic=[{prefix}]"
+    if re.search(r"[^\w./-]", prefix, re.ASCII):  # the shell or Hydra would read more into it
+        typed = shlex.quote(f"data.synthetic=[{quote(prefix)}]")
+    print_safely("", "Next:", f"  python scripts/train.py … {typed}")
 
 
 def _columns(*cells: str | int) -> bytes:

@@ -13,9 +13,10 @@ from typing import Any
 import hydra
 
 from transformer.cli import CONFIGS, PROJECT
-from transformer.cli.arguments import STAGES, is_override, prepare, split
+from transformer.cli.arguments import STAGES, is_override, prepare, quote, split
 from transformer.cli.compose import as_dict
 from transformer.cli.errors import say
+from transformer.cli.lines import count_lines
 from transformer.cli.runs import MODELS, as_typed
 from transformer.cli.settings import run_settings
 from transformer.config import UsageError
@@ -128,7 +129,7 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
             settings.append(f"data.fold=[{part},{folds}]")
         run = _training(folder / f"reverse{fold}{reverse}", [*common, *settings, *more["reverse"]])
         stages += [run, _augmentation(f"augment{fold}{pairs}", folder / run.name, written, [*given, *more["augment"]])]
-    synthetic = ",".join(f"'{folder}/synthetic{fold}'" for fold in parts.values())
+    synthetic = ",".join(quote(f"{folder}/synthetic{fold}") for fold in parts.values())
     begin = [f"init_from={before}"] if before else []
     return [
         *stages,
@@ -157,6 +158,18 @@ def monolingual_texts(data: DataSettings, text: str | None) -> dict[Direction, P
     if len(data.all_directions) == 1 and path.exists():
         return {data.languages: path}
     return {direction: path.with_name(f"{path.name}.{direction[1]}") for direction in data.all_directions}
+
+
+def check_texts(data: DataSettings, given: str | None) -> None:
+    """Read the texts to be translated. UsageError for one that is not there or has no lines."""
+    for text in monolingual_texts(data, given).values():
+        if count_lines(str(text)):
+            continue
+        if text.exists():
+            raise UsageError(f"{as_typed(text)} is empty: it must have a sentence a line")
+        if given is None:
+            raise UsageError(f"input is not set, and the corpus has no {text}: give input=FILE")
+        raise UsageError(f"input={given} must be a file, or the PREFIX of {text.name}: none of both is there")
 
 
 def run_stages(stages: Sequence[Stage], folder: Path) -> None:

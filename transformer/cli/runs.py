@@ -164,8 +164,9 @@ def _by_time(runs: Path, file: str) -> list[Path]:
     return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, str(path)))
 
 
-def find_checkpoint(value: str | None, runs: Path, exports: bool = False) -> Path:
-    """Find the model that `checkpoint=` means: a file, or the best in a folder, or that of the newest finished run.
+def find_checkpoint(value: str | None, runs: Path, exports: bool = False, key: str = "checkpoint") -> Path:
+    """Find the model that `checkpoint=`, or the setting `key`, means: a file, or the best in a folder, or that of the
+    newest finished run.
 
     With `exports` it may be the folder of an export, which is returned as such.
     """
@@ -174,14 +175,14 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False) -> Pat
         return path
     if (path / EXPORT).is_file():
         if not exports:
-            raise UsageError(f"checkpoint={value} is an export, which this script cannot use: name what it was made of")
+            raise UsageError(f"{key}={value} is an export, which this script cannot use: name what it was made of")
         return path
     for candidate in (path, *(path / file for file in MODELS)):
         if candidate.is_file():
             return candidate
     if not path.exists():
-        raise FileNotFoundError(f"checkpoint={value}: no such file or run folder")
-    raise FileNotFoundError(f"checkpoint={value}: the folder has none of {', '.join(MODELS)}")
+        raise FileNotFoundError(f"{key}={value}: no such file or run folder")
+    raise FileNotFoundError(f"{key}={value}: the folder has none of {', '.join(MODELS)}")
 
 
 def find_checkpoints(value: str | None, runs: Path, exports: bool = True) -> list[Path]:
@@ -194,7 +195,9 @@ def find_checkpoints(value: str | None, runs: Path, exports: bool = True) -> lis
 def find_reverse(config: dict[str, Any]) -> dict[str, Any]:
     """The settings `choose` with the model that `choose.reverse=` means, if it names one."""
     choose, runs = config["choose"], Path(config["runs"])
-    return choose | ({"reverse": str(find_checkpoint(choose["reverse"], runs))} if choose["reverse"] else {})
+    if not choose["reverse"]:
+        return dict(choose)
+    return choose | {"reverse": str(find_checkpoint(choose["reverse"], runs, key="choose.reverse"))}
 
 
 def say_which(config: dict[str, Any], checkpoint: Path) -> None:

@@ -52,7 +52,8 @@ def read_gold(path: Path, pairs: Sequence[Pair]) -> list[Gold]:
                 raise ValueError(
                     f"{path}, line {number}: {text} is of a word that the pair does not have; words count from 0"
                 )
-            links[int(link[1]), int(link[3])] = link[2]
+            ends = int(link[1]), int(link[3])
+            links[ends] = "-" if links.get(ends) == "-" else link[2]  # a sure link is possible too
         gold.append(Gold({link for link, kind in links.items() if kind == "-"}, set(links)))
     return gold
 

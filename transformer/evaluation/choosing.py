@@ -36,7 +36,10 @@ class Chooser:
         if settings.reverse is None:
             return cls(translator, settings)
         source, target = translator.languages
-        reverse = Translator.load(settings.reverse, serving.device, serving.precision, target, source)
+        try:
+            reverse = Translator.load(settings.reverse, serving.device, serving.precision, target, source)
+        except ValueError as error:
+            raise ValueError(f"choose.reverse={settings.reverse}: {error}") from error
         return cls(translator, settings, reverse)
 
     def n_best(
@@ -48,8 +51,7 @@ class Chooser:
         lines: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
         """As `Translator.n_best`, best first by the choice; scores and log-probabilities are those of the search."""
-        method, samples = self.settings.method, self.settings.samples
-        draws = samples if method != "score" and search.method == "sampling" else 1
+        method, draws = self.settings.method, self.settings.draws(search)
         searches = [replace(search, seed=(search.seed + draw) % 2**32) for draw in range(draws)]
         drawn = [self.translator.n_best(texts, one, batch_tokens, long_lines, lines) for one in searches]
         n_best = [[one for hypotheses in of_text for one in hypotheses] for of_text in zip(*drawn, strict=True)]

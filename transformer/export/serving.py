@@ -80,9 +80,11 @@ class TranslateSettings(TranslatorSettings):
 
     def __post_init__(self) -> None:
         self.choose.check(self.search)
-        method, beam = self.search.method, self.search.beam
-        if self.n_best > (beam if method == "beam" else 1):
-            allowed = f"from 1 to search.beam={beam}" if method == "beam" else f"1 with search={method}"
+        setting, most = "search.beam", self.search.beam
+        if self.search.method != "beam":
+            setting, most = "choose.samples", self.choose.draws(self.search)
+        if self.n_best > most:
+            allowed = f"1 with search={self.search.method}" if most == 1 else f"from 1 to {setting}={most}"
             raise ValueError(f"n_best={self.n_best} must be {allowed}")
         if self.text is not None and self.input is not None:
             raise ValueError("text= and input= are two texts to translate: give one of them")

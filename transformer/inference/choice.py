@@ -26,6 +26,10 @@ class ChoiceSettings:
         """Those that a choice needs besides the one that translates."""
         return [Path(self.reverse)] if self.reverse else []
 
+    def draws(self, search: SearchSettings) -> int:
+        """How many times a text is translated to have hypotheses to choose from."""
+        return self.samples if self.method != "score" and search.method == "sampling" else 1
+
     def check(self, search: SearchSettings) -> None:
         """Raises ValueError for a search that leaves nothing to choose from."""
         if self.method != "score" and (search.method == "greedy" or (search.method == "beam" and search.beam == 1)):
