@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+import yaml
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from transformer import __version__
 from transformer.cli import CONFIGS, PROJECT, Read
@@ -60,21 +61,29 @@ def read_settings(read: Read, config: DictConfig) -> Any:
 
 
 def check_words(config: DictConfig) -> None:
-    """Refuse a word that was typed in place of a preset's number, boolean or list: `seed=x`.
+    """Refuse a word that was typed where all presets have a number, a boolean or a list: `seed=x`.
 
     `read` refuses it too, but knows the types of settings only after it has imported torch, which takes seconds.
     """
     job = HydraConfig.get()
-    keys = [key for _, key, _ in map(split, job.overrides.task) if not key.startswith((*LITERAL, "trainer."))]
-    if not (words := [key for key in keys if isinstance(OmegaConf.select(config, key), str)]):
-        return
-    presets = hydra.compose(job.job.config_name, [line for line in job.overrides.task if split(line)[1] not in words])
-    for key in words:
-        preset = OmegaConf.select(presets, key)
-        if isinstance(preset, bool | int | float | ListConfig):
-            read_value(
-                list[Any] if isinstance(preset, ListConfig) else type(preset), OmegaConf.select(config, key), key
-            )
+    for key in (key for _, key, _ in map(split, job.overrides.task) if not key.startswith((*LITERAL, "trainer."))):
+        value = OmegaConf.select(config, key)
+        if isinstance(value, str) and (kind := preset_type(str(job.job.config_name), key)):
+            read_value(kind, value, key)
+
+
+def preset_type(name: str, key: str) -> Any:
+    """The type that a setting of scripts/NAME.py has wherever its YAML files say one; None for text."""
+    group, _, below = key.partition(".")
+    in_group = (CONFIGS / group).is_dir()
+    types: set[Any] = set()
+    for file in (CONFIGS / group).glob("*.yaml") if in_group else [CONFIGS / f"{name}.yaml"]:
+        value = dict(flatten(yaml.safe_load(file.read_text(encoding="utf-8")))).get(below if in_group else key)
+        if source := re.fullmatch(r"\$\{([\w.]+)\}", str(value)):
+            types.add(preset_type(name, source[1]))
+        elif value is not None:
+            types.add(list[Any] if isinstance(value, list) else type(value))
+    return None if len(types) != 1 or str in types else types.pop()
 
 
 def compose_again(*instead: str) -> DictConfig:
