@@ -34,6 +34,8 @@ def read(config: dict[str, Any]) -> Job:
 
 def make_shortlist(job: Job) -> None:
     from transformer import Translator
+    from transformer.cli.errors import say
+    from transformer.cli.runs import as_typed
     from transformer.data.printable import print_safely
     from transformer.evaluation.run_files import corpus_of
     from transformer.inference.shortlist import learn_shortlist
@@ -45,6 +47,9 @@ def make_shortlist(job: Job) -> None:
     shortlist = learn_shortlist(translator.tokenizers, corpus, settings)
     shortlist.save(Path(config["output"]), translator.tokenizers, translator.languages)
     print_safely(str(Path(config["output"]).absolute()))
+    typed = [f"checkpoint={as_typed(checkpoint)}", f"shortlist={as_typed(Path(config['output']))}"]
+    typed += [f"{key}={config[key]}" for key in ("source_language", "target_language") if config[key]]
+    say(f"next: python scripts/translate.py {' '.join(typed)}")
 
 
 if __name__ == "__main__":

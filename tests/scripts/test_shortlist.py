@@ -43,7 +43,10 @@ def translate(*arguments: str) -> None:
 
 def test_the_digits_of_a_source_bring_their_translations(capfd: pytest.CaptureFixture[str]) -> None:
     learn("best=1", "frequent=1", "output=short.safetensors")
-    assert capfd.readouterr().out == f"{Path('short.safetensors').absolute()}\n"
+    said = capfd.readouterr()
+    assert said.out == f"{Path('short.safetensors').absolute()}\n"
+    next_command = "next: python scripts/translate.py checkpoint=run/translator.safetensors shortlist=short.safetensors"
+    assert said.err.splitlines()[-1] == next_command
     translator = Translator.load("run")
     short = load_shortlist(Path("short.safetensors"), translator.tokenizers, translator.languages)
     assert short.frequent == EOS + 1, "the special ids"
