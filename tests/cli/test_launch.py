@@ -173,8 +173,18 @@ def test_a_sweep_ends_in_a_table_with_its_failed_trials(project: Path, tmp_path:
         table = list(csv.DictReader(file))
     assert [row["model.heads"] for row in table] == ["2", "2", "13", "13"]
     assert float(table[0]["bleu"]) == 2 / 3
+
+
+def test_what_an_earlier_sweep_left_in_the_folder_is_neither_counted_nor_lost(project: Path, tmp_path: Path) -> None:
+    assert run(project, "train", "-m", f"runs={tmp_path}", "model.heads=2,13").returncode == 1
+    notes = tmp_path / "sweep" / "notes" / "trial.json"
+    notes.parent.mkdir()
+    notes.write_text("[a user's own]")
     again = run(project, "train", "-m", f"runs={tmp_path}", "model.heads=3")
-    assert again.returncode == 0, "the failed trials of an earlier sweep in the folder do not count"
+    assert again.returncode == 0, again.stderr
+    assert [line.split()[0] for line in again.stdout.splitlines() if line.strip()[:1].isdigit()] == ["0"]
+    assert notes.read_text() == "[a user's own]"
+    assert "13 heads" in (tmp_path / "sweep" / "1" / "trial.json").read_text()
 
 
 @pytest.mark.long

@@ -60,7 +60,7 @@ def test_the_table_of_seeds_says_whether_a_gain_lies_within_the_spread(
             "error": "",
         }
         (tmp_path / str(trial) / "trial.json").write_text(json.dumps(result))
-    assert show_sweep(tmp_path)
+    assert show_sweep(tmp_path, {})
     printed = capsys.readouterr().out
     rows = {line.split()[0]: line for line in printed.split("gain in test/bleu")[1].splitlines() if line.strip()}
     assert "31.00 ± 1.00" in rows["4"]
@@ -76,7 +76,7 @@ def test_trials_of_other_metrics_leave_cells_empty(tmp_path: Path, capsys: pytes
         overrides, results = {"metrics": f"[{metric}]", "seed": seed}, {f"test/{metric}": 30.0 + trial}
         outcome = {"trial": trial, "overrides": overrides, "results": results, "error": ""}
         (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome))
-    assert show_sweep(tmp_path)
+    assert show_sweep(tmp_path, {})
     with (tmp_path / "summary.csv").open(newline="") as file:
         [bleu, chrf] = csv.DictReader(file)
     assert [bleu["test/bleu"], bleu["test/chrf"]] == ["30.50 ± 0.71", ""]
@@ -90,7 +90,7 @@ def test_scores_below_one_are_shown_like_all_others(tmp_path: Path, capsys: pyte
         overrides, results = {"model.heads": str(trial + 1)}, {"test/bleu": score, "tokens/s": 15281.0}
         outcome = {"trial": trial, "overrides": overrides, "results": results, "error": ""}
         (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome))
-    assert show_sweep(tmp_path)
+    assert show_sweep(tmp_path, {})
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [row[2:] for row in rows if len(row) == 4][1:] == [
         [score, "15,281.00"] for score in ("0.06", "0.00", "31.50")

@@ -62,7 +62,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     from transformer.cli.errors import report
     from transformer.cli.mistakes import explain
     from transformer.cli.runs import note_new_folder, remove_empty_folders
-    from transformer.cli.sweeps import check_trials, run_trial
+    from transformer.cli.sweeps import check_trials, outcomes, run_trial
     from transformer.data.printable import SafeFormatter
 
     debug = any(argument.lstrip("+").lower() == "debug=true" for argument in typed)
@@ -97,12 +97,13 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
             note_new_folder(Path(folder))  # Hydra makes it before the settings are read
         if sweep := any(map(is_multirun, typed)):
             gc.enable()
-            trials = check_trials(list(filter(is_override, sys.argv[1:])), config_name, configs, read)
+            sweep_folder = check_trials(list(filter(is_override, sys.argv[1:])), config_name, configs, read)
+            earlier = outcomes(sweep_folder)
         hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)()
         if sweep:
             from transformer.cli.sweep_table import show_sweep
 
-            return 0 if show_sweep(trials) else 1
+            return 0 if show_sweep(sweep_folder, earlier) else 1
         sys.stdout.flush()
         return 0
     except (Exception, PastHydra) as caught:

@@ -11,6 +11,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from transformer.cli.sweeps import outcomes
 from transformer.data.printable import console, print_safely
 from transformer.visualization.sweep import draw_sweep
 
@@ -23,13 +24,15 @@ RULE = (
 )
 
 
-def show_sweep(folder: Path) -> bool:
+def show_sweep(folder: Path, earlier: dict[Path, int]) -> bool:
     """Prints the trials below `folder`, writes them to sweep.csv and sweep.png, and says whether all went well.
 
     A trial is a `trial.json` with its number, overrides, results and error. Where `seed` was swept, a second table
-    (summary.csv) has the mean and the standard deviation over the seeds of each setting, and what it gains.
+    (summary.csv) has the mean and the standard deviation over the seeds of each setting, and what it gains. `earlier`
+    are the outcomes that the folder held before, which do not count.
     """
-    trials = [json.loads(path.read_text(encoding="utf-8")) for path in folder.rglob("trial.json")]
+    new = [path for path, written in outcomes(folder).items() if earlier.get(path) != written]
+    trials = [json.loads(path.read_text(encoding="utf-8")) for path in new]
     trials.sort(key=lambda trial: int(trial["trial"]))
     swept = _swept(trials)
     rows = list(_rows(trials, swept))

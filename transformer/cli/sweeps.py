@@ -26,7 +26,10 @@ from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
 
 def check_trials(overrides: list[str], config_name: str, configs: Path, read: Read) -> Path:
-    """Read the settings of every trial, so that a mistake in the last is reported before the first trial."""
+    """Read the settings of every trial, so that a mistake in the last is reported before the first trial.
+
+    Returns the folder of the sweep.
+    """
     with hydra.initialize_config_dir(str(configs), version_base="1.3", job_name=config_name):
         parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
         choices = [alternatives(override) for override in parser.parse_overrides(overrides)]
@@ -38,10 +41,12 @@ def check_trials(overrides: list[str], config_name: str, configs: Path, read: Re
         for config in composed:
             check_devices(config.get("trainer") or {})
             read_settings(read, config)
-        folder = Path(str(composed[0].hydra.sweep.dir))
-    for stale in folder.rglob("trial.json"):
-        stale.unlink()
-    return folder
+        return Path(str(composed[0].hydra.sweep.dir))
+
+
+def outcomes(folder: Path) -> dict[Path, int]:
+    """When each trial in a folder left its outcome: by it, those of an earlier sweep there are told from new ones."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("trial.json")}
 
 
 def alternatives(override: Override) -> list[str]:
@@ -67,6 +72,7 @@ def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> Any:
     """Do the work of one trial in a process of its own: its memory is its own, and a crash ends no other trial."""
     job = HydraConfig.get()
     outcome = Path(job.runtime.output_dir, "trial.json")
+    outcome.unlink(missing_ok=True)  # of an earlier sweep into the same folder
     arguments = (read, work, as_dict(config), HydraConfig.instance().cfg, debug)
     if not job.launcher._target_.endswith(".BasicLauncher"):
         _work_and_record(*arguments)  # a launcher such as submitit has started a process already
