@@ -78,6 +78,9 @@ def test_wrong_files_are_refused_with_their_name_and_line(tmp_path: Path) -> Non
     assert "line 2 has 1 tab-separated column, a pair needs 2; mend" in refusal(write(tmp_path, "x.tsv", ["a\tb", "c"]))
     (tmp_path / "x.tsv").write_bytes("eins\tone\n".encode("utf-16"))
     assert refusal(tmp_path / "x.tsv") == f"{tmp_path / 'x.tsv'} line 1 is not UTF-8 but UTF-16: save it as UTF-8"
+    for name in ("mac.tsv", "mac.csv"):
+        mac = write(tmp_path, name, ["eins\tone", "zwei\ttwo"], "\r")
+        assert refusal(mac) == f"{mac}: its lines end in carriage returns (\\r) alone: save it with line feeds (\\n)"
     assert "is a quotation mark open before it?" in refusal(write(tmp_path, "x.csv", ['a,"b', "c,d"]))
     assert "x.de or " in refusal(tmp_path / "x")
     assert f"{tmp_path} is a folder, and PREFIX means PREFIX.de" in refusal(tmp_path)

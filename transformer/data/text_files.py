@@ -248,6 +248,10 @@ def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None 
     try:
         # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
         for number, line in enumerate(iter(lambda: readline(MAX_LINE_BYTES + 1), b""), 1):
+            if number == 1 and line.count(b"\r") > 1 and b"\n" not in line:
+                raise ValueError(
+                    f"{name}: its lines end in carriage returns (\\r) alone: save it with line feeds (\\n)"
+                )
             if len(line) > MAX_LINE_BYTES:
                 raise ValueError(f"{name} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
             yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
