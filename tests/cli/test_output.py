@@ -148,6 +148,39 @@ def test_a_translation_that_goes_on_elsewhere_is_not_called_stopped(translation:
     assert translation.names() == ["out.en"]
 
 
+def test_a_file_or_link_of_the_temporary_name_is_not_written_over(translation: Translation, tmp_path: Path) -> None:
+    partial = tmp_path / "out.en.partial"
+    partial.write_text("notes of a user")
+    with pytest.raises(UsageError, match=r"out.en.partial is there, and no translation: .* remove it"):
+        translation.run()
+    assert partial.read_text() == "notes of a user"
+    assert translation.names() == ["out.en.partial"]
+    partial.unlink()
+    translation.stop()
+    (tmp_path / "elsewhere").write_text("of somebody")
+    partial.unlink()
+    partial.symlink_to("elsewhere")
+    for resume in (False, True):
+        with pytest.raises(UsageError, match=r"out.en.partial is a link, and would be written through: remove it"):
+            translation.run(resume=resume)
+    assert (tmp_path / "elsewhere").read_text() == "of somebody"
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_translation_killed_in_its_first_chunk_begins_anew(translation: Translation, resume: bool) -> None:
+    with open_output("out.en", {}, [translation.model], resume=False):
+        left = {name: Path(name).read_bytes() for name in translation.names() if name != ".out.en.lock"}
+    translation.file.unlink()
+    assert sorted(left) == ["out.en.partial", "out.en.partial.json"]
+    for name, content in left.items():
+        Path(name).write_bytes(content)
+    with open_output("out.en", {}, [translation.model], resume=resume) as output:
+        output.skip(iter(LINES))
+        output.write(["eins"], "ONE\n")
+    assert translation.file.read_text() == "ONE\n"
+    assert translation.names() == ["out.en"]
+
+
 def test_a_link_is_followed_and_a_device_is_written_through(translation: Translation, tmp_path: Path) -> None:
     (tmp_path / "real.en").write_text("old")
     translation.file.symlink_to("real.en")

@@ -116,7 +116,7 @@ def stopped(prefix: str) -> None:
     """Stops an augmentation as soon as its first lines are on the disk."""
 
     def stop(module: Any, inputs: Any, output: Any) -> None:
-        if isinstance(module, Decoder) and Path(f"{prefix}.partial.json").exists():
+        if isinstance(module, Decoder) and Path(f"{prefix}.partial").stat().st_size:
             raise KeyboardInterrupt
 
     hook = register_module_forward_hook(stop)

@@ -76,25 +76,32 @@ class PartialOutput(Output):
         self._before: PartialState | None = None
         self._kept = 0  # lines that can be gone on after
         self._made_by, self._input = made_by, hashlib.sha256()
+        if self._partial.is_symlink():  # which nobody has named
+            raise UsageError(f"{self._shown} is a link, and would be written through: remove it")
         if resume:
             self._before = self._read_state()
             for key, value in made_by.items():
                 if (former := self._before.made_by.get(key)) != value:
                     how = "by another model: name it by checkpoint=" if key == "model" else f"with {key}={former}"
                     raise UsageError(f"resume=true: {self._shown} was made {how}")
+            if not self._before.lines:  # it was killed in its first chunk: nothing to go on with
+                self._before = None
         elif self._state_file.exists():
             with self._locked():  # refuses what is not stopped at all
-                pass
-            raise UsageError(
-                f"{self._shown} holds a stopped translation: resume=true goes on; or delete {self._state_file.name}"
-            )
+                state = self._read_state()
+            if state.lines:
+                raise UsageError(
+                    f"{self._shown} holds a stopped translation: resume=true goes on; or delete {self._state_file.name}"
+                )
+        elif self._partial.exists():
+            raise UsageError(f"{self._shown} is there, and no translation: it would be written over; remove it")
 
     def _read_state(self) -> PartialState:
         if not self._state_file.exists():
             raise UsageError(f"resume=true: there is no {self._shown} to go on with; leave resume out")
         try:
             state = from_dict(PartialState, json.loads(self._state_file.read_bytes()), "")
-            if self._partial.stat().st_size < state.bytes:
+            if state.lines and self._partial.stat().st_size < state.bytes:
                 raise ValueError("it is shorter than it was")
         except (OSError, ValueError, RecursionError) as error:
             raise UsageError(f"{self._shown} is damaged ({error}): delete {self._state_file.name}") from error
@@ -112,10 +119,13 @@ class PartialOutput(Output):
 
     def __enter__(self) -> "PartialOutput":
         self._final.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = contextlib.ExitStack()
-        self._lock.enter_context(self._locked())
-        with self._errors():
-            self._file = self._partial.open("r+b" if self._before else "wb")
+        with contextlib.ExitStack() as entered:
+            entered.enter_context(self._locked())
+            with self._errors():
+                if self._before is None:  # what a killed process leaves is known by its state
+                    self._write_state(0)
+                self._file = self._partial.open("r+b" if self._before else "wb")
+            self._lock = entered.pop_all()
         return self
 
     def skip(self, lines: Iterator[str]) -> None:
@@ -134,9 +144,12 @@ class PartialOutput(Output):
             super().write(sources, translations)
             os.fsync(self._file.fileno())
             self._input.update("".join(f"{source}\n" for source in sources).encode())
-            state = PartialState(self.lines, self._input.hexdigest(), self._file.tell(), self._made_by)
-            atomic_write(self._state_file, json.dumps(asdict(state)).encode())
+            self._write_state(self._file.tell())
             self._kept = self.lines
+
+    def _write_state(self, length: int) -> None:
+        state = PartialState(self.lines, self._input.hexdigest(), length, self._made_by)
+        atomic_write(self._state_file, json.dumps(asdict(state)).encode())
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, traceback: TracebackType | None) -> None:
         with self._lock:
