@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import socket
 import stat
@@ -92,6 +93,13 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
             older = " (the one written before is whole)" if path.is_file() else ""
             raise OSError(f"{path} cannot be written: {os.strerror(cause.errno)}{older}") from cause
         raise
+
+
+def read_path_list(text: str) -> list[str]:
+    """Read the paths of `[A,B]`, with or without the brackets; one that holds a comma stands in quotes."""
+    inside = text.strip().removeprefix("[").removesuffix("]")
+    found = re.findall(r"""\s*(?:"([^"]*)"|'([^']*)'|([^,]+?))\s*(?:,|$)""", inside)
+    return ["".join(path) for path in found]
 
 
 def is_written_through(path: Path) -> bool:

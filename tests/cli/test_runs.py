@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from tests.processes import posix_only
 from transformer.cli import PROJECT
-from transformer.cli.runs import find_checkpoint, find_resumable, newest_run, say_which
+from transformer.cli.runs import find_checkpoint, find_checkpoints, find_resumable, newest_run, say_which
 from transformer.config import UsageError
 
 
@@ -107,3 +107,10 @@ def test_a_pipe_in_the_place_of_weights_is_not_waited_for(tmp_path: Path, capsys
     checkpoint = find_checkpoint(None, tmp_path)
     say_which({"checkpoint": None, "runs": str(tmp_path)}, checkpoint)
     assert capsys.readouterr().err.endswith("run (newest finished run)\n")
+
+
+def test_one_of_several_checkpoints_may_hold_a_comma_in_quotes(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a,b.safetensors", "c.safetensors")]
+    for path in paths:
+        path.touch()
+    assert find_checkpoints(f"['{paths[0]}', {paths[1]}]", tmp_path) == paths

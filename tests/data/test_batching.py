@@ -12,7 +12,7 @@ from tests.data.corpora import BPE, TOY, settings, write
 from tests.factories import data_settings, tokenizer_settings
 from transformer.data.batching import PairDataset, TokenBudgetSampler, batches_by_length, make_batches
 from transformer.data.datamodule import TranslationData
-from transformer.data.encoded import EncodedSplit
+from transformer.data.encoded import EncodedSplit, Split
 from transformer.data.gpu_dataset import GPUPairDataset
 from transformer.data.mmap import MemoryMappedIds, MemoryMappedIdsWriter
 from transformer.data.tokenizer import BOS, EOS, PAD
@@ -43,6 +43,34 @@ def test_every_update_of_an_epoch_has_equally_many_batches(data: TranslationData
     dealt = [list(TokenBudgetSampler(split, 512, 1, True, rank, world, accumulated)) for rank in range(world)]
     assert {len(batches) % accumulated for batches in dealt} == {0}
     assert Counter(int(pair) for batches in dealt for _, batch in batches for pair in batch) == Counter(range(500))
+
+
+class ResegmentedSplit(Split):
+    """Five pairs that come out longer in every epoch but the first."""
+
+    resampled_each_epoch = True
+
+    def __len__(self) -> int:
+        return 5
+
+    def lengths(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        lengths = np.array([8, 8, 9, 9, 9] if epoch else [4, 4, 9, 9, 9])
+        return lengths, lengths
+
+    def pair(self, epoch: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
+    def line(self, epoch: int, number: int) -> str:
+        raise NotImplementedError
+
+
+def test_an_epoch_that_comes_out_in_more_batches_has_as_many_as_the_first() -> None:
+    sampler = TokenBudgetSampler(ResegmentedSplit(), 10, 1, True, accumulated=2)
+    for epoch in range(4):
+        sampler.set_epoch(epoch)
+        batches = [batch.tolist() for _, batch in sampler]
+        assert len(batches) == len(sampler) == 4
+        assert max(Counter(pair for batch in batches for pair in batch).values()) == 1
 
 
 def test_a_resumed_epoch_leaves_out_what_lies_behind_and_the_next_is_whole(data: TranslationData) -> None:

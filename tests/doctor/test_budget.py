@@ -8,7 +8,7 @@ import pytest
 from tests.reliability.runs import corpus, settings
 from transformer.cli.arguments import split
 from transformer.config import from_dict
-from transformer.doctor.budget import MIN_STEPS, Candidate, fit, propose, what_to_try
+from transformer.doctor.budget import MIN_STEPS, Candidate, fit, max_time, propose, what_to_try
 from transformer.doctor.estimate import CostEstimate, Training
 from transformer.training.config import RunSettings
 
@@ -76,3 +76,8 @@ def test_the_smallest_model_is_proposed_where_the_recommended_gets_few_steps(can
     large, small = replace(candidate, cost=cost(1.0)), replace(candidate, cost=cost(0.1))
     assert propose(4.0, [large, small])[0] is small
     assert propose(20.0, [large, small])[0] is large
+
+
+def test_a_time_limit_is_never_nothing() -> None:
+    assert max_time(0.4) == "trainer.max_time=00:00:00:01"
+    assert max_time(90061.9) == "trainer.max_time=01:01:01:01"

@@ -50,13 +50,25 @@ def test_steps_that_are_looked_at_together_are_looked_at_before_they_are_saved(
 
     build = NonFiniteGuard.__init__
     monkeypatch.setattr(NonFiniteGuard, "__init__", look_later)
-    changes = {"trainer__max_steps": 5, "trainer__limit_val_batches": 0, "loggers": []}
-    plain = settings(corpus(tmp_path), **changes, training__averaging__kind="none")
+    changes = {"trainer__max_steps": 5, "training__validate_every": 9, "loggers": []}
+    plain = settings(corpus(tmp_path), **changes, training__checkpoint_every_steps=2)
     with (
         pytest.raises(NonFiniteError, match="the loss is nan at step 3"),
         trouble(4, lambda logits: logits * torch.nan),
     ):
         train(tmp_path / "run", plain)
+    # Counts and schedule had gone on without updates by then: what was saved before stays, and is gone on from exactly.
+    assert position(tmp_path / "run")["steps"] == 2
+    train(tmp_path / "run", plain, last(tmp_path / "run"))
+    train(tmp_path / "whole", plain)
+    assert_equal_runs(tmp_path / "run", tmp_path / "whole")
+
+
+def test_of_equal_validations_the_later_weights_are_the_best(tmp_path: Path) -> None:
+    changes = {"trainer__max_steps": 4, "training__validate_every": 2, "training__learning_rate": 1e-12}
+    train(tmp_path / "run", settings(corpus(tmp_path), **changes, loggers=[]))
+    best = torch.load(tmp_path / "run" / "checkpoints" / "best.ckpt", weights_only=True)
+    assert best["run"]["progress"]["steps"] == 4
 
 
 @pytest.mark.parametrize(("batch", "said"), [(2, "a training batch of"), (4, "a validation batch of")])

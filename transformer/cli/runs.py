@@ -22,7 +22,7 @@ from omegaconf import OmegaConf
 from transformer.cli import CONFIGS
 from transformer.cli.errors import say
 from transformer.config import UsageError
-from transformer.files import exclusive_lock, new_folder, read_file, run_of
+from transformer.files import exclusive_lock, new_folder, read_file, read_path_list, run_of
 from transformer.training.callbacks.signals import Interrupted
 
 MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
@@ -186,10 +186,10 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False, key: s
 
 
 def find_checkpoints(value: str | None, runs: Path, exports: bool = True) -> list[Path]:
-    """Find all that `checkpoint=[A,B]` means; each as `find_checkpoint` does."""
+    """Find all that `checkpoint=[A,B]` means, each as `find_checkpoint` does."""
     if value is None or Path(value).exists() or not re.fullmatch(r"\[.+\]", value):
         return [find_checkpoint(value, runs, exports)]
-    return [find_checkpoint(one.strip(), runs, exports) for one in value[1:-1].split(",")]
+    return [find_checkpoint(one, runs, exports) for one in read_path_list(value)]
 
 
 def find_reverse(config: dict[str, Any]) -> dict[str, Any]:

@@ -133,7 +133,9 @@ class TokenBudgetSampler(Sampler[Index]):
         random = np.random.default_rng([self.seed, epoch])
         source, target = self.split.lengths(epoch)
         batches = make_batches(source, target, self.tokens, random)
-        while len(batches) < self.count or len(batches) % (self.world * self.accumulated):
+        share = self.world * self.accumulated
+        count = self.count or -(-len(batches) // share) * share
+        while len(batches) < count:
             largest = max(range(len(batches)), key=lambda i: len(batches[i]))
             batch = batches[largest]
             if len(batch) == 1:
@@ -142,7 +144,7 @@ class TokenBudgetSampler(Sampler[Index]):
             batches[largest : largest + 1] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
         if self.shuffle:
             batches = [batches[i] for i in random.permutation(len(batches))]
-        return batches
+        return batches[:count]
 
 
 def batches_by_length(lengths: list[int], batch_tokens: int, min_batches: int) -> Iterator[list[int]]:

@@ -94,7 +94,7 @@ def fit(candidate: Candidate, seconds: float) -> Proposal | None:
 
 
 def max_time(seconds: float) -> str:
-    hours, rest = divmod(int(seconds), 3600)
+    hours, rest = divmod(max(1, int(seconds)), 3600)  # of 0 Lightning would make no step
     return f"trainer.max_time={hours // 24:02d}:{hours % 24:02d}:{rest // 60:02d}:{rest % 60:02d}"
 
 

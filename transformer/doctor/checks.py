@@ -134,18 +134,18 @@ def mixed_quotes(line: Line, context: Context) -> Sides:
     return source, target
 
 
-def _repeats(line: Line, context: Context, exact: bool) -> Sides:
+def _leaks(line: Line, context: Context, exact: bool) -> Sides:
     leaks = (index.leak(text) for index, text in zip(context.held_out, line.text, strict=True))
     source, target = (leak is not None and leak.exact == exact for leak in leaks)
     return source, target
 
 
 def leaked(line: Line, context: Context) -> Sides:
-    return _repeats(line, context, exact=True)
+    return _leaks(line, context, exact=True)
 
 
 def nearly_leaked(line: Line, context: Context) -> Sides:
-    return _repeats(line, context, exact=False)
+    return _leaks(line, context, exact=False)
 
 
 @dataclass(frozen=True)

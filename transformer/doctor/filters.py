@@ -69,7 +69,7 @@ def _held_out(line: Line, context: FilterContext) -> Sides:
     return source, target
 
 
-def _repeats(text: str) -> bool:
+def _is_repetitive(text: str) -> bool:
     """The same one to four words more than three times in a row."""
     tokens = words(text)
     for length in range(1, MAX_PHRASE + 1):
@@ -80,7 +80,7 @@ def _repeats(text: str) -> bool:
 
 
 def _repetition(line: Line, context: FilterContext) -> Sides:
-    return _repeats(line.text[0]), _repeats(line.text[1])
+    return _is_repetitive(line.text[0]), _is_repetitive(line.text[1])
 
 
 @dataclass(frozen=True)

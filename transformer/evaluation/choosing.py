@@ -76,10 +76,8 @@ class Chooser:
             text: sum(share * metric.sentence_score(text, [other]).score for other, share in shares.items())
             for text in shares
         }
-        unique = {
-            one.text: one for one in sorted(hypotheses, key=lambda one: one.score)
-        }  # the last of equal texts stays
-        return sorted(unique.values(), key=lambda one: (-expected[one.text], -one.score))
+        best_of_text = {one.text: one for one in sorted(hypotheses, key=lambda one: one.score)}  # the last one stays
+        return sorted(best_of_text.values(), key=lambda one: (-expected[one.text], -one.score))
 
     def _by_reverse(
         self,

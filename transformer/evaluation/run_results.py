@@ -16,7 +16,7 @@ from transformer.evaluation.run_files import (
     read_corpus,
     read_corpus_with_splits,
 )
-from transformer.files import read_file, read_json
+from transformer.files import read_file, read_json, read_path_list
 
 # Scores of one text may differ in their last bits from one machine to another.
 TOLERANCE = 1e-6
@@ -24,11 +24,7 @@ TOLERANCE = 1e-6
 
 def find_runs(text: str) -> list[Path]:
     """Find the folders that `runs=[A,B,…]` means, in this order; a part that holds a comma stands in quotes."""
-    if Path(text).is_dir():
-        parts = [text]
-    else:
-        inside = text.strip().removeprefix("[").removesuffix("]")
-        parts = ["".join(part) for part in re.findall(r"""\s*(?:"([^"]*)"|'([^']*)'|([^,]+?))\s*(?:,|$)""", inside)]
+    parts = [text] if Path(text).is_dir() else read_path_list(text)
     folders = list({folder.resolve(): folder for part in parts for folder in _folders(part)}.values())
     if len(folders) < 2:
         raise ValueError(f"runs={text} means {len(folders) or 'no'} run: name two or more, as runs=[A,B]")

@@ -9,6 +9,7 @@ import torch
 from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
+from torch import Tensor
 
 from transformer.config import from_dict
 from transformer.data.printable import print_safely
@@ -54,24 +55,25 @@ class FixedCheckpoint(ModelCheckpoint):
 
 
 class BestCheckpoint(FixedCheckpoint):
-    """`best.ckpt`, by validation BLEU. A better one than that of the run's earlier end makes `translator.safetensors`,
-    which that has left, out of date: it is deleted."""
+    """`best.ckpt`, by validation BLEU; of equal ones the later, as the first are often all 0. A new one makes
+    `translator.safetensors`, which an earlier end of the run has left, out of date: it is deleted."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "best", "validation/bleu")
         self.outdated = folder / "translator.safetensors"
 
-    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        before = self.best_model_score
-        super().on_validation_end(trainer, module)
-        if trainer.is_global_zero and self.best_model_score != before:
+    def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
+        is_equal = current is not None and self.best_model_score is not None and bool(current == self.best_model_score)
+        is_new = is_equal or super().check_monitor_top_k(trainer, current)
+        if trainer.is_global_zero and is_new:
             self.outdated.unlink(missing_ok=True)
+        return is_new
 
 
 class StepCheckpoints(Callback):
     """Saves `last.ckpt` between two steps: every so many of them, every so many minutes, when a signal asks the run to
-    stop (then also within a validation), when training diverges, and at the end of a run without validations, after
-    which FixedCheckpoint saves.
+    stop (then also within a validation), when training diverges (and that is seen at once), and at the end of a run
+    without validations, after which FixedCheckpoint saves.
 
     Every checkpoint, FixedCheckpoint's too, holds the TrainProgress, the settings and the number of rows of
     `metrics.csv`. Must be first of the callbacks but for FinalValidation: what the others do at the start of a step
@@ -127,7 +129,8 @@ class StepCheckpoints(Callback):
         if trainer.validating and trainer.state.fn == "fit":
             # Lightning would end the loop of validation only, and leave the workers of training's loader behind.
             trainer.training = True
-        if isinstance(exception, NonFiniteError):
+        # Seen late, the weights are good, but schedule, averages and counts have moved on: the last.ckpt before stays.
+        if isinstance(exception, NonFiniteError) and not exception.seen_late:
             self._save(trainer)
 
     def _stop_or_due(self, trainer: Trainer, due: bool = False) -> bool:

@@ -12,7 +12,14 @@ from transformer.data.batching import Batch
 
 
 class NonFiniteError(ValueError):
-    """An update that would have spoiled the weights, and was not made."""
+    """An update that would have spoiled the weights, and was not made.
+
+    `seen_late`: steps have been counted after it, whose updates were not made either.
+    """
+
+    def __init__(self, message: str, seen_late: bool) -> None:
+        super().__init__(message)
+        self.seen_late = seen_late
 
 
 @dataclass
@@ -66,7 +73,7 @@ class NonFiniteGuard:
         all_finite = torch.stack([step.finite for step in steps]).tolist() if steps else []
         for step, finite in zip(steps, all_finite, strict=True):
             if not finite:
-                raise NonFiniteError(_describe(step, trainer))
+                raise NonFiniteError(_describe(step, trainer), seen_late=step.number != trainer.global_step)
 
 
 def _describe(step: Step, trainer: Trainer) -> str:
