@@ -14,6 +14,7 @@ from transformer.data.text_files import Pair
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.training.callbacks.averaging import averaging_note
+from transformer.training.callbacks.contention import Contention
 from transformer.training.callbacks.train_progress import time_limit
 from transformer.training.optim import warmup_note
 from transformer.visualization.curves import draw_curves
@@ -32,11 +33,13 @@ class Reporter(Callback):
         self.samples, self.search = samples, search
         self.console = console(stderr=True)
         self.best = -1.0
+        self.contention = Contention()
         self.bar: Progress | None = None
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
         self.started, self.pause, self.first_step = time.monotonic(), 0.0, trainer.global_step
         self.last_line = self.started
+        self.contention.start()
         total = self._total(trainer)
         if trainer.is_global_zero and total is not None:
             settings = module.settings
@@ -63,6 +66,9 @@ class Reporter(Callback):
             self.bar.start()
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
+        on_cpu = trainer.strategy.root_device.type == "cpu"
+        if trainer.is_global_zero and on_cpu and (note := self.contention.note()):
+            self._print(note)
         if self.bar is not None and trainer.global_step % 10 == 0:
             loss = trainer.progress_bar_metrics.get("train/loss", float("nan"))
             self.bar.update(
