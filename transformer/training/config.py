@@ -42,6 +42,7 @@ class TrainingSettings:
     label_smoothing: Annotated[float, ">= 0", "< 1"]
     r_drop: Annotated[float, ">= 0", "<= 1000"]
     bpe_dropout: Rate
+    dropout_warmup_steps: Annotated[int, ">= 0", "<= 1000000000"]
     regularization: dict[Annotated[str, REGULARIZERS], Rate]
     averaging: AveragingSettings
     validate_every: Steps
@@ -98,6 +99,11 @@ def validate_settings(settings: RunSettings, model: ModelConfig) -> None:
             raise ValueError(
                 f"{name}.min_length={search.min_length} is more than model.max_length={model.max_length} allows"
             )
+    if settings.training.compile and settings.training.dropout_warmup_steps:
+        raise ValueError(
+            "training.dropout_warmup_steps changes dropout at every step, for which training.compile would compile "
+            "anew: set one of them only"
+        )
     if settings.training.optimizer == "muon":
         require_muon()
     if (cache := Path(settings.data.cache).expanduser()).exists() and not cache.is_dir():

@@ -32,6 +32,7 @@ from transformer.training.callbacks.checkpointing import (
     FixedCheckpoint,
     StepCheckpoints,
 )
+from transformer.training.callbacks.dropout_warmup import DropoutWarmup
 from transformer.training.callbacks.out_of_memory import CurrentBatch, explain_out_of_memory
 from transformer.training.callbacks.progress import Curves, Reporter
 from transformer.training.callbacks.resume import (
@@ -211,6 +212,7 @@ class RunCallbacks:
             final_validation,
             StepCheckpoints(folder, recorded, final_validation, self.signals, *every),
             SeedEachStep(settings.seed),
+            *([DropoutWarmup(translator.model, warmup)] if (warmup := training.dropout_warmup_steps) else []),
             # Translates the samples before averaging puts the weights back: by those that were validated.
             Reporter(samples, settings.validation_search),
             *([self.averaging] if self.averaging else []),
