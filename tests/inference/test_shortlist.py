@@ -1,7 +1,6 @@
 """A shortlist against plain loops, and a search among its ids against one among all, the others without probability."""
 
 import json
-from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -15,9 +14,8 @@ from torch import Tensor
 from tests.factories import small_model, tokenizer_settings
 from transformer import Translator
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
-from transformer.inference import shortlist as module
 from transformer.inference.ensemble import Ensemble
-from transformer.inference.shortlist import Shortlist, load_shortlist, translation_probabilities
+from transformer.inference.shortlist import Shortlist, load_shortlist
 from transformer.inference.translator import BEAM
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "ja", "wir gehen in den Park, weil die Sonne scheint"]
@@ -46,26 +44,6 @@ def untrained(tokenizer: Tokenizer, seed: int = 1) -> Translator:
 def drawn(frequent: int = 20) -> Shortlist:
     others = 4 + torch.randperm(VOCABULARY - 4)
     return Shortlist(torch.randint(4, VOCABULARY, (VOCABULARY, 2)), torch.cat([torch.arange(4), others]), frequent)
-
-
-@pytest.mark.parametrize("places", [1, 4_000_000])  # pair by pair, and together
-def test_the_probabilities_are_those_of_model_1(monkeypatch: pytest.MonkeyPatch, places: int) -> None:
-    monkeypatch.setattr(module, "PLACES", places)
-    expected: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(lambda: 1.0))
-    for _ in range(module.ITERATIONS):
-        counts: dict[int, Counter[int]] = defaultdict(Counter)
-        for source, target in PAIRS:
-            for id in target:
-                total = sum(expected[word][id] for word in [*source, EOS])
-                for word in [*source, EOS]:
-                    counts[word][id] += expected[word][id] / total  # type: ignore[assignment]
-        expected = defaultdict(lambda: defaultdict(float))
-        for word, of_word in counts.items():
-            expected[word] = defaultdict(float, {id: count / of_word.total() for id, count in of_word.items()})
-    found = translation_probabilities(PAIRS, (12, 11))
-    for word in range(12):
-        for id in range(11):
-            assert found[word, id].item() == pytest.approx(expected[word][id] if word in expected else 0, abs=1e-6)
 
 
 def test_a_batch_may_use_what_its_words_and_every_sentence_may() -> None:

@@ -40,6 +40,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "by_epochs_with_workers": {"trainer__max_steps": -1, "trainer__max_epochs": 2, "data__workers": 2},
     "regularized_and_averaged": {
         "training__dropout_warmup_steps": 15,
+        "training__guided_alignment": {"weight": 1.0, "steps": 14},
         **{"training__regularization__word_dropout": 0.1, "training__regularization__layer_drop": 0.2},
         **{"training__bpe_dropout": 0.1, "training__r_drop": 1.0},
         **{"training__averaging__kind": "exponential", "data__workers": 1},

@@ -6,7 +6,6 @@ the training pairs (Jean et al. 2015, section 3.3). What is left out cannot be c
 """
 
 import json
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,30 +14,26 @@ from typing import Annotated
 import numpy as np
 import safetensors.torch
 import torch
-from jaxtyping import Float, Int
-from rich.progress import track
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from transformer.config import from_dict
-from transformer.data.batching import pad
 from transformer.data.corpus import DataSettings
 from transformer.data.directions import Direction, arrow
-from transformer.data.printable import console, terminal_safe
-from transformer.data.tokenizer import EOS, PAD, Tokenizer
+from transformer.data.ibm_model1 import IdPair, translation_probabilities
+from transformer.data.printable import terminal_safe
+from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.device import check_memory
 from transformer.files import atomic_write
 from transformer.inference.untrusted import check_tensors, read_tensors
 from transformer.model.packed import pack
 
 FORMAT = "lexical shortlist 1"
-ITERATIONS = 4  # of expectation maximization
 MAX_PAIRS = 200_000  # of a larger corpus so many, evenly spread
-PLACES = 4_000_000  # pairs × source × target tokens counted at a time
 # The shortlist of a batch is filled up to a multiple of this: so the search finds the best of it faster.
 MULTIPLE = 128
 MAX_BEST = 1000  # for each token of a batch so many ids are looked up
 SPECIAL = list(range(EOS + 1))  # padding, unknown, BOS, EOS
-IdPair = tuple[list[int], list[int]]
 Tokenizers = tuple[Tokenizer, Tokenizer]  # of source and target
 
 
@@ -125,7 +120,8 @@ def learn_shortlist(tokenizers: Tokenizers, corpus: DataSettings, settings: Shor
     sizes = len(tokenizers[0]), len(tokenizers[1])
     check_memory(12 * sizes[0] * sizes[1], f"counting {sizes[0]:,} × {sizes[1]:,} pieces", "use a smaller vocabulary")
     pairs = training_ids(tokenizers, corpus)
-    best, likely = translation_probabilities(pairs, sizes).topk(min(settings.best, sizes[1]), dim=1)
+    probabilities = translation_probabilities(pairs, sizes, "learning the shortlist")
+    best, likely = probabilities.topk(min(settings.best, sizes[1]), dim=1)
     counts = np.bincount([id for _, target in pairs for id in target], minlength=sizes[1])
     counts[SPECIAL] = counts.max(initial=0) + 1  # they always stay
     by_frequency = torch.from_numpy(np.argsort(-counts, kind="stable"))
@@ -138,41 +134,6 @@ def training_ids(tokenizers: Tokenizers, corpus: DataSettings) -> list[IdPair]:
     texts = zip(*islice(corpus.read("train"), 0, None, step), strict=True)
     sides = [tokenizer.encode_all(list(side)) for tokenizer, side in zip(tokenizers, texts, strict=True)]
     return [pair for pair in zip(*sides, strict=True) if all(pair) and max(map(len, pair)) <= corpus.max_length]
-
-
-def translation_probabilities(
-    pairs: Sequence[IdPair], vocabularies: tuple[int, int]
-) -> Float[Tensor, "source_vocabulary target_vocabulary"]:
-    """p(target id | source id) by IBM's model 1 (Brown et al. 1993, section 4.2). EOS, which every source has, is its
-    empty word."""
-    probabilities, chunks = torch.ones(vocabularies), list(_chunks(pairs))
-    for _ in track(range(ITERATIONS), "learning the shortlist", console=console(stderr=True)):
-        counts = torch.zeros(vocabularies)
-        for source, target in chunks:
-            places = source[:, :, None] * vocabularies[1] + target[:, None, :]
-            shares = probabilities.view(-1)[places]
-            shares *= (source != PAD)[:, :, None] & (target != PAD)[:, None, :]
-            # Each target token is shared out among the tokens of its source.
-            shares /= shares.sum(dim=1, keepdim=True).clamp_min(1e-30)
-            counts.view(-1).scatter_add_(0, places.flatten(), shares.flatten())
-        probabilities = counts / counts.sum(dim=1, keepdim=True).clamp_min(1e-30)
-    return probabilities
-
-
-def _chunks(pairs: Sequence[IdPair]) -> Iterator[tuple[Int[Tensor, "pairs source"], Int[Tensor, "pairs target"]]]:
-    """Pairs of similar lengths, padded."""
-    chunk: list[IdPair] = []
-    for pair in sorted(pairs, key=lambda pair: max(map(len, pair))):
-        if chunk and (len(chunk) + 1) * (max(map(len, pair)) + 1) ** 2 > PLACES:
-            yield _padded(chunk)
-            chunk = []
-        chunk.append(pair)
-    if chunk:
-        yield _padded(chunk)
-
-
-def _padded(chunk: list[IdPair]) -> tuple[Tensor, Tensor]:
-    return pad([[*source, EOS] for source, _ in chunk]), pad([target for _, target in chunk])
 
 
 def select_outputs(output: nn.Linear, ids: Int[Tensor, " ids"] | None) -> nn.Linear:

@@ -12,6 +12,7 @@ from transformer.device import MachineSettings
 from transformer.evaluation.metrics import MetricSettings
 from transformer.inference.search import SearchSettings
 from transformer.model.config import ModelConfig, Rate
+from transformer.training.guided_alignment import GuidedAlignmentSettings
 from transformer.training.optim import OPTIMIZERS, SCHEDULES, require_muon
 from transformer.training.regularization import REGULARIZERS
 
@@ -43,6 +44,7 @@ class TrainingSettings:
     r_drop: Annotated[float, ">= 0", "<= 1000"]
     bpe_dropout: Rate
     dropout_warmup_steps: Annotated[int, ">= 0", "<= 1000000000"]
+    guided_alignment: GuidedAlignmentSettings
     regularization: dict[Annotated[str, REGULARIZERS], Rate]
     averaging: AveragingSettings
     validate_every: Steps
@@ -99,6 +101,11 @@ def validate_settings(settings: RunSettings, model: ModelConfig) -> None:
             raise ValueError(
                 f"{name}.min_length={search.min_length} is more than model.max_length={model.max_length} allows"
             )
+    if settings.training.guided_alignment.weight and model.decoder.cross_attention is None:
+        raise ValueError(
+            "training.guided_alignment.weight teaches a head of cross-attention, which this model does not have: leave "
+            "out model.decoder.cross_attention=null, or give training.guided_alignment.weight=0"
+        )
     if settings.training.compile and settings.training.dropout_warmup_steps:
         raise ValueError(
             "training.dropout_warmup_steps changes dropout at every step, for which training.compile would compile "

@@ -19,9 +19,11 @@ from transformer.evaluation.corpus_bleu import CorpusBLEU
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.model import Transformer
+from transformer.model.attention import AttentionRecord
 from transformer.training.callbacks.nonfinite import NonFiniteGuard
 from transformer.training.callbacks.train_progress import share_of_time
 from transformer.training.config import TrainingSettings
+from transformer.training.guided_alignment import GuidedAlignment
 from transformer.training.loss import linear_cross_entropy, r_drop_loss
 from transformer.training.optim import OPTIMIZERS, can_be_fused, learning_rate_factor
 from transformer.training.regularization import regularize
@@ -41,6 +43,7 @@ class TranslationModule(LightningModule):
         test_search: SearchSettings,
         metrics: list[str],
         directions: dict[str, Direction],
+        guided_alignment: GuidedAlignment | None = None,
     ) -> None:
         super().__init__()
         self.translator, self.model = translator, translator.model
@@ -62,19 +65,19 @@ class TranslationModule(LightningModule):
         # Loss and target tokens since the last update, summed: what stops and what divides; and the tokens in all.
         self.step_sums: Tensor | None = None
         self.tokens_seen: Tensor | int = 0
-        self.nonfinite_guard = NonFiniteGuard()
+        self.nonfinite_guard, self.guided_alignment = NonFiniteGuard(), guided_alignment
         self.save_hyperparameters({"translator": translator.description(), "training": asdict(settings)}, logger=False)
 
-    def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def loss(self, batch: Batch, record: AttentionRecord | None = None) -> tuple[Tensor, Tensor]:
         """The loss summed over the batch's target tokens (in nats), and their number; while training with label
-        smoothing and R-Drop, in validation the plain cross-entropy."""
+        smoothing and R-Drop, in validation the plain cross-entropy. `record` collects the decoder's attention."""
         smoothing = self.settings.label_smoothing if self.training else 0.0
         r_drop = self.settings.r_drop if self.training else 0.0
         output, labels, tokens = self.model.output, batch.labels, (batch.labels != PAD).sum()
         if r_drop:
             batch = twice(batch)
         memory = self.model.encode(batch.source, batch.source_visible)
-        states = self.model.decode_hidden(batch.inputs, memory)
+        states = self.model.decode_hidden(batch.inputs, memory, record)
         if r_drop:
             states = states.view(2, *labels.shape, -1)
             return r_drop_loss(states, output.weight, labels, smoothing, r_drop, PAD, output.bias), tokens
@@ -82,11 +85,17 @@ class TranslationModule(LightningModule):
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """Returns the loss's *sum*: `on_before_optimizer_step` divides its gradient by all tokens of the step."""
-        total, tokens = self.loss(batch)
+        guide, step = self.guided_alignment, self.trainer.global_step
+        if guide is not None and not guide.weight(step):
+            guide = self.guided_alignment = None  # its table takes much memory
+        record = AttentionRecord([], [], []) if guide else None
+        total, tokens = self.loss(batch, record)
+        self.log("train/loss", total.detach() / tokens, prog_bar=True)
+        if guide is not None and record is not None:
+            total = total + guide.weight(step) * guide.loss(record.cross, batch)
         self.nonfinite_guard.add(batch_index, batch, total)
         sums = torch.stack([total.detach().float(), tokens.float()])
         self.step_sums = sums if self.step_sums is None else self.step_sums + sums
-        self.log("train/loss", total.detach() / tokens, prog_bar=True)
         return total
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:

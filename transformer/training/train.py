@@ -51,6 +51,7 @@ from transformer.training.callbacks.validation import FinalValidation, Patience
 from transformer.training.card import write_card
 from transformer.training.config import RunSettings
 from transformer.training.embeddings import initialize_embeddings
+from transformer.training.guided_alignment import GuidedAlignment
 from transformer.training.loggers import build_logger, first_process, quiet
 from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.results import Result, draw_attentions, write_results
@@ -94,10 +95,11 @@ def run(
     translator = build_translator(settings, model, data, pretrained)
     if settings.training.initial_embeddings == "cooccurrence" and pretrained is None and resume is None:
         initialize_embeddings(translator.model, [data.split(name) for name in data.names("train")], settings.seed)
+    guide = guided_alignment(settings, data, history.steps)
     scored = {name: corpus.languages for name, (corpus, split) in data.settings.parts.items() if split != "train"}
     texts = {name: data.texts(name) for name in scored}
     searches = settings.validation_search, settings.search
-    module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics, scored)
+    module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics, scored, guide)
     callbacks = RunCallbacks(settings, recorded, folder, module)
     lightning = build_trainer(settings, trainer, folder, history, callbacks.in_order)
     processes = lightning.num_devices * lightning.num_nodes
@@ -181,6 +183,15 @@ def build_translator(
     elif pretrained is not None:
         translator.length_penalty = pretrained.length_penalty
     return translator
+
+
+def guided_alignment(settings: RunSettings, data: TranslationData, steps_done: int) -> GuidedAlignment | None:
+    """What teaches cross-attention where to look; None where it is not asked for, or its steps are over."""
+    asked = settings.training.guided_alignment
+    if not asked.weight or steps_done >= asked.steps:
+        return None
+    vocabularies = len(data.source_tokenizer), len(data.target_tokenizer)
+    return GuidedAlignment.learn([data.split(name) for name in data.names("train")], vocabularies, asked)
 
 
 class RunCallbacks:

@@ -1,0 +1,88 @@
+"""Guided alignment: while training begins, one head of cross-attention is taught where to look.
+
+Left to itself, a model takes its first thousands of steps to find out which source token a target token comes from.
+Counting in the training pairs tells it within seconds, well enough to begin with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transformer.data.batching import Batch
+from transformer.data.encoded import Split
+from transformer.data.ibm_model1 import translation_probabilities
+from transformer.data.tokenizer import PAD
+from transformer.device import check_memory
+from transformer.evaluation.alignments import DIAGONAL
+
+MAX_PAIRS = 200_000  # of a larger corpus so many, evenly spread
+# What is less likely counts as that likely: a logarithm of 0 would be infinite.
+EPSILON = 1e-6
+
+
+@dataclass(frozen=True)
+class GuidedAlignmentSettings:
+    """`weight` of its loss beside the cross-entropy, at the first step; it falls evenly to 0 over `steps` steps."""
+
+    weight: Annotated[float, ">= 0", "<= 1000"]
+    steps: Annotated[int, ">= 1", "<= 1000000000"]
+
+
+class GuidedAlignment:
+    """A loss that draws the first head of the last decoder layer but one (Garg et al. 2019, section 3.1) towards
+    alignments counted in the training pairs (Chen et al. 2016, section 3)."""
+
+    def __init__(
+        self,
+        probabilities: Float[Tensor, "source_vocabulary target_vocabulary"],
+        settings: GuidedAlignmentSettings,
+    ) -> None:
+        """`probabilities` of each target id as the translation of each source id."""
+        self.probabilities, self.settings = probabilities, settings
+
+    @classmethod
+    def learn(
+        cls, splits: Sequence[Split], vocabularies: tuple[int, int], settings: GuidedAlignmentSettings
+    ) -> GuidedAlignment:
+        """From training pairs. Raises ValueError where memory does not suffice: it takes 12 bytes × vocabulary²."""
+        source, target = vocabularies
+        what = f"counting {source:,} × {target:,} pieces"
+        check_memory(12 * source * target, what, "give training.guided_alignment.weight=0")
+        step = -(-sum(map(len, splits)) // MAX_PAIRS)
+        pairs = [split.pair(0, number) for split in splits for number in range(0, len(split), step)]
+        ids = [(source_ids.tolist(), target_ids.tolist()) for source_ids, target_ids in pairs]
+        return cls(translation_probabilities(ids, vocabularies, "counting alignments"), settings)
+
+    def weight(self, step: int) -> float:
+        return self.settings.weight * max(0.0, 1 - step / self.settings.steps)
+
+    def loss(self, layers: Sequence[Float[Tensor, "views heads target source"]], batch: Batch) -> Float[Tensor, ""]:
+        """−Σ p log a, summed over target tokens: p is the share of each source token in the target token, a the share
+        of the head's attention that goes to it.
+
+        `layers` are the weights of cross-attention; of R-Drop they have the batch twice, one view after the other.
+        """
+        shares, head = self.shares(batch), layers[max(0, len(layers) - 2)][:, 0].float()
+        attention = head.view(-1, *shares.shape).mean(dim=0)
+        return -(shares * attention.clamp_min(EPSILON).log()).sum()
+
+    def shares(self, batch: Batch) -> Float[Tensor, "batch target source"]:
+        """How likely each target token comes from each source token: p(target id | source id), more where both stand
+        at the same place of their sentences (Dyer et al. 2013). Zeros for a target token that was never counted."""
+        self.probabilities = self.probabilities.to(batch.source.device)
+        of_source, of_target = relative_places(batch.source)[:, None, :], relative_places(batch.labels)[:, :, None]
+        likely = self.probabilities[batch.source[:, None, :], batch.labels[:, :, None]]
+        likely = likely * torch.exp(-DIAGONAL * (of_target - of_source).abs())
+        return likely / likely.sum(dim=-1, keepdim=True).clamp_min(1e-30)
+
+
+def relative_places(ids: Tensor) -> Float[Tensor, "batch length"]:
+    """The middle of each token in its sentence, which goes from 0 to 1."""
+    places = torch.arange(ids.size(1), device=ids.device) + 0.5
+    return places / (ids != PAD).sum(dim=1, keepdim=True)
