@@ -1,21 +1,26 @@
-"""Checks the shapes and types in signatures, by jaxtyping and beartype, once for each combination that comes up.
+"""Checks the shapes and types in signatures, by jaxtyping and beartype.
 
-jaxtyping's own decorator checks every call and prepares a local function anew each time it is defined: that was most of
-the processor time of tests that translate. What has passed with some types, shapes and dtypes passes with them again.
+Types alone are checked by beartype at every call, which costs little. Shapes are checked once for each combination that
+comes up: jaxtyping's own decorator checks every call and prepares a local function anew each time it is defined, which
+was most of the processor time of tests that translate. What has passed with some types, shapes and dtypes passes with
+them again.
 """
 
 import dataclasses
 import functools
 import inspect
 import threading
+import typing
 from collections.abc import Callable
 from typing import Any
 
 import jaxtyping
 import numpy
 import torch
+from beartype import BeartypeConf
 
 _check_every_call = jaxtyping.jaxtyped
+_AS_JAXTYPING = BeartypeConf(violation_type=jaxtyping.TypeCheckError)
 
 
 def check_shapes(packages: list[str]) -> None:
@@ -33,21 +38,47 @@ def checked(thing: Any = None, *, typechecker: Any) -> Any:
             thing.__init__ = checked(thing.__init__, typechecker=typechecker)
         return thing
     signature = _signature_at(thing.__module__, thing.__qualname__, thing.__code__.co_firstlineno)
+    plain = None
 
     @functools.wraps(thing)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        given = _kind(args), *((name, _kind(value)) for name, value in kwargs.items())
+        nonlocal plain
+        if plain is not None:
+            return plain(*args, **kwargs)
+        if signature.checking is None:
+            if not _names_shapes(thing):
+                plain = typechecker(thing, conf=_AS_JAXTYPING)
+                return plain(*args, **kwargs)
+            signature.prepare(thing, typechecker)
+        given = *map(_kind, args), *((name, _kind(value)) for name, value in kwargs.items())
         call = thing
         if given in signature.passed:
             result = thing(*args, **kwargs)
             if _kind(result) in signature.passed[given]:
                 return result
             call = lambda *args, **kwargs: result  # noqa: E731
-        result = signature.check(call, thing, typechecker)(*args, **kwargs)
+        result = signature.check(call)(*args, **kwargs)
         signature.passed.setdefault(given, set()).add(_kind(result))
         return result
 
     return wrapper
+
+
+def _names_shapes(function: Callable[..., Any]) -> bool:
+    """Asked at the first call: a hint may name a class that is defined after the function."""
+    if "<locals>" in function.__qualname__:
+        return True  # or not: to have beartype check it would cost more, each time it is defined
+    try:
+        return any(map(_names_shape, typing.get_type_hints(function).values()))
+    except (NameError, TypeError):  # of a hint in quotes that only mypy can read
+        return True
+
+
+def _names_shape(hint: Any) -> bool:
+    if isinstance(hint, list):  # the arguments of a Callable
+        return any(map(_names_shape, hint))
+    is_shape = isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray)
+    return is_shape or any(map(_names_shape, typing.get_args(hint)))
 
 
 class _Signature:
@@ -58,11 +89,13 @@ class _Signature:
         self.checking: Callable[..., Any] | None = None
         self.now = threading.local()
 
-    def check(self, call: Callable[..., Any], function: Callable[..., Any], typechecker: Any) -> Callable[..., Any]:
-        """`call` with arguments and result checked as those of `function`."""
-        if self.checking is None:
-            stand_in = functools.wraps(function)(lambda *args, **kwargs: self.now.call(*args, **kwargs))
-            self.checking = _check_every_call(stand_in, typechecker=typechecker)
+    def prepare(self, function: Callable[..., Any], typechecker: Any) -> None:
+        stand_in = functools.wraps(function)(lambda *args, **kwargs: self.now.call(*args, **kwargs))
+        self.checking = _check_every_call(stand_in, typechecker=typechecker)
+
+    def check(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """`call` with arguments and result checked as those of the function at this place."""
+        assert self.checking is not None
         self.now.call = call
         return self.checking
 
