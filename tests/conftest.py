@@ -32,6 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"{early[0]} is imported before its shapes are checked: in a conftest.py, import in fixtures"
         )
+    # What is imported stays: the garbage collector would go through it again and again until all is collected.
+    gc.disable()
     # Before the hook: whatever is first imported beneath it is compiled anew, without a .pyc, which takes seconds.
     import lightning.pytorch  # noqa: F401
 
@@ -48,6 +50,7 @@ def pytest_collection_finish() -> None:
     # What is imported by now stays: without this, the garbage collector went through all of it 140 times, for a minute.
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

@@ -11,9 +11,7 @@ import pytest
 CAN_FORK = "forkserver" in multiprocessing.get_all_start_methods()
 CHILDREN = multiprocessing.get_context("forkserver" if CAN_FORK else "spawn")
 if CAN_FORK:
-    CHILDREN.set_forkserver_preload(
-        ["hydra", "pytest", "transformer.training.train", "transformer.visualization.explain", "tests.preloaded"]
-    )
+    CHILDREN.set_forkserver_preload(["tests.preloaded"])
 
 posix_only = pytest.mark.skipif(not CAN_FORK, reason="needs signals, forks or limits of POSIX")
 
