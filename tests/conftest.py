@@ -37,8 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # Before the hook: whatever is first imported beneath it is compiled anew, without a .pyc, which takes seconds.
     import lightning.pytorch  # noqa: F401
 
+    from tests.composing import parse_once
     from tests.shapes import check_shapes
 
+    parse_once()
     check_shapes([f"transformer.{room}" for room in ROOMS.split()])
 
 

@@ -11,7 +11,9 @@ for module in (
     *("tests.reliability.children", "tests.reliability.runs"),
 ):
     importlib.import_module(module)
-importlib.import_module("tests.factories").composed("data=toy")
+importlib.import_module("tests.composing").parse_once()
+for script in ("train", "translate", "evaluate"):
+    importlib.import_module("tests.factories").composed(name=script)
 gc.collect()
 gc.freeze()
 gc.enable()
