@@ -45,7 +45,7 @@ KINDS: dict[str, dict[str, Any]] = {
         **{"training__bpe_dropout": 0.1, "training__r_drop": 1.0},
         **{"training__averaging__kind": "exponential", "data__workers": 1},
         **{"tokenizer__kind": "bpe", "tokenizer__vocabulary_size": 60},
-        **{"training__initial_embeddings": "cooccurrence"},
+        **{"training__initial_embeddings": "cooccurrence", "trainer__max_steps": 12},
     },
     "muon": {"training__optimizer": "muon"},
     "the_mean_of_validations": {"training__averaging__kind": "last", "training__averaging__count": 2},
@@ -100,7 +100,7 @@ def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: st
 
 
 def test_a_crash_costs_no_more_than_the_steps_since_the_last_checkpoint(home: Path, tmp_path: Path) -> None:
-    plain = settings(home, **UNTESTED, training__checkpoint_every_steps=4)
+    plain = settings(home, **UNTESTED, training__checkpoint_every_steps=4, trainer__max_steps=14)
     train(tmp_path / "whole", plain)
     # The second signal stops at once, as a crash does: here amid the 11th step, after 3 batches of validation.
     with (
@@ -124,7 +124,7 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
 ) -> None:
     folder = tmp_path / "run"
     with pytest.raises(Interrupted), trouble(5, term):
-        train(folder, settings(home))
+        train(folder, settings(home, **UNTESTED))
     saved = position(folder)
     for changes, said in (
         ({"model__dim": 32, "training__learning_rate": 1e-3}, r"cannot change model.dim=32 \(was 16\): leave"),
@@ -137,12 +137,12 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
         ({"data__train": str(home / "validation")}, "the files of train"),
     ):
         with pytest.raises(ValueError, match=said):
-            train(folder, settings(home, **changes), last(folder))
+            train(folder, settings(home, **UNTESTED, **changes), last(folder))
     assert position(folder) == saved
     capsys.readouterr()
     changes = {"training__learning_rate": 1e-3, "data__batch_tokens": 150, "trainer__max_steps": 12}
     changes["trainer__gradient_clip_algorithm"] = "value"  # type: ignore[assignment]
-    train(folder, settings(home, **changes), last(folder))
+    train(folder, settings(home, **UNTESTED, **changes), last(folder))
     said = capsys.readouterr().err.splitlines()
     assert [line for line in said if line.startswith("changed") and "next step" not in line] == [
         "changed: data.batch_tokens=150 (was 100)",
@@ -160,20 +160,29 @@ def logged_rates(folder: Path) -> list[str]:
         return [f"{float(row['lr-AdamW/pg1']):.3g}" for row in csv.DictReader(file) if row["lr-AdamW/pg1"]]
 
 
+# Without a validation before the last, each of which would draw the curves.
+LOGGED = {"test": False, "trainer__log_every_n_steps": 1, "training__validate_every": 100}
+
+
+@pytest.fixture(scope="module")
+def logged(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was not stopped, with all its learning rates in its log."""
+    train(folder := tmp_path_factory.mktemp("logged"), settings(home, **LOGGED))
+    return folder
+
+
 @pytest.mark.parametrize("changes", [{"trainer__max_steps": 40}, {"training__learning_rate": 0.001}])
 def test_a_learning_rate_that_leaps_as_a_run_goes_on_is_said(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any]
+    home: Path, logged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any]
 ) -> None:
-    logged = {"test": False, "trainer__log_every_n_steps": 1}
-    train(tmp_path / "whole", settings(home, **logged))
     folder = tmp_path / "run"
-    with pytest.raises(Interrupted), trouble(17, term):
-        train(folder, settings(home, **logged))
+    with pytest.raises(Interrupted), trouble(12, term):
+        train(folder, settings(home, **LOGGED))
     steps = position(folder)["steps"]
     capsys.readouterr()
-    train(folder, settings(home, **logged, **changes), last(folder))
+    train(folder, settings(home, **LOGGED, **changes), last(folder))
     said = next(line for line in capsys.readouterr().err.splitlines() if "learning rate is" in line)
-    new, old = logged_rates(folder)[steps], logged_rates(tmp_path / "whole")[steps]
+    new, old = logged_rates(folder)[steps], logged_rates(logged)[steps]
     assert said == f"changed: the next step's learning rate is {new} (was {old})"
 
 
@@ -191,7 +200,7 @@ def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(home:
 @pytest.mark.parametrize(
     ("less", "more"),
     [
-        ({"trainer__max_steps": 7}, {"trainer__max_steps": 20}),
+        ({"trainer__max_steps": 7}, {"trainer__max_steps": 13}),
         ({"trainer__max_steps": -1, "trainer__max_epochs": 1}, {"trainer__max_steps": -1, "trainer__max_epochs": 2}),
     ],
 )
