@@ -28,7 +28,7 @@ def infinite_gradient(logits: Tensor) -> None:
 def test_a_step_that_is_not_finite_is_named_and_what_was_good_is_saved(
     tmp_path: Path, accumulated: int, cause: Callable[[Tensor], Tensor | None], said: str
 ) -> None:
-    changes = {"trainer__accumulate_grad_batches": accumulated, "trainer__max_steps": 5, "loggers": []}
+    changes = {"trainer__accumulate_grad_batches": accumulated, "trainer__max_steps": 5, "test": False}
     plain = settings(corpus(tmp_path), **changes)
     with pytest.raises(NonFiniteError, match=said) as stopped, trouble(4, cause):
         train(tmp_path / "run", plain)
@@ -50,7 +50,7 @@ def test_steps_that_are_looked_at_together_are_looked_at_before_they_are_saved(
 
     build = NonFiniteGuard.__init__
     monkeypatch.setattr(NonFiniteGuard, "__init__", look_later)
-    changes = {"trainer__max_steps": 5, "training__validate_every": 9, "loggers": []}
+    changes = {"trainer__max_steps": 5, "training__validate_every": 9, "test": False}
     plain = settings(corpus(tmp_path), **changes, training__checkpoint_every_steps=2)
     with (
         pytest.raises(NonFiniteError, match="the loss is nan at step 3"),
@@ -65,8 +65,8 @@ def test_steps_that_are_looked_at_together_are_looked_at_before_they_are_saved(
 
 
 def test_of_equal_validations_the_later_weights_are_the_best(tmp_path: Path) -> None:
-    changes = {"trainer__max_steps": 4, "training__validate_every": 2, "training__learning_rate": 1e-12}
-    train(tmp_path / "run", settings(corpus(tmp_path), **changes, loggers=[]))
+    changes = {"trainer__max_steps": 4, "training__validate_every": 2, "training__learning_rate": 1e-12, "test": False}
+    train(tmp_path / "run", settings(corpus(tmp_path), **changes))
     best = torch.load(tmp_path / "run" / "checkpoints" / "best.ckpt", weights_only=True)
     assert best["run"]["progress"]["steps"] == 4
 

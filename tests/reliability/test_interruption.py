@@ -79,7 +79,7 @@ def signalled(folder: Path, plain: dict[str, Any], after: float, number: int) ->
 @pytest.mark.long
 @posix_only
 def test_signals_at_random_moments_leave_the_result_as_it_is(tmp_path: Path) -> None:
-    plain = settings(corpus(tmp_path), training__validate_every=8)
+    plain = settings(corpus(tmp_path), training__validate_every=8, loggers=["csv"])
     started = time.monotonic()
     train(tmp_path / "whole", plain)
     duration = time.monotonic() - started
@@ -118,7 +118,7 @@ def train_until(name: str, folder: Path, plain: dict[str, Any]) -> None:
 @pytest.mark.long
 @posix_only
 def test_a_run_killed_in_its_last_phase_again_and_again_ends_like_a_whole_one(tmp_path: Path) -> None:
-    plain, run = settings(corpus(tmp_path)), tmp_path / "run"
+    plain, run = settings(corpus(tmp_path), loggers=["csv"]), tmp_path / "run"
     train(tmp_path / "whole", plain)
     all_files = ("translator.safetensors", "hypotheses.test.txt", "test.json", "README.md", "cross.png")
     for name in trials(all_files[::4], all_files):

@@ -34,7 +34,7 @@ from transformer.training.config import RunSettings
 from transformer.training.module import TranslationModule
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), posix_only]
-SEVERAL = {"trainer__devices": 2, "trainer__strategy": "ddp", "loggers": [], "training__samples": 0}
+SEVERAL = {"trainer__devices": 2, "trainer__strategy": "ddp", "training__samples": 0}
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def scored(rank: int, folder: Path, plain: dict[str, Any], world: int, checkpoin
 
 @pytest.mark.long
 def test_two_processes_score_a_translator_as_one_does(home: Path, tmp_path: Path) -> None:
-    plain = settings(home, loggers=[], trainer__max_steps=60, training__validate_every=60)
+    plain = settings(home, trainer__max_steps=60, training__validate_every=60)
     train(tmp_path / "run", plain)
     best = tmp_path / "run" / "checkpoints" / "best.ckpt"
     assert in_processes(2, scored, tmp_path, plain, 2, best) == [0, 0]

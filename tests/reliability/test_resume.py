@@ -30,7 +30,7 @@ from transformer.training.callbacks.signals import Interrupted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 # Without the test and its pictures: whoever has the same weights translates the same.
-UNTESTED = {"loggers": [], "test": False}
+UNTESTED = {"test": False}
 KINDS: dict[str, dict[str, Any]] = {
     "as_it_comes": {"test": True},
     "three_batches_a_step": {
@@ -161,7 +161,7 @@ def logged_rates(folder: Path) -> list[str]:
 
 
 # Without a validation before the last, each of which would draw the curves.
-LOGGED = {"test": False, "trainer__log_every_n_steps": 1, "training__validate_every": 100}
+LOGGED = {"loggers": ["csv"], "test": False, "trainer__log_every_n_steps": 1, "training__validate_every": 100}
 
 
 @pytest.fixture(scope="module")

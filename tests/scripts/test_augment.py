@@ -43,7 +43,7 @@ FILES = ("de", "en", "origin", "dropped.tsv")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has hardly learned anything, and text with sentences of its validation and test among the others."""
     home = tmp_path_factory.mktemp("home")
-    train(home / "run", settings(corpus(home), trainer__max_steps=6, test=False, loggers=[]))
+    train(home / "run", settings(corpus(home), trainer__max_steps=6, test=False))
     numbers = [*range(4000, 4260), *range(4000, 4010)]
     lines = [" ".join(DIGITS[int(digit)] for digit in str(number)) for number in numbers]
     held_out = [(home / f"{split}.de").read_text(encoding="utf-8") for split in ("validation", "test")]
@@ -155,7 +155,7 @@ def test_files_that_could_not_be_written_at_the_end_are_written_when_resumed(who
 
 
 def test_a_run_translates_the_training_pairs_that_it_left_out(home: Path) -> None:
-    plain = settings(home, trainer__max_steps=2, test=False, loggers=[], data__fold=[2, 4])
+    plain = settings(home, trainer__max_steps=2, test=False, data__fold=[2, 4])
     train(home / "fold", plain)
     augment_script.augment(augment_script.read(compose("augment", *prepare(FOLD, CONFIGS))))
     texts, all_texts = lines("of_fold.de"), lines("train.de")

@@ -22,7 +22,7 @@ from transformer.inference.shortlist import load_shortlist
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
-    train(home / "run", settings(corpus(home), trainer__max_steps=6, test=False, loggers=[]))
+    train(home / "run", settings(corpus(home), trainer__max_steps=6, test=False))
     return home
 
 

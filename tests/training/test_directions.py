@@ -29,7 +29,7 @@ def plain(folder: Path, **changes: Any) -> dict[str, Any]:
     corpus(folder)
     for name, numbers in (("train", range(17, 4000, 23)), ("validation", range(18, 4000, 97)), ("test", range(19, 29))):
         write(folder, f"{name}.fr", [" ".join(FRENCH[int(digit)] for digit in str(number)) for number in numbers])
-    rest: dict[str, Any] = {"data__directions": DIRECTIONS, "tokenizer__vocabulary_size": 60}
+    rest: dict[str, Any] = {"data__directions": DIRECTIONS, "tokenizer__vocabulary_size": 60, "loggers": ["csv"]}
     return settings(folder, **(rest | {"data__direction_temperature": 2.0} | changes))
 
 

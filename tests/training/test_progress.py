@@ -16,7 +16,7 @@ def test_a_file_sees_a_line_of_progress_between_validations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "HEARTBEAT", 0.0)
-    train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=4, loggers=[]))
+    train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=4))
     said = capsys.readouterr().err
     for step in (1, 2, 3, 4):
         assert re.search(rf"^step {step} of 4   training loss \d+\.\d\d   .*about \d:\d\d left$", said, re.MULTILINE)
@@ -28,7 +28,7 @@ def test_a_file_sees_a_line_of_progress_between_validations(
 
 
 def test_a_run_without_validation_can_be_gone_on_with(tmp_path: Path) -> None:
-    changes = {"loggers": [], "test": False, "trainer__limit_val_batches": 0, "training__averaging__kind": "none"}
+    changes = {"test": False, "trainer__limit_val_batches": 0, "training__averaging__kind": "none"}
     home, run = corpus(tmp_path), tmp_path / "run"
     train(run, settings(home, trainer__max_steps=3, **changes))
     train(run, settings(home, trainer__max_steps=5, **changes), last(run))
@@ -40,7 +40,7 @@ def test_a_run_without_validation_can_be_gone_on_with(tmp_path: Path) -> None:
 def test_a_run_without_its_test_is_tested_when_it_is_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, untested = tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=3, loggers=[], test=False)
+    run, untested = tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=3, test=False)
     train(run, untested)
     weights = load_file(run / "translator.safetensors")
     assert not (run / "test.json").exists()
@@ -62,7 +62,7 @@ def test_when_the_clock_ends_a_run_its_learning_rate_has_fallen(
 ) -> None:
     monkeypatch.setattr(progress, "HEARTBEAT", 0.0)
     by_time = {"trainer__max_steps": -1, "trainer__max_time": "00:00:00:02", "training__warmup_steps": 0}
-    run, plain = tmp_path / "run", settings(corpus(tmp_path), **by_time, loggers=[], test=False)
+    run, plain = tmp_path / "run", settings(corpus(tmp_path), **by_time, test=False)
     train(run, plain | {"training": plain["training"] | {"validate_every": 100_000}})
     saved = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)
     assert saved["lr_schedulers"][0]["_last_lr"][0] < plain["training"]["learning_rate"] / 2

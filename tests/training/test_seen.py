@@ -52,7 +52,7 @@ def test_a_file_that_was_cut_or_altered_is_refused(tmp_path: Path, content: byte
 
 
 def test_what_is_not_known_of_the_first_model_stays_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plain = settings(corpus(tmp_path), trainer__max_steps=1, loggers=[])
+    plain = settings(corpus(tmp_path), trainer__max_steps=1)
     train(tmp_path / "first", plain | {"test": False})
     (tmp_path / "first" / FILE).unlink()
     for model, run in (("first", "second"), ("second", "third")):
@@ -64,7 +64,7 @@ def test_what_is_not_known_of_the_first_model_stays_unknown(tmp_path: Path, caps
 
 
 def test_a_test_that_the_first_run_was_trained_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plain = settings(corpus(tmp_path), trainer__max_steps=1, test=False, loggers=[])
+    plain = settings(corpus(tmp_path), trainer__max_steps=1, test=False)
     train(tmp_path / "first", plain)
     leaked, first = str(tmp_path / "train"), str(tmp_path / "first")
     (tmp_path / "words.de").write_text("".join(f"{word}\n" for word in DIGITS))

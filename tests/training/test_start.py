@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,15 @@ from transformer.data.augmentation import augmented_training
 from transformer.data.datamodule import TranslationData
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A finished run of 6 steps, to begin others with, and its settings."""
+    folder = tmp_path_factory.mktemp("first")
+    plain = settings(corpus(folder), trainer__max_steps=6, test=False)
+    train(folder / "run", plain)
+    return folder / "run", plain
 
 
 @pytest.mark.long
@@ -68,21 +78,20 @@ def test_a_model_of_both_directions_is_scored_in_either(tmp_path: Path) -> None:
 
 
 def test_training_begins_with_the_weights_and_tokenizers_of_another_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    first: tuple[Path, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plain = settings(corpus(tmp_path), trainer__max_steps=6, test=False)
-    train(tmp_path / "first", plain)
-    first = tmp_path / "first" / "translator.safetensors"
+    run, plain = first
     # Other words: a vocabulary of its own would be another, and a step so short changes nothing that can be seen.
     (tmp_path / "words.de").write_text("".join(f"{word}\n" for word in DIGITS))
     (tmp_path / "words.en").write_text("".join(f"{word}\n" for word in ENGLISH))
-    begun = plain | {"init_from": str(first), "data": plain["data"] | {"train": str(tmp_path / "words")}}
+    weights = run / "translator.safetensors"
+    begun = plain | {"init_from": str(weights), "data": plain["data"] | {"train": str(tmp_path / "words")}}
     begun["training"] = plain["training"] | {"learning_rate": 1e-12, "weight_decay": 0.0}
     begun["trainer"] = plain["trainer"] | {"max_steps": 1}
     train(tmp_path / "second", begun)
     said = " ".join(capsys.readouterr().err.split())
     assert said.count("weights and tokenizers are those of") == 1
-    with safe_open(first, "pt") as one, safe_open(tmp_path / "second" / "translator.safetensors", "pt") as other:  # type: ignore[no-untyped-call]
+    with safe_open(weights, "pt") as one, safe_open(tmp_path / "second" / "translator.safetensors", "pt") as other:  # type: ignore[no-untyped-call]
         assert one.keys() == other.keys()
         for name in one.keys():  # noqa: SIM118
             torch.testing.assert_close(other.get_tensor(name), one.get_tensor(name), atol=1e-9, rtol=0)
@@ -93,22 +102,23 @@ def test_training_begins_with_the_weights_and_tokenizers_of_another_run(
         train(tmp_path / "third", begun)
 
 
-def test_fine_tuning_adds_the_tags_of_further_directions_and_keeps_all_else(tmp_path: Path) -> None:
-    plain = settings(corpus(tmp_path), trainer__max_steps=6, test=False)
-    train(tmp_path / "first", plain)
+def test_fine_tuning_adds_the_tags_of_further_directions_and_keeps_all_else(
+    first: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    run, plain = first
     for language, words in (("de", DIGITS), ("en", ENGLISH)):
         (tmp_path / f"synthetic.{language}").write_text(" ".join(words[:8]) + "\n")
-    begun = plain | {"init_from": str(tmp_path / "first"), "test": True}
+    begun = plain | {"init_from": str(run), "test": True}
     synthetic = {"synthetic": [str(tmp_path / "synthetic")], "synthetic_tag": True}
     begun["data"] = plain["data"] | synthetic | {"directions": ["de-en", "en-de"]}
     begun["training"] = plain["training"] | {"learning_rate": 1e-12, "weight_decay": 0.0}
     begun["trainer"] = plain["trainer"] | {"max_steps": 1}
     train(tmp_path / "second", begun)
-    first, second = Translator.load(tmp_path / "first"), Translator.load(tmp_path / "second")
-    size, tags = len(first.source_tokenizer), ["<2de>", "<2en>", "<bt>"]
+    old, second = Translator.load(run), Translator.load(tmp_path / "second")
+    size, tags = len(old.source_tokenizer), ["<2de>", "<2en>", "<bt>"]
     assert [second.source_tokenizer.piece(size + place) for place in range(len(tags))] == tags
     assert second.in_direction("en", "de").source_tokenizer.encode("neun")[0] == size
-    for (name, before), (_, after) in zip(first.model.named_parameters(), second.model.named_parameters(), strict=True):
+    for (name, before), (_, after) in zip(old.model.named_parameters(), second.model.named_parameters(), strict=True):
         torch.testing.assert_close(after[: len(before)], before, atol=1e-9, rtol=0, msg=name)
         assert len(after) in (len(before), len(before) + len(tags))
     new = second.model.encoder.embedding.tokens.weight[size:]

@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def plain(folder: Path, **changes: Any) -> dict[str, Any]:
-    return settings(folder, **{"data__synthetic": [str(folder / "one"), str(folder / "two")], "loggers": []} | changes)
+    return settings(folder, **{"data__synthetic": [str(folder / "one"), str(folder / "two")]} | changes)
 
 
 def prepared(folder: Path, **changes: Any) -> TranslationData:
@@ -154,7 +154,7 @@ def test_a_run_is_resumed_exactly_and_its_card_says_what_was_synthetic(folder: P
     assert "| origin not stated | 20 |" in card
 
     # Synthetic pairs first, then the real ones alone.
-    real = settings(folder, loggers=[], trainer__max_steps=2, init_from=str(folder / "whole"))
+    real = settings(folder, trainer__max_steps=2, init_from=str(folder / "whole"))
     train(folder / "tuned", real)
     card = (folder / "tuned" / "README.md").read_text(encoding="utf-8")
     assert "That model was also trained on synthetic pairs: its own card says on which." in card

@@ -27,7 +27,8 @@ def test_a_share_of_less_than_one_batch_is_refused_with_its_number(
 def test_every_step_has_as_many_batches(data: TranslationData, tmp_path: Path, limit: float) -> None:
     validate_limits(data, {"limit_train_batches": 10**6, "accumulate_grad_batches": 1}, "none")
     for accumulated in range(2, 7):
-        trainer = trainer_for(tmp_path, max_steps=1, limit_train_batches=limit, accumulate_grad_batches=accumulated)
+        limits = {"limit_train_batches": limit, "limit_val_batches": 0}
+        trainer = trainer_for(tmp_path, max_steps=1, accumulate_grad_batches=accumulated, **limits)
         trainer.fit(module_for(data), datamodule=data)
         batches, data.trainer = int(trainer.num_training_batches), None
         settings = {"limit_train_batches": limit, "accumulate_grad_batches": accumulated}
