@@ -220,18 +220,23 @@ def make_new_folders(place: Path, names: int, all_there: Any) -> None:
 SHORT = replace(BEAM, method="greedy", max_length=2)
 
 
-def load(path: Path, use: bool = False) -> tuple[str, str, int]:
-    """Loads a translator: a digest of it or what was said against it, and how many bytes of memory that took."""
+def load_each(paths: list[Path], use: bool = False) -> list[tuple[str, str, int]]:
+    """Loads translators one after another: of each, a digest or what was said against it, and how many bytes of memory
+    this process has taken by then."""
     before = peak_memory()
+    return [(*_load(path, use), peak_memory() - before) for path in paths]
+
+
+def _load(path: Path, use: bool) -> tuple[str, str]:
     try:
         translator = Translator.load(path)
-        outcome = "loaded", weights_digest(translator)
+        digest = weights_digest(translator)
         if use:
             translator.translate(["Der Hund läuft.", "½ ﬁ e\u0301 \u1100\u1161 🙂 猫 \ufdfa" * 20, "x" * 500], SHORT)
             translator.target_tokenizer.decode(list(range(len(translator.target_tokenizer))))
     except (ValueError, FileNotFoundError) as error:
-        outcome = "refused", str(error)
-    return *outcome, peak_memory() - before
+        return "refused", str(error)
+    return "loaded", digest
 
 
 def translate(translator: Translator, texts: list[str]) -> tuple[list[str], int, int]:

@@ -71,7 +71,7 @@ def records(path: Path) -> dict[str, bytes]:
 
 
 def archive(path: Path, content: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> None:
-    with zipfile.ZipFile(path, "w", compression) as file:
+    with zipfile.ZipFile(path, "w", compression, compresslevel=1) as file:
         for name, record in content.items():
             file.writestr(name, record)
 

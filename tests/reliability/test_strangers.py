@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from tests.reliability import report, trials
-from tests.reliability.children import SHORT, ChildDiedError, in_child, load, training_content, weights_digest
+from tests.reliability.children import SHORT, ChildDiedError, in_child, load_each, training_content, weights_digest
 from tests.reliability.hostile import HOSTILE, parts, safe_file, translator
 from transformer import Translator
 
 PROJECT = Path(__file__).parents[2]
+SOME = 15  # files that one process loads
 # Loading may take 16 times the file's size and this. (The tables of positions of a whole one may take more.)
 BOUND = 64 << 20
 
@@ -24,12 +25,17 @@ def good() -> str:
     return weights_digest(translator())
 
 
-def judged(path: Path, good: str) -> str | None:
+def loaded(paths: list[Path], use: bool = False) -> list[tuple[Path, str, str, int]]:
+    """How files were taken, one after another in one process: the smallest first, which may take the least memory.
+
+    Raises ChildDiedError or RuntimeError if one of them ends it.
+    """
+    paths = sorted(paths, key=lambda path: path.stat().st_size)
+    return [(path, *taken) for path, taken in zip(paths, in_child(load_each, paths, use), strict=True)]
+
+
+def judged(path: Path, outcome: str, said: str, memory: int, good: str) -> str | None:
     """What is wrong with how a file was taken, if anything is."""
-    try:
-        outcome, said, memory = in_child(load, path)
-    except (ChildDiedError, RuntimeError) as error:
-        return f"{path.name}: {error}"
     if outcome == "loaded" and said != good:
         return f"{path.name} was loaded, but to something else"
     if outcome == "refused" and not (said.startswith(f"{path} is not a usable checkpoint") and said.isprintable()):
@@ -40,15 +46,20 @@ def judged(path: Path, good: str) -> str | None:
 
 
 def test_hostile_files_run_nothing_and_are_refused_in_one_line_and_little_memory(tmp_path: Path, good: str) -> None:
-    lost = []
-    for name, make in HOSTILE.items():
-        path = tmp_path / name
-        make(path)
-        lost += filter(None, [judged(path, good)])
-        path.unlink()
-        if (tmp_path / "ran").exists():
-            lost.append(f"{name} ran its code")
-            (tmp_path / "ran").unlink()
+    names, lost = list(HOSTILE), []
+    for some in (names[number : number + SOME] for number in range(0, len(names), SOME)):
+        paths = [tmp_path / name / name for name in some]
+        for path in paths:
+            path.parent.mkdir()
+            HOSTILE[path.name](path)
+        try:
+            lost += filter(None, [judged(*taken, good) for taken in loaded(paths)])
+        except (ChildDiedError, RuntimeError) as error:
+            lost.append(f"{some}: {error}")
+        for path in paths:
+            path.unlink()
+            if (path.parent / "ran").exists():
+                lost.append(f"{path.name} ran its code")
     report("hostile files are refused in one line, run nothing and take little memory", len(HOSTILE), lost)
 
 
@@ -56,22 +67,22 @@ def test_tokenizers_that_were_tampered_with_crash_nothing(tmp_path: Path) -> Non
     plain, content = parts()
     whole, chance, lost, tried = content["tokenizer.source"], random.Random(4), [], trials(30, 1000)
     # Pieces, settings and the first of the tables of characters; then anywhere in the tables.
-    head = 4000
+    head, paths = 4000, []
     for number in range(tried):
         bytes = whole.clone()
         for _ in range(chance.choice((1, 1, 4, 30))):
             bytes[chance.randrange(head if number % 3 else len(bytes))] = chance.randrange(256)
         if number % 10 == 0:
             bytes = bytes[: chance.randrange(len(bytes))]
-        path = tmp_path / f"{number}.safetensors"
-        safe_file(path, plain, content | {"tokenizer.source": bytes, "tokenizer.target": bytes.clone()})
+        paths.append(tmp_path / f"{number}.safetensors")
+        safe_file(paths[-1], plain, content | {"tokenizer.source": bytes, "tokenizer.target": bytes.clone()})
+    for some in (paths[number : number + SOME] for number in range(0, tried, SOME)):
         try:
-            outcome, said, memory = in_child(load, path, True)
-            if (outcome == "refused" and not said.isprintable()) or memory > BOUND + 16 * path.stat().st_size:
-                lost.append(f"{number}: {said}, {memory:,} bytes")
+            for path, outcome, said, memory in loaded(some, use=True):
+                if (outcome == "refused" and not said.isprintable()) or memory > BOUND + 16 * path.stat().st_size:
+                    lost.append(f"{path.name}: {said}, {memory:,} bytes")
         except (ChildDiedError, RuntimeError) as error:
-            lost.append(f"{number}: {error}")
-        path.unlink()
+            lost.append(f"{[path.name for path in some]}: {error}")
     report("tampered tokenizers are refused or harmless", tried, lost)
 
 
