@@ -144,7 +144,7 @@ def test_runs_that_start_in_the_same_second_have_folders_of_their_own(tmp_path: 
 
 
 def test_processes_that_prepare_the_same_corpus_at_once_share_one_whole_cache(tmp_path: Path) -> None:
-    expected, chance, lost, tried = in_child(prepare, tmp_path / "alone"), random.Random(3), [], trials(3, 40)
+    expected, chance, lost, tried = in_child(prepare, tmp_path / "alone"), random.Random(3), [], trials(2, 40)
     for number in range(tried):
         cache = tmp_path / str(number)
         waiting = []
