@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,17 +22,21 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported(path: Path) -> set[str]:
+MODULES = {module_name(path) for path in FILES}
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
     """The modules that a file imports, also those imported late; `from package import module` names the module."""
-    names = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are written out in full"
-            inner = {f"{node.module}.{alias.name}" for alias in node.names} & {module_name(file) for file in FILES}
+            inner = {f"{node.module}.{alias.name}" for alias in node.names} & MODULES
             names |= inner or {node.module or ""}
-    return names
+    return frozenset(names)
 
 
 def room(module: str) -> str:
