@@ -1,7 +1,6 @@
 """The precision follows from what a machine can do: a pure function of named features, no timing."""
 
 import logging
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,7 +18,6 @@ from transformer.device import (
     parse_precision,
 )
 
-CONFIGS = Path(__file__).parents[1] / "configs"
 OLD_LAPTOP = {"sse4_2", "avx2", "fma", "f16c"}
 OLD_CPU, NEW_CPU = Hardware("cpu", {}), Hardware("cpu", {"bf16": "AVX512_BF16"})
 
@@ -92,17 +90,6 @@ def test_the_first_lines_of_a_run_say_why_a_precision_was_taken() -> None:
     assert OLD_CPU.describe("32-true") == "precision 32-true (this CPU has no bf16 instructions)"
     assert OLD_CPU.describe("bf16-mixed") == "precision bf16-mixed (emulated)"
     assert "not been tried" in Hardware("mps", {"fp16": "Metal"}).describe("32-true")
-
-
-@pytest.mark.parametrize(
-    "choice",
-    [
-        *(f"experiment={path.stem}" for path in sorted((CONFIGS / "experiment").iterdir())),
-        *(f"trainer={path.stem}" for path in sorted((CONFIGS / "trainer").iterdir())),
-    ],
-)
-def test_every_preset_leaves_the_precision_to_the_hardware(choice: str) -> None:
-    assert composed(choice)["trainer"]["precision"] == "auto"
 
 
 def test_translating_chooses_by_hardware_and_scores_are_the_same_everywhere() -> None:

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tests.factories import composed
 from transformer import ModelConfig, Transformer
-from transformer.cli.compose import compose
 from transformer.cli.settings import NOT_MODEL, run_settings
 from transformer.config import flatten, from_dict, read_value
 from transformer.data.corpus import DataSettings
@@ -25,52 +25,75 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 GROUPS = ("ablation", "experiment", "model", "search", "tokenizer", "trainer", "training")
 CHOICES = [
     *(f"{group}={path.stem}" for group in GROUPS for path in sorted((CONFIGS / group).iterdir())),
-    *(f"model.positions={name}" for name in POSITIONS),
     *(f"model.score={name}" for name in SCORES),
-    *(f"model.feed_forward.activation={name}" for name in ("relu", "gelu", "silu", "swiglu")),
-    *(f"training.optimizer={name}" for name in OPTIMIZERS),
-    *(f"training.schedule={name}" for name in SCHEDULES),
     "model.decoder.cross_attention.score=additive model.encoder.self_attention.score=dot",
     "model.decoder.cross_attention=null",
-    "model.norm=post",
     "model.heads=8",
-    "model.tied_embeddings=none",
     "data=libreoffice_help",
     "data=multi30k",
     "data=toy",
     "data=files data.train=a data.validation=b data.test=c",
 ]
+# Values that no other setting takes over.
+VALUES = [
+    *(("model.positions", name) for name in POSITIONS),
+    *(("model.feed_forward.activation", name) for name in ("relu", "gelu", "silu", "swiglu")),
+    *(("model.norm", name) for name in ("pre", "post")),
+    *(("model.tied_embeddings", name) for name in ("all", "none")),
+    *(("training.optimizer", name) for name in OPTIMIZERS),
+    *(("training.schedule", name) for name in SCHEDULES),
+]
 
 
-def composed(overrides: str) -> dict[str, Any]:
-    return compose("train", *overrides.split())
-
-
-@pytest.mark.parametrize("overrides", CHOICES)
-def test_a_configuration_composes_builds_and_takes_a_step(overrides: str) -> None:
-    plain = composed(overrides)
-    from_dict(DataSettings, plain["data"], "data")
-    from_dict(TokenizerSettings, plain["tokenizer"], "tokenizer")
-    from_dict(TrainingSettings, plain["training"], "training")
-    for name in ("search", "validation_search"):
-        from_dict(SearchSettings, plain[name], name)
-    model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
-    config = from_dict(ModelConfig, model | {"source_vocab_size": 50, "target_vocab_size": 50}, "model")
+@cache
+def take_a_step(config: ModelConfig) -> None:
+    """Builds a model and trains it a little: once for all configurations that have the same."""
     transformer = Transformer(config)
     transformer(torch.randint(4, 50, (2, 7)), torch.randint(4, 50, (2, 5))).logsumexp(-1).mean().backward()
     torch.optim.SGD(transformer.parameters(), 0.1).step()
     assert all(weight.isfinite().all() for weight in transformer.parameters())
 
 
+def build_and_take_a_step(plain: dict[str, Any]) -> None:
+    from_dict(DataSettings, plain["data"], "data")
+    from_dict(TokenizerSettings, plain["tokenizer"], "tokenizer")
+    from_dict(TrainingSettings, plain["training"], "training")
+    for name in ("search", "validation_search"):
+        from_dict(SearchSettings, plain[name], name)
+    model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
+    take_a_step(from_dict(ModelConfig, model | {"source_vocab_size": 50, "target_vocab_size": 50}, "model"))
+
+
+@pytest.mark.parametrize("overrides", CHOICES)
+def test_a_configuration_composes_builds_and_takes_a_step(overrides: str) -> None:
+    build_and_take_a_step(composed(*overrides.split()))
+
+
+@pytest.mark.parametrize(("setting", "value"), VALUES)
+def test_a_choice_of_a_setting_builds_and_takes_a_step(setting: str, value: str) -> None:
+    plain = composed()
+    section, (*above, key) = plain, setting.split(".")
+    for name in above:
+        section = section[name]
+    assert key in section
+    section[key] = value
+    build_and_take_a_step(plain)
+
+
+@pytest.mark.parametrize("choice", [choice for choice in CHOICES if choice.startswith(("experiment=", "trainer="))])
+def test_every_preset_leaves_the_precision_to_the_hardware(choice: str) -> None:
+    assert composed(choice)["trainer"]["precision"] == "auto"
+
+
 def test_heads_are_said_once_for_all_attentions_or_for_each() -> None:
-    model = composed("model.heads=8 model.decoder.cross_attention.heads=2")["model"]
+    model = composed("model.heads=8", "model.decoder.cross_attention.heads=2")["model"]
     assert model["encoder"]["self_attention"]["heads"] == 8
     assert model["decoder"]["self_attention"]["heads"] == 8
     assert model["decoder"]["cross_attention"]["heads"] == 2
 
 
 def test_scores_are_said_once_for_all_attentions_or_for_each() -> None:
-    model = composed("model.score=dot model.encoder.self_attention.score=additive")["model"]
+    model = composed("model.score=dot", "model.encoder.self_attention.score=additive")["model"]
     assert model["encoder"]["self_attention"]["score"] == "additive"
     assert model["decoder"]["self_attention"]["score"] == model["decoder"]["cross_attention"]["score"] == "dot"
 
@@ -93,7 +116,7 @@ def message(read: Callable[[], object]) -> str:
 
 
 def test_a_preset_has_the_kind_of_its_setting_so_words_are_refused_without_torch() -> None:
-    config = composed("")
+    config = composed()
     presets = {key: value for key, value in config.items() if key not in ("model", "trainer", "debug")}
     kinds = {key: type(value) for key, value in flatten(presets) if isinstance(value, bool | int | float)}
     assert len(kinds) > 30
