@@ -11,7 +11,7 @@ import pytest
 
 import scripts.compare as compare
 import scripts.evaluate as evaluate
-from tests.scripts.running import PROJECT, SMALL, ok, refused
+from tests.scripts.running import PROJECT, SMALL, TOY, ok, refused
 from transformer import Translator
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
@@ -19,17 +19,22 @@ from transformer.cli.compose import compose
 from transformer.evaluation import METRICS, score
 
 FAST = ["resamples=100", "trials=100"]
-TEST = (PROJECT / "data" / "toy" / "test.en").read_text(encoding="utf-8").splitlines()
+FEW = 150  # sentences of the test
+TEST = (TOY / "test.en").read_text(encoding="utf-8").splitlines()[:FEW]
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as of a sweep: a run that has hardly learned anything, and one that has learned a little more."""
     home = tmp_path_factory.mktemp("home")
-    few = ["trainer.max_steps=2", "training.validate_every=2", "loggers=[csv]", "hydra.run.dir=sweep/0"]
+    for side in ("de", "en"):
+        lines = (TOY / f"test.{side}").read_text(encoding="utf-8").splitlines(keepends=True)
+        (home / f"few.{side}").write_text("".join(lines[:FEW]), encoding="utf-8")
+    few = ["trainer.max_steps=2", "training.validate_every=2", "loggers=[]", "hydra.run.dir=sweep/0"]
     fast = ["trainer.precision=32-true", "machine.matmul_precision=highest", "trainer.limit_val_batches=1"]
     short = ["search.max_length=8", "validation_search.max_length=8", "data.license=CC-BY-4.0"]
-    ok("train", *SMALL, f"cache={home}/cache", *few, *fast, *short, cwd=home)
+    corpus = [f"data.validation={home}/few", f"data.test={home}/few"]
+    ok("train", *SMALL, *corpus, f"cache={home}/cache", *few, *fast, *short, cwd=home)
     better(home, "sweep/1", share=20)
     return home
 
@@ -146,7 +151,7 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     cut = copied(home, "cut")
     lines = (cut / "hypotheses.test.txt").read_text().splitlines(keepends=True)
     (cut / "hypotheses.test.txt").write_text("".join(lines[:-1]))
-    assert "has 499 lines, its references have 500" in said("[sweep/0,cut]")
+    assert f"has {FEW - 1} lines, its references have {FEW}" in said("[sweep/0,cut]")
     (cut / "hypotheses.test.txt").write_text("".join([f"{TEST[0]}\n", *lines[1:]]))
     assert "was altered" in said("[sweep/0,cut]")
     (cut / "hypotheses.test.txt").unlink()
@@ -161,12 +166,11 @@ def test_runs_without_the_name_of_the_setting_get_it(home: Path) -> None:
 
 
 def test_runs_with_other_references_are_refused_in_one_line(home: Path) -> None:
-    toy = PROJECT / "data" / "toy"
     for side in ("de", "en"):
-        shutil.copy(toy / f"test.{side}", home / f"own.{side}")
+        shutil.copy(home / f"few.{side}", home / f"own.{side}")
     alter(home / "own.en", "Tim", "Tom")
     folder = copied(home, "own")
-    alter(folder / "config.yaml", f"test: {toy}/test", f"test: {home}/own")
+    alter(folder / "config.yaml", f"test: {home}/few", f"test: {home}/own")
     with pytest.raises(ValueError, match="changed since own was tested"):
         compared("runs=[sweep/0,own]")
     digest = hashlib.sha256(b"".join((home / f"own.{side}").read_bytes() + b"\0" for side in ("de", "en")))
@@ -193,7 +197,7 @@ def test_the_card_beside_the_weights_can_be_followed_to_the_letter(
     translated = Translator.load(home / "sweep" / "0" / "checkpoints" / "best.ckpt").translate([json.loads(sentence)])
     assert capsys.readouterr().out == f"{translated}\n"
     results = json.loads((home / "sweep" / "0" / "test.json").read_text())
-    assert f"| test | 500 | {results['test']['bleu']:.1f} |" in card
+    assert f"| test | {FEW} | {results['test']['bleu']:.1f} |" in card
     assert results["test"]["signatures"]["bleu"] in card
     assert results["corpus"]["train"] in card
     assert "license: cc-by-4.0\n" in card

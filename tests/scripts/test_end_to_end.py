@@ -11,6 +11,7 @@ import torch
 from tests.scripts.running import SMALL, TOY, ok, refused, script
 from transformer import Translator
 
+GREEDY = ["search=greedy", "search.max_length=8"]  # a model of twelve steps does not end by itself
 SENTENCES = 61  # to validate and test on: odd, so that two processes get unequal shares
 
 
@@ -73,9 +74,9 @@ def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
     assert (run.parent / "scored" / "hypotheses.test.txt").read_text() == (run / "hypotheses.test.txt").read_text()
     for side in ("de", "en"):
         (run.parent / f"own.{side}").write_text((TOY / f"test.{side}").read_text()[:300].rpartition("\n")[0] + "\n")
-    ok("evaluate", "checkpoint=run", "source=own.de", "reference=own.de", "output=own", cwd=run.parent)
+    ok("evaluate", "checkpoint=run", "source=own.de", "reference=own.de", "output=own", *limits, cwd=run.parent)
     assert (run.parent / "own" / "hypotheses.own.txt").exists()
-    few = ["source=own.de", "reference=own.de", "output=scored", "search=greedy"]
+    few = ["source=own.de", "reference=own.de", "output=scored", *GREEDY]
     ok("evaluate", "checkpoint=run", *few, cwd=run.parent)
     both = json.loads((run.parent / "scored" / "evaluation.json").read_text())
     assert both["test"] == results["test"]
@@ -85,7 +86,7 @@ def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
     for side in ("de", "en"):
         (run.parent / f"test.{side}").write_text((run.parent / f"own.{side}").read_text())
     before = (run / "hypotheses.test.txt").read_bytes()
-    ok("evaluate", "checkpoint=run", "source=test.de", "reference=test.de", "search=greedy", cwd=run.parent)
+    ok("evaluate", "checkpoint=run", "source=test.de", "reference=test.de", *GREEDY, cwd=run.parent)
     assert (run / "hypotheses.test.txt").read_bytes() == before
     assert (run / "hypotheses.other.test.txt").exists()
     # Scores of another checkpoint are not mixed with these.
@@ -125,12 +126,12 @@ def test_a_checkpoint_alone_translates_by_script_and_by_python(run: Path, tmp_pa
         alone = tmp_path / Path(name).stem
         alone.mkdir()
         shutil.copy(run / name, alone)
-        printed = ok("translate", f"checkpoint={Path(name).name}", "search=greedy", cwd=alone, given=text)
+        printed = ok("translate", f"checkpoint={Path(name).name}", *GREEDY, cwd=alone, given=text)
         assert printed.endswith("\n")
         outputs.append(printed.split("\n")[:-1])
         assert [path.name for path in alone.iterdir()] == [Path(name).name]
         (alone / "in.txt").write_text(text)
-        written = ["search=greedy", "input=in.txt", "output=out=ä.txt", "alignments=links=ä.txt"]
+        written = [*GREEDY, "input=in.txt", "output=out=ä.txt", "alignments=links=ä.txt"]
         assert ok("translate", f"checkpoint={Path(name).name}", *written, cwd=alone) == ""
         assert (alone / "out=ä.txt").read_text() == printed
         links = (alone / "links=ä.txt").read_text().split("\n")[:-1]
@@ -159,9 +160,8 @@ def test_several_checkpoints_translate_together(run: Path) -> None:
 
 
 def test_texts_are_taken_literally_and_hypotheses_come_with_scores(run: Path) -> None:
-    printed = ok(
-        "translate", "checkpoint=run", 'text=Hallo, 2 = zwei! <b>ä</b> "${x}" null', "n_best=5", cwd=run.parent
-    )
+    text = 'text=Hallo, 2 = zwei! <b>ä</b> "${x}" null'
+    printed = ok("translate", "checkpoint=run", text, "n_best=5", "search.max_length=8", cwd=run.parent)
     rows = [line.split("\t") for line in printed.splitlines()]
     assert len(rows) == 5
     assert {number for number, _, _ in rows} == {"1"}
