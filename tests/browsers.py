@@ -32,7 +32,7 @@ START_SECONDS, ANSWER_SECONDS = 120, 120
 
 
 class Chromium:
-    """The browser with one tab for each set of a context's options: a size, a language, light or dark.
+    """The browser with one tab for each language and kind of device, which gets the size and the colors asked for.
 
     A page in a tab that is there costs a third of one in a new context, which has processes of its own. It shares with
     those before it what a browser keeps of a file; our pages keep nothing.
@@ -44,11 +44,16 @@ class Chromium:
 
     def tab(self, **options: Any) -> Any:
         """The page of Playwright in the tab with these options: whoever asks next gets the same."""
-        name = repr(sorted((TAB | options).items()))
+        options = TAB | options
+        size, colors = options.pop("viewport"), options.pop("color_scheme")
+        name = repr(sorted(options.items()))
         if name not in self.tabs:
             self.tabs[name] = self.new_tab(**options)
-        self.tabs[name].mouse.move(0, 0)  # the next page may have something where it was left
-        return self.tabs[name]
+        tab = self.tabs[name]
+        tab.set_viewport_size(size)
+        tab.emulate_media(color_scheme=colors)
+        tab.mouse.move(0, 0)  # the next page may have something where it was left
+        return tab
 
     def new_tab(self, **options: Any) -> Any:
         return self.browser.new_context(**TAB | options).new_page()

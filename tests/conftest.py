@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 ROOMS = "config device files model data inference evaluation visualization training export doctor server"
 # Folders of files that take long, which go first: in the end no worker is left alone with a long file.
 LONG = "scripts reliability cli visualization export server doctor tests".split()
+# The beginnings of the names of files that open a browser (or stand beside some that do).
+BROWSERS = ("tests/visualization/", "tests/export/test_page", "tests/export/test_demo.py", "tests/server/test_serve.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,6 +49,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONG.index(folder) if (folder := item.path.parent.name) in LONG else len(LONG))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Deals out file by file, but all files that open a browser to one worker: a browser takes seconds to start."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "browsers" if nodeid.startswith(BROWSERS) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:
