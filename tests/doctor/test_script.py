@@ -131,7 +131,7 @@ def test_a_copy_that_would_not_help_is_not_what_to_do_next(
     splits = [f"data.{split}={prefix}" for split, prefix in settings.splits.items()]
     languages = ["data.source_language=de", "data.target_language=en", "data.max_length=500"]
     # More pieces than there are: nothing is trained to see what it would cost, which takes seconds.
-    large = ["tokenizer.vocabulary_size=5000", f"cache={tmp_path}/cache"]
+    large = ["tokenizer.vocabulary_size=90000", f"cache={tmp_path}/cache"]
     printed = ok("doctor", "data=files", *splits, *languages, *large, cwd=tmp_path)
     assert said in printed
     assert "fix=" not in printed
