@@ -10,11 +10,11 @@ from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMIUM_FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --process-per-site "
     "--disable-background-networking --disable-component-update --disable-sync"
 ).split()
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
-# Chosen port, no first-run pages, no calls home.
+# Chosen port, no first-run pages, no calls home, no processes for pages that nobody opens.
 FIREFOX_PREFERENCES = {
     "marionette.port": 0,
     "browser.shell.checkDefaultBrowser": False,
@@ -24,6 +24,8 @@ FIREFOX_PREFERENCES = {
     "network.captive-portal-service.enabled": False,
     "network.connectivity-service.enabled": False,
     "extensions.update.enabled": False,
+    "dom.ipc.processPrelaunch.enabled": False,
+    "browser.newtab.preload": False,
 }
 # What most tests have in common; any of Playwright's options of a context may stand in their place.
 TAB = {"viewport": {"width": 1280, "height": 720}, "locale": "en-US", "color_scheme": "light"}
@@ -79,7 +81,7 @@ class Visit:
         tab.goto(url)
 
     def close(self) -> None:
-        self.page.goto("about:blank")
+        """The page itself stays until the next comes to its tab, which then needs no new process."""
         for event, listener in self.listeners.items():
             self.page.remove_listener(event, listener)
 
