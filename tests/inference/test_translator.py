@@ -232,9 +232,10 @@ def test_a_model_searches_with_its_own_length_penalty_unless_another_is_given(
     own.length_penalty = penalty
     own.save(tmp_path / "own.safetensors")
     loaded = Translator.load(tmp_path / "own.safetensors")
-    assert loaded.n_best(TEXTS) == loaded.n_best(TEXTS, replace(BEAM, length_penalty=penalty))
-    for found in loaded.n_best(TEXTS):
-        for one in found:
+    found = loaded.n_best(TEXTS)
+    assert found == loaded.n_best(TEXTS, replace(BEAM, length_penalty=penalty))
+    for of_text in found:
+        for one in of_text:
             assert one.score == pytest.approx(one.log_probability / (len(one.pieces) + 1) ** penalty)
     assert loaded.n_best(TEXTS, replace(BEAM, length_penalty=1.0)) == translator.n_best(TEXTS)
     assert Ensemble([loaded, translator]).length_penalty == penalty

@@ -171,7 +171,7 @@ def logged(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("changes", [{"trainer__max_steps": 40}, {"training__learning_rate": 0.001}])
+@pytest.mark.parametrize("changes", [{"trainer__max_steps": 30}, {"training__learning_rate": 0.001}])
 def test_a_learning_rate_that_leaps_as_a_run_goes_on_is_said(
     home: Path, logged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any]
 ) -> None:
@@ -207,7 +207,7 @@ def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(home:
 def test_a_run_that_was_over_goes_on_as_if_it_had_not_been(
     home: Path, tmp_path: Path, less: dict[str, int], more: dict[str, int]
 ) -> None:
-    changes = UNTESTED | {"training__schedule": "inverse_square_root"}
+    changes = UNTESTED | {"training__schedule": "inverse_square_root", "training__validate_every": 100}
     train(tmp_path / "run", settings(home, **changes, **less))
     train(tmp_path / "run", settings(home, **changes, **more), last(tmp_path / "run"))
     train(tmp_path / "whole", settings(home, **changes, **more))

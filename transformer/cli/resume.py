@@ -74,11 +74,11 @@ def apply_typed(settings: dict[str, Any], now: dict[str, Any]) -> None:
         for path in other.keys() - current.keys():  # what another choice has, and this one has not
             put(settings, path, REMOVED)
         put_different(settings, current, other)
-    config = compose_again()
-    for _, key, _ in typed:
-        if key not in groups:
+    if single := [key for _, key, _ in typed if key not in (*groups, "resume")]:
+        config = compose_again()
+        for key in single:
             OmegaConf.update(config, key, OTHER_VALUE, force_add=True)
-    put_different(settings, current, leaves(run_settings(as_dict(config, complete=False))))
+        put_different(settings, current, leaves(run_settings(as_dict(config, complete=False))))
 
 
 def other_choices(loader: ConfigLoader, group: str) -> list[str]:
