@@ -32,15 +32,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 # Without the test and its pictures: whoever has the same weights translates the same.
 UNTESTED = {"test": False}
 KINDS: dict[str, dict[str, Any]] = {
-    "as_it_comes": {"test": True},
+    "as_it_comes": {"test": True, "loggers": ["csv"]},
     "three_batches_a_step": {
         **{"trainer__accumulate_grad_batches": 3, "trainer__max_steps": 9},
         "training__validate_every": 2,
     },
     "by_epochs_with_workers": {"trainer__max_steps": -1, "trainer__max_epochs": 2, "data__workers": 2},
     "regularized_and_averaged": {
-        "training__dropout_warmup_steps": 15,
-        "training__guided_alignment": {"weight": 1.0, "steps": 14},
+        "training__dropout_warmup_steps": 9,
+        "training__guided_alignment": {"weight": 1.0, "steps": 8},
         **{"training__regularization__word_dropout": 0.1, "training__regularization__layer_drop": 0.2},
         **{"training__bpe_dropout": 0.1, "training__r_drop": 1.0},
         **{"training__averaging__kind": "exponential", "data__workers": 1},
