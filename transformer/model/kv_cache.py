@@ -100,21 +100,28 @@ class Cache(NamedTuple):
     def next_mask(self, rows: int, length: int) -> tuple[Visible | None, Bool[Tensor, "sentences 1 hypotheses keys"]]:
         """What the next `length` positions of each row may look at, and the ancestry after them."""
         sentences, _, _, keys = self.ancestry.shape
-        if rows == sentences:
+        width = hypotheses_per_sentence(rows, sentences)
+        if width == 1:
             # One hypothesis per sentence (training, greedy search, the first step of a beam): every key is its past,
             # and a single new token may look at all of it, without a mask.
             visible = causal_visible(length, keys + length, self.ancestry.device) if length > 1 else None
             return visible, self.ancestry.new_ones(sentences, 1, 1, keys + length)
-        if rows % sentences:
-            raise ValueError(
-                f"{rows} rows cannot be shared out among the {sentences} sentences of the cache: a step takes equally "
-                "many ids (hypotheses) for every sentence"
-            )
         # Several hypotheses with one new token each: each sees its own past and its own new key.
-        newest = torch.eye(rows // sentences, dtype=torch.bool, device=self.ancestry.device)
-        newest = newest.expand(sentences, 1, -1, -1)
-        ancestry = torch.cat([self.ancestry.expand(-1, -1, newest.size(2), -1), newest], dim=3)
+        newest = torch.eye(width, dtype=torch.bool, device=self.ancestry.device).expand(sentences, 1, -1, -1)
+        ancestry = torch.cat([self.ancestry.expand(-1, -1, width, -1), newest], dim=3)
         return ancestry, ancestry
+
+
+def hypotheses_per_sentence(rows: int, sentences: int) -> int:
+    """Raises ValueError where the rows of a step are not equally many for every sentence of the cache."""
+    if rows == sentences:
+        return 1
+    if rows % sentences:
+        raise ValueError(
+            f"{rows} rows cannot be shared out among the {sentences} sentences of the cache: a step takes equally many "
+            "ids (hypotheses) for every sentence"
+        )
+    return rows // sentences
 
 
 def next_distances(

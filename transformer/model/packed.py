@@ -8,14 +8,36 @@ oneDNN anyway, which for a few rows spends more time on reordering the weight th
 
 import functools
 import platform
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer.device import cpu_features, fast_instructions
 
 Model = TypeVar("Model", bound=nn.Module)
+# What oneDNN applies to a product while it writes it, by our names: its own name, and of what kind.
+FUSED_ACTIVATIONS = {"none": ("none", ""), "relu": ("relu", ""), "gelu": ("gelu", "none"), "silu": ("swish", "")}
+Input = Float[Tensor, "rows inputs"]
+Output = Float[Tensor, "rows outputs"]
+
+
+class PackedProduct(NamedTuple):
+    """x Wᵀ + b, with a packed W, and what can be done in the same operation."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def __call__(self, x: Input, activation: str = "none") -> Output:
+        name, kind = FUSED_ACTIVATIONS[activation]
+        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, name, [], kind)  # type: ignore[no-any-return]
+
+    def plus(self, x: Input, residual: Output) -> Output:
+        return torch.ops.mkldnn._linear_pointwise.binary(x, residual, self.weight, self.bias, "add")  # type: ignore[no-any-return]
+
+    def times(self, x: Input, factor: Output) -> Output:
+        return torch.ops.mkldnn._linear_pointwise.binary(x, factor, self.weight, self.bias, "mul")  # type: ignore[no-any-return]
 
 
 class PackedLinear(nn.Linear):
@@ -29,8 +51,14 @@ class PackedLinear(nn.Linear):
         nn.Module.__init__(self)
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight, self.bias, self.training = linear.weight, linear.bias, linear.training
-        self._packed: Tensor | None = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
+        self._packed: Tensor | None = pack_weight(linear.weight)
         self._source = self._state()
+
+    def product(self) -> PackedProduct | None:
+        """The product alone, for who asks the questions of `forward` once for many; None once the weight is changed."""
+        if self._packed is None or self._state() != self._source:
+            return None
+        return PackedProduct(self._packed, self.bias)
 
     def _state(self) -> tuple[int, int]:
         """Changes when the weight does: in place, or by taking another place."""
@@ -46,6 +74,10 @@ class PackedLinear(nn.Linear):
         if input.dtype != packed.dtype or self._state() != self._source:
             return super().forward(input)
         return torch.ops.mkldnn._linear_pointwise(input, packed, self.bias, "none", [], "")  # type: ignore[no-any-return]
+
+
+def pack_weight(weight: Tensor) -> Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach())  # type: ignore[no-any-return]
 
 
 def pack(model: Model) -> Model:

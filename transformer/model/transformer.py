@@ -119,6 +119,17 @@ class Decoder(nn.Module):
         return self.norm(states), Cache(tuple(layers), cache.source_visible, offset + length, ancestry)
 
 
+def check_source(source: Tensor, visible: Tensor | None) -> None:
+    """Raises ValueError for a source without tokens and a mask of another shape."""
+    if source.size(1) == 0:
+        raise ValueError("the source has no tokens: it ends with EOS, so it has at least that one")
+    if visible is not None and visible.shape != source.shape:
+        raise ValueError(
+            f"source_visible has the shape {list(visible.shape)}, the source {list(source.shape)}: the mask has one "
+            "entry for each id"
+        )
+
+
 class Transformer(nn.Module):
     """Encoder, decoder and the projection to logits, assembled as `config` says."""
 
@@ -163,13 +174,7 @@ class Transformer(nn.Module):
         Returns states [batch, source, dim] and the mask, for `decode` and `Decoder.init_cache`. Raises ValueError for
         a source without tokens and a mask of another shape.
         """
-        if source.size(1) == 0:
-            raise ValueError("the source has no tokens: it ends with EOS, so it has at least that one")
-        if source_visible is not None and source_visible.shape != source.shape:
-            raise ValueError(
-                f"source_visible has the shape {list(source_visible.shape)}, the source {list(source.shape)}: the mask "
-                "has one entry for each id"
-            )
+        check_source(source, source_visible)
         visible = None if source_visible is None else source_visible[:, None, None, :]
         return Memory(self.encoder(source, visible, record), visible)
 
