@@ -31,12 +31,12 @@ from transformer.device import (
 )
 from transformer.inference import checkpoint
 from transformer.inference.alignment_head import AlignmentHead
+from transformer.inference.fast_transformer import FastTransformer
 from transformer.inference.long_text import split_text
 from transformer.inference.search import MEAN, Hypothesis, SearchSettings, search
 from transformer.inference.shortlist import Shortlist, select_outputs
 from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
-from transformer.model.kv_cache import Cache
 from transformer.model.masks import padding_visible
 from transformer.model.packed import PackedLinear, pack
 from transformer.model.transformer import Transformer
@@ -62,13 +62,14 @@ EMPTY = Translation("", 0.0, 0.0, [])
 
 
 class Decoding(NamedTuple):
-    """How far a search is: the decoder's cache, and the layer that makes logits of its states."""
+    """How far a search is: the model that makes its steps, its cache, and the layer that makes logits of its states."""
 
-    cache: Cache
+    model: Transformer | FastTransformer
+    cache: Any  # `Cache` or `FastCache`
     output: nn.Linear
 
     def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> Decoding:
-        return Decoding(self.cache.select(origins, sentences), self.output)
+        return self._replace(cache=self.cache.select(origins, sentences))
 
 
 class Translator:
@@ -80,6 +81,8 @@ class Translator:
     length_penalty: float = MEAN
     # Which target ids are considered; None: all.
     shortlist: Shortlist | None = None
+    # Makes the steps of a search in place of `model`, as long as it applies.
+    fast_model: FastTransformer | None = None
 
     def __init__(
         self,
@@ -115,7 +118,7 @@ class Translator:
         auto (bfloat16 where this hardware multiplies it fast, else float32); the languages choose among the directions
         of a model that has learned several, as `in_direction` says. Raises FileNotFoundError, or ValueError for a file
         that is truncated, altered, foreign or carries code, and for a device that is not there. The model's weights are
-        packed (see `model.packed`).
+        packed (see `model.packed`), and on a CPU `FastTransformer` searches with them, if it knows the model's choices.
         """
         torch_device = parse_device(device)
         dtype = parse_precision(precision, find_hardware(torch_device.type))
@@ -125,6 +128,7 @@ class Translator:
         model = pack(saved.build().to(torch_device, dtype).eval())
         translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
         translator.alignment, translator.length_penalty = saved.alignment, saved.length_penalty
+        translator.fast_model = FastTransformer(model) if FastTransformer.supports(model) else None
         return translator.in_direction(*asked)
 
     def in_direction(self, source_language: str | None = None, target_language: str | None = None) -> Translator:
@@ -316,13 +320,15 @@ class Translator:
     def start(self, source: Int[Tensor, "sentences source"], ids: Int[Tensor, " ids"] | None = None) -> Any:
         """What a search begins with: the cache in which the encoded sources stand. With `ids` these alone are scored,
         entry i of a score is that of ids[i]."""
-        cache = self.model.decoder.init_cache(self.model.encode(source, padding_visible(source, PAD)))
-        return Decoding(cache, select_outputs(self.model.output, ids))
+        visible, output, fast = padding_visible(source, PAD), select_outputs(self.model.output, ids), self.fast_model
+        if fast is not None and fast.applies_to(self.model):
+            return Decoding(fast, fast.start(source, visible), output)
+        return Decoding(self.model, self.model.decoder.init_cache(self.model.encode(source, visible)), output)
 
     def log_probabilities(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
         """log p(next token) after the newest id of each row, and the state with it: one step of a search."""
-        logits, cache = self.model.step(ids, state.cache, state.output)
-        return logits.float().log_softmax(dim=-1), Decoding(cache, state.output)
+        logits, cache = state.model.step(ids, state.cache, state.output)
+        return logits.float().log_softmax(dim=-1), state._replace(cache=cache)
 
     @torch.inference_mode()
     def _search(self, sources: list[list[int]], lines: list[int], settings: SearchSettings) -> list[list[Translation]]:

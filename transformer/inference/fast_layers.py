@@ -1,0 +1,174 @@
+"""The layers of `FastTransformer`: those of `model.layers` and `model.attention`, in fewer and larger operations.
+
+States are [rows, dim]: all tokens or hypotheses of all sentences one below the other, as products take them. Masks are
+added to the scores: 0 where attention may look, -inf elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from transformer.model import layers
+from transformer.model.attention import MultiHeadAttention
+from transformer.model.packed import PackedLinear, PackedProduct, pack_weight
+
+States = Float[Tensor, "rows dim"]
+# The heads of the rows of every sentence.
+Heads = Float[Tensor, "sentences heads length width"]
+Mask = Float[Tensor, "sentences 1 #length keys"]
+
+
+def product(linear: nn.Module) -> PackedProduct:
+    return cast(PackedProduct, cast(PackedLinear, linear).product())
+
+
+def stacked_product(linears: Sequence[nn.Module], heads: int) -> PackedProduct:
+    """Several projections as one product, whose outputs are those of the first head, then those of the second, …"""
+
+    def stack(parts: Sequence[Tensor]) -> Tensor:
+        return torch.cat([part.detach().view(heads, -1, *part.shape[1:]) for part in parts], dim=1).flatten(0, 1)
+
+    weight = stack([cast(nn.Linear, linear).weight for linear in linears])
+    biases = [linear.bias for linear in linears if isinstance(linear.bias, Tensor)]  # all have one, or none
+    return PackedProduct(pack_weight(weight), stack(biases) if biases else None)
+
+
+def split_heads(projected: Float[Tensor, "rows all_heads"], sentences: int, heads: int) -> Heads:
+    return projected.view(sentences, -1, heads, projected.size(1) // heads).transpose(1, 2)
+
+
+def attend(
+    queries: Heads, keys: Float[Tensor, "sentences heads width keys"], values: Heads, scale: float, mask: Mask | None
+) -> Float[Tensor, "rows all_heads"]:
+    """softmax(scale · Q Kᵀ + mask) V of every head; the keys are transposed."""
+    sentences, heads, length, _ = queries.shape
+    if mask is None:
+        # Added 0 times. The same operation, so that bfloat16 is rounded alike with padding and without.
+        added, times = queries.new_zeros(1), 0
+    else:
+        added, times = mask.expand(-1, heads, -1, -1).flatten(0, 1), 1
+    scores = torch.baddbmm(added, queries.flatten(0, 1), keys.flatten(0, 1), beta=times, alpha=scale)
+    found = torch.bmm(scores.softmax(dim=2), values.flatten(0, 1))
+    return found.view(sentences, heads, length, -1).transpose(1, 2).reshape(sentences * length, -1)
+
+
+class Norm:
+    """The norm of a sublayer: before it (pre), or after its residual connection (post)."""
+
+    def __init__(self, add_norm: layers.AddNorm) -> None:
+        norm = cast(nn.LayerNorm, add_norm.norm)
+        self.pre, self.arguments = add_norm.pre, (norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+
+    def before(self, states: States) -> States:
+        return torch.layer_norm(states, *self.arguments) if self.pre else states
+
+    def after(self, states: States) -> States:
+        return states if self.pre else torch.layer_norm(states, *self.arguments)
+
+
+class FeedForward:
+    """With its norm and residual connection, as all sublayers here."""
+
+    def __init__(self, feed_forward: layers.FeedForward, activation: str, norm: Norm) -> None:
+        self.inner, self.outer = product(feed_forward.inner), product(feed_forward.outer)
+        self.gate = None if feed_forward.gate is None else product(feed_forward.gate)
+        self.activation, self.norm = activation, norm
+
+    def __call__(self, states: States) -> States:
+        inputs = self.norm.before(states)
+        if self.gate is not None:
+            inner = self.inner.times(inputs, self.gate(inputs, "silu"))
+        else:
+            inner = self.inner(inputs, self.activation)
+        return self.norm.after(self.outer.plus(inner, states))
+
+
+class SelfAttention:
+    """Query, key and value are one product."""
+
+    def __init__(self, attention: MultiHeadAttention, norm: Norm) -> None:
+        self.heads, self.scale, self.norm = attention.heads, attention.score.scale, norm
+        self.widths = [attention.head_dim, attention.head_dim, attention.value_dim]
+        self.projection = stacked_product([attention.query, attention.key, attention.value], self.heads)
+        self.output = product(attention.output)
+
+    def project(self, states: States, sentences: int) -> Sequence[Heads]:
+        """Queries, keys and values."""
+        projected = self.projection(self.norm.before(states))
+        return torch.split(split_heads(projected, sentences, self.heads), self.widths, dim=3)
+
+    def __call__(self, states: States, queries: Heads, keys: Tensor, values: Heads, mask: Mask | None) -> States:
+        return self.norm.after(self.output.plus(attend(queries, keys, values, self.scale, mask), states))
+
+
+class Source(NamedTuple):
+    """The keys (transposed) and values of the encoded source in one layer, and its padding mask."""
+
+    keys: Float[Tensor, "sentences heads head_dim source"]
+    values: Float[Tensor, "sentences heads source value_dim"]
+    mask: Mask | None
+
+    def select(self, sentences: Tensor) -> Source:
+        mask = None if self.mask is None else self.mask[sentences]
+        return Source(self.keys[sentences], self.values[sentences], mask)
+
+
+class CrossAttention:
+    def __init__(self, attention: MultiHeadAttention, norm: Norm) -> None:
+        self.heads, self.scale, self.norm = attention.heads, attention.score.scale, norm
+        self.query, self.key = product(attention.query), product(attention.key)
+        self.value, self.output = product(attention.value), product(attention.output)
+
+    def source(self, encoded: States, sentences: int, mask: Mask | None) -> Source:
+        keys, values = (split_heads(part(encoded), sentences, self.heads) for part in (self.key, self.value))
+        # Contiguous once, where the products would copy them at every step.
+        return Source(keys.transpose(2, 3).contiguous(), values.contiguous(), mask)
+
+    def __call__(self, states: States, source: Source) -> States:
+        queries = split_heads(self.query(self.norm.before(states)), len(source.values), self.heads)
+        found = attend(queries, source.keys, source.values, self.scale, source.mask)
+        return self.norm.after(self.output.plus(found, states))
+
+
+class EncoderLayer:
+    def __init__(self, layer: layers.EncoderLayer, activation: str) -> None:
+        self.self_attention = SelfAttention(layer.self_attention, Norm(layer.add_norm_self))
+        self.feed_forward = FeedForward(layer.feed_forward, activation, Norm(layer.add_norm_feed))
+
+    def __call__(self, states: States, sentences: int, mask: Mask | None) -> States:
+        queries, keys, values = self.self_attention.project(states, sentences)
+        return self.feed_forward(self.self_attention(states, queries, keys.transpose(2, 3), values, mask))
+
+
+class Target(NamedTuple):
+    """The keys (transposed) and values of the target in one layer: the places of the new ones, and all up to these."""
+
+    new_keys: Float[Tensor, "sentences heads head_dim hypotheses"]
+    new_values: Float[Tensor, "sentences heads hypotheses value_dim"]
+    keys: Float[Tensor, "sentences heads head_dim target"]
+    values: Float[Tensor, "sentences heads target value_dim"]
+
+
+class DecoderLayer:
+    def __init__(self, layer: layers.DecoderLayer, activation: str) -> None:
+        self.self_attention = SelfAttention(layer.self_attention, Norm(layer.add_norm_self))
+        cross = layer.cross_attention
+        self.cross_attention = None if cross is None else CrossAttention(cross, Norm(layer.add_norm_cross))
+        self.feed_forward = FeedForward(layer.feed_forward, activation, Norm(layer.add_norm_feed))
+
+    def source(self, encoded: States, sentences: int, mask: Mask | None) -> Source | None:
+        return None if self.cross_attention is None else self.cross_attention.source(encoded, sentences, mask)
+
+    def __call__(self, states: States, target: Target, source: Source | None, mask: Mask | None) -> States:
+        queries, keys, values = self.self_attention.project(states, len(target.values))
+        target.new_keys.copy_(keys.transpose(2, 3))
+        target.new_values.copy_(values)
+        states = self.self_attention(states, queries, target.keys, target.values, mask)
+        if self.cross_attention is not None and source is not None:
+            states = self.cross_attention(states, source)
+        return self.feed_forward(states)

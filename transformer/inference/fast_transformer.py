@@ -1,0 +1,167 @@
+"""The model of a search on a CPU: it computes what `Transformer` does, in fewer and larger operations.
+
+Where one sentence is translated, most of a step is not arithmetic: weights are read, and some 700 small operations are
+called (docs/speed.md). Here query, key and value are one product; activations and residual connections are done where a
+product is written; keys and values are written once, into buffers with room for the next ones.
+
+To understand the model, read `model.transformer`: the tests compare the two, and what this one does not know is left to
+that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from transformer.inference.fast_layers import DecoderLayer, EncoderLayer, Source, Target
+from transformer.model import attention, dropout, layers, scores
+from transformer.model.kv_cache import hypotheses_per_sentence
+from transformer.model.packed import FUSED_ACTIVATIONS, PackedLinear
+from transformer.model.transformer import Transformer, check_source
+
+# What layers may be made of. Anything else in them, as another score or rotary positions, is not known here.
+KNOWN = {
+    *(nn.ModuleList, layers.EncoderLayer, layers.DecoderLayer, layers.FeedForward, layers.AddNorm, nn.LayerNorm),
+    *(attention.MultiHeadAttention, scores.DotProduct, scores.ScaledDotProduct, PackedLinear, dropout.Dropout),
+}
+ACTIVATIONS = {*FUSED_ACTIVATIONS, "swiglu"}
+# A translation is about as long as its source: first there is room for so many tokens more.
+EXTRA_ROOM = 8
+
+
+@dataclass
+class FastCache:
+    """How far a search is, changed in place: `model.kv_cache.Cache`, whose keys are transposed and have room for more.
+
+    mask: for each hypothesis 0 at the keys of its own past, -inf at those of others
+    sources: of each layer; None without cross-attention
+    source_length: with padding
+    position: that of the next token
+    """
+
+    keys: Float[Tensor, "layers sentences heads head_dim room"]
+    values: Float[Tensor, "layers sentences heads room value_dim"]
+    mask: Float[Tensor, "sentences hypotheses keys"]
+    sources: list[Source | None]
+    source_length: int
+    position: int = 0
+
+    def select(
+        self, origins: Int[Tensor, "sentences hypotheses"] | None, sentences: Int[Tensor, " sentences"] | None = None
+    ) -> FastCache:
+        """As `Cache.select` does."""
+        if sentences is not None:
+            self.keys, self.values, self.mask = self.keys[:, sentences], self.values[:, sentences], self.mask[sentences]
+            self.sources = [None if source is None else source.select(sentences) for source in self.sources]
+        if origins is not None:
+            self.mask = self.mask.take_along_dim(origins[:, :, None], dim=1)
+        return self
+
+    def extend(self, width: int) -> Iterator[Target]:
+        """Makes one place for each of `width` hypotheses of a sentence: where it is in each layer."""
+        sentences, _, length = self.mask.shape
+        end = length + width
+        if end > self.keys.size(4):
+            room = max(2 * end, width * (self.source_length + EXTRA_ROOM))
+            keys, values = self.keys, self.values
+            self.keys = keys.new_empty(*keys.shape[:4], room)
+            self.values = values.new_empty(*values.shape[:3], room, values.size(4))
+            self.keys[..., :length], self.values[:, :, :, :length] = keys[..., :length], values[:, :, :, :length]
+        own = self.mask.new_full((width, width), -math.inf).fill_diagonal_(0)
+        self.mask = torch.cat([self.mask.expand(-1, width, -1), own.expand(sentences, -1, -1)], dim=2)
+        return map(
+            Target,
+            self.keys[..., length:end].unbind(),
+            self.values[:, :, :, length:end].unbind(),
+            self.keys[..., :end].unbind(),
+            self.values[:, :, :, :end].unbind(),
+        )
+
+
+class FastTransformer:
+    """Encodes sources and makes the steps of a search, as `model` does, whose weights and embeddings it shares."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.model, activation = model, model.config.feed_forward.activation
+        self.encoder_layers = [EncoderLayer(cast(Any, layer), activation) for layer in model.encoder.layers]
+        self.decoder_layers = [DecoderLayer(cast(Any, layer), activation) for layer in model.decoder.layers]
+        self._built_from: object = _state(model)
+
+    @staticmethod
+    def supports(model: Transformer) -> bool:
+        """Whether all choices of the model are known here, and its weights packed."""
+        modules = [module for stack in (model.encoder, model.decoder) for module in stack.layers.modules()]
+        return (
+            all(type(module) in KNOWN for module in modules)
+            and all(module.product() is not None for module in modules if isinstance(module, PackedLinear))
+            and model.encoder.position_bias is None
+            and model.decoder.position_bias is None
+            and model.config.feed_forward.activation in ACTIVATIONS
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"model": self.model, "_built_from": None}  # a copy has weights of its own, which are not packed
+
+    def applies_to(self, model: Transformer) -> bool:
+        """Whether it computes now what `model` does: that is the same, as it was, and used without gradients."""
+        return (
+            model is self.model
+            and not torch.is_grad_enabled()
+            and not torch.is_autocast_enabled("cpu")
+            and not any(module.training or _is_watched(module) for module in model.modules())
+            and _state(model) == self._built_from
+        )
+
+    def start(
+        self, source: Int[Tensor, "sentences source"], visible: Bool[Tensor, "sentences source"] | None
+    ) -> FastCache:
+        """Encodes the source; takes and raises what `Transformer.encode` does."""
+        check_source(source, visible)
+        config, (sentences, length) = self.model.config, source.shape
+        states, mask = self.model.encoder.embedding(source).flatten(0, 1), None
+        if visible is not None:
+            mask = states.new_zeros(visible.shape).masked_fill_(~visible, -math.inf)[:, None, None]
+        for layer in self.encoder_layers:
+            states = layer(states, sentences, mask)
+        states = self.model.encoder.norm(states)
+        sources = [layer.source(states, sentences, mask) for layer in self.decoder_layers]
+        target, count = config.decoder.self_attention, len(self.decoder_layers)
+        head_dim, value_dim = target.head_dims(config.dim)
+        keys = states.new_empty(count, sentences, target.heads, head_dim, 0)
+        values = states.new_empty(count, sentences, target.heads, 0, value_dim)
+        return FastCache(keys, values, states.new_empty(sentences, 1, 0), sources, length)
+
+    def step(
+        self, ids: Int[Tensor, " rows"], cache: FastCache, output: nn.Module
+    ) -> tuple[Float[Tensor, "rows vocabulary"], FastCache]:
+        """As `Transformer.step` does."""
+        width = hypotheses_per_sentence(len(ids), len(cache.mask))
+        states = self.model.decoder.embedding(ids[:, None], cache.position).flatten(0, 1)
+        targets = cache.extend(width)
+        mask = cache.mask[:, None] if width > 1 else None  # one hypothesis sees all keys
+        for layer, target, source in zip(self.decoder_layers, targets, cache.sources, strict=True):
+            states = layer(states, target, source, mask)
+        cache.position += 1
+        return output(self.model.decoder.norm(states)), cache
+
+
+def _is_watched(module: nn.Module) -> bool:
+    """Whether hooks look at what goes through it, or change it."""
+    return bool(module._forward_pre_hooks or module._forward_hooks)
+
+
+def _state(model: Transformer) -> list[tuple[object, ...]]:
+    """Changes with any module or weight of the model."""
+    return [
+        (
+            module,
+            *((weight.data_ptr(), weight._version) for weight in module._parameters.values() if weight is not None),
+        )
+        for module in model.modules()
+    ]
