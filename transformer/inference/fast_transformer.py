@@ -91,22 +91,23 @@ class FastTransformer:
         self.model, activation = model, model.config.feed_forward.activation
         self.encoder_layers = [EncoderLayer(cast(Any, layer), activation) for layer in model.encoder.layers]
         self.decoder_layers = [DecoderLayer(cast(Any, layer), activation) for layer in model.decoder.layers]
-        self._built_from: object = _state(model)
+        self._modules, self._built_from = list(model.modules()), list(map(_state, model.modules()))
 
     @staticmethod
     def supports(model: Transformer) -> bool:
-        """Whether all choices of the model are known here, and its weights packed."""
-        modules = [module for stack in (model.encoder, model.decoder) for module in stack.layers.modules()]
+        """Whether all choices of the model are known here, its weights packed, and nothing looks into it."""
+        inner = [module for stack in (model.encoder, model.decoder) for module in stack.layers.modules()]
         return (
-            all(type(module) in KNOWN for module in modules)
-            and all(module.product() is not None for module in modules if isinstance(module, PackedLinear))
+            all(type(module) in KNOWN for module in inner)
+            and all(module.product() is not None for module in inner if isinstance(module, PackedLinear))
+            and not any(module.training or _hooks(module) for module in model.modules())
             and model.encoder.position_bias is None
             and model.decoder.position_bias is None
             and model.config.feed_forward.activation in ACTIVATIONS
         )
 
     def __getstate__(self) -> dict[str, object]:
-        return {"model": self.model, "_built_from": None}  # a copy has weights of its own, which are not packed
+        return {"model": self.model, "_modules": [], "_built_from": None}  # a copy's own weights are not packed
 
     def applies_to(self, model: Transformer) -> bool:
         """Whether it computes now what `model` does: that is the same, as it was, and used without gradients."""
@@ -114,8 +115,7 @@ class FastTransformer:
             model is self.model
             and not torch.is_grad_enabled()
             and not torch.is_autocast_enabled("cpu")
-            and not any(module.training or _is_watched(module) for module in model.modules())
-            and _state(model) == self._built_from
+            and list(map(_state, self._modules)) == self._built_from
         )
 
     def start(
@@ -137,6 +137,7 @@ class FastTransformer:
         values = states.new_empty(count, sentences, target.heads, 0, value_dim)
         return FastCache(keys, values, states.new_empty(sentences, 1, 0), sources, length)
 
+    @torch.no_grad()
     def step(
         self, ids: Int[Tensor, " rows"], cache: FastCache, output: nn.Module
     ) -> tuple[Float[Tensor, "rows vocabulary"], FastCache]:
@@ -151,17 +152,12 @@ class FastTransformer:
         return output(self.model.decoder.norm(states)), cache
 
 
-def _is_watched(module: nn.Module) -> bool:
-    """Whether hooks look at what goes through it, or change it."""
-    return bool(module._forward_pre_hooks or module._forward_hooks)
+def _hooks(module: nn.Module) -> list[object]:
+    return [*module._forward_pre_hooks, *module._forward_hooks]
 
 
-def _state(model: Transformer) -> list[tuple[object, ...]]:
-    """Changes with any module or weight of the model."""
-    return [
-        (
-            module,
-            *((weight.data_ptr(), weight._version) for weight in module._parameters.values() if weight is not None),
-        )
-        for module in model.modules()
-    ]
+def _state(module: nn.Module) -> tuple[object, ...]:
+    """Changes with its parts and weights, with training, and with who looks at what goes through it."""
+    weights = [weight for weight in module._parameters.values() if weight is not None]
+    counts = [number for weight in weights for number in (weight.data_ptr(), weight._version)]
+    return (module.training, *module._modules.values(), *_hooks(module), *counts)

@@ -328,7 +328,10 @@ class Translator:
     def log_probabilities(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
         """log p(next token) after the newest id of each row, and the state with it: one step of a search."""
         logits, cache = state.model.step(ids, state.cache, state.output)
-        return logits.float().log_softmax(dim=-1), state._replace(cache=cache)
+        logits = logits.float()
+        # Nobody else has those of the fast model: a new tensor of this size would take longer than to fill it.
+        place = logits if state.model is self.fast_model else None
+        return torch.log_softmax(logits, dim=-1, out=place), state._replace(cache=cache)
 
     @torch.inference_mode()
     def _search(self, sources: list[list[int]], lines: list[int], settings: SearchSettings) -> list[list[Translation]]:
