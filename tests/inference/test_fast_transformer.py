@@ -291,6 +291,18 @@ def test_a_shortlist_and_an_ensemble_work_with_it(path: Path, method: str) -> No
     assert_same_translations(together, apart, method)
 
 
+@METHODS
+def test_batches_side_by_side_give_what_one_after_another_gives(path: Path, method: Any) -> None:
+    translator, search, before = Translator.load(path), replace(SOON, method=method), torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        expected = translator.n_best(TEXTS * 4, search, batch_tokens=40)
+        torch.set_num_threads(3)
+        assert translator.n_best(TEXTS * 4, search, batch_tokens=40) == expected
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_it_is_what_searches(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translator, expected = Translator.load(path), Translator.load(path).translate(TEXTS)
     monkeypatch.setattr(Transformer, "step", None)
