@@ -11,6 +11,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.modules.module import register_module_forward_hook
 
 from tests.factories import model_dict, small_model, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
@@ -191,13 +192,16 @@ def test_a_model_that_is_changed_watched_or_trained_searches_by_itself(change: A
     assert not fast.applies_to(model)
 
 
-def test_gradients_autocast_and_other_models_are_left_to_the_plain_model() -> None:
+def test_gradients_autocast_global_hooks_and_other_models_are_left_to_the_plain_one() -> None:
     model = disturbed()
     fast = FastTransformer(model)
     with torch.enable_grad():
         assert not fast.applies_to(model)
     with torch.autocast("cpu", torch.bfloat16):
         assert not fast.applies_to(model)
+    hook = register_module_forward_hook(lambda *_: None)
+    assert not fast.applies_to(model)
+    hook.remove()
     assert not fast.applies_to(disturbed())
     assert fast.applies_to(model)
 

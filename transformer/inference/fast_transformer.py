@@ -18,6 +18,7 @@ from typing import Any, cast
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from transformer.inference.fast_layers import DecoderLayer, EncoderLayer, Source, Target
 from transformer.model import attention, dropout, layers, scores
@@ -115,6 +116,7 @@ class FastTransformer:
             model is self.model
             and not torch.is_grad_enabled()
             and not torch.is_autocast_enabled("cpu")
+            and not _has_any_global_hook()  # type: ignore[no-untyped-call]
             and list(map(_state, self._modules)) == self._built_from
         )
 
