@@ -1,8 +1,8 @@
 """The model of a search on a CPU: it computes what `Transformer` does, in fewer and larger operations.
 
-Where one sentence is translated, most of a step is not arithmetic: weights are read, and some 700 small operations are
-called (docs/speed.md). Here query, key and value are one product; activations and residual connections are done where a
-product is written; keys and values are written once, into buffers with room for the next ones.
+Where one sentence is translated, most of a step is not arithmetic: weights are read, and hundreds of small operations
+are called (docs/speed.md). Here query, key and value are one product; activations and residual connections are done
+where a product is written; keys and values are written once, into buffers with room for the next ones.
 
 To understand the model, read `model.transformer`: the tests compare the two, and what this one does not know is left to
 that.
