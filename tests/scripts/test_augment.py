@@ -1,12 +1,13 @@
 """Synthetic pairs are the translator's own translations, with their origins; stopped and resumed they are the same."""
 
+import contextlib
 import shlex
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from torch.nn.modules.module import register_module_forward_hook
 
 import scripts.augment as augment_script
 from tests.reliability.runs import corpus, settings, train
@@ -19,8 +20,8 @@ from transformer.cli.pairs import show_counts
 from transformer.config import UsageError, from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.splitting import with_splits
+from transformer.inference import translator
 from transformer.inference.search import SearchSettings
-from transformer.model.transformer import Decoder
 
 # A model that has hardly learned anything says the same again and again.
 LOOSE = "filters=[empty,duplicate,held_out]"
@@ -112,19 +113,28 @@ def test_sampled_translations_are_drawn_by_the_lines_number(whole: dict[str, byt
     assert lines("sampled.en") != lines("whole.en")
 
 
+@contextlib.contextmanager
+def before_each_step(act: Callable[[], object]) -> Iterator[None]:
+    log_probabilities = translator.Translator.log_probabilities
+
+    def act_and_step(*args: Any) -> Any:
+        act()
+        return log_probabilities(*args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translator.Translator, "log_probabilities", act_and_step)
+        yield
+
+
 def stopped(prefix: str) -> None:
     """Stops an augmentation as soon as its first lines are on the disk."""
 
-    def stop(module: Any, inputs: Any, output: Any) -> None:
-        if isinstance(module, Decoder) and Path(f"{prefix}.partial").stat().st_size:
+    def stop() -> None:
+        if Path(f"{prefix}.partial").stat().st_size:
             raise KeyboardInterrupt
 
-    hook = register_module_forward_hook(stop)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            augment(f"output={prefix}")
-    finally:
-        hook.remove()
+    with before_each_step(stop), pytest.raises(KeyboardInterrupt):
+        augment(f"output={prefix}")
 
 
 def test_a_stopped_augmentation_that_is_resumed_is_the_whole_one(
@@ -143,12 +153,11 @@ def test_a_stopped_augmentation_that_is_resumed_is_the_whole_one(
 
 
 def test_files_that_could_not_be_written_at_the_end_are_written_when_resumed(whole: dict[str, bytes]) -> None:
-    hook = register_module_forward_hook(lambda *_: Path("full.origin").mkdir(exist_ok=True))
-    try:
-        with pytest.raises(OSError, match=r"full\.origin"):
-            augment("output=full")
-    finally:
-        hook.remove()
+    with (
+        before_each_step(lambda: Path("full.origin").mkdir(exist_ok=True)),
+        pytest.raises(OSError, match=r"full\.origin"),
+    ):
+        augment("output=full")
     Path("full.origin").rmdir()
     augment("output=full", "resume=true")
     assert left("full") == whole
