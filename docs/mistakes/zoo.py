@@ -61,8 +61,8 @@ def post_norm_without_warmup() -> Patch:
 def labels_not_shifted() -> Patch:
     loss = TranslationModule.loss
 
-    def loss_of_inputs(module: TranslationModule, batch: Batch) -> tuple[Tensor, Tensor]:
-        return loss(module, batch._replace(labels=batch.inputs))
+    def loss_of_inputs(module: TranslationModule, batch: Batch, *record: Any) -> tuple[Tensor, Tensor]:
+        return loss(module, batch._replace(labels=batch.inputs), *record)
 
     return patch.object(TranslationModule, "loss", loss_of_inputs)
 
