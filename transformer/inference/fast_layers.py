@@ -1,7 +1,7 @@
 """The layers of `FastTransformer`: those of `model.layers` and `model.attention`, in fewer and larger operations.
 
-States are [rows, dim]: all tokens or hypotheses of all sentences one below the other, as products take them. Masks are
-added to the scores: 0 where attention may look, -inf elsewhere.
+States are [rows, dim]: all tokens or hypotheses of all sentences one below the other, as matrix multiplications take
+them. Masks are added to the scores: 0 where attention may look, -inf elsewhere.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class CrossAttention:
 
     def source(self, encoded: States, sentences: int, mask: Mask | None) -> Source:
         keys, values = (split_heads(part(encoded), sentences, self.heads) for part in (self.key, self.value))
-        # Contiguous once, where the products would copy them at every step.
+        # Contiguous once, where the multiplications would copy them at every step.
         return Source(keys.transpose(2, 3).contiguous(), values.contiguous(), mask)
 
     def __call__(self, states: States, source: Source) -> States:
