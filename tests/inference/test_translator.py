@@ -237,10 +237,10 @@ def test_a_model_searches_with_its_own_length_penalty_unless_another_is_given(
     for of_text in found:
         for one in of_text:
             assert one.score == pytest.approx(one.log_probability / (len(one.pieces) + 1) ** penalty)
-    by_the_mean = loaded.n_best(TEXTS, replace(BEAM, length_penalty=1.0))
-    for ours, theirs in zip(by_the_mean, translator.n_best(TEXTS), strict=True):
-        assert [one.text for one in ours] == [one.text for one in theirs]
-        assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-5)
+    # Loaded too: a loaded translator searches with packed weights, whose scores are rounded in another way.
+    translator.save(tmp_path / "by_the_mean.safetensors")
+    by_the_mean = Translator.load(tmp_path / "by_the_mean.safetensors")
+    assert loaded.n_best(TEXTS, replace(BEAM, length_penalty=1.0)) == by_the_mean.n_best(TEXTS)
     assert Ensemble([loaded, translator]).length_penalty == penalty
 
 
