@@ -172,9 +172,10 @@ def seq2seq_trainer(plan: Plan, learning_rate: float) -> None:
     tokens_per_epoch = sum(len(example["labels"]) for example in train)
 
     def scores(predicted: Any) -> dict[str, float]:
-        """The Trainer groups the validation set by length too: the labels tell which sentence a prediction is of."""
+        """The Trainer groups the validation set by length too: the labels tell which sentence a prediction is of. It
+        pads them with -100, and with PAD up to the length that generated texts may have."""
         translations = {
-            tuple(labels[labels >= 0].tolist()): ids
+            tuple(labels[labels > PAD].tolist()): ids
             for labels, ids in zip(predicted.label_ids, predicted.predictions.clip(PAD).tolist(), strict=True)
         }
         return {"bleu": progress.bleu([translations[tuple(example["labels"])] for example in validation])}
