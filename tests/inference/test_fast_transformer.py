@@ -21,7 +21,9 @@ from transformer.inference.ensemble import Ensemble
 from transformer.inference.fast_transformer import FastCache, FastTransformer
 from transformer.inference.shortlist import Shortlist
 from transformer.inference.translator import BEAM
+from transformer.model import attention
 from transformer.model.config import FeedForwardConfig
+from transformer.model.layers import AddNorm
 from transformer.model.masks import padding_visible
 from transformer.model.packed import pack, packed_types
 from transformer.model.positions import POSITIONS
@@ -101,11 +103,11 @@ def test_norms_positions_and_activations_are_those_of_the_model_or_left_to_it(
 
 
 @pytest.mark.parametrize(
-    "attention", ["encoder__self_attention", "decoder__self_attention", "decoder__cross_attention"]
+    "part", ["encoder__self_attention", "decoder__self_attention", "decoder__cross_attention"]
 )
 @pytest.mark.parametrize("score", SCORES)
-def test_scores_of_every_attention_are_those_of_the_model_or_left_to_it(score: str, attention: str) -> None:
-    model = disturbed(**{f"{attention}__score": score})
+def test_scores_of_every_attention_are_those_of_the_model_or_left_to_it(score: str, part: str) -> None:
+    model = disturbed(**{f"{part}__score": score})
     if score in ("dot", "scaled_dot"):
         assert_alike(model)
     else:
@@ -305,6 +307,40 @@ def test_batches_side_by_side_give_what_one_after_another_gives(path: Path, meth
         assert translator.n_best(TEXTS * 4, search, batch_tokens=40) == expected
     finally:
         torch.set_num_threads(before)
+
+
+def without_padding_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    encode = Transformer.encode
+    monkeypatch.setattr(Transformer, "encode", lambda self, source, visible=None: encode(self, source))
+
+
+def softmax_of_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention weights add up to 1 over the queries instead of over the keys."""
+    monkeypatch.setattr(attention, "attention_weights", lambda scores, visible=None: scores.softmax(dim=2))
+
+
+def double_residuals(monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = AddNorm.forward
+    monkeypatch.setattr(AddNorm, "forward", lambda self, states, sublayer: forward(self, states, sublayer) + states)
+
+
+@pytest.mark.parametrize("dtype", packed_types())
+@pytest.mark.parametrize("change", [without_padding_mask, softmax_of_queries, double_residuals])
+def test_once_equations_of_the_model_are_changed_it_searches_itself_and_says_so(
+    path: Path, change: Any, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    change(monkeypatch)
+    translator = Translator.load(path, precision=str(dtype).removeprefix("torch."))
+    assert translator.fast_model is None
+    assert "changed equations must be changed" in caplog.text
+
+
+@pytest.mark.parametrize("max_length", [2, 3, 9])
+@pytest.mark.parametrize("dtype", packed_types())
+def test_unchanged_models_of_any_size_agree_with_it(max_length: int, dtype: torch.dtype) -> None:
+    sizes = {"max_length": max_length, "source_vocab_size": 4, "target_vocab_size": 5, "tied_embeddings": "target"}
+    model = pack(small_model(**sizes).to(dtype))
+    assert FastTransformer(model).agrees()
 
 
 def test_it_is_what_searches(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

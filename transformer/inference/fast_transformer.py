@@ -4,12 +4,13 @@ Where one sentence is translated, most of a step is not arithmetic: weights are 
 are called (docs/speed.md). Here query, key and value are one product; activations and residual connections are done
 where a product is written; keys and values are written once, into buffers with room for the next ones.
 
-To understand the model, read `model.transformer`: the tests compare the two, and what this one does not know is left to
-that.
+To understand the model, read `model.transformer`. What this one does not know is left to that one, and so is everything
+once their results differ, because somebody tries other equations in `model`.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,8 +33,10 @@ KNOWN = {
     *(attention.MultiHeadAttention, scores.DotProduct, scores.ScaledDotProduct, PackedLinear, dropout.Dropout),
 }
 ACTIVATIONS = {*FUSED_ACTIVATIONS, "swiglu"}
-# A translation is about as long as its source: first there is room for so many tokens more.
+# A translation is about as long as its source: the first buffers have room for so many tokens more.
 EXTRA_ROOM = 8
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -94,6 +97,20 @@ class FastTransformer:
         self.decoder_layers = [DecoderLayer(cast(Any, layer), activation) for layer in model.decoder.layers]
         self._modules, self._built_from = list(model.modules()), list(map(_state, model.modules()))
 
+    @classmethod
+    def of(cls, model: Transformer) -> FastTransformer | None:
+        """The fast model of `model`; None where its parts are not known here, or it computes something else."""
+        if not cls.supports(model):
+            return None
+        fast = cls(model)
+        if fast.agrees():
+            return fast
+        log.warning(
+            "translating with the plain model, which takes longer: it computes something else than "
+            "inference/fast_layers.py, where changed equations must be changed too"
+        )
+        return None
+
     @staticmethod
     def supports(model: Transformer) -> bool:
         """Whether all choices of the model are known here, its weights packed, and nothing looks into it."""
@@ -119,6 +136,27 @@ class FastTransformer:
             and not _has_any_global_hook()  # type: ignore[no-untyped-call]
             and list(map(_state, self._modules)) == self._built_from
         )
+
+    @torch.no_grad()
+    def agrees(self) -> bool:
+        """Whether a small search, with padding and two hypotheses a sentence, has the results of `model` up to rounding."""
+        model, config, device = self.model, self.model.config, self.model.output.weight.device
+        length, vocabulary = min(4, config.max_length), min(config.source_vocab_size, config.target_vocab_size)
+        ids = torch.arange(1, 2 * length + 1, device=device) % vocabulary
+        source, visible = ids.view(2, length), torch.tensor([[True] * length, [True] + [False] * (length - 1)])
+        origins = torch.tensor([[[0, 0], [0, 0]], [[1, 0], [1, 1]]])
+
+        def search(stepping: Any, state: Any) -> Tensor:
+            logits, state = stepping.step(ids[:2], state, model.output)
+            for position, chosen in zip(range(1, length), origins, strict=False):
+                next_logits, state = stepping.step(ids.roll(position)[:4], state.select(chosen), model.output)
+                logits = torch.cat([logits, next_logits])
+            return logits.float()
+
+        plain = search(model, model.decoder.init_cache(model.encode(source, visible)))
+        difference = search(self, self.start(source, visible)) - plain
+        # Broken weights, which make no numbers, are told when they are used.
+        return not difference.norm() > torch.finfo(model.output.weight.dtype).eps ** 0.5 * plain.norm()
 
     def start(
         self, source: Int[Tensor, "sentences source"], visible: Bool[Tensor, "sentences source"] | None

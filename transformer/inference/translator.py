@@ -128,7 +128,7 @@ class Translator:
         model = pack(saved.build().to(torch_device, dtype).eval())
         translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
         translator.alignment, translator.length_penalty = saved.alignment, saved.length_penalty
-        translator.fast_model = FastTransformer(model) if FastTransformer.supports(model) else None
+        translator.fast_model = FastTransformer.of(model)
         return translator.in_direction(*asked)
 
     def in_direction(self, source_language: str | None = None, target_language: str | None = None) -> Translator:
