@@ -17,12 +17,12 @@ def read(config: dict[str, Any]) -> dict[str, Any]:
 
     doctor_minutes(config)
     from transformer.doctor.fix import check_new
+    from transformer.training.checks import check_trainer_names
     from transformer.training.config import read_run_settings
-    from transformer.training.validate import validate_trainer_names
 
     settings = run_settings(config)
     read_run_settings(settings)
-    validate_trainer_names(settings["trainer"])
+    check_trainer_names(settings["trainer"])
     if config["fix"]:
         check_new(Path(config["fix"]).expanduser())
     if config["output"]:

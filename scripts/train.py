@@ -25,19 +25,19 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.cli.settings import run_settings
     from transformer.device import choose_precision
     from transformer.model.config import read_model
-    from transformer.training.config import read_run_settings, validate_settings
+    from transformer.training.config import check_settings, read_run_settings
 
     settings, checkpoint = resume_run(config) if config["resume"] else (run_settings(config), None)
     typed = read_run_settings(settings)
-    validate_settings(typed, read_model(settings["model"]))
+    check_settings(typed, read_model(settings["model"]))
     if checkpoint is None:
         check_new_run()
         check_init_from(settings["init_from"])
         typed.data.check_files()
-    from transformer.training.validate import validate_trainer  # imports Lightning, which takes seconds
+    from transformer.training.checks import check_trainer  # imports Lightning, which takes seconds
 
     trainer = choose_precision(settings["trainer"])
-    validate_trainer(trainer)
+    check_trainer(trainer)
     return Job(typed, settings["model"], trainer, checkpoint)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.cli.project import refusal
-from transformer.training.validate import validate_trainer
+from transformer.training.checks import check_trainer
 
 
 @pytest.mark.parametrize(
@@ -62,21 +62,21 @@ def test_resuming_is_for_one_run_in_its_own_folder(project: Path, more: list[str
 )
 def test_an_argument_that_is_not_the_trainers_or_is_ours_is_refused(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        validate_trainer({name: 1})
+        check_trainer({name: 1})
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_where_torch_sees_no_gpu_the_remedy_is_named() -> None:
     with pytest.raises(ValueError, match=r"trainer.accelerator=gpu: torch sees no GPU here: give trainer=cpu, or"):
-        validate_trainer({"accelerator": "gpu"})
+        check_trainer({"accelerator": "gpu"})
 
 
 def test_what_the_trainer_itself_refuses_beside_our_defaults_is_told_before_the_run() -> None:
     with pytest.raises(ValueError, match="`val_check_interval` should be an integer"):
-        validate_trainer({"accelerator": "cpu", "val_check_interval": 0.5})
+        check_trainer({"accelerator": "cpu", "val_check_interval": 0.5})
 
 
 @pytest.mark.parametrize("strategy", ["fsdp", "fsdp_cpu_offload", "deepspeed_stage_2", "ddp_spawn", "ddp_fork"])
 def test_strategies_that_cannot_work_here_are_refused(strategy: str) -> None:
     with pytest.raises(ValueError, match="use trainer=ddp"):
-        validate_trainer({"strategy": strategy})
+        check_trainer({"strategy": strategy})

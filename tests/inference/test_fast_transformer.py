@@ -75,7 +75,7 @@ def log_probabilities(model: Transformer, fast: FastTransformer | None, source: 
         logits, state = stepping.step(ids, state, model.output)
         steps.append(logits.log_softmax(dim=1))
         state = state.select(*(None if chosen is None else torch.tensor(chosen) for chosen in (origins, sentences)))
-        count = len(state.mask) if isinstance(state, FastCache) else len(state.ancestry)
+        count = len(state.score_mask) if isinstance(state, FastCache) else len(state.ancestry)
         ids = torch.randint(4, 29, (3 * count,), generator=generator)
     return steps
 
@@ -102,9 +102,7 @@ def test_norms_positions_and_activations_are_those_of_the_model_or_left_to_it(
         assert not FastTransformer.supports(model)
 
 
-@pytest.mark.parametrize(
-    "part", ["encoder__self_attention", "decoder__self_attention", "decoder__cross_attention"]
-)
+@pytest.mark.parametrize("part", ["encoder__self_attention", "decoder__self_attention", "decoder__cross_attention"])
 @pytest.mark.parametrize("score", SCORES)
 def test_scores_of_every_attention_are_those_of_the_model_or_left_to_it(score: str, part: str) -> None:
     model = disturbed(**{f"{part}__score": score})

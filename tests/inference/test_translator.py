@@ -84,7 +84,7 @@ def test_batches_side_by_side_give_what_one_after_another_gives(translator: Tran
         assert torch.get_num_threads() == 3
         assert wide.model.training
         wide.model.output.weight.data.fill_(torch.nan)
-        with pytest.raises(ValueError, match="scores are no numbers"):
+        with pytest.raises(ValueError, match="scores are not finite"):
             wide.n_best(TEXTS * 4, search)
         assert torch.get_num_threads() == 3
         assert wide.model.training

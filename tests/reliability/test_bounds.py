@@ -30,8 +30,8 @@ from transformer.inference.translator import BEAM
 from transformer.inference.untrusted import check_tokenizer
 from transformer.model import ModelConfig
 from transformer.model.config import read_model
-from transformer.training.config import RunSettings, read_run_settings, validate_settings
-from transformer.training.validate import check_size, validate_trainer
+from transformer.training.checks import check_size, check_trainer
+from transformer.training.config import RunSettings, check_settings, read_run_settings
 from transformer.visualization.attention import View
 
 
@@ -95,7 +95,7 @@ def test_training_takes_no_endless_or_negative_rates(key: str, value: float) -> 
 )
 def test_numbers_of_the_trainer_have_bounds_too(key: str, value: float) -> None:
     with pytest.raises(ValueError, match=rf"^trainer\.{key}="):
-        validate_trainer({"accelerator": "cpu", key: value})
+        check_trainer({"accelerator": "cpu", key: value})
 
 
 @pytest.mark.parametrize("name", ["versions", "test", "train", "seconds", "searches", "a/b", "..", "", "x" * 100])
@@ -114,7 +114,7 @@ def test_a_cache_that_is_a_file_is_refused_before_the_work(tmp_path: Path) -> No
     (tmp_path / "file").touch()
     settings = run_settings(composed("data=toy", f"cache={tmp_path}/file"))
     with pytest.raises(ValueError, match=r"cache=.*/file is a file: name a folder"):
-        validate_settings(read_run_settings(settings), read_model(settings["model"]))
+        check_settings(read_run_settings(settings), read_model(settings["model"]))
 
 
 # Memory and threads.

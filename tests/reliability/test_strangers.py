@@ -133,7 +133,7 @@ def test_weights_too_large_to_count_with_are_told_when_they_are_used(tmp_path: P
     plain, content = parts()
     huge = {name: tensor * 1e38 if tensor.is_floating_point() else tensor for name, tensor in content.items()}
     safe_file(tmp_path / "t.safetensors", plain, huge)
-    with pytest.raises(ValueError, match="the model's scores are no numbers"):
+    with pytest.raises(ValueError, match="the model's scores are not finite"):
         Translator.load(tmp_path / "t.safetensors").translate(["ja", "Der Hund."], replace(SHORT, method=method))
 
 

@@ -28,8 +28,8 @@ from transformer.device import choose_precision
 from transformer.files import atomic_write
 from transformer.model.config import read_model
 from transformer.training.callbacks.signals import Interrupted
-from transformer.training.config import read_run_settings, validate_settings
-from transformer.training.validate import validate_trainer
+from transformer.training.checks import check_trainer
+from transformer.training.config import check_settings, read_run_settings
 
 # Settings of back_translate.py itself.
 PIPELINE_KEYS = ("input", "folds", "output", "init_from", *STAGES)
@@ -74,8 +74,8 @@ def _training(folder: Path, arguments: list[str]) -> Stage:
     prepared = [argument for argument in prepare(arguments, CONFIGS) if is_override(argument)]
     settings = run_settings(as_dict(hydra.compose("train", prepared), complete=False))
     run = read_run_settings(settings)
-    validate_settings(run, read_model(settings["model"]))
-    validate_trainer(choose_precision(settings["trainer"]))
+    check_settings(run, read_model(settings["model"]))
+    check_trainer(choose_precision(settings["trainer"]))
     finished = folder / ("README.md" if run.test else MODELS[0])  # what a run writes at the end
     begin, go_on = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
     return Stage(folder.name, begin, go_on, begun=folder / MODELS[-1], finished=finished)

@@ -34,8 +34,8 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     """
     from transformer.evaluation.run_files import check_entries
     from transformer.training.callbacks.resume import read_run
+    from transformer.training.checks import check_trainer
     from transformer.training.config import read_run_settings
-    from transformer.training.validate import validate_trainer
 
     check_entries(output_folder())
     resume = Path(config["resume"]).absolute()
@@ -49,7 +49,7 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
         read_run_settings(settings)
         if strange := [key for key in ("model", "trainer") if not isinstance(settings[key], dict)]:
             raise ValueError(f"{strange[0]} must be a group of settings")
-        validate_trainer(settings["trainer"])
+        check_trainer(settings["trainer"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{checkpoint}: its settings cannot be used: {error}") from error
     apply_typed(settings, now)

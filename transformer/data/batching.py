@@ -1,4 +1,4 @@
-"""Sentence pairs of like length make a batch, under a budget of tokens; padding is then a few per cent."""
+"""Sentence pairs of like length make a batch, under a budget of tokens; padding is then a few percent."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """A split as ids on disk, memory-mapped: encoded once for a corpus and its tokenizers, and of any size."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -61,6 +61,12 @@ class EncodedSplit(Split):
 
     def line(self, epoch: int, number: int) -> str:
         return str(self.lines[number])
+
+
+def evenly_spread(splits: Sequence[Split], most: int) -> list[tuple[Split, int]]:
+    """The splits and numbers of all pairs, or of about `most` pairs at equal distances."""
+    step = max(1, -(-sum(map(len, splits)) // most))
+    return [(split, number) for split in splits for number in range(0, len(split), step)]
 
 
 def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:

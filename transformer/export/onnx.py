@@ -130,7 +130,7 @@ def _write(
         warnings.filterwarnings("ignore", ".*LeafSpec.*", FutureWarning)  # within torch
         # strict: traced otherwise, `len` of a tensor makes a constant of the batch.
         program = torch.export.export(graph, examples, dynamic_shapes=shapes, strict=True)
-        # Not optimised: runtimes do that when they load a graph, and the exporter's own fails on some of ours.
+        # Not optimized: runtimes do that when they load a graph, and the exporter's own fails on some of ours.
         torch.onnx.export(
             program,
             (),

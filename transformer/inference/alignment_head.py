@@ -32,7 +32,7 @@ def candidates(config: ModelConfig) -> list[AlignmentHead]:
 
 
 def default_head(config: ModelConfig) -> AlignmentHead:
-    """What is taken where nothing was measured: the last layer but one of three or more (Garg et al. 2019)."""
+    """What is taken where nothing was measured: the second-to-last layer, of three or more (Garg et al. 2019)."""
     layers = candidates(config)[-1].layer
     return AlignmentHead(layers - 1 if layers > 2 else layers, None, shifted=False)
 

@@ -23,7 +23,7 @@ from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import atomic_write, run_of
 from transformer.inference import huggingface
 from transformer.inference.alignment_head import AlignmentHead, check_head
-from transformer.inference.search import MEAN, LengthPenalty
+from transformer.inference.search import DEFAULT_LENGTH_PENALTY, LengthPenalty
 from transformer.inference.untrusted import (
     check_plain,
     check_shapes,
@@ -41,7 +41,7 @@ EXPORT = "export.json"  # in the folder of an export
 # Keys that a description may lack: training adds the first at its end, the others are for several directions, and for a
 # length penalty that was chosen for the model.
 ALIGNMENT, DIRECTIONS, LENGTH_PENALTY = "alignment", "directions", "length_penalty"
-DEFAULTS = {DIRECTIONS: [], LENGTH_PENALTY: MEAN}
+DEFAULTS = {DIRECTIONS: [], LENGTH_PENALTY: DEFAULT_LENGTH_PENALTY}
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def describe(
     tokenizers: tuple[Tokenizer, Tokenizer],
     languages: Direction,
     directions: Sequence[Direction] = (),
-    length_penalty: float = MEAN,
+    length_penalty: float = DEFAULT_LENGTH_PENALTY,
 ) -> dict[str, Any]:
     """The description as plain dicts, strings and numbers; of `directions` only several are worth a word."""
     several = ["-".join(direction) for direction in directions if len(directions) > 1]

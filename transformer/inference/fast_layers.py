@@ -1,7 +1,7 @@
 """The layers of `FastTransformer`: those of `model.layers` and `model.attention`, in fewer and larger operations.
 
 States are [rows, dim]: all tokens or hypotheses of all sentences one below the other, as matrix multiplications take
-them. Masks are added to the scores: 0 where attention may look, -inf elsewhere.
+them. Masks are added to scores, in the operation that makes these: 0 where attention may look, -inf elsewhere.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from transformer.model.attention import MultiHeadAttention
 from transformer.model.packed import PackedLinear, PackedProduct, pack_weight
 
 States = Float[Tensor, "rows dim"]
-# The heads of the rows of every sentence.
+# The vectors of every head.
 Heads = Float[Tensor, "sentences heads length width"]
-Mask = Float[Tensor, "sentences 1 #length keys"]
+ScoreMask = Float[Tensor, "sentences 1 #length keys"]
 
 
 def product(linear: nn.Module) -> PackedProduct:
+    """Of a layer of which `FastTransformer.supports` has seen that it is packed, and unchanged."""
     return cast(PackedProduct, cast(PackedLinear, linear).product())
 
 
@@ -43,15 +44,19 @@ def split_heads(projected: Float[Tensor, "rows all_heads"], sentences: int, head
 
 
 def attend(
-    queries: Heads, keys: Float[Tensor, "sentences heads width keys"], values: Heads, scale: float, mask: Mask | None
+    queries: Heads,
+    keys: Float[Tensor, "sentences heads width keys"],
+    values: Heads,
+    scale: float,
+    score_mask: ScoreMask | None,
 ) -> Float[Tensor, "rows all_heads"]:
-    """softmax(scale · Q Kᵀ + mask) V of every head; the keys are transposed."""
+    """softmax(scale · Q Kᵀ + score_mask) V of every head; the keys are transposed."""
     sentences, heads, length, _ = queries.shape
-    if mask is None:
+    if score_mask is None:
         # Added 0 times. The same operation, so that bfloat16 is rounded alike with padding and without.
         added, times = queries.new_zeros(1), 0
     else:
-        added, times = mask.expand(-1, heads, -1, -1).flatten(0, 1), 1
+        added, times = score_mask.expand(-1, heads, -1, -1).flatten(0, 1), 1
     scores = torch.baddbmm(added, queries.flatten(0, 1), keys.flatten(0, 1), beta=times, alpha=scale)
     found = torch.bmm(scores.softmax(dim=2), values.flatten(0, 1))
     return found.view(sentences, heads, length, -1).transpose(1, 2).reshape(sentences * length, -1)
@@ -102,8 +107,10 @@ class SelfAttention:
         projected = self.projection(self.norm.before(states))
         return torch.split(split_heads(projected, sentences, self.heads), self.widths, dim=3)
 
-    def __call__(self, states: States, queries: Heads, keys: Tensor, values: Heads, mask: Mask | None) -> States:
-        return self.norm.after(self.output.plus(attend(queries, keys, values, self.scale, mask), states))
+    def __call__(
+        self, states: States, queries: Heads, keys: Tensor, values: Heads, score_mask: ScoreMask | None
+    ) -> States:
+        return self.norm.after(self.output.plus(attend(queries, keys, values, self.scale, score_mask), states))
 
 
 class Source(NamedTuple):
@@ -111,27 +118,29 @@ class Source(NamedTuple):
 
     keys: Float[Tensor, "sentences heads head_dim source"]
     values: Float[Tensor, "sentences heads source value_dim"]
-    mask: Mask | None
+    score_mask: ScoreMask | None
 
     def select(self, sentences: Tensor) -> Source:
-        mask = None if self.mask is None else self.mask[sentences]
-        return Source(self.keys[sentences], self.values[sentences], mask)
+        score_mask = None if self.score_mask is None else self.score_mask[sentences]
+        return Source(self.keys[sentences], self.values[sentences], score_mask)
 
 
 class CrossAttention:
+    """Looks at the encoded source, whose keys and values are projected once for all steps."""
+
     def __init__(self, attention: MultiHeadAttention, norm: Norm) -> None:
         self.heads, self.scale, self.norm = attention.heads, attention.score.scale, norm
         self.query, self.key = product(attention.query), product(attention.key)
         self.value, self.output = product(attention.value), product(attention.output)
 
-    def source(self, encoded: States, sentences: int, mask: Mask | None) -> Source:
-        keys, values = (split_heads(part(encoded), sentences, self.heads) for part in (self.key, self.value))
+    def source(self, memory: States, sentences: int, score_mask: ScoreMask | None) -> Source:
+        keys, values = (split_heads(part(memory), sentences, self.heads) for part in (self.key, self.value))
         # Contiguous once, where the multiplications would copy them at every step.
-        return Source(keys.transpose(2, 3).contiguous(), values.contiguous(), mask)
+        return Source(keys.transpose(2, 3).contiguous(), values.contiguous(), score_mask)
 
     def __call__(self, states: States, source: Source) -> States:
         queries = split_heads(self.query(self.norm.before(states)), len(source.values), self.heads)
-        found = attend(queries, source.keys, source.values, self.scale, source.mask)
+        found = attend(queries, source.keys, source.values, self.scale, source.score_mask)
         return self.norm.after(self.output.plus(found, states))
 
 
@@ -140,9 +149,9 @@ class EncoderLayer:
         self.self_attention = SelfAttention(layer.self_attention, Norm(layer.add_norm_self))
         self.feed_forward = FeedForward(layer.feed_forward, activation, Norm(layer.add_norm_feed))
 
-    def __call__(self, states: States, sentences: int, mask: Mask | None) -> States:
+    def __call__(self, states: States, sentences: int, score_mask: ScoreMask | None) -> States:
         queries, keys, values = self.self_attention.project(states, sentences)
-        return self.feed_forward(self.self_attention(states, queries, keys.transpose(2, 3), values, mask))
+        return self.feed_forward(self.self_attention(states, queries, keys.transpose(2, 3), values, score_mask))
 
 
 class Target(NamedTuple):
@@ -161,14 +170,14 @@ class DecoderLayer:
         self.cross_attention = None if cross is None else CrossAttention(cross, Norm(layer.add_norm_cross))
         self.feed_forward = FeedForward(layer.feed_forward, activation, Norm(layer.add_norm_feed))
 
-    def source(self, encoded: States, sentences: int, mask: Mask | None) -> Source | None:
-        return None if self.cross_attention is None else self.cross_attention.source(encoded, sentences, mask)
+    def source(self, memory: States, sentences: int, score_mask: ScoreMask | None) -> Source | None:
+        return None if self.cross_attention is None else self.cross_attention.source(memory, sentences, score_mask)
 
-    def __call__(self, states: States, target: Target, source: Source | None, mask: Mask | None) -> States:
+    def __call__(self, states: States, target: Target, source: Source | None, score_mask: ScoreMask | None) -> States:
         queries, keys, values = self.self_attention.project(states, len(target.values))
         target.new_keys.copy_(keys.transpose(2, 3))
         target.new_values.copy_(values)
-        states = self.self_attention(states, queries, target.keys, target.values, mask)
+        states = self.self_attention(states, queries, target.keys, target.values, score_mask)
         if self.cross_attention is not None and source is not None:
             states = self.cross_attention(states, source)
         return self.feed_forward(states)

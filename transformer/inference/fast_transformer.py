@@ -28,12 +28,12 @@ from transformer.model.packed import FUSED_ACTIVATIONS, PackedLinear
 from transformer.model.transformer import Transformer, check_source
 
 # What layers may be made of. Anything else in them, as another score or rotary positions, is not known here.
-KNOWN = {
+KNOWN_MODULES = (
     *(nn.ModuleList, layers.EncoderLayer, layers.DecoderLayer, layers.FeedForward, layers.AddNorm, nn.LayerNorm),
     *(attention.MultiHeadAttention, scores.DotProduct, scores.ScaledDotProduct, PackedLinear, dropout.Dropout),
-}
+)
 ACTIVATIONS = {*FUSED_ACTIVATIONS, "swiglu"}
-# A translation is about as long as its source: the first buffers have room for so many tokens more.
+# The first buffers have room for as many tokens as the source has, and so many more.
 EXTRA_ROOM = 8
 
 log = logging.getLogger(__name__)
@@ -41,48 +41,50 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class FastCache:
-    """How far a search is, changed in place: `model.kv_cache.Cache`, whose keys are transposed and have room for more.
+    """`model.kv_cache.Cache`, changed in place: its keys are transposed and have room for more.
 
-    mask: for each hypothesis 0 at the keys of its own past, -inf at those of others
+    score_mask: the ancestry, as it is added to scores: 0 at the keys of a hypothesis' own past, -inf at those of others
     sources: of each layer; None without cross-attention
     source_length: with padding
-    position: that of the next token
+    length: how many positions have been decoded
     """
 
     keys: Float[Tensor, "layers sentences heads head_dim room"]
     values: Float[Tensor, "layers sentences heads room value_dim"]
-    mask: Float[Tensor, "sentences hypotheses keys"]
+    score_mask: Float[Tensor, "sentences hypotheses keys"]
     sources: list[Source | None]
     source_length: int
-    position: int = 0
+    length: int = 0
 
     def select(
         self, origins: Int[Tensor, "sentences hypotheses"] | None, sentences: Int[Tensor, " sentences"] | None = None
     ) -> FastCache:
-        """As `Cache.select` does."""
+        """As `Cache.select`, but in place."""
         if sentences is not None:
-            self.keys, self.values, self.mask = self.keys[:, sentences], self.values[:, sentences], self.mask[sentences]
+            self.keys, self.values = self.keys[:, sentences], self.values[:, sentences]
+            self.score_mask = self.score_mask[sentences]
             self.sources = [None if source is None else source.select(sentences) for source in self.sources]
         if origins is not None:
-            self.mask = self.mask.take_along_dim(origins[:, :, None], dim=1)
+            self.score_mask = self.score_mask.take_along_dim(origins[:, :, None], dim=1)
         return self
 
-    def extend(self, width: int) -> Iterator[Target]:
-        """Makes one place for each of `width` hypotheses of a sentence: where it is in each layer."""
-        sentences, _, length = self.mask.shape
-        end = length + width
+    def extend(self, hypotheses: int) -> Iterator[Target]:
+        """Makes places for the new keys and values of so many hypotheses a sentence; yields those of each layer."""
+        sentences, _, keys_before = self.score_mask.shape
+        end = keys_before + hypotheses
         if end > self.keys.size(4):
-            room = max(2 * end, width * (self.source_length + EXTRA_ROOM))
+            room = max(2 * end, hypotheses * (self.source_length + EXTRA_ROOM))
             keys, values = self.keys, self.values
             self.keys = keys.new_empty(*keys.shape[:4], room)
             self.values = values.new_empty(*values.shape[:3], room, values.size(4))
-            self.keys[..., :length], self.values[:, :, :, :length] = keys[..., :length], values[:, :, :, :length]
-        own = self.mask.new_full((width, width), -math.inf).fill_diagonal_(0)
-        self.mask = torch.cat([self.mask.expand(-1, width, -1), own.expand(sentences, -1, -1)], dim=2)
+            self.keys[..., :keys_before] = keys[..., :keys_before]
+            self.values[:, :, :, :keys_before] = values[:, :, :, :keys_before]
+        own = self.score_mask.new_full((hypotheses, hypotheses), -math.inf).fill_diagonal_(0)
+        self.score_mask = torch.cat([self.score_mask.expand(-1, hypotheses, -1), own.expand(sentences, -1, -1)], dim=2)
         return map(
             Target,
-            self.keys[..., length:end].unbind(),
-            self.values[:, :, :, length:end].unbind(),
+            self.keys[..., keys_before:end].unbind(),
+            self.values[:, :, :, keys_before:end].unbind(),
             self.keys[..., :end].unbind(),
             self.values[:, :, :, :end].unbind(),
         )
@@ -95,7 +97,7 @@ class FastTransformer:
         self.model, activation = model, model.config.feed_forward.activation
         self.encoder_layers = [EncoderLayer(cast(Any, layer), activation) for layer in model.encoder.layers]
         self.decoder_layers = [DecoderLayer(cast(Any, layer), activation) for layer in model.decoder.layers]
-        self._modules, self._built_from = list(model.modules()), list(map(_state, model.modules()))
+        self._watched, self._built_from = list(model.modules()), list(map(_fingerprint, model.modules()))
 
     @classmethod
     def of(cls, model: Transformer) -> FastTransformer | None:
@@ -116,7 +118,7 @@ class FastTransformer:
         """Whether all choices of the model are known here, its weights packed, and nothing looks into it."""
         inner = [module for stack in (model.encoder, model.decoder) for module in stack.layers.modules()]
         return (
-            all(type(module) in KNOWN for module in inner)
+            all(type(module) in KNOWN_MODULES for module in inner)
             and all(module.product() is not None for module in inner if isinstance(module, PackedLinear))
             and not any(module.training or _hooks(module) for module in model.modules())
             and model.encoder.position_bias is None
@@ -125,7 +127,7 @@ class FastTransformer:
         )
 
     def __getstate__(self) -> dict[str, object]:
-        return {"model": self.model, "_modules": [], "_built_from": None}  # a copy's own weights are not packed
+        return {"model": self.model, "_watched": [], "_built_from": None}  # a copy's own weights are not packed
 
     def applies_to(self, model: Transformer) -> bool:
         """Whether it computes now what `model` does: that is the same, as it was, and used without gradients."""
@@ -134,12 +136,12 @@ class FastTransformer:
             and not torch.is_grad_enabled()
             and not torch.is_autocast_enabled("cpu")
             and not _has_any_global_hook()  # type: ignore[no-untyped-call]
-            and list(map(_state, self._modules)) == self._built_from
+            and list(map(_fingerprint, self._watched)) == self._built_from
         )
 
     @torch.no_grad()
     def agrees(self) -> bool:
-        """Whether a small search, with padding and two hypotheses a sentence, has the results of `model` up to rounding."""
+        """Whether a small search, with padding and several hypotheses, has the results of `model`, up to rounding."""
         model, config, device = self.model, self.model.config, self.model.output.weight.device
         length, vocabulary = min(4, config.max_length), min(config.source_vocab_size, config.target_vocab_size)
         ids = torch.arange(1, 2 * length + 1, device=device) % vocabulary
@@ -164,39 +166,40 @@ class FastTransformer:
         """Encodes the source; takes and raises what `Transformer.encode` does."""
         check_source(source, visible)
         config, (sentences, length) = self.model.config, source.shape
-        states, mask = self.model.encoder.embedding(source).flatten(0, 1), None
+        states, score_mask = self.model.encoder.embedding(source).flatten(0, 1), None
         if visible is not None:
-            mask = states.new_zeros(visible.shape).masked_fill_(~visible, -math.inf)[:, None, None]
+            score_mask = states.new_zeros(visible.shape).masked_fill_(~visible, -math.inf)[:, None, None]
         for layer in self.encoder_layers:
-            states = layer(states, sentences, mask)
-        states = self.model.encoder.norm(states)
-        sources = [layer.source(states, sentences, mask) for layer in self.decoder_layers]
+            states = layer(states, sentences, score_mask)
+        memory = self.model.encoder.norm(states)
+        sources = [layer.source(memory, sentences, score_mask) for layer in self.decoder_layers]
         target, count = config.decoder.self_attention, len(self.decoder_layers)
         head_dim, value_dim = target.head_dims(config.dim)
-        keys = states.new_empty(count, sentences, target.heads, head_dim, 0)
-        values = states.new_empty(count, sentences, target.heads, 0, value_dim)
-        return FastCache(keys, values, states.new_empty(sentences, 1, 0), sources, length)
+        keys = memory.new_empty(count, sentences, target.heads, head_dim, 0)
+        values = memory.new_empty(count, sentences, target.heads, 0, value_dim)
+        return FastCache(keys, values, memory.new_empty(sentences, 1, 0), sources, length)
 
     @torch.no_grad()
     def step(
         self, ids: Int[Tensor, " rows"], cache: FastCache, output: nn.Module
     ) -> tuple[Float[Tensor, "rows vocabulary"], FastCache]:
         """As `Transformer.step` does."""
-        width = hypotheses_per_sentence(len(ids), len(cache.mask))
-        states = self.model.decoder.embedding(ids[:, None], cache.position).flatten(0, 1)
-        targets = cache.extend(width)
-        mask = cache.mask[:, None] if width > 1 else None  # one hypothesis sees all keys
+        hypotheses = hypotheses_per_sentence(len(ids), len(cache.score_mask))
+        states = self.model.decoder.embedding(ids[:, None], cache.length).flatten(0, 1)
+        targets = cache.extend(hypotheses)
+        score_mask = cache.score_mask[:, None] if hypotheses > 1 else None  # one hypothesis sees all keys
         for layer, target, source in zip(self.decoder_layers, targets, cache.sources, strict=True):
-            states = layer(states, target, source, mask)
-        cache.position += 1
+            states = layer(states, target, source, score_mask)
+        cache.length += 1
         return output(self.model.decoder.norm(states)), cache
 
 
 def _hooks(module: nn.Module) -> list[object]:
+    """Those that look at what goes through a module."""
     return [*module._forward_pre_hooks, *module._forward_hooks]
 
 
-def _state(module: nn.Module) -> tuple[object, ...]:
+def _fingerprint(module: nn.Module) -> tuple[object, ...]:
     """Changes with its parts and weights, with training, and with who looks at what goes through it."""
     weights = [weight for weight in module._parameters.values() if weight is not None]
     counts = [number for weight in weights for number in (weight.data_ptr(), weight._version)]

@@ -19,7 +19,7 @@ from transformer.data.directions import Direction, parse_direction
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from transformer.files import read_file, read_json
 from transformer.inference.hub_vocabulary import Numbering, number, parse, renumbered
-from transformer.inference.search import MEAN, LengthPenalty
+from transformer.inference.search import DEFAULT_LENGTH_PENALTY, LengthPenalty
 from transformer.inference.untrusted import check_shapes, check_tensors, check_tokenizer, read_checkpoint, read_tensors
 from transformer.model.config import ModelConfig, Size
 from transformer.model.positions import sinusoidal_table
@@ -198,7 +198,7 @@ def read(folder: Path) -> Parts:
 
 def _length_penalty(generation: Path) -> float:
     settings = read_json(generation, MAX_HUB_FILE_BYTES, follow_links=True) if generation.is_file() else {}
-    found = settings.get("length_penalty", MEAN)
+    found = settings.get("length_penalty", DEFAULT_LENGTH_PENALTY)
     return float(read_value(LengthPenalty, found, f"{generation.name}: length_penalty"))
 
 

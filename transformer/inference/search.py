@@ -1,7 +1,8 @@
 """Finding a good target, one token at a time, given only a function that scores the next token.
 
 Nothing here knows of Transformers: `step(ids, state)` takes the newest id of every row (hypothesis) and returns
-log-probabilities and the next state. The rows of a sentence are neighbors, and every sentence has equally many.
+log-probabilities and the next state. The rows of a sentence are neighbors, and every sentence has equally many. The
+search may overwrite the log-probabilities.
 `state.select(origins, sentences)` keeps `sentences` (None: all), where others are finished; `origins` is, for each new
 row, the hypothesis of its sentence that it continues (None: the same one).
 """
@@ -26,7 +27,7 @@ class State(Protocol):
 
 
 LengthPenalty = Annotated[float, ">= -10", "<= 10"]
-MEAN = 1.0  # the length penalty by which a score is the mean of the tokens' log-probabilities
+DEFAULT_LENGTH_PENALTY = 1.0  # a score is then the mean log-probability of the tokens
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
 Ids = Int[Tensor, " sentences"]
 
@@ -64,7 +65,9 @@ class SearchSettings:
 
     def score(self, log_probability: float, length: int) -> float:
         """log-probability / length^length_penalty: by this hypotheses are compared. EOS counts in `length`."""
-        return log_probability / length ** (MEAN if self.length_penalty is None else self.length_penalty)
+        return log_probability / length ** (
+            DEFAULT_LENGTH_PENALTY if self.length_penalty is None else self.length_penalty
+        )
 
 
 class Hypothesis(NamedTuple):
@@ -81,20 +84,20 @@ def search(
     bos_ids: Ids,
     eos: int,
     max_lengths: list[int],
-    indices: list[int],
+    lines: list[int],
     settings: SearchSettings,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, best first: `beam` of them from beam search, one from the other methods.
 
-    `bos_ids` holds the first id of each sentence. `indices` tell the sentences apart, so that a sampled translation
-    depends on the seed and its own index, not on its batch.
+    `bos_ids` holds the first id of each sentence. `lines` are the numbers of the sentences: a sampled translation
+    depends on the seed and its own number, not on its batch.
     """
     if settings.method == "beam":
         return beam_search(step, state, bos_ids, eos, max_lengths, settings)
     if settings.method == "greedy":
         return generate(step, state, bos_ids, eos, max_lengths, settings, most_probable)
     # Uniform random numbers for every position of each sentence.
-    generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + i) % 2**63) for i in indices]
+    generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + line) % 2**63) for line in lines]
     draws = torch.stack([torch.rand(max(max_lengths) + 1, generator=generator) for generator in generators]).to(
         bos_ids.device
     )
@@ -106,8 +109,8 @@ def search(
 
 
 def most_probable(log_probs: Float[Tensor, "rows vocabulary"], sentences: Tensor, position: int) -> Tensor:
-    """log_probs.argmax(dim=1), the first of equals too, but looked for in one block of each row only: where the largest
-    of the blocks' maxima stands."""
+    """The same as log_probs.argmax(dim=1), also among equals, but faster on a CPU: it finds the block with the largest
+    maximum, then looks into that block only."""
     if (block := block_size(log_probs)) == 1:
         return log_probs.argmax(dim=1)
     blocks = log_probs.view(len(log_probs), -1, block)
@@ -116,9 +119,8 @@ def most_probable(log_probs: Float[Tensor, "rows vocabulary"], sentences: Tensor
 
 
 def block_size(log_probs: Tensor) -> int:
-    """How many ids to take together on a CPU: their maximum is found at once, as torch.argmax and topk do not find it.
-    The fastest are multiples of 16, not too small; others are still faster than none. 1, where no blocks are to be
-    made."""
+    """How many ids form a block. The maximum of a block is fast on a CPU; torch.argmax and topk are not. Multiples of
+    16 are fastest, if not too small. 1: no blocks."""
     vocabulary = log_probs.size(-1)
     if log_probs.device.type != "cpu":
         return 1

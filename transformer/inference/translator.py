@@ -33,7 +33,7 @@ from transformer.inference import checkpoint
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.fast_transformer import FastTransformer
 from transformer.inference.long_text import split_text
-from transformer.inference.search import MEAN, Hypothesis, SearchSettings, search
+from transformer.inference.search import DEFAULT_LENGTH_PENALTY, Hypothesis, SearchSettings, search
 from transformer.inference.shortlist import Shortlist, select_outputs
 from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
@@ -50,7 +50,7 @@ LongLines = Literal["split", "refuse"]
 @dataclass(frozen=True)
 class Translation:
     """A text in the target language; `score` is its log-probability by length (see `search.Hypothesis`), and of a text
-    that was translated in pieces the sum of theirs."""
+    that was translated in parts the sum of theirs."""
 
     text: str
     score: float
@@ -77,11 +77,11 @@ class Translator:
 
     # The weights of `model` that align words best (see `inference.alignment`); None: nobody has measured it.
     alignment: AlignmentHead | None = None
-    # Of its searches, where they name no other.
-    length_penalty: float = MEAN
+    # Of searches that set none.
+    length_penalty: float = DEFAULT_LENGTH_PENALTY
     # Which target ids are considered; None: all.
     shortlist: Shortlist | None = None
-    # Makes the steps of a search in place of `model`, as long as it applies.
+    # Makes the steps of a search in place of `model`, as long as it applies (see `FastTransformer.applies_to`).
     fast_model: FastTransformer | None = None
 
     def __init__(
@@ -97,9 +97,11 @@ class Translator:
         self.target_tokenizer = tokenizers[1]
         self._set_direction(tokenizers[0], languages)
 
-    def _set_direction(self, source: Tokenizer, languages: Direction) -> None:
+    def _set_direction(self, source_tokenizer: Tokenizer, languages: Direction) -> None:
         self.languages, (self.source_language, self.target_language) = languages, languages
-        self.source_tokenizer = Tokenizer(source.model, source.kind, target_language_tag=self.target_language)
+        self.source_tokenizer = Tokenizer(
+            source_tokenizer.model, source_tokenizer.kind, target_language_tag=self.target_language
+        )
         self.tokenizers = self.source_tokenizer, self.target_tokenizer
         self._source_check = SourceCheck(self.source_tokenizer, languages, self.directions)
 
@@ -184,7 +186,7 @@ class Translator:
     ) -> str | list[str]:
         """The best translation: of one text, or of each text of a list, in order; an empty text stays empty.
 
-        A text of more tokens than the model allows is named in the log and translated in pieces, or refused
+        A text of more tokens than the model allows is named in the log and translated in parts, or refused
         (`long_lines`): then ValueError names its line.
         """
         if isinstance(texts, str):
@@ -220,7 +222,7 @@ class Translator:
         lines: Sequence[int] | None = None,
     ) -> list[Translation] | list[list[Translation]]:
         """All hypotheses of one text, or of each text of a list, best first, with scores; of a text translated in
-        pieces only the best.
+        parts only the best.
 
         `lines` are the texts' numbers, 1, 2, … unless given: warnings and errors name them, and the random draws of
         sampling depend on them.
@@ -228,18 +230,18 @@ class Translator:
         if isinstance(texts, str):
             return self.n_best([texts], search, batch_tokens, long_lines, lines)[0]
         lines = range(1, len(texts) + 1) if lines is None else lines
-        pieces = self._encode(texts, lines, long_lines)
-        # Each piece of a line draws by a number of its own, the first by the line's: up to a million lines, as a
+        encoded = self._encode(texts, lines, long_lines)
+        # Each part of a line draws by a number of its own, the first by the line's: up to a million lines, as a
         # generator takes 32 bits.
         numbered = [
-            (ids, line + (piece << 20))
-            for line, parts in zip(lines, pieces, strict=True)
-            for piece, ids in enumerate(parts)
+            (ids, line + (part << 20))
+            for line, parts in zip(lines, encoded, strict=True)
+            for part, ids in enumerate(parts)
         ]
         sources, numbers = [ids for ids, _ in numbered], [number for _, number in numbered]
         translations = iter(self.n_best_ids(sources, search, batch_tokens, numbers))
         space = space_between_sentences(self.target_language)
-        return [_joined([next(translations) for _ in parts], space) for parts in pieces]
+        return [_joined([next(translations) for _ in parts], space) for parts in encoded]
 
     def n_best_ids(
         self,
@@ -248,7 +250,7 @@ class Translator:
         batch_tokens: int = 2048,
         lines: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
-        """The same for sources that are encoded already: ids without EOS, one fewer than the model's positions at most.
+        """The same for sources that are encoded already: ids without EOS, at most `max_length` − 1 of them.
 
         A source without tokens has one translation, which is empty.
         """
@@ -273,7 +275,7 @@ class Translator:
         return translations
 
     def _encode(self, texts: list[str], lines: Sequence[int], long_lines: LongLines) -> list[list[list[int]]]:
-        """The ids of each text: none for an empty one, several pieces for one that is too long.
+        """The ids of each text: none for an empty one, several parts for one that is too long.
 
         Raises ValueError for what is no Unicode text, and for a long line that is to be refused.
         """
@@ -284,14 +286,14 @@ class Translator:
         all_ids, encoded = self.source_tokenizer.encode_all(texts), []
         self._source_check.check(texts, all_ids, lines)
         for line, text, ids in zip(lines, texts, all_ids, strict=True):
-            pieces = [ids] if len(ids) > len(self.source_tokenizer.prefix) and text.strip() else []
+            parts = [ids] if len(ids) > len(self.source_tokenizer.prefix) and text.strip() else []
             if len(ids) > limit:
                 problem = f"line {line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
                 if long_lines == "refuse":
                     raise ValueError(problem)
-                pieces = split_text(text, self.source_tokenizer, limit)
-                log.warning("%s: translated in %d pieces", problem, len(pieces))
-            encoded.append(pieces)
+                parts = split_text(text, self.source_tokenizer, limit)
+                log.warning("%s: translated in %d parts", problem, len(parts))
+            encoded.append(parts)
         return encoded
 
     def _check_memory(self, batches: list[list[int]], search: SearchSettings, threads: int) -> None:
@@ -329,7 +331,8 @@ class Translator:
         """log p(next token) after the newest id of each row, and the state with it: one step of a search."""
         logits, cache = state.model.step(ids, state.cache, state.output)
         logits = logits.float()
-        # Nobody else has those of the fast model: a new tensor of this size would take longer than to fill it.
+        # Nobody else has those of the fast model, so they may be overwritten: a new tensor of this size takes longer to
+        # make than to fill.
         place = logits if state.model is self.fast_model else None
         return torch.log_softmax(logits, dim=-1, out=place), state._replace(cache=cache)
 
@@ -349,7 +352,7 @@ class Translator:
             scores, state = self.log_probabilities(ids if shortlist is None else shortlist[ids], state)
             # One logit that is no finite number spoils its whole row, and one row the sum.
             if not math.isfinite(scores[:, 0].sum()):
-                raise ValueError("the model's scores are no numbers: its weights are too large, or broken")
+                raise ValueError("the model's scores are not finite: its weights are too large, or broken")
             return scores, state
 
         bos_ids = torch.full((len(sources),), BOS, device=self.device)

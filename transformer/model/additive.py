@@ -13,14 +13,14 @@ BLOCK = 2**19
 
 
 def _blocks(queries: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
-    """tanh(q + k) for some sentences and some of their queries at a time."""
+    """tanh(q + k) for some sentences and some of their queries at a time: both as slices, then the block."""
     (batch, _, length, _), pairs = queries.shape, max(1, keys[:1].numel())
     sentences = max(1, BLOCK // (pairs * length))
-    some = max(1, BLOCK // (pairs * sentences))
-    for row in range(0, batch, sentences):
-        for start in range(0, length, some):
-            rows, columns = slice(row, row + sentences), slice(start, start + some)
-            yield rows, columns, (queries[rows, :, columns, None] + keys[rows, :, None]).tanh_()
+    count = max(1, BLOCK // (pairs * sentences))
+    for first_sentence in range(0, batch, sentences):
+        for first_query in range(0, length, count):
+            some, at = slice(first_sentence, first_sentence + sentences), slice(first_query, first_query + count)
+            yield some, at, (queries[some, :, at, None] + keys[some, :, None]).tanh_()
 
 
 class _AdditiveScores(torch.autograd.Function):
@@ -28,22 +28,22 @@ class _AdditiveScores(torch.autograd.Function):
     def forward(context: Any, queries: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
         context.save_for_backward(queries, keys, weight)
         scores = queries.new_empty(*queries.shape[:3], keys.size(2))
-        for rows, columns, hidden in _blocks(queries, keys):
-            scores[rows, :, columns] = (hidden @ weight[:, None, :, None]).squeeze(-1)
+        for some, at, hidden in _blocks(queries, keys):
+            scores[some, :, at] = (hidden @ weight[:, None, :, None]).squeeze(-1)
         return scores
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         queries, keys, weight = context.saved_tensors
-        of_queries, of_keys, of_weight = (torch.zeros_like(tensor) for tensor in (queries, keys, weight))
-        for rows, columns, hidden in _blocks(queries, keys):
-            gradient = gradients[0][rows, :, columns]
-            of_weight += torch.einsum("bnqk,bnqkh->nh", gradient, hidden)
+        queries_gradient, keys_gradient, weight_gradient = map(torch.zeros_like, (queries, keys, weight))
+        for some, at, hidden in _blocks(queries, keys):
+            gradient = gradients[0][some, :, at]
+            weight_gradient += torch.einsum("bnqk,bnqkh->nh", gradient, hidden)
             # tanh' = 1 - tanh²; the weight is the same for all pairs: it comes last.
             hidden.square_().neg_().add_(1).mul_(gradient[..., None])
-            of_queries[rows, :, columns] = hidden.sum(dim=3)
-            of_keys[rows] += hidden.sum(dim=2)
-        return of_queries * weight[:, None], of_keys * weight[:, None], of_weight
+            queries_gradient[some, :, at] = hidden.sum(dim=3)
+            keys_gradient[some] += hidden.sum(dim=2)
+        return queries_gradient * weight[:, None], keys_gradient * weight[:, None], weight_gradient
 
 
 def additive_scores(

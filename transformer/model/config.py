@@ -11,7 +11,7 @@ from transformer.model.positions import POSITIONS
 from transformer.model.scores import SCORES
 
 # Bounds and registries beside a type are checked where settings are read (transformer.config.from_dict).
-# No size of a model is larger, by far; what is built of them must fit into memory besides.
+# Far above the sizes of any real model; whether it fits into memory is checked apart from that.
 Size = Annotated[int, ">= 1", "<= 1000000"]
 Layers = Annotated[int, ">= 1", "<= 200"]
 Rate = Annotated[float, ">= 0", "< 1"]

@@ -1,7 +1,7 @@
 """What a decoder keeps from one step to the next, so that no position is computed twice: a key-value cache.
 
-In training the cache is empty and a whole target is one step. Reading `batch → loss`, you need nothing of this file but
-`KeyValues`; in a search a step takes one new id for each hypothesis.
+In training the cache is empty and a whole target is one step: `Cache.next_mask` then gives the causal mask. In a search
+a step takes one new id for each hypothesis.
 """
 
 from __future__ import annotations
@@ -100,20 +100,20 @@ class Cache(NamedTuple):
     def next_mask(self, rows: int, length: int) -> tuple[Visible | None, Bool[Tensor, "sentences 1 hypotheses keys"]]:
         """What the next `length` positions of each row may look at, and the ancestry after them."""
         sentences, _, _, keys = self.ancestry.shape
-        width = hypotheses_per_sentence(rows, sentences)
-        if width == 1:
+        hypotheses = hypotheses_per_sentence(rows, sentences)
+        if hypotheses == 1:
             # One hypothesis per sentence (training, greedy search, the first step of a beam): every key is its past,
             # and a single new token may look at all of it, without a mask.
             visible = causal_visible(length, keys + length, self.ancestry.device) if length > 1 else None
             return visible, self.ancestry.new_ones(sentences, 1, 1, keys + length)
         # Several hypotheses with one new token each: each sees its own past and its own new key.
-        newest = torch.eye(width, dtype=torch.bool, device=self.ancestry.device).expand(sentences, 1, -1, -1)
-        ancestry = torch.cat([self.ancestry.expand(-1, -1, width, -1), newest], dim=3)
+        newest = torch.eye(hypotheses, dtype=torch.bool, device=self.ancestry.device).expand(sentences, 1, -1, -1)
+        ancestry = torch.cat([self.ancestry.expand(-1, -1, hypotheses, -1), newest], dim=3)
         return ancestry, ancestry
 
 
 def hypotheses_per_sentence(rows: int, sentences: int) -> int:
-    """Raises ValueError where the rows of a step are not equally many for every sentence of the cache."""
+    """How many rows (hypotheses) of a step each sentence has. Raises ValueError where they are not equally many."""
     if rows == sentences:
         return 1
     if rows % sentences:

@@ -109,10 +109,10 @@ class DecoderLayer(nn.Module):
                 self.add_norm_cross.norm = nn.Identity()
         self.add_norm_feed = AddNorm(config)
 
-    def init_cache(self, encoded: Float[Tensor, "batch source dim"]) -> LayerCache:
+    def init_cache(self, memory: Float[Tensor, "batch source dim"]) -> LayerCache:
         """Projects the keys and values of the encoded source, once for all steps."""
-        source = self.cross_attention.project_kv(encoded) if self.cross_attention is not None else None
-        return LayerCache(self.self_attention.empty_cache(len(encoded)), source)
+        source = self.cross_attention.project_kv(memory) if self.cross_attention is not None else None
+        return LayerCache(self.self_attention.empty_cache(len(memory)), source)
 
     def forward(
         self,

@@ -15,7 +15,7 @@ def padding_visible(
 ) -> Bool[Tensor, "batch length"] | None:
     """The padding mask: True where an id is not `pad`; None if there is no padding, so that no mask is applied.
 
-    Who knows `has_padding` saves a GPU from waiting for the answer.
+    Where `has_padding` is given, a GPU need not wait for the answer.
     """
     visible = ids != pad
     if has_padding is None:

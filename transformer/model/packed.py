@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from transformer.device import cpu_features, fast_instructions
 
 Model = TypeVar("Model", bound=nn.Module)
-# What oneDNN applies to a product while it writes it, by our names: its own name, and of what kind.
+# Activations that oneDNN applies while it writes a product: our name → its name and algorithm.
 FUSED_ACTIVATIONS = {"none": ("none", ""), "relu": ("relu", ""), "gelu": ("gelu", "none"), "silu": ("swish", "")}
-Input = Float[Tensor, "rows inputs"]
-Output = Float[Tensor, "rows outputs"]
+Input = Float[Tensor, "*rows inputs"]
+Output = Float[Tensor, "*rows outputs"]
 
 
 class PackedProduct(NamedTuple):
@@ -52,15 +52,15 @@ class PackedLinear(nn.Linear):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight, self.bias, self.training = linear.weight, linear.bias, linear.training
         self._packed: Tensor | None = pack_weight(linear.weight)
-        self._source = self._state()
+        self._packed_from = self._weight_version()
 
     def product(self) -> PackedProduct | None:
-        """The product alone, for who asks the questions of `forward` once for many; None once the weight is changed."""
-        if self._packed is None or self._state() != self._source:
+        """The product without the checks of `forward`, for who makes them once; None if the weight has changed."""
+        if self._packed is None or self._weight_version() != self._packed_from:
             return None
         return PackedProduct(self._packed, self.bias)
 
-    def _state(self) -> tuple[int, int]:
+    def _weight_version(self) -> tuple[int, int]:
         """Changes when the weight does: in place, or by taking another place."""
         return self.weight.data_ptr(), self.weight._version
 
@@ -71,9 +71,9 @@ class PackedLinear(nn.Linear):
         packed = self._packed
         if packed is None or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
             return super().forward(input)
-        if input.dtype != packed.dtype or self._state() != self._source:
+        if input.dtype != packed.dtype or self._weight_version() != self._packed_from:
             return super().forward(input)
-        return torch.ops.mkldnn._linear_pointwise(input, packed, self.bias, "none", [], "")  # type: ignore[no-any-return]
+        return PackedProduct(packed, self.bias)(input)
 
 
 def pack_weight(weight: Tensor) -> Tensor:

@@ -76,13 +76,13 @@ class RunSettings(MetricSettings):
 
 
 def read_run_settings(settings: dict[str, Any]) -> RunSettings:
-    """Read all settings of a run, strictly; those of its model and of the Trainer are read where they are used."""
+    """Reads all settings of a run, strictly; those of its model and of the Trainer are read where they are used."""
     return from_dict(
         RunSettings, {key: value for key, value in settings.items() if key not in ("model", "trainer")}, ""
     )
 
 
-def validate_settings(settings: RunSettings, model: ModelConfig) -> None:
+def check_settings(settings: RunSettings, model: ModelConfig) -> None:
     """Checks settings against each other and against those of the model: raises ValueError for what is wrong whatever
     the corpus."""
     # Two vocabularies may be of one size all the same.

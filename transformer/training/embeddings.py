@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.data.encoded import Split
+from transformer.data.encoded import Split, evenly_spread
 from transformer.data.mmap import IntArray
 from transformer.device import check_memory
 from transformer.model import Transformer
@@ -22,8 +22,8 @@ WINDOW = 2
 CONTEXT_SMOOTHING = 0.75
 # Of an embedding's variance, so much is counted; the rest stays random and tells pieces with equal counts apart.
 COUNTED = 0.9
-# Pairs counted at a time: of long sentences each has a million places. And at most (evenly spread): more change little.
-CHUNK, MAX_PAIRS = 100, 200_000
+CHUNK = 100  # pairs counted at a time: of long sentences each has a million places
+MAX_PAIRS = 200_000  # are counted of a larger corpus: more change little
 
 
 def pairs_and_neighbors(source: IntArray, target: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
@@ -41,8 +41,7 @@ def pairs_and_neighbors(source: IntArray, target: IntArray) -> Iterator[tuple[in
 def count_cooccurrences(splits: Sequence[Split], vocabulary: int) -> Float[Tensor, "vocabulary 2 vocabulary"]:
     """How often each piece occurs with each other: in a pair (0), and as a neighbor (1)."""
     counts = torch.zeros(vocabulary * 2 * vocabulary)
-    step = -(-sum(map(len, splits)) // MAX_PAIRS)
-    numbered = [(split, number) for split in splits for number in range(0, len(split), step)]
+    numbered = evenly_spread(splits, MAX_PAIRS)
     for start in range(0, len(numbered), CHUNK):
         places = [
             (left * 2 + relation) * vocabulary + right

@@ -15,13 +15,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer.data.batching import Batch
-from transformer.data.encoded import Split
+from transformer.data.encoded import Split, evenly_spread
 from transformer.data.ibm_model1 import translation_probabilities
 from transformer.data.tokenizer import PAD
 from transformer.device import check_memory
 from transformer.evaluation.alignments import DIAGONAL
 
-MAX_PAIRS = 200_000  # of a larger corpus so many, evenly spread
+MAX_PAIRS = 200_000  # are counted of a larger corpus: more change little
 # What is less likely counts as that likely: a logarithm of 0 would be infinite.
 EPSILON = 1e-6
 
@@ -35,7 +35,7 @@ class GuidedAlignmentSettings:
 
 
 class GuidedAlignment:
-    """A loss that draws the first head of the last decoder layer but one (Garg et al. 2019, section 3.1) towards
+    """A loss that draws the first head of the second-to-last decoder layer (Garg et al. 2019, section 3.1) towards
     alignments counted in the training pairs (Chen et al. 2016, section 3)."""
 
     def __init__(
@@ -54,15 +54,14 @@ class GuidedAlignment:
         source, target = vocabularies
         what = f"counting {source:,} × {target:,} pieces"
         check_memory(12 * source * target, what, "give training.guided_alignment.weight=0")
-        step = -(-sum(map(len, splits)) // MAX_PAIRS)
-        pairs = [split.pair(0, number) for split in splits for number in range(0, len(split), step)]
+        pairs = [split.pair(0, number) for split, number in evenly_spread(splits, MAX_PAIRS)]
         ids = [(source_ids.tolist(), target_ids.tolist()) for source_ids, target_ids in pairs]
         return cls(translation_probabilities(ids, vocabularies, "counting alignments"), settings)
 
     def weight(self, step: int) -> float:
         return self.settings.weight * max(0.0, 1 - step / self.settings.steps)
 
-    def loss(self, layers: Sequence[Float[Tensor, "views heads target source"]], batch: Batch) -> Float[Tensor, ""]:
+    def loss(self, layers: Sequence[Float[Tensor, "rows heads target source"]], batch: Batch) -> Float[Tensor, ""]:
         """−Σ p log a, summed over target tokens: p is the share of each source token in the target token, a the share
         of the head's attention that goes to it.
 

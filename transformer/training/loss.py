@@ -95,19 +95,19 @@ class _ProjectedLoss(torch.autograd.Function):
         states_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight)
         bias_gradient = None if bias is None else torch.zeros_like(bias)
         for start in range(0, states.size(1), size):
-            rows = slice(start, start + size)
-            piece, mask = states[:, rows].to(dtype), counted[rows, None].to(dtype)
+            positions = slice(start, start + size)
+            piece, mask = states[:, positions].to(dtype), counted[positions, None].to(dtype)
             # Flattened to a matrix product: one of three dimensions is slower.
             logits = (piece.flatten(0, 1) @ projection.T).view(*piece.shape[:2], -1)
             if bias is not None:
                 logits += bias
-            losses, gradient = logits_loss(logits, labels[rows])
-            total += (losses * counted[rows]).sum()
+            losses, gradient = logits_loss(logits, labels[positions])
+            total += (losses * counted[positions]).sum()
             if not needs_gradient:  # a validation
                 continue
             gradient = gradient.flatten(0, 1)
-            # Masked where dim is small, not in the gradient of the logits.
-            states_gradient[:, rows] = (gradient @ projection).view_as(piece) * mask
+            # The mask is applied to the small gradients (dim wide), not to the large one (vocabulary wide).
+            states_gradient[:, positions] = (gradient @ projection).view_as(piece) * mask
             weight_gradient += gradient.T @ (piece * mask).flatten(0, 1)
             if bias_gradient is not None:
                 bias_gradient += gradient.T @ mask.expand(len(piece), -1, -1).flatten()

@@ -62,9 +62,11 @@ class TranslationModule(LightningModule):
         self.validation_loss = MeanMetric()
         self.test_hypotheses = Hypotheses()
         self.test_scores: dict[str, Scores] = {}
-        # Loss and target tokens since the last update, summed: what stops and what divides; and the tokens in all.
+        # Since the last update: the sum of the loss, which must be finite, and the target tokens, which divide its
+        # gradient.
         self.step_sums: Tensor | None = None
-        self.tokens_seen: Tensor | int = 0
+        self.step_loss = torch.zeros(())  # the same loss, of all processes
+        self.tokens_seen: Tensor | int = 0  # target tokens of the whole run
         self.nonfinite_guard, self.guided_alignment = NonFiniteGuard(), guided_alignment
         self.save_hyperparameters({"translator": translator.description(), "training": asdict(settings)}, logger=False)
 
@@ -84,7 +86,9 @@ class TranslationModule(LightningModule):
         return linear_cross_entropy(states, output.weight, labels, smoothing, PAD, output.bias), tokens
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
-        """Returns the loss's *sum*: `on_before_optimizer_step` divides its gradient by all tokens of the step."""
+        """Returns the *sum* of the losses: `on_before_optimizer_step` divides its gradient by all tokens of the step.
+
+        While it lasts, the loss of guided alignment is part of it; train/loss is logged without."""
         guide, step = self.guided_alignment, self.trainer.global_step
         if guide is not None and not guide.weight(step):
             guide = self.guided_alignment = None  # its table takes much memory

@@ -65,7 +65,7 @@ class MuonAdamW(torch.optim.Optimizer):
     """Muon for the matrices of the layers and AdamW for everything else, as one optimizer with one schedule and state.
 
     Muon's update is scaled to the size of AdamW's (0.2 √max(rows, columns); Liu et al. 2025, section 2.2), so that one
-    learning rate and weight decay serve both.
+    learning rate and weight decay serve both. `betas` are AdamW's; Muon keeps the momentum that torch gives it.
     """
 
     def __init__(
@@ -134,8 +134,8 @@ def learning_rate_factor(
 ) -> Callable[[int], float]:
     """The share of the peak learning rate at each step, for torch's LambdaLR: linear warm-up, then the schedule.
 
-    `share_of_time` gives the share of the time for training that is over, if there is a limit. The schedule then ends
-    with the time if that comes before the last step: all steps are as many as fit at the speed so far.
+    With a limit of time, `share_of_time` gives the share of it that is over. The number of all steps is then estimated
+    from the speed so far, where that makes them fewer.
     """
     warmup_steps, after_warmup = max(1, warmup_steps), SCHEDULES[schedule]
 

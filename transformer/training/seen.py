@@ -70,7 +70,7 @@ def seen_before(seen: Hashes, pairs: Iterable[Pair]) -> tuple[int, int]:
     return found, looked_up
 
 
-def warnings(model: str, texts: dict[str, list[Pair]]) -> list[str]:
+def seen_warnings(model: str, texts: dict[str, list[Pair]]) -> list[str]:
     """A line for each split of `texts` that has sentences which the model to begin with was trained on."""
     seen = read_seen(Path(model))
     if seen is None:

@@ -49,6 +49,13 @@ from transformer.training.callbacks.throughput import Throughput
 from transformer.training.callbacks.train_progress import SeedEachStep
 from transformer.training.callbacks.validation import FinalValidation, Patience
 from transformer.training.card import write_card
+from transformer.training.checks import (
+    TRAINER_DEFAULTS,
+    check_lengths,
+    check_limits,
+    check_shares,
+    check_size,
+)
 from transformer.training.config import RunSettings
 from transformer.training.embeddings import initialize_embeddings
 from transformer.training.guided_alignment import GuidedAlignment
@@ -56,25 +63,18 @@ from transformer.training.loggers import build_logger, first_process, quiet
 from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.results import Result, draw_attentions, write_results
 from transformer.training.summary import show_run
-from transformer.training.validate import (
-    TRAINER_DEFAULTS,
-    check_size,
-    validate_lengths,
-    validate_limits,
-    validate_shares,
-)
 
 
 def run(
     settings: RunSettings,
     model: dict[str, Any],
-    trainer: dict[str, Any],
+    trainer_arguments: dict[str, Any],
     folder: Path,
     resume: Path | None,
 ) -> Result:
     """Trains, tests the best checkpoint and leaves a whole folder behind.
 
-    The settings have passed `validate_settings` and `validate_trainer`; `resume` continues from a checkpoint of the
+    The settings have passed `check_settings` and `check_trainer`; `resume` continues from a checkpoint of the
     same folder. Raises ValueError or OSError, before it trains, for what the corpus, the checkpoint or the folder does
     not allow, and Interrupted when a signal ends the run.
     """
@@ -85,10 +85,10 @@ def run(
     pretrained = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
     data = prepare_data(settings, pretrained)
     saved = read_run(resume)
-    accelerator = str(trainer.get("accelerator", "auto"))
+    accelerator = str(trainer_arguments.get("accelerator", "auto"))
     machine = configure_torch(restore_numerics(settings.machine, saved), accelerator)
-    machine += f", {find_hardware(accelerator).describe(str(trainer.get('precision', '32-true')))}"
-    plain = asdict(settings) | {"model": model, "trainer": trainer}
+    machine += f", {find_hardware(accelerator).describe(str(trainer_arguments.get('precision', '32-true')))}"
+    plain = asdict(settings) | {"model": model, "trainer": trainer_arguments}
     recorded = plain | {"digests": {SYNTHETIC: "none"} | data.digests, "numerics": numerics()}
     history = check_resumption(saved, recorded, print_changes=first_process())
 
@@ -101,28 +101,28 @@ def run(
     searches = settings.validation_search, settings.search
     module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics, scored, guide)
     callbacks = RunCallbacks(settings, recorded, folder, module)
-    lightning = build_trainer(settings, trainer, folder, history, callbacks.in_order)
-    processes = lightning.num_devices * lightning.num_nodes
-    validate_shares(data, processes)
-    validate_limits(data, trainer, settings.training.averaging.kind, processes)
-    data.datasets = gpu_datasets(data.training, lightning.strategy.root_device)
-    if lightning.is_global_zero:
+    trainer = build_trainer(settings, trainer_arguments, folder, history, callbacks.in_order)
+    processes = trainer.num_devices * trainer.num_nodes
+    check_shares(data, processes)
+    check_limits(data, trainer_arguments, settings.training.averaging.kind, processes)
+    data.datasets = gpu_datasets(data.training, trainer.strategy.root_device)
+    if trainer.is_global_zero:
         show_run(data, translator, machine, settings.init_from)
         write_config(folder, plain)
         mark_cache(data.cache)
         record_seen(settings.init_from, data.settings, texts, folder, resume)
 
     explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
-    with callbacks.signals, explain_restoring(resume, lambda: lightning.global_step > history.steps), explained:
-        lightning.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
+    with callbacks.signals, explain_restoring(resume, lambda: trainer.global_step > history.steps), explained:
+        trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         end_compiling(translator.model)
-        cost = callbacks.throughput.measured(lightning)
-        best, validation_bleu = callbacks.best_weights(lightning, module)
+        cost = callbacks.throughput.measured(trainer)
+        best, validation_bleu = callbacks.best_weights(trainer, module)
         if settings.test:
-            lightning.test(module, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
+            trainer.test(module, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
         elif best is not None:
             module.load_state_dict(load_training(best)["state_dict"])
-    if lightning.is_global_zero:
+    if trainer.is_global_zero:
         if translator.model.config.decoder.cross_attention is not None:
             pairs = list(islice(data.settings.read("train"), LEARNED_FROM))
             translator.alignment = best_head(translator, texts["validation"], pairs)
@@ -133,11 +133,12 @@ def run(
     hypotheses = module.test_hypotheses
     outputs, tested = {split: hypotheses.texts(split) for split in hypotheses.by_split}, hypotheses.numbers("test")
     samples = [(*texts["test"][tested[i]], outputs["test"][i]) for i in _spread(len(tested), 3)]
-    if lightning.is_global_zero:
+    if trainer.is_global_zero:
         write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, cost)
         write_card(folder, translator, data, recorded, machine)
         texts_of_pictures = [(source, translation) for source, _, translation in samples if source and translation]
-        for source, translation in sorted(texts_of_pictures, key=lambda sample: len(sample[0]))[:1]:
+        if texts_of_pictures:
+            source, translation = min(texts_of_pictures, key=lambda sample: len(sample[0]))
             draw_attentions(translator, source, translation, folder / "attention")
     return Result(validation_bleu, module.test_scores, cost, samples)
 
@@ -150,7 +151,7 @@ def record_seen(
         return
     before: seen.Hashes | None = seen.NO_SENTENCES
     if init_from:
-        print_safely(*seen.warnings(init_from, texts), stderr=True)
+        print_safely(*seen.seen_warnings(init_from, texts), stderr=True)
         before = seen.read_seen(Path(init_from))
     if before is None:
         return  # what the weights have seen is not known, and so it stays
@@ -173,7 +174,7 @@ def build_translator(
     """A model for the vocabularies of the tokenizers, with new weights or those of the pretrained model."""
     vocabularies = {"source_vocab_size": len(data.source_tokenizer), "target_vocab_size": len(data.target_tokenizer)}
     config = from_dict(ModelConfig, model | vocabularies, "model")
-    validate_lengths(data, config)
+    check_lengths(data, config)
     check_size(config)
     network = pretrained.build_for_finetuning(config) if pretrained else Transformer(config)
     tokenizers = data.source_tokenizer, data.target_tokenizer

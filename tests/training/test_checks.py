@@ -9,7 +9,7 @@ from tests.processes import posix_only
 from tests.reliability.runs import corpus, settings, train
 from tests.training.small import module_for, trainer_for
 from transformer.data.datamodule import TranslationData
-from transformer.training.validate import validate_limits
+from transformer.training.checks import check_limits
 
 
 @pytest.mark.parametrize(("part", "split"), [("train", "train"), ("val", "validation"), ("test", "test")])
@@ -18,14 +18,14 @@ def test_a_share_of_less_than_one_batch_is_refused_with_its_number(
 ) -> None:
     count = len(data.loader(split))
     for accepted in (1 / count, 1.0, 1, 0):
-        validate_limits(data, {f"limit_{part}_batches": accepted}, "none")
+        check_limits(data, {f"limit_{part}_batches": accepted}, "none")
     with pytest.raises(ValueError, match=f"of the {count} batches of {split} is less than one"):
-        validate_limits(data, {f"limit_{part}_batches": 0.9 / count}, "none")
+        check_limits(data, {f"limit_{part}_batches": 0.9 / count}, "none")
 
 
 @pytest.mark.parametrize("limit", [1, 5, 0.5])
 def test_every_step_has_as_many_batches(data: TranslationData, tmp_path: Path, limit: float) -> None:
-    validate_limits(data, {"limit_train_batches": 10**6, "accumulate_grad_batches": 1}, "none")
+    check_limits(data, {"limit_train_batches": 10**6, "accumulate_grad_batches": 1}, "none")
     for accumulated in range(2, 7):
         limits = {"limit_train_batches": limit, "limit_val_batches": 0}
         trainer = trainer_for(tmp_path, max_steps=1, accumulate_grad_batches=accumulated, **limits)
@@ -34,15 +34,15 @@ def test_every_step_has_as_many_batches(data: TranslationData, tmp_path: Path, l
         settings = {"limit_train_batches": limit, "accumulate_grad_batches": accumulated}
         if batches % accumulated:
             with pytest.raises(ValueError, match=rf"limit_train_batches={limit} leaves {batches} batches an epoch, "):
-                validate_limits(data, settings, "none")
+                check_limits(data, settings, "none")
         else:
-            validate_limits(data, settings, "none")
+            check_limits(data, settings, "none")
 
 
 def test_an_average_that_nothing_validates_is_refused(data: TranslationData) -> None:
-    validate_limits(data, {"limit_val_batches": 0}, "none")
+    check_limits(data, {"limit_val_batches": 0}, "none")
     with pytest.raises(ValueError, match=r"training\.averaging\.kind=last needs a validation"):
-        validate_limits(data, {"limit_val_batches": 0}, "last")
+        check_limits(data, {"limit_val_batches": 0}, "last")
 
 
 @posix_only

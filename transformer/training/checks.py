@@ -41,7 +41,7 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 }
 
 
-def validate_trainer_names(arguments: dict[str, Any]) -> None:
+def check_trainer_names(arguments: dict[str, Any]) -> None:
     """Raises ValueError for arguments that Lightning's Trainer does not have, and for those that are not a user's."""
     known = [name for name in inspect.signature(Trainer).parameters if name not in RESERVED_TRAINER_ARGS]
     for name in arguments:
@@ -53,10 +53,10 @@ def validate_trainer_names(arguments: dict[str, Any]) -> None:
             raise ValueError(f"trainer.{name}: no such setting; {remedy}{TRAINER_PAGE} shows all")
 
 
-def validate_trainer(arguments: dict[str, Any]) -> None:
+def check_trainer(arguments: dict[str, Any]) -> None:
     """Raises ValueError for what Lightning's Trainer does not take, by making one, and for what cannot work here."""
     quiet()
-    validate_trainer_names(arguments)
+    check_trainer_names(arguments)
     strategy = str(arguments.get("strategy", "auto"))
     if re.search("fsdp|deepspeed|model_parallel", strategy):
         # Clipping, digests and checkpoints of ours need whole weights.
@@ -101,7 +101,7 @@ def check_size(config: ModelConfig) -> None:
     check_memory(sum(tensor.numel() * tensor.element_size() for tensor in tensors), "the model", remedy)
 
 
-def validate_limits(data: TranslationData, trainer: dict[str, Any], averaging: str, processes: int = 1) -> None:
+def check_limits(data: TranslationData, trainer: dict[str, Any], averaging: str, processes: int = 1) -> None:
     """Raises ValueError for a share of the batches (trainer.limit_train_batches=0.01) that is less than one batch, for
     steps of unequal numbers of batches, and for an average of weights (of this kind) that nothing validates."""
     accumulated = int(trainer.get("accumulate_grad_batches", 1))
@@ -132,7 +132,7 @@ def validate_limits(data: TranslationData, trainer: dict[str, Any], averaging: s
         )
 
 
-def validate_shares(data: TranslationData, processes: int) -> None:
+def check_shares(data: TranslationData, processes: int) -> None:
     """Raises ValueError where a split has no sentence for one of the processes."""
     for name in data.settings.parts:
         if (count := len(data.served(name))) < processes:
@@ -142,7 +142,7 @@ def validate_shares(data: TranslationData, processes: int) -> None:
             )
 
 
-def validate_lengths(data: TranslationData, config: ModelConfig) -> None:
+def check_lengths(data: TranslationData, config: ModelConfig) -> None:
     """Raises ValueError when a sentence that is kept is longer than the model's positions."""
     for name in data.parts:
         longest = data.served(name).longest + 1
