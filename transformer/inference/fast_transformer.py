@@ -142,9 +142,9 @@ class FastTransformer:
     @torch.no_grad()
     def agrees(self) -> bool:
         """Whether a small search, with padding and several hypotheses, has the results of `model`, up to rounding."""
-        model, config, device = self.model, self.model.config, self.model.output.weight.device
+        model, config = self.model, self.model.config
         length, vocabulary = min(4, config.max_length), min(config.source_vocab_size, config.target_vocab_size)
-        ids = torch.arange(1, 2 * length + 1, device=device) % vocabulary
+        ids = torch.arange(1, 2 * length + 1) % vocabulary
         source, visible = ids.view(2, length), torch.tensor([[True] * length, [True] + [False] * (length - 1)])
         origins = torch.tensor([[[0, 0], [0, 0]], [[1, 0], [1, 1]]])
 
