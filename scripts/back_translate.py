@@ -17,13 +17,13 @@ Job = tuple[dict[str, Any], list["Stage"]]
 
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.pipeline import back_translation
-    from transformer.cli.runs import check_init_from, check_output
+    from transformer.cli.runs import check_init_from, check_output_folder
     from transformer.config import UsageError
 
     if config["resume"]:
         raise UsageError("leave out resume=: the same command goes on where it was stopped")
     check_init_from(config["init_from"])
-    check_output(config["output"], folder=True)
+    check_output_folder(config["output"])
     return config, back_translation(config, sys.argv[1:])
 
 

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def read(config: dict[str, Any]) -> CompareSettings:
-    from transformer.cli.runs import check_output
+    from transformer.cli.runs import check_output_folder
     from transformer.config import UsageError, from_dict
 
     if config["runs"] is None:
         raise UsageError("runs is not set: name two or more, as runs=[A,B]")
     if config["output"]:
-        check_output(config["output"], folder=True)
+        check_output_folder(config["output"])
     from transformer.evaluation.compare import CompareSettings
 
     return from_dict(CompareSettings, {key: value for key, value in config.items() if key != "debug"}, "")

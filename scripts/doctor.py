@@ -12,7 +12,7 @@ from transformer.cli.launch import launch
 
 
 def read(config: dict[str, Any]) -> dict[str, Any]:
-    from transformer.cli.runs import check_output
+    from transformer.cli.runs import check_output_file
     from transformer.cli.settings import doctor_minutes, run_settings
 
     doctor_minutes(config)
@@ -26,7 +26,7 @@ def read(config: dict[str, Any]) -> dict[str, Any]:
     if config["fix"]:
         check_new(Path(config["fix"]).expanduser())
     if config["output"]:
-        check_output(config["output"], folder=False)
+        check_output_file(config["output"], [".json"])
     return config
 
 

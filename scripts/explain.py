@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer.cli.launch import launch
-from transformer.cli.runs import check_output, find_checkpoint, model_name, say_which
+from transformer.cli.runs import check_output_file, find_checkpoint, model_name, say_which
 
 if TYPE_CHECKING:
     from transformer.device import MachineSettings
@@ -21,15 +21,13 @@ def read(config: dict[str, Any]) -> Job:
 
     if config["text"] is None:
         raise UsageError('text is not set: give the sentence to explain, text="…"')
-    check_output(config["output"], folder=False)
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
     from transformer.device import MachineSettings
     from transformer.inference.search import SearchSettings
     from transformer.visualization.attention import View
     from transformer.visualization.picture import SUFFIXES
 
-    if (output := Path(config["output"])).suffix.lower() not in (".html", *SUFFIXES):
-        raise UsageError(f"output={output} must end in .html (a page) or one of {', '.join(SUFFIXES)} (a picture)")
+    check_output_file(config["output"], [".html", *SUFFIXES])
     say_which(config, checkpoint)
     search = from_dict(SearchSettings, config["search"], "search")
     view = from_dict(View, {key: config[key] for key in ("attention", "layer", "head")}, "")

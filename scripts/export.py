@@ -14,9 +14,8 @@ Job = tuple["ExportSettings", Path, tuple[str | None, str | None]]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.runs import MODELS, find_checkpoint, say_which
+    from transformer.cli.runs import check_output_file, find_checkpoint, say_which
     from transformer.config import UsageError, from_dict
-    from transformer.files import run_of
 
     if config["output"] is None:
         raise UsageError(
@@ -26,9 +25,10 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.export.formats import ExportSettings
 
     settings = from_dict(ExportSettings, {key: config[key] for key in ("format", "precision", "output", "text")}, "")
-    own = {checkpoint.resolve(), (run_of(checkpoint) / MODELS[0]).resolve()}
-    if settings.format == "safetensors" and Path(settings.output).exists() and Path(settings.output).resolve() in own:
-        raise UsageError(f"output={settings.output} is the run's own model, which must stay as it is: name another")
+    if settings.format == "safetensors":
+        check_output_file(settings.output, [".safetensors"])
+        if Path(settings.output).resolve() == checkpoint.resolve():
+            raise UsageError(f"output={settings.output} is the model to export, which must stay as it is: name another")
     say_which(config, checkpoint)
     return settings, checkpoint, (config["source_language"], config["target_language"])
 

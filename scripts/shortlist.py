@@ -15,17 +15,18 @@ Job = tuple[dict[str, Any], Path, "ShortlistSettings", "DataSettings | None"]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.runs import check_output, find_checkpoint, say_which
+    from transformer.cli.runs import check_output_file, find_checkpoint, say_which
     from transformer.cli.settings import corpus_settings
     from transformer.config import UsageError, from_dict
 
     if config["output"] is None:
         raise UsageError("output is not set: give output=FILE.safetensors")
-    check_output(config["output"], folder=False)
+    check_output_file(config["output"], [".safetensors"])
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
     from transformer.data.corpus import DataSettings
-    from transformer.inference.shortlist import ShortlistSettings
+    from transformer.inference.shortlist import ShortlistSettings, check_replaced
 
+    check_replaced(Path(config["output"]))
     settings = from_dict(ShortlistSettings, {key: config[key] for key in ("best", "frequent")}, "")
     data = from_dict(DataSettings, corpus_settings(config["data"]), "data") if config.get("data") else None
     say_which(config, checkpoint)

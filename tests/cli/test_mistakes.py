@@ -20,6 +20,7 @@ from transformer.training.checks import check_trainer
         ("data=foo", "data=foo: data is one of files, toy"),
         ("model.heads=[1", "model.heads=[1: Hydra cannot read this"),
         ("metrics=[a (b)]", """put each text with special characters into quotes: metrics="['A','B']"""),
+        ("trainer.max_steps=“30”", "trainer.max_steps=“30”: Hydra cannot read typographic quotes"),
         ("model.heads.x=3", "model.heads is a value"),
         ("model.größe=3", "model.größe: the name of a setting has letters from a to z"),
         ("model.heads=2,4", "several values need -m"),

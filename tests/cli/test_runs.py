@@ -9,7 +9,14 @@ from omegaconf import OmegaConf
 
 from tests.processes import posix_only
 from transformer.cli import PROJECT
-from transformer.cli.runs import find_checkpoint, find_checkpoints, find_resumable, newest_run, say_which
+from transformer.cli.runs import (
+    check_output_file,
+    find_checkpoint,
+    find_checkpoints,
+    find_resumable,
+    newest_run,
+    say_which,
+)
 from transformer.config import UsageError
 
 
@@ -89,7 +96,7 @@ def test_what_cannot_be_resumed_is_refused_in_one_line(runs: Path, tmp_path: Pat
     for resume, message in (
         ("nix", "resume=nix: no .*nix; give a run's folder"),
         (str(runs), r"no .*last.ckpt; give a run's folder"),
-        (str(tmp_path / "bare.ckpt"), "does not lie in the folder checkpoints of a run"),
+        (str(tmp_path / "bare.ckpt"), "checkpoints of a run; give the run's folder"),
     ):
         with pytest.raises(UsageError, match=message):
             find_resumable(resume, runs)
@@ -114,3 +121,32 @@ def test_one_of_several_checkpoints_may_hold_a_comma_in_quotes(tmp_path: Path) -
     for path in paths:
         path.touch()
     assert find_checkpoints(f"['{paths[0]}', {paths[1]}]", tmp_path) == paths
+
+
+def test_several_models_are_refused_where_one_is_needed(runs: Path) -> None:
+    for value in (f"[{runs}/early,{runs}/later]", f"{runs}/early,{runs}/later"):
+        with pytest.raises(UsageError, match="takes one model, not several"):
+            find_checkpoint(value, runs)
+
+
+@pytest.mark.parametrize(
+    ("name", "suffixes", "message"),
+    [
+        ("", [], "is a folder: name a file in it"),
+        ("report.txt", [".json"], "must end in .json"),
+        ("pairs.tsv", [".html", ".png"], "must end in .html or .png"),
+        ("model.safetensors", [], "has the name of a model"),
+        ("early/checkpoints/best.ckpt", [], "has the name of a model"),
+        ("early/translator.safetensors", [".safetensors"], "must stay as it is"),
+    ],
+)
+def test_results_are_not_written_over_models(runs: Path, name: str, suffixes: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=f"alignments={runs / name}.* {message}"):
+        check_output_file(str(runs / name), suffixes, key="alignments")
+
+
+def test_results_are_written_where_no_model_is(runs: Path) -> None:
+    check_output_file(str(runs / "early" / "english.txt"))
+    check_output_file(str(runs / "early" / "shortlist.safetensors"), [".safetensors"])
+    check_output_file(str(runs / "translator.safetensors"), [".safetensors"])
+    check_output_file("/dev/stdout")

@@ -1,5 +1,6 @@
 """Whatever asks a script to end does so in one line, from the first moment to the last; training saves before that."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -52,6 +53,28 @@ def test_a_sweep_takes_the_trial_that_runs_with_it(project: Path, tmp_path: Path
     done = started.wait()
     assert done.returncode == 128 + signal.SIGTERM
     assert done.stderr.splitlines()[-2:] == ["stopped by SIGUSR1", "stopped by SIGTERM"]
+
+
+# Ends with the process that has started it; tells its number.
+CHILD = """
+import os, time
+from transformer.cli.launch import end_with_parent
+end_with_parent()
+print(os.getpid(), flush=True)
+time.sleep(300)
+print("alone", flush=True)
+"""
+PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+
+
+def test_a_process_of_a_run_ends_with_the_one_that_started_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT, CHILD], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        os.kill(child, 0)  # it is there
+        parent.kill()
+        parent.wait()
+        assert parent.stdout.read() == ""  # its end comes once nobody holds the pipe
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:

@@ -16,6 +16,7 @@ from transformer import Translator
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
 from transformer.cli.compose import compose
+from transformer.config import UsageError
 from transformer.evaluation import METRICS, score
 
 FAST = ["resamples=100", "trials=100"]
@@ -129,6 +130,14 @@ def test_translations_of_another_search_are_named_as_such(
     assert (folder / "hypotheses.test.txt").read_text() != (home / "sweep/0/hypotheses.test.txt").read_text()
     compared("runs=[sweep/0,again]")
     assert "again: translated anew by evaluate.py (method=greedy" in capsys.readouterr().out
+
+
+def test_a_run_keeps_its_own_results(home: Path) -> None:
+    before = (home / "sweep/1/test.json").read_bytes()
+    with pytest.raises(UsageError, match=r"output=sweep/1 is another run, whose results must stay its own"):
+        evaluate.read(composed("evaluate", "checkpoint=sweep/0", "output=sweep/1"))
+    assert (home / "sweep/1/test.json").read_bytes() == before
+    evaluate.read(composed("evaluate", "checkpoint=sweep/0", "output=sweep/../sweep/0"))
 
 
 def test_what_cannot_be_compared_is_refused(home: Path) -> None:

@@ -114,7 +114,7 @@ def test_an_export_does_not_replace_the_model_that_it_is_made_of(run: Path) -> N
     before = (run / "translator.safetensors").read_bytes()
     for checkpoint in ("run", "run/translator.safetensors", "run/checkpoints/last.ckpt"):
         arguments = ("format=safetensors", f"checkpoint={checkpoint}", "output=run/translator.safetensors")
-        assert "is the run's own model" in refused("export", *arguments, cwd=run.parent)
+        assert "which must stay as it is" in refused("export", *arguments, cwd=run.parent)
     assert (run / "translator.safetensors").read_bytes() == before
 
 
@@ -242,6 +242,7 @@ def test_a_mistake_is_told_in_one_line_before_any_work(home: Path, arguments: li
         (["resume=run", "training.learning_rate=-1"], "training.learning_rate=-1.0 must be > 0"),
         (["resume=run", "data.train=nowhere"], "nowhere.de.gz"),
         ([*SMALL, "hydra.run.dir=run"], "run holds a run: resume="),
+        ([*SMALL, "hydra.run.dir=run/attention/.."], "run holds a run: resume="),
         (
             [*SMALL, "hydra.run.dir=other", "trainer.limit_test_batches=0"],
             "trainer.limit_test_batches=0 is not allowed",
@@ -260,6 +261,13 @@ def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[
     [
         (["translate", "checkpoint=run", "text=ja", "input=run/config.yaml"], "text= and input= are two texts"),
         (["translate", "input=nowhere"], "input=nowhere: no such file"),
+        (["translate", "text=ja", "output=run/translator.safetensors"], "has the name of a model"),
+        (
+            ["translate", "text=ja", "output=x", "alignments=run/checkpoints/last.ckpt"],
+            "alignments=run/checkpoints/last.c",
+        ),
+        (["shortlist", "checkpoint=run", "output=run/translator.safetensors"], "must stay as it is: name another"),
+        (["doctor", "output=run/config.yaml"], "output=run/config.yaml must end in .json"),
         (["translate", "checkpoint=run", "input=run"], "input=run is a folder: name a file in it"),
         (["translate", "text=ja", "output=run"], "output=run is a folder: name a file in it"),
         (

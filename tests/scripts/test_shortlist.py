@@ -41,6 +41,23 @@ def translate(*arguments: str) -> None:
     translate_script.translate(translate_script.read(compose("translate", *prepare(typed, CONFIGS))))
 
 
+def test_only_a_shortlist_is_written_over(capfd: pytest.CaptureFixture[str]) -> None:
+    other = Path("model.safetensors")
+    other.write_bytes(Path("run/translator.safetensors").read_bytes())
+    for content in (other.read_bytes(), b"mine"):
+        other.write_bytes(content)
+        with pytest.raises(ValueError, match=r"output=model.safetensors is there, and no shortlist: name another file"):
+            learn("output=model.safetensors")
+        assert other.read_bytes() == content
+    for _ in range(2):
+        learn("best=1", "frequent=1", "output=twice.safetensors")
+
+
+def test_a_model_is_no_shortlist() -> None:
+    with pytest.raises(ValueError, match="cannot be used: it is no shortlist"):
+        translate("shortlist=run/translator.safetensors")
+
+
 def test_the_digits_of_a_source_bring_their_translations(capfd: pytest.CaptureFixture[str]) -> None:
     learn("best=1", "frequent=1", "output=short.safetensors")
     said = capfd.readouterr()
@@ -62,13 +79,13 @@ def test_the_digits_of_a_source_bring_their_translations(capfd: pytest.CaptureFi
 def test_mistakes_are_told_in_one_line_and_nothing_is_written() -> None:
     for arguments, said in (
         ((), "output is not set: give output=FILE.safetensors"),
-        (("output=short", "best=0"), "best=0 must be >= 1"),
+        (("output=never.safetensors", "best=0"), "best=0 must be >= 1"),
     ):
         with pytest.raises(ValueError, match=said):
             learn(*arguments)
     with pytest.raises(ValueError, match=r"shortlist=other\.safetensors: no such file"):
         translate("shortlist=other.safetensors")
-    assert not Path("short").exists()
+    assert not Path("never.safetensors").exists()
 
 
 def test_a_stopped_translation_goes_on_with_the_same_shortlist_only(home: Path) -> None:

@@ -47,6 +47,11 @@ def is_multirun(argument: str) -> bool:
     return argument == "-m" or (len(argument) > 2 and "--multirun".startswith(argument))
 
 
+def is_lightning_child(typed: Sequence[str]) -> bool:
+    """Recognize a process that Lightning has started beside the first one of a run."""
+    return any(argument.startswith(LIGHTNING_CHILD) for argument in typed)
+
+
 def quote(text: str, interpolate: bool = False) -> str:
     """Write a text so that Hydra and OmegaConf give it back unchanged."""
     if text == "???":
@@ -70,7 +75,7 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
     options = [argument for argument in typed if not is_override(argument)]
     own_configs = any(option.startswith(("--config-dir", "-cd")) for option in options)
     is_sweep = any(map(is_multirun, options))
-    is_child = any(argument.startswith(LIGHTNING_CHILD) for argument in typed)
+    is_child = is_lightning_child(typed)
     # By key, as Hydra refuses a group that is chosen twice: the later one counts.
     prepared: dict[str, str] = {}
     for prefix, key, value in map(split, filter(is_override, typed)):

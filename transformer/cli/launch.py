@@ -13,6 +13,8 @@ import logging
 import os
 import signal
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -57,7 +59,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     from hydra.types import RunMode
     from omegaconf import DictConfig
 
-    from transformer.cli.arguments import is_multirun, is_override, prepare, split
+    from transformer.cli.arguments import is_lightning_child, is_multirun, is_override, prepare, split
     from transformer.cli.compose import read_settings
     from transformer.cli.errors import report
     from transformer.cli.mistakes import explain
@@ -91,6 +93,8 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
         except Exception as error:
             raise PastHydra from error
 
+    if is_lightning_child(typed):
+        end_with_parent()
     try:
         sys.argv[1:] = prepare(typed, configs)
         for folder in (value for _, key, value in map(split, typed) if key == "hydra.run.dir"):
@@ -126,6 +130,21 @@ def open_closed_streams() -> None:
     os.close(number)
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def end_with_parent() -> None:
+    """Let this process end when the one that started it has, which may have been killed.
+
+    Until all processes of a run have found each other they wait in code that handles no signal, for half an hour.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:

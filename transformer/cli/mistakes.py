@@ -57,6 +57,10 @@ def unreadable(override: str) -> str:
         )
     if not re.fullmatch(r"[\w./@:-]+", key, re.ASCII):
         return f"{key}: the name of a setting has letters from a to z, digits and . _ - / @ only"
+    if key.startswith("trainer."):
+        prefix, override = "", f"{key}={value}"  # its prefix is ours
+    if set(value) & set("“”„‟‘’‚«»"):
+        return f"{override}: Hydra cannot read typographic quotes here: write straight ones, or none"
     if value.startswith("["):
         remedy = f"{prefix}{key}=\"['A','B']\""
         return f"{override}: Hydra cannot read this; put each text with special characters into quotes: {remedy}"

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -117,9 +117,11 @@ def check_new_run() -> None:
     if ((folder := output_folder()) / MODELS[-1]).exists():
         go_on = f"resume={as_typed(folder)} goes on with it; else choose another hydra.run.dir"
         raise UsageError(f"{folder} holds a run: {go_on}")
-    from transformer.evaluation.run_files import check_entries
+    from transformer.evaluation.run_files import check_entries, written_entries
 
     check_entries(folder)
+    if not (folder / LOCK).exists() and (foreign := written_entries(folder)):
+        raise UsageError(f"{foreign[0]} is of no run, and would be written over: name a new folder by hydra.run.dir")
 
 
 def find_resumable(resume: str, runs: Path) -> tuple[Path, Path]:
@@ -130,7 +132,7 @@ def find_resumable(resume: str, runs: Path) -> tuple[Path, Path]:
     if not checkpoint.is_file():
         raise UsageError(f"resume={resume}: no {checkpoint}; give a run's folder, a .ckpt in one, or last")
     if checkpoint.parent.name != "checkpoints":
-        raise UsageError(f"resume={resume}: it does not lie in the folder checkpoints of a run")
+        raise UsageError(f"resume={resume}: it does not lie in the folder checkpoints of a run; give the run's folder")
     return checkpoint.parent.parent, checkpoint
 
 
@@ -180,6 +182,8 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False, key: s
     for candidate in (path, *(path / file for file in MODELS)):
         if candidate.is_file():
             return candidate
+    if not path.exists() and len(read_path_list(str(value))) > 1:
+        raise UsageError(f"{key}={value}: this script takes one model, not several")
     if not path.exists():
         raise FileNotFoundError(f"{key}={value}: no such file or run folder")
     raise FileNotFoundError(f"{key}={value}: the folder has none of {', '.join(MODELS)}")
@@ -255,15 +259,32 @@ def read_card(checkpoint: Path) -> str:
         return ""
 
 
-def check_output(output: str, folder: bool) -> None:
-    """Refuse a place for results that is no `folder`, or no file, before the work that leads to them."""
+def check_output_folder(output: str) -> None:
+    """Refuse a place for results that is no folder, before the work that leads to them."""
     path = Path(output)
-    if folder and path.exists() and not path.is_dir():
+    if path.exists() and not path.is_dir():
         raise UsageError(f"output={output} is a file: name a folder")
-    if folder and path.exists() and not os.access(path, os.W_OK):
+    if path.exists() and not os.access(path, os.W_OK):
         raise UsageError(f"{path} cannot be written: name another folder by output=FOLDER")
-    if not folder and path.is_dir():
-        raise UsageError(f"output={output} is a folder: name a file in it")
+
+
+def check_output_file(output: str, suffixes: Sequence[str] = (), key: str = "output") -> None:
+    """Refuse a place for results that is no file, has none of `suffixes`, or has the name of a model."""
+    path = Path(output)
+    if path.is_dir():
+        raise UsageError(f"{key}={output} is a folder: name a file in it")
+    suffix = path.suffix.lower()
+    if suffixes and suffix not in suffixes:
+        raise UsageError(f"{key}={output} must end in {' or '.join(suffixes)}")
+    if suffix not in suffixes and suffix in (".safetensors", ".ckpt"):
+        raise UsageError(f"{key}={output} has the name of a model: name another file")
+    if is_run(run_of(path)) and any(path.match(model) for model in MODELS):
+        raise UsageError(f"{key}={output} is a run's own model, which must stay as it is: name another")
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder has the model of a run, finished or not."""
+    return any((folder / model).is_file() for model in MODELS)
 
 
 def as_typed(path: Path) -> str:

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer.cli.arguments import STAGES, split
-from transformer.cli.runs import as_typed, check_output, find_checkpoints, find_reverse, trial_folder
+from transformer.cli.runs import (
+    as_typed,
+    check_output_file,
+    check_output_folder,
+    find_checkpoints,
+    find_reverse,
+    is_run,
+    trial_folder,
+)
 from transformer.config import UsageError
 from transformer.files import run_of
 
@@ -92,7 +100,7 @@ def translate_settings(config: dict[str, Any]) -> dict[str, Any]:
         raise UsageError(f"input={config['input']}: no such file")
     for key in ("output", "alignments"):
         if config[key] is not None:
-            check_output(config[key], folder=False)
+            check_output_file(config[key], key=key)
     return _with_serving(config) | {"choose": find_reverse(config)}
 
 
@@ -115,7 +123,9 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
     if checkpoints[0] == run and not config["output"]:
         raise UsageError(f"{as_typed(run)} is of Hugging Face, not a run that takes results: give output=FOLDER")
     output = config["output"] or str(trial_folder() or run)
-    check_output(output, folder=True)
+    check_output_folder(output)
+    if is_run(Path(output)) and not (len(checkpoints) == 1 and Path(output).resolve() == run.resolve()):
+        raise UsageError(f"output={output} is another run, whose results must stay its own: name another folder")
     from transformer.evaluation.run_files import check_entries
 
     if not config["output"]:

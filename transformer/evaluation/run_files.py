@@ -42,9 +42,14 @@ class PlainDumper(yaml.SafeDumper):  # type: ignore[misc]
         return True
 
 
+def written_entries(run: Path) -> list[Path]:
+    """What a folder holds under the names that a run writes."""
+    return sorted(path for path in run.iterdir() if any(map(path.match, WRITTEN))) if run.is_dir() else []
+
+
 def check_entries(run: Path) -> None:
     """Raise ValueError for a link, a device or the like where a run writes: it would be written somewhere else."""
-    inside = [path for path in run.iterdir() if any(map(path.match, WRITTEN))] if run.is_dir() else []
+    inside = written_entries(run)
     # The folders, once it is known that they are none elsewhere.
     for paths in (inside, (path for name in FOLDERS if (run / name).is_dir() for path in (run / name).iterdir())):
         for path in sorted(paths):

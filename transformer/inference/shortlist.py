@@ -84,6 +84,17 @@ class Shortlist:
         atomic_write(path, safetensors.torch.save(tensors, {"shortlist": json.dumps(asdict(about))}))
 
 
+def check_replaced(path: Path) -> None:
+    """Raises ValueError for a file that is there, and no shortlist: it is not to be written over by one."""
+    if path.exists():
+        try:
+            is_shortlist = "shortlist" in read_tensors(path)[0]
+        except (ValueError, RuntimeError):
+            is_shortlist = False
+        if not is_shortlist:
+            raise ValueError(f"output={path} is there, and no shortlist: name another file")
+
+
 def load_shortlist(path: Path, tokenizers: Tokenizers, languages: Direction) -> Shortlist:
     """Reads a file that may be a stranger's. ValueError for a damaged one, or one of other tokenizers or languages."""
     if not path.is_file():
@@ -91,7 +102,9 @@ def load_shortlist(path: Path, tokenizers: Tokenizers, languages: Direction) -> 
     try:
         about, tensors = read_tensors(path)
         check_tensors(path, tensors)
-        described = from_dict(Description, json.loads(about.get("shortlist", "null")), "shortlist")
+        if "shortlist" not in about:
+            raise ValueError("it is no shortlist")
+        described = from_dict(Description, json.loads(about["shortlist"]), "shortlist")
         likely, by_frequency = (tensors[name].long() for name in ("likely", "by_frequency"))
         source_size, target_size = map(len, tokenizers)
         if described.format != FORMAT:
