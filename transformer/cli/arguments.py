@@ -79,6 +79,8 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
     # By key, as Hydra refuses a group that is chosen twice: the later one counts.
     prepared: dict[str, str] = {}
     for prefix, key, value in map(split, filter(is_override, typed)):
+        if not key:
+            raise UsageError(f"={value}: a setting needs a name: write KEY=VALUE")
         key = key if value.startswith("{") else GROUP_OF_KEY.get(key, key)
         if not own_configs:
             _check_group(configs, key, value)

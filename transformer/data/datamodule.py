@@ -170,7 +170,7 @@ class TranslationData(LightningDataModule):
             encoded = EncodedSplit(cached_folder(self.cache / f"ids-{_digest([FORMAT, *what])}", make))
             if not len(encoded):
                 files = corpus.splits.get(split, ", ".join(corpus.synthetic))
-                raise ValueError(f"no pair of {files} has 1 to {corpus.max_length} tokens a side")
+                raise ValueError(f"no pair of {files} has 1 to {corpus.max_length} tokens a side (data.max_length)")
             self.encoded[name] = encoded
         return self.encoded[name]
 

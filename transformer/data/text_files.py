@@ -238,6 +238,8 @@ def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
             _check_unpacked_size(path)
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield from decode_lines(file.readline, str(path), edges)
+    except gzip.BadGzipFile as error:
+        raise ValueError(f"{path} cannot be read: it is not packed with gzip, as its name says") from error
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
 
