@@ -22,7 +22,6 @@ from transformer.training.checks import check_trainer
         ("metrics=[a (b)]", """put each text with special characters into quotes: metrics="['A','B']"""),
         ("trainer.max_steps=“30”", "trainer.max_steps=“30”: Hydra cannot read typographic quotes"),
         ("=5", "=5: a setting needs a name: write KEY=VALUE"),
-        ("-resume=last", "settings have no dashes: write KEY=VALUE"),
         ("model.heads.x=3", "model.heads is a value"),
         ("model.größe=3", "model.größe: the name of a setting has letters from a to z"),
         ("model.heads=2,4", "several values need -m"),
