@@ -21,6 +21,7 @@ from transformer.cli import Read, Work
 from transformer.cli.arguments import split
 from transformer.cli.compose import as_dict, read_settings
 from transformer.cli.errors import describe, report, say
+from transformer.cli.runs import as_typed
 from transformer.config import UsageError
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
@@ -81,7 +82,8 @@ def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> Any:
     process.start()
     try:
         process.join()
-    except Interrupted:
+    except Interrupted as stopped:
+        stopped.advice = f"what its trials have left is in {as_typed(Path(job.sweep.dir))}"
         if hasattr(signal, "SIGUSR1"):  # which asks only once, should the trial have received the other signal too
             os.kill(process.pid, signal.SIGUSR1)  # type: ignore[arg-type]
         process.join()
