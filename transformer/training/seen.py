@@ -79,7 +79,7 @@ def seen_warnings(model: str, texts: dict[str, list[Pair]]) -> list[str]:
     counts = {split: seen_before(seen, pairs) for split, pairs in texts.items()}
     return [
         f"{split}: {found:,} of {looked_up:,} sentences{'' if looked_up == len(texts[split]) else ' that can be told'} "
-        f"were in what {model} was trained on: its score says too much"
+        f"were in what {model} was trained on, so its score is too high"
         for split, (found, looked_up) in counts.items()
         if found
     ]
