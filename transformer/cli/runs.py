@@ -276,7 +276,7 @@ def check_output_file(output: str, suffixes: Sequence[str] = (), key: str = "out
     suffix = path.suffix.lower()
     if suffixes and suffix not in suffixes:
         raise UsageError(f"{key}={output} must end in {' or '.join(suffixes)}")
-    if suffix not in suffixes and suffix in (".safetensors", ".ckpt"):
+    if not suffixes and suffix in (".safetensors", ".ckpt"):
         raise UsageError(f"{key}={output} has the name of a model: name another file")
     if is_run(run_of(path)) and any(path.match(model) for model in MODELS):
         raise UsageError(f"{key}={output} is a run's own model, which must stay as it is: name another")
