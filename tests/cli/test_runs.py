@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from tests.processes import posix_only
 import transformer.cli.compose  # noqa: F401  (registers what the YAML files call)
+from tests.processes import posix_only
 from transformer.cli import PROJECT
 from transformer.cli.runs import (
     check_output_file,
