@@ -16,6 +16,8 @@ def read(config: dict[str, Any]) -> dict[str, Any]:
     from transformer.cli.settings import doctor_minutes, run_settings
 
     doctor_minutes(config)
+    if config["output"]:
+        check_output_file(config["output"], [".json"])
     from transformer.doctor.fix import check_new
     from transformer.training.checks import check_trainer_names
     from transformer.training.config import read_run_settings
@@ -25,8 +27,6 @@ def read(config: dict[str, Any]) -> dict[str, Any]:
     check_trainer_names(settings["trainer"])
     if config["fix"]:
         check_new(Path(config["fix"]).expanduser())
-    if config["output"]:
-        check_output_file(config["output"], [".json"])
     return config
 
 

@@ -102,6 +102,12 @@ def read_path_list(text: str) -> list[str]:
     return ["".join(path) for path in found]
 
 
+def is_list_of_paths(text: str) -> bool:
+    """Recognize several paths, A,B: all are there, and none has this whole name."""
+    paths = [Path(path) for path in read_path_list(text)]
+    return len(paths) > 1 and not Path(text).exists() and all(path.exists() for path in paths)
+
+
 def is_written_through(path: Path) -> bool:
     """Whether this is no regular file, such as a pipe, or a stream that a shell may have sent to one (/dev/stdout), so
     that nothing can take its place."""

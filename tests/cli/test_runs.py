@@ -126,8 +126,12 @@ def test_one_of_several_checkpoints_may_hold_a_comma_in_quotes(tmp_path: Path) -
 
 def test_several_models_are_refused_where_one_is_needed(runs: Path) -> None:
     for value in (f"[{runs}/early,{runs}/later]", f"{runs}/early,{runs}/later"):
-        with pytest.raises(UsageError, match="takes one model, not several"):
+        with pytest.raises(UsageError, match="one model is taken here, not several"):
             find_checkpoint(value, runs)
+    with pytest.raises(UsageError, match=r"several models need brackets: checkpoint=\[.*early,.*later\]"):
+        find_checkpoints(f"{runs}/early,{runs}/later", runs)
+    with pytest.raises(FileNotFoundError, match="no such file or run folder"):
+        find_checkpoint(f"{runs}/early,nowhere", runs)
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,11 @@ class ResegmentedSplit(Split):
         return lengths, lengths
 
     def pair(self, epoch: int, number: int) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError
+        ids = np.full(self.lengths(epoch)[0][number], EOS)
+        return ids, ids
 
     def line(self, epoch: int, number: int) -> str:
-        raise NotImplementedError
+        return str(number + 1)
 
 
 def test_an_epoch_that_comes_out_in_more_batches_has_as_many_as_the_first() -> None:

@@ -11,6 +11,7 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import OmegaConf
 
 from transformer.config import UsageError
+from transformer.files import is_list_of_paths, read_path_list
 
 EXTRA_TESTS = "data.extra_tests."  # followed by a name of the user's own, and a path
 PATHS = (
@@ -61,12 +62,6 @@ def quote(text: str, interpolate: bool = False) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
-def _is_sweep(key: str, value: str) -> bool:
-    """Recognize several paths to sweep over, A,B: all are there, and none has this whole name."""
-    paths = value.split(",")
-    return key in PATHS and len(paths) > 1 and not Path(value).exists() and all(map(Path.exists, map(Path, paths)))
-
-
 def prepare(typed: Sequence[str], configs: Path) -> list[str]:
     """Rewrite the arguments of a command for Hydra: overrides first, each key once, then options.
 
@@ -85,8 +80,8 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
         if not own_configs:
             _check_group(configs, key, value)
         prepared.pop(key, None)
-        if is_sweep and _is_sweep(key, value):
-            prepared[key] = f"{prefix}{key}={','.join(map(quote, value.split(',')))}"
+        if is_sweep and key in PATHS and not value.startswith("[") and is_list_of_paths(value):
+            prepared[key] = f"{prefix}{key}={','.join(map(quote, read_path_list(value)))}"
         else:
             prepared[key] = _prepare_one(prefix, key, value, is_child)
     if "resume" in prepared and not is_child and ("hydra.run.dir" in prepared or is_sweep):

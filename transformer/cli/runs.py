@@ -22,7 +22,7 @@ from omegaconf import OmegaConf
 from transformer.cli import CONFIGS
 from transformer.cli.errors import say
 from transformer.config import UsageError
-from transformer.files import exclusive_lock, new_folder, read_file, read_path_list, run_of
+from transformer.files import exclusive_lock, is_list_of_paths, new_folder, read_file, read_path_list, run_of
 from transformer.training.callbacks.signals import Interrupted
 
 MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
@@ -182,8 +182,8 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False, key: s
     for candidate in (path, *(path / file for file in MODELS)):
         if candidate.is_file():
             return candidate
-    if not path.exists() and len(read_path_list(str(value))) > 1:
-        raise UsageError(f"{key}={value}: this script takes one model, not several")
+    if is_list_of_paths(str(value)):
+        raise UsageError(f"{key}={value}: one model is taken here, not several")
     if not path.exists():
         raise FileNotFoundError(f"{key}={value}: no such file or run folder")
     raise FileNotFoundError(f"{key}={value}: the folder has none of {', '.join(MODELS)}")
@@ -191,6 +191,8 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False, key: s
 
 def find_checkpoints(value: str | None, runs: Path, exports: bool = True) -> list[Path]:
     """Find all that `checkpoint=[A,B]` means, each as `find_checkpoint` does."""
+    if value is not None and not value.startswith("[") and is_list_of_paths(value):
+        raise UsageError(f"checkpoint={value}: several models need brackets: checkpoint=[{value}]")
     if value is None or Path(value).exists() or not re.fullmatch(r"\[.+\]", value):
         return [find_checkpoint(value, runs, exports)]
     return [find_checkpoint(one, runs, exports) for one in read_path_list(value)]
