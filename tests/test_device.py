@@ -14,6 +14,7 @@ from transformer.device import (
     cpu_features,
     fast_instructions,
     find_hardware,
+    makes_kernels,
     parse_device,
     parse_precision,
 )
@@ -113,3 +114,11 @@ def test_no_matrix_product_is_timed_where_few_are_left(
     before = torch.get_float32_matmul_precision()
     assert "matmul precision highest" in configure_torch(settings, "cpu", dtype, is_packed)
     torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize(
+    ("precision", "slow"),
+    [("bf16-mixed", True), ("bf16-true", True), ("16-mixed", True), ("32-true", False), ("64-true", False)],
+)
+def test_on_a_cpu_the_16_bit_precisions_make_kernels_by_shape(precision: str, slow: bool) -> None:
+    assert makes_kernels("cpu", precision) == slow

@@ -226,22 +226,32 @@ def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
     return "medium", f"{faster:.1f} times as fast here, error {errors['medium']:.0e}"
 
 
+def makes_kernels(accelerator: str, precision: str) -> bool:
+    """Whether each new shape of a matrix multiplication takes the time to make a kernel for it: oneDNN does so, by
+    which a CPU multiplies 16-bit numbers. `precision` as Lightning has it."""
+    return device_kind(accelerator) == "cpu" and precision.startswith(("bf16", "16"))
+
+
 def configure_torch(
-    settings: MachineSettings, accelerator: str, dtype: torch.dtype = torch.float32, is_packed: bool = False
+    settings: MachineSettings,
+    accelerator: str,
+    dtype: torch.dtype = torch.float32,
+    is_packed: bool = False,
+    few_shapes: bool = False,
 ) -> str:
     """Configures torch for this process; returns a line about the choices.
 
     They are for the device that `accelerator` means, as `device_kind` has it, and for weights of `dtype`. Where these
     are packed (`model.packed`), only attention multiplies otherwise: by MKL, as oneDNN would make a new kernel for each
-    length.
+    length. With `few_shapes` all kernels are kept, as they come again.
     """
     device = device_kind(accelerator)
     threads, max_threads = settings.threads or available_threads(), max(64, 4 * (os.cpu_count() or 1))
     if threads > max_threads:
         raise ValueError(f"machine.threads={threads}: at most {max_threads} threads can share the processors here")
     torch.set_num_threads(threads)
-    # oneDNN keeps a kernel for each of the last so many shapes, by default 1,024 of a megabyte or more each.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+    # oneDNN keeps a kernel for each of the last so many shapes, of up to a megabyte or more each.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "1024" if few_shapes else "64")
     precision, reason = settings.matmul_precision, "as set"
     if precision is None and dtype != torch.float32:
         precision, reason = "highest", "no float32 is multiplied"

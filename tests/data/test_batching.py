@@ -7,10 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from tests.data.corpora import BPE, TOY, settings, write
-from tests.factories import data_settings, tokenizer_settings
-from transformer.data.batching import PairDataset, TokenBudgetSampler, batches_by_length, make_batches
+from tests.factories import data_settings, small_model, tokenizer_settings
+from transformer.data.batching import (
+    PairDataset,
+    TokenBudgetSampler,
+    batches_by_length,
+    length_buckets,
+    make_batches,
+    padded_length,
+)
 from transformer.data.datamodule import TranslationData
 from transformer.data.encoded import EncodedSplit, Split
 from transformer.data.gpu_dataset import GPUPairDataset
@@ -153,6 +161,37 @@ def test_a_large_corpus_wastes_little_on_padding_in_the_same_shapes_each_epoch()
     assert shapes[0] == shapes[1]
 
 
+def test_length_buckets_are_four_for_each_doubling_up_to_the_longest() -> None:
+    assert length_buckets(64).tolist() == [*range(1, 8), 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64]
+    assert length_buckets(101).tolist()[-3:] == [80, 96, 101]
+    for longest in (1, 2, 9, 100, 1001):
+        buckets = length_buckets(longest)
+        for length in range(1, longest + 1):
+            padded = padded_length(length, buckets)
+            assert padded_length(length, None) == length <= padded <= min(longest, 1.25 * length)
+            assert padded_length(padded, buckets) == padded
+
+
+@pytest.mark.parametrize("tokens", [1024, 4096])
+def test_few_lengths_make_few_shapes_and_waste_little_more(tokens: int) -> None:
+    random = np.random.default_rng(1)
+    source = 3 + random.poisson(10, 30_000)
+    target = np.maximum(1, source + np.rint(random.normal(0, 2, 30_000)).astype(int))
+    counts, shares = [], []
+    for buckets in (None, length_buckets(int(max(source.max(), target.max())) + 1)):
+        batches = make_batches(source, target, tokens, np.random.default_rng(1), buckets)
+        assert sorted(np.concatenate(batches)) == list(range(30_000))
+        widths = [
+            [padded_length(int(side[batch].max()) + 1, buckets) for side in (source, target)] for batch in batches
+        ]
+        assert all(len(batch) * max(width) <= tokens for batch, width in zip(batches, widths, strict=True))
+        counts.append(len({(len(batch), *width) for batch, width in zip(batches, widths, strict=True)}))
+        padded = sum(len(batch) * sum(width) for batch, width in zip(batches, widths, strict=True))
+        shares.append((source.sum() + target.sum() + 60_000) / padded)
+    assert counts[1] < counts[0] / 3
+    assert shares[1] > shares[0] - 0.1
+
+
 @pytest.mark.parametrize("tokens", [1, 40, 1000])
 def test_a_batch_ends_where_one_more_pair_would_exceed_the_budget(tokens: int) -> None:
     random = np.random.default_rng(2)
@@ -165,9 +204,37 @@ def test_a_batch_ends_where_one_more_pair_would_exceed_the_budget(tokens: int) -
         assert (len(width) + 1) * following[0] > tokens
 
 
-def test_batches_gathered_on_a_device_are_those_made_on_the_cpu(data: TranslationData) -> None:
+def test_few_lengths_only_add_padding_that_changes_no_loss(data: TranslationData) -> None:
     split = data.split("train")
-    made, gathered = PairDataset(split), GPUPairDataset(split, torch.device("cpu"))
+    exact, few = PairDataset(split), PairDataset(split, length_buckets(split.longest + 1))
+    model = small_model(source_vocab_size=len(data.source_tokenizer), target_vocab_size=len(data.target_tokenizer))
+    [batches] = samplers(split, 1)
+    more = 0
+    for numbers in batches[:10]:
+        plain, padded = exact[0, np.array(numbers)], few[0, np.array(numbers)]
+        for ours, theirs in (
+            (plain.source, padded.source),
+            (plain.inputs, padded.inputs),
+            (plain.labels, padded.labels),
+        ):
+            width = ours.size(1)
+            assert torch.equal(theirs[:, :width], ours)
+            assert (theirs[:, width:] == PAD).all()
+            assert theirs.size(1) in few.buckets
+            more += theirs.size(1) - width
+        losses = []
+        for batch in (plain, padded):
+            logits = model(batch.source, batch.inputs, batch.source_visible)
+            losses.append(functional.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD))
+        torch.testing.assert_close(*losses)
+    assert more
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_batches_gathered_on_a_device_are_those_made_on_the_cpu(data: TranslationData, few: bool) -> None:
+    split = data.split("train")
+    buckets = length_buckets(split.longest + 1) if few else None
+    made, gathered = PairDataset(split, buckets), GPUPairDataset(split, torch.device("cpu"), buckets)
     [batches] = samplers(split, 1)
     alone = [[number] for number in (0, len(split) - 1)]
     for numbers in [*batches, *alone]:

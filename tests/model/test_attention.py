@@ -169,3 +169,23 @@ def test_dropout_acts_on_the_weights_of_every_score_and_is_right_on_average(scor
     assert draws.std(dim=0).min() > 0.01
     # The mean of 4,000 draws strays by at most some standard errors.
     assert ((draws.mean(dim=0) - expected[0]).abs() < 5 * draws.std(dim=0) / 4000**0.5).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("keys", [1, 2, 15, 16, 17, 40])
+def test_the_softmax_of_any_number_of_keys_is_that_of_float64(keys: int, dtype: torch.dtype) -> None:
+    scores = 3 * torch.randn(3, 2, 5, keys, dtype=dtype, generator=torch.Generator().manual_seed(1))
+    visible = torch.ones(3, 1, 1, keys, dtype=torch.bool)
+    visible[0, ..., keys // 2 + 1 :] = False
+    upstream = torch.randn(scores.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    scores.requires_grad_()
+    weights = attention_weights(scores, visible)
+    weights.backward(upstream.to(dtype))
+    exact = scores.detach().double().requires_grad_()
+    expected = torch.where(visible, exact, -math.inf).softmax(dim=-1)
+    expected.backward(upstream.to(dtype).double())
+    assert weights.dtype == dtype
+    assert (weights[0, ..., keys // 2 + 1 :] == 0).all()
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 1e-2}[dtype]
+    torch.testing.assert_close(weights.double(), expected, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(scores.grad.double(), exact.grad, rtol=tolerance, atol=2 * tolerance)

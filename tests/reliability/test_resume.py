@@ -154,6 +154,27 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
     assert position(folder)["steps"] == 12
 
 
+@pytest.mark.parametrize(
+    ("changes", "few"),
+    [
+        ({}, False),
+        ({"trainer__precision": "bf16-mixed"}, True),
+        ({"trainer__precision": "bf16-mixed", "data__few_lengths": False}, False),
+        ({"data__few_lengths": True}, True),
+    ],
+)
+def test_a_run_that_goes_on_with_other_lengths_of_batches_deals_them_out_anew(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, object], few: bool
+) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted), trouble(2, term):
+        train(folder, settings(home, **UNTESTED))
+    capsys.readouterr()
+    train(folder, settings(home, **UNTESTED, **changes, trainer__max_steps=4), last(folder))
+    assert ("dealt out anew" in capsys.readouterr().err) == few
+    assert position(folder)["steps"] == 4
+
+
 def logged_rates(folder: Path) -> list[str]:
     """The learning rate of every step, as a run's log has it, to three digits."""
     with (folder / "metrics.csv").open(newline="") as file:

@@ -79,7 +79,9 @@ def test_similarities_are_those_of_numpys_decomposition() -> None:
 
 def test_of_the_other_language_a_piece_is_most_like_its_translation() -> None:
     found = cooccurrence_embeddings([Listed(PAIRS)], VOCABULARY, dim=16, seed=1)
-    assert (found[4:8] @ found[8:].T).argmax(dim=1).tolist() == [0, 1, 2, 3]
+    similarities = found[4:8] @ found[8:].T
+    # 8 and 9 always stand together, so that 4 and 5 are as like to one as to the other.
+    assert (similarities.diagonal() > similarities.amax(dim=1) - 1e-5).all()
 
 
 def test_pieces_without_a_count_keep_their_random_embedding() -> None:

@@ -31,13 +31,13 @@ class Batch(NamedTuple):
     indices: Int[Tensor, " batch"]
 
 
-def pad(sequences: Sequence[Sequence[int] | IntArray], extra: int = 0) -> Int[Tensor, "batch longest"]:
-    """Sequences as the rows of a matrix, filled up with padding, and `extra` more columns of it.
+def pad(sequences: Sequence[Sequence[int] | IntArray], width: int | None = None) -> Int[Tensor, "batch width"]:
+    """Sequences as the rows of a matrix, filled up with padding to `width`, by default that of the longest.
 
     (NumPy fills 64 rows in 15 µs, torch's `pad_sequence` of as many tensors takes 140.)
     """
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
-    padded = np.full((len(sequences), lengths.max() + extra), PAD, dtype=np.int64)
+    padded = np.full((len(sequences), lengths.max() if width is None else width), PAD, dtype=np.int64)
     padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.concatenate(sequences)
     return torch.from_numpy(padded)
 
@@ -47,36 +47,61 @@ def _with_eos(padded: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"
     return padded.scatter_(1, (padded != PAD).sum(dim=1, keepdim=True), EOS)
 
 
+def length_buckets(longest: int) -> IntArray:
+    """The lengths that batches are padded to where their shapes are to be few: 1, 2, …, 8, 10, 12, 14, 16, 20, 24, 28,
+    32, 40, …, four for each doubling, up to `longest`.
+
+    On a CPU every new shape of a bf16 product costs the time to make a kernel for it, which is more than the time for
+    the padding (docs/speed.md).
+    """
+    lengths = np.arange(1, longest + 1)
+    steps = 2 ** np.maximum(np.frexp(lengths)[1] - 3, 0)
+    return lengths[(lengths % steps == 0) | (lengths == longest)]
+
+
+def padded_length(length: int, buckets: IntArray | None) -> int:
+    """The least of the `buckets` that is not below `length`; without buckets the length itself."""
+    return length if buckets is None else int(buckets[np.searchsorted(buckets, length)])
+
+
 Index = tuple[int, NDArray[np.int64]]  # the epoch, and the numbers of a batch's pairs
 
 
 class PairDataset(Dataset[Batch]):
-    """The batches of a split: an index is an epoch and the numbers of all pairs of a batch."""
+    """The batches of a split: an index is an epoch and the numbers of all pairs of a batch. They are padded to the
+    longest sentence, or to one of the `buckets` (`length_buckets`)."""
 
-    def __init__(self, split: Split) -> None:
-        self.split = split
+    def __init__(self, split: Split, buckets: IntArray | None = None) -> None:
+        self.split, self.buckets = split, buckets
 
     def __getitem__(self, index: Index) -> Batch:
         epoch, indices = index
         sources, targets = map(list, zip(*(self.split.pair(epoch, number) for number in indices.tolist()), strict=True))
-        source, labels = _with_eos(pad(sources, extra=1)), _with_eos(pad(targets, extra=1))
-        inputs = functional.pad(pad(targets), (1, 0), value=BOS)
+        widths = [padded_length(max(map(len, side)) + 1, self.buckets) for side in (sources, targets)]
+        source, labels = (_with_eos(pad(side, width)) for side, width in zip((sources, targets), widths, strict=True))
+        inputs = functional.pad(pad(targets, widths[1] - 1), (1, 0), value=BOS)
         return Batch(source, padding_visible(source, PAD), inputs, labels, torch.from_numpy(indices))
 
 
 def make_batches(
-    source_lengths: IntArray, target_lengths: IntArray, tokens: int, random: np.random.Generator
+    source_lengths: IntArray,
+    target_lengths: IntArray,
+    tokens: int,
+    random: np.random.Generator,
+    buckets: IntArray | None = None,
 ) -> list[NDArray[np.int64]]:
-    """Cuts the pairs, sorted by their longer side, into batches of at most `tokens` = sentences × longest side.
+    """Cuts the pairs, sorted by their longer side, into batches of at most `tokens` = sentences × longest side, which
+    is padded to one of the `buckets` if there are any.
 
     The end symbol (or the begin symbol) counts. Pairs of equal lengths come in random order. A pair that alone exceeds
     the budget is a batch of its own.
     """
     widths, excess = np.maximum(source_lengths, target_lengths) + 1, source_lengths - target_lengths
+    ranks = widths if buckets is None else np.searchsorted(buckets, widths)
     # One side's excess over the other rises through one width and falls through the next: neighbors are alike in both.
-    np.negative(excess, out=excess, where=widths % 2 == 0)
-    order = np.lexsort((random.random(len(widths)), excess, widths))
-    widths, start = widths[order], 0
+    np.negative(excess, out=excess, where=ranks % 2 == 0)
+    order = np.lexsort((random.random(len(ranks)), excess, ranks))
+    widths, start = (widths[order] if buckets is None else buckets[ranks[order]]), 0
     batches: list[NDArray[np.int64]] = []
     while start < len(order):
         longest = widths[start : start + max(1, tokens // int(widths[start]))]  # of a batch with each further pair
@@ -93,6 +118,7 @@ class TokenBudgetSampler(Sampler[Index]):
     each pair comes exactly once: the largest batches are halved until there are enough. (Of pairs that are segmented
     anew in each epoch, a few are left out of an epoch in which they come out far longer than in the first.) The order
     depends on `seed` and the epoch alone; `start` is (epoch, batches of it to skip), where a resumed run goes on.
+    `buckets`: as in `make_batches`.
     """
 
     def __init__(
@@ -105,10 +131,11 @@ class TokenBudgetSampler(Sampler[Index]):
         world: int = 1,
         accumulated: int = 1,
         start: tuple[int, int] = (0, 0),
+        buckets: IntArray | None = None,
     ) -> None:
         if len(split) < world:
             raise ValueError(f"{len(split)} sentences cannot be dealt out to {world} processes")
-        self.split, self.tokens, self.seed, self.shuffle = split, tokens, seed, shuffle
+        self.split, self.tokens, self.seed, self.shuffle, self.buckets = split, tokens, seed, shuffle, buckets
         self.rank, self.world, self.accumulated = rank, world, accumulated
         (self.epoch, self.skipped), self.count = start, 0
         self.count = len(self._batches(epoch=0))
@@ -132,7 +159,7 @@ class TokenBudgetSampler(Sampler[Index]):
     def _batches(self, epoch: int) -> list[NDArray[np.int64]]:
         random = np.random.default_rng([self.seed, epoch])
         source, target = self.split.lengths(epoch)
-        batches = make_batches(source, target, self.tokens, random)
+        batches = make_batches(source, target, self.tokens, random, self.buckets)
         share = self.world * self.accumulated
         count = self.count or -(-len(batches) // share) * share
         while len(batches) < count:

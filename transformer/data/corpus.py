@@ -52,6 +52,7 @@ class DataSettings:
     sha256: dict[str, str]
     max_length: Annotated[int, ">= 1", "<= 1000000"]
     batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
+    few_lengths: bool | None
     workers: Annotated[int, ">= 0", "<= 128"]
     directions: list[str]
     direction_temperature: Annotated[float, ">= 1", "<= 1000"]

@@ -12,10 +12,11 @@ from lightning import LightningDataModule
 from rich.progress import track
 from torch.utils.data import DataLoader, Dataset
 
-from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
+from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, length_buckets
 from transformer.data.corpus import DataSettings
 from transformer.data.encoded import EncodedSplit, Split, write_split
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
+from transformer.data.mmap import IntArray
 from transformer.data.printable import console
 from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.synthetic import (
@@ -67,6 +68,8 @@ class TranslationData(LightningDataModule):
         self.augmented: Split | None = None
         # The dataset of a split, where that is not PairDataset.
         self.datasets: dict[str, Dataset[Batch]] = {}
+        # Whether the batches of training are padded to few lengths, so that their shapes come again.
+        self.few_lengths = bool(settings.few_lengths)
         # Where training begins: an epoch, and how many of its batches a resumed run has had already.
         self.start = (0, 0)
 
@@ -196,7 +199,7 @@ class TranslationData(LightningDataModule):
         train, trainer = name == "train", self.trainer
         place = (trainer.global_rank, trainer.world_size, trainer.accumulate_grad_batches) if trainer else (0, 1, 1)
         sampler = self.sampler(name, *place)
-        dataset = self.datasets.get(name) or PairDataset(self.served(name))
+        dataset = self.datasets.get(name) or PairDataset(self.served(name), self.buckets(name))
         # Batches made on the CPU may be made ahead by workers, and are pinned, so that a GPU can fetch them meanwhile.
         on_cpu = isinstance(dataset, PairDataset)
         workers, pin = self.settings.workers if train and on_cpu else 0, on_cpu and torch.cuda.is_available()
@@ -207,7 +210,11 @@ class TranslationData(LightningDataModule):
         """The order of a split's batches for one of `world` processes; only training accumulates."""
         train = name == "train"
         order = (self.seed, train, rank, world, accumulated if train else 1, self.start if train else (0, 0))
-        return TokenBudgetSampler(self.served(name), self.settings.batch_tokens, *order)
+        return TokenBudgetSampler(self.served(name), self.settings.batch_tokens, *order, self.buckets(name))
+
+    def buckets(self, name: str) -> IntArray | None:
+        """The lengths that a split's batches are padded to; only those of training are few."""
+        return length_buckets(self.training.longest + 1) if name == "train" and self.few_lengths else None
 
     def train_dataloader(self) -> DataLoader[Batch]:
         return self.loader("train")

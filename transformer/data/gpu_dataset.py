@@ -7,8 +7,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from transformer.data.batching import Batch, Index
+from transformer.data.batching import Batch, Index, padded_length
 from transformer.data.encoded import EncodedSplit, Split
+from transformer.data.mmap import IntArray
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.model.masks import padding_visible
 
@@ -19,7 +20,7 @@ MAX_BYTES_ON_GPU = 1 << 29
 class GPUPairDataset(Dataset[Batch]):
     """The batches of `PairDataset`, gathered on `device`. Lengths and so shapes are known to the CPU: no step waits."""
 
-    def __init__(self, split: EncodedSplit, device: torch.device) -> None:
+    def __init__(self, split: EncodedSplit, device: torch.device, buckets: IntArray | None = None) -> None:
         self.sides = [
             (
                 torch.from_numpy(np.asarray(side.ids, np.int32)).to(device),
@@ -27,12 +28,12 @@ class GPUPairDataset(Dataset[Batch]):
             )
             for side in (split.source, split.target)
         ]
-        self.lengths, self.device = (split.source.lengths, split.target.lengths), device
+        self.lengths, self.device, self.buckets = (split.source.lengths, split.target.lengths), device, buckets
 
     def __getitem__(self, index: Index) -> Batch:
         numbers = torch.from_numpy(index[1])
         rows = (numbers.pin_memory() if self.device.type == "cuda" else numbers).to(self.device, non_blocking=True)
-        longest = [int(lengths[index[1]].max()) + 1 for lengths in self.lengths]
+        longest = [padded_length(int(lengths[index[1]].max()) + 1, self.buckets) for lengths in self.lengths]
         source, labels = (self._rows(*side, rows, length) for side, length in zip(self.sides, longest, strict=True))
         inputs = functional.pad(labels.masked_fill(labels == EOS, PAD)[:, :-1], (1, 0), value=BOS)
         has_padding = bool(self.lengths[0][index[1]].min() + 1 < longest[0])
@@ -48,9 +49,9 @@ class GPUPairDataset(Dataset[Batch]):
         return torch.where(position < end, gathered, torch.where(position == end, EOS, PAD))
 
 
-def gpu_datasets(train: Split, device: torch.device) -> dict[str, Dataset[Batch]]:
+def gpu_datasets(train: Split, device: torch.device, buckets: IntArray | None) -> dict[str, Dataset[Batch]]:
     """The training split as a GPUPairDataset, if `device` is a GPU, the split fits and is the same in every epoch."""
     if device.type != "cuda" or not isinstance(train, EncodedSplit):
         return {}
     bytes_of_ids = 4 * (len(train.source.ids) + len(train.target.ids))
-    return {"train": GPUPairDataset(train, device)} if bytes_of_ids <= MAX_BYTES_ON_GPU else {}
+    return {"train": GPUPairDataset(train, device, buckets)} if bytes_of_ids <= MAX_BYTES_ON_GPU else {}

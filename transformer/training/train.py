@@ -17,7 +17,7 @@ from transformer.data.gpu_dataset import gpu_datasets
 from transformer.data.printable import print_safely
 from transformer.data.synthetic import SYNTHETIC, read_synthetic
 from transformer.data.text_files import Pair
-from transformer.device import configure_torch, find_hardware
+from transformer.device import configure_torch, find_hardware, makes_kernels
 from transformer.evaluation.alignments import LEARNED_FROM, best_head
 from transformer.evaluation.run_files import write_config
 from transformer.files import check_writable, mark_cache
@@ -86,8 +86,12 @@ def run(
     data = prepare_data(settings, pretrained)
     saved = read_run(resume)
     accelerator = str(trainer_arguments.get("accelerator", "auto"))
-    machine = configure_torch(restore_numerics(settings.machine, saved), accelerator)
-    machine += f", {find_hardware(accelerator).describe(str(trainer_arguments.get('precision', '32-true')))}"
+    precision = str(trainer_arguments.get("precision", "32-true"))
+    if settings.data.few_lengths is None:
+        data.few_lengths = makes_kernels(accelerator, precision)
+    machine_settings = restore_numerics(settings.machine, saved)
+    machine = configure_torch(machine_settings, accelerator, few_shapes=data.few_lengths)
+    machine += f", {find_hardware(accelerator).describe(precision)}"
     plain = asdict(settings) | {"model": model, "trainer": trainer_arguments}
     recorded = plain | {"digests": {SYNTHETIC: "none"} | data.digests, "numerics": numerics()}
     history = check_resumption(saved, recorded, print_changes=first_process())
@@ -105,7 +109,7 @@ def run(
     processes = trainer.num_devices * trainer.num_nodes
     check_shares(data, processes)
     check_limits(data, trainer_arguments, settings.training.averaging.kind, processes)
-    data.datasets = gpu_datasets(data.training, trainer.strategy.root_device)
+    data.datasets = gpu_datasets(data.training, trainer.strategy.root_device, data.buckets("train"))
     if trainer.is_global_zero:
         show_run(data, translator, machine, settings.init_from)
         write_config(folder, plain)

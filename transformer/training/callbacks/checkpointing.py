@@ -187,5 +187,5 @@ class StepCheckpoints(Callback):
     def _sharding(self, trainer: Trainer) -> list[int | float]:
         """What decides, beside seed and corpus, which batches a process gets."""
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
-        sharding = [trainer.world_size, trainer.accumulate_grad_batches, data.settings.batch_tokens]
+        sharding = [trainer.world_size, trainer.accumulate_grad_batches, data.settings.batch_tokens, data.few_lengths]
         return [*sharding, self.settings["training"]["bpe_dropout"]]
