@@ -5,7 +5,6 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,18 +12,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.common import BATCH_TOKENS, DROPOUT, SMOOTHING, Row, Setting, Size, prepared, vocabulary
-from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
+from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, length_buckets
 from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.device import makes_kernels
 from transformer.model.positions import sinusoidal_table
 
 # Steps before the clock starts; compiling for changing shapes takes more of them.
 WARM_UP, COMPILING = 5, 30
 
 
-def batches(directory: Path | None, count: int) -> list[Batch]:
-    """The first batches of the first epoch: those that the project trains on too."""
-    split = prepared(directory).split("train")
-    sampler, dataset = TokenBudgetSampler(split, BATCH_TOKENS, 1, shuffle=True), PairDataset(split)
+def batches(setting: Setting, count: int, precision: str) -> list[Batch]:
+    """The first batches of the first epoch: those that the project trains on too in this precision."""
+    split = prepared(setting.directory).split("train")
+    few_lengths = makes_kernels(setting.device, "bf16-mixed" if precision == "bf16" else "32-true")
+    buckets = length_buckets(split.longest + 1) if few_lengths else None
+    sampler = TokenBudgetSampler(split, BATCH_TOKENS, 1, shuffle=True, buckets=buckets)
+    dataset = PairDataset(split, buckets)
     found = [dataset[indices] for indices, _ in zip(sampler, range(count), strict=False)]
     # A small corpus begins again.
     return (found * math.ceil(count / len(found)))[:count]
@@ -138,7 +141,7 @@ def peer(system: str, setting: Setting, steps: int, precision: str, matmul: str)
     optimizer = torch.optim.Adam(model.parameters(), 1e-3, (0.9, 0.98), fused=device == "cuda")
     bf16 = torch.autocast(device, torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
     warm_up = COMPILING if is_compiled and device == "cuda" else WARM_UP
-    work = [on(device, batch) for batch in batches(setting.directory, steps + warm_up)]
+    work = [on(device, batch) for batch in batches(setting, steps + warm_up, precision)]
 
     def update(batch: Batch) -> Tensor:
         with bf16:

@@ -26,7 +26,7 @@ from transformer.cli.compose import compose
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, pad
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.device import device_kind, find_hardware
+from transformer.device import device_kind, find_hardware, makes_kernels
 from transformer.evaluation import score
 
 # The peak, reached after the project's number of warm-up steps.
@@ -47,10 +47,13 @@ class Plan:
     device: str
     bf16: bool
 
-    def batches(self, split: str) -> TokenBudgetSampler:
-        return TokenBudgetSampler(
-            self.data.split(split), self.data.settings.batch_tokens, self.seed, shuffle=split == "train"
+    def batches(self, split: str) -> tuple[PairDataset, TokenBudgetSampler]:
+        """As the project's own: where it pads the pairs of training to few lengths, so do these."""
+        pairs, buckets = self.data.split(split), self.data.buckets(split)
+        sampler = TokenBudgetSampler(
+            pairs, self.data.settings.batch_tokens, self.seed, shuffle=split == "train", buckets=buckets
         )
+        return PairDataset(pairs, buckets), sampler
 
 
 def read_plan(directory: Path | None, overrides: list[str]) -> Plan:
@@ -59,15 +62,18 @@ def read_plan(directory: Path | None, overrides: list[str]) -> Plan:
     data, tokenizer = settings(directory)
     torch.set_num_threads(composed["machine"]["threads"])
     device = device_kind(composed["trainer"]["accelerator"])
+    bf16 = "bf16" in find_hardware(device).instructions
+    corpus = TranslationData(replace(data, batch_tokens=composed["data"]["batch_tokens"]), tokenizer, seed)
+    corpus.few_lengths = makes_kernels(device, "bf16-mixed" if bf16 else "32-true")
     return Plan(
-        TranslationData(replace(data, batch_tokens=composed["data"]["batch_tokens"]), tokenizer, seed),
+        corpus,
         Size(model["dim"], model["feed_forward"]["dim"], model["heads"], model["layers"]),
         composed["trainer"]["max_steps"],
         training["warmup_steps"],
         training["validate_every"],
         seed,
         device,
-        bf16="bf16" in find_hardware(device).instructions,
+        bf16,
     )
 
 
@@ -126,7 +132,7 @@ def torch_loop(plan: Plan, learning_rate: float) -> None:
 
 def epochs(plan: Plan) -> Iterator[Batch]:
     """The project's own batches, in its order, without end."""
-    dataset, sampler = PairDataset(plan.data.split("train")), plan.batches("train")
+    dataset, sampler = plan.batches("train")
     for epoch in range(plan.steps):
         sampler.set_epoch(epoch)
         for index in sampler:
@@ -135,8 +141,9 @@ def epochs(plan: Plan) -> Iterator[Batch]:
 
 def translate(model: TorchTransformer, plan: Plan) -> list[list[int]]:
     """The validation set in its order."""
-    dataset, translations = PairDataset(plan.data.split("validation")), {}
-    for index in plan.batches("validation"):
+    translations: dict[int, list[int]] = {}
+    dataset, sampler = plan.batches("validation")
+    for index in sampler:
         batch = on(plan.device, dataset[index])
         translations |= zip(batch.indices.tolist(), greedy(model, batch).tolist(), strict=True)
     return [translations[number] for number in sorted(translations)]
@@ -198,7 +205,7 @@ def seq2seq_trainer(plan: Plan, learning_rate: float) -> None:
             folder,
             max_steps=plan.steps,
             # As many sentences as the project's batches have in the mean.
-            per_device_train_batch_size=round(len(train) / len(plan.batches("train"))),
+            per_device_train_batch_size=round(len(train) / len(plan.batches("train")[1])),
             train_sampling_strategy="group_by_length",
             learning_rate=learning_rate,
             warmup_steps=plan.warm_up,

@@ -1,9 +1,10 @@
 """Training: target tokens a second (padding not counted) of the project's own `scripts/train.py` and of peers.
 
-All see the same sentence pairs in batches of 4,096 tokens formed alike, the same size of model, all dropouts at 0.1,
-label smoothing 0.1, Adam, clipping at 1. The peers run in a plain loop over batches that lie ready (peers.py); the
-project as a person runs it, with loader, schedule, logging and its own batching. *limit* is the time of the forward and
-backward matrix products of these batches alone, *ours-graphs* what CUDA graphs would bring (cuda_graphs.py).
+All see the same sentence pairs in batches of 4,096 tokens formed alike (in bf16 on a CPU padded to few lengths), the
+same size of model, all dropouts at 0.1, label smoothing 0.1, Adam, clipping at 1. The peers run in a plain loop over
+batches that lie ready (peers.py); the project as a person runs it, with loader, schedule, logging and its own batching.
+*limit* is the time of the forward and backward matrix products of these batches alone, *ours-graphs* what CUDA graphs
+would bring (cuda_graphs.py).
 """
 
 import importlib.util
@@ -52,7 +53,7 @@ def limit(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
     kind = {"dtype": torch.bfloat16 if precision == "bf16" else torch.float32, "device": setting.device}
     dim, pieces = setting.size.dim, vocabulary(setting.directory)
     tokens = seconds = 0.0
-    for number, batch in enumerate(batches(setting.directory, steps + WARM_UP)):
+    for number, batch in enumerate(batches(setting, steps + WARM_UP, precision)):
         work = []
         for count, rows, inner, columns in _products(batch, setting.size):
             shape = (rows, inner or dim, columns or pieces)
