@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer.model import layers
-from transformer.model.attention import MultiHeadAttention
+from transformer.model.attention import MultiHeadAttention, softmax
 from transformer.model.packed import PackedLinear, PackedProduct, pack_weight
 
 States = Float[Tensor, "rows dim"]
@@ -58,7 +58,7 @@ def attend(
     else:
         added, times = score_mask.expand(-1, heads, -1, -1).flatten(0, 1), 1
     scores = torch.baddbmm(added, queries.flatten(0, 1), keys.flatten(0, 1), beta=times, alpha=scale)
-    found = torch.bmm(scores.softmax(dim=2), values.flatten(0, 1))
+    found = torch.bmm(softmax(scores), values.flatten(0, 1))
     return found.view(sentences, heads, length, -1).transpose(1, 2).reshape(sentences * length, -1)
 
 

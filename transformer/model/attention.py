@@ -16,8 +16,9 @@ from transformer.model.scores import SCORES
 
 # What is added to the scores, to say how far apart query and key are.
 Bias = Float[Tensor, "#sentences heads #all_queries keys"]
-# The float32 numbers that a CPU computes with at once (AVX-512).
-CPU_VECTOR = 16
+# The float32 numbers that a CPU computes with at once (AVX-512), and how many scores are worth the calls that fill
+# their rows.
+CPU_VECTOR, MANY_SCORES = 16, 1024
 
 
 class AttentionRecord(NamedTuple):
@@ -39,16 +40,18 @@ def attention_weights(
     return softmax(scores if visible is None else torch.where(visible, scores, -math.inf))
 
 
-def softmax(scores: Float[Tensor, "batch heads queries keys"]) -> Float[Tensor, "batch heads queries keys"]:
-    """The softmax over the keys, computed in float32 (or float64) and returned in the scores' own type.
+def softmax(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
+    """The softmax over the keys, in the scores' own type.
 
-    On a CPU torch's is several times slower for fewer keys than it computes at once, and in bf16: keys without weight
-    fill the row up.
+    On a CPU torch's is several times slower in bf16 (so it is computed in float32), and for fewer keys than a vector
+    holds (so keys without weight fill that up).
     """
     keys = scores.size(-1)
-    missing = 0 if scores.device.type != "cpu" or torch.compiler.is_compiling() else max(0, CPU_VECTOR - keys)
-    filled = functional.pad(scores, (0, missing), value=-math.inf) if missing else scores
-    return filled.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))[..., :keys].to(scores.dtype)
+    if scores.device.type != "cpu" or torch.compiler.is_compiling() or scores.numel() < MANY_SCORES:
+        return scores.softmax(dim=-1)
+    if keys < CPU_VECTOR:
+        scores = functional.pad(scores, (0, CPU_VECTOR - keys), value=-math.inf)
+    return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))[..., :keys].to(scores.dtype)
 
 
 def attention(
