@@ -52,6 +52,12 @@ def test_an_interpolation_in_the_run_folder_stays_hydras() -> None:
     assert prepare(["hydra.run.dir='a b'"], CONFIGS) == ["hydra.run.dir='a b'"]
 
 
+@pytest.mark.parametrize("typed", ["~trainer", "~trainer=auto"])
+def test_no_group_of_settings_is_taken_out(typed: str) -> None:
+    with pytest.raises(UsageError, match=r"^~trainer: a group .* cannot be taken out; .* choose one of auto, cpu, .*"):
+        prepare([typed], CONFIGS)
+
+
 def test_a_text_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(UsageError, match="text is not UTF-8 text"):
         prepare(["text=ja \udcff"], CONFIGS)

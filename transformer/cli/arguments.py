@@ -78,7 +78,7 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
             raise UsageError(f"={value}: a setting needs a name: write KEY=VALUE")
         key = key if value.startswith("{") else GROUP_OF_KEY.get(key, key)
         if not own_configs:
-            _check_group(configs, key, value)
+            _check_group(configs, prefix, key, value)
         prepared.pop(key, None)
         if is_sweep and key in PATHS and not value.startswith("[") and is_list_of_paths(value):
             prepared[key] = f"{prefix}{key}={','.join(map(quote, read_path_list(value)))}"
@@ -109,9 +109,13 @@ def _prepare_one(prefix: str, key: str, value: str, is_child: bool) -> str:
     return f"{prefix}{key}={value}"
 
 
-def _check_group(configs: Path, key: str, value: str) -> None:
-    """Refuse a choice that leads out of our folder of configs: another YAML file could name code to run."""
+def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
+    """Refuse a choice that leads out of our folder of configs, where another YAML file could name code to run; and to
+    take a group out."""
     group = key.partition("@")[0]
     is_group = "/" in group or (configs / group).is_dir()
+    if is_group and prefix == "~":
+        choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
+        raise UsageError(f"~{key}: a group of settings cannot be taken out; leave this out, or choose one of {choices}")
     if is_group and ("/" in value or ".." in f"{key}{value}"):
         raise UsageError(f"{key}={value}: a choice has no path in it; --config-dir=FOLDER adds configs of your own")
