@@ -32,7 +32,7 @@ PRESET = ("experiment=multi30k_cpu",)
 SHORT = (
     *("trainer=cpu", "model.dim=64", "model.layers=1", "model.feed_forward.dim=256", "tokenizer.vocabulary_size=2000"),
     *("data.batch_tokens=512", "training.learning_rate=1e-2", "training.warmup_steps=20", "training.samples=0"),
-    *("training.schedule=inverse_square_root", "trainer.max_steps=100", "training.validate_every=100"),
+    *("training.schedule=inverse_square_root", "trainer.max_steps=200", "training.validate_every=200"),
 )
 VALIDATED = re.compile(r"^step .* BLEU ([\d.]+) +validated in ([\d.]+) s +([\d,]+) target tokens/s")
 # Of what a failed process has said, the last so many lines are shown.
