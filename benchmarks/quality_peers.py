@@ -26,7 +26,7 @@ from transformer.cli.compose import compose
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, pad
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.device import device_kind, find_hardware, makes_kernels
+from transformer.device import device_kind, find_hardware
 from transformer.evaluation import score
 
 # The peak, reached after the project's number of warm-up steps.
@@ -64,7 +64,7 @@ def read_plan(directory: Path | None, overrides: list[str]) -> Plan:
     device = device_kind(composed["trainer"]["accelerator"])
     bf16 = "bf16" in find_hardware(device).instructions
     corpus = TranslationData(replace(data, batch_tokens=composed["data"]["batch_tokens"]), tokenizer, seed)
-    corpus.few_lengths = makes_kernels(device, "bf16-mixed" if bf16 else "32-true")
+    corpus.choose_lengths(device, "bf16-mixed" if bf16 else "32-true")
     return Plan(
         corpus,
         Size(model["dim"], model["feed_forward"]["dim"], model["heads"], model["layers"]),

@@ -28,6 +28,7 @@ from transformer.data.synthetic import (
 )
 from transformer.data.text_files import Pair, digest_of, find_files, read_pairs
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
+from transformer.device import makes_kernels
 from transformer.files import cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
@@ -211,6 +212,11 @@ class TranslationData(LightningDataModule):
         train = name == "train"
         order = (self.seed, train, rank, world, accumulated if train else 1, self.start if train else (0, 0))
         return TokenBudgetSampler(self.served(name), self.settings.batch_tokens, *order, self.buckets(name))
+
+    def choose_lengths(self, accelerator: str, precision: str) -> None:
+        """Decides on few lengths for a training on this device and in this precision, unless the setting does."""
+        if self.settings.few_lengths is None:
+            self.few_lengths = makes_kernels(accelerator, precision)
 
     def buckets(self, name: str) -> IntArray | None:
         """The lengths that a split's batches are padded to; only those of training are few."""

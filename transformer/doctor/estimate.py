@@ -12,7 +12,7 @@ from transformer.data.augmentation import augmented_training
 from transformer.data.batching import Batch
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
-from transformer.device import configure_torch, device_kind, find_hardware, makes_kernels
+from transformer.device import configure_torch, device_kind, find_hardware
 from transformer.doctor.child import in_new_process
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
@@ -80,15 +80,12 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     begun = time.perf_counter()
     settings, accelerator = training.settings, str(training.trainer.get("accelerator", "auto"))
     precision = str(training.trainer.get("precision", "32-true"))
-    few_lengths = settings.data.few_lengths
-    if few_lengths is None:
-        few_lengths = makes_kernels(accelerator, precision)
-    machine = configure_torch(settings.machine, accelerator, few_shapes=few_lengths)
+    data = TranslationData(settings.data, settings.tokenizer, settings.seed)
+    data.choose_lengths(accelerator, precision)
+    machine = configure_torch(settings.machine, accelerator, few_shapes=data.few_lengths)
     machine += f", {find_hardware(accelerator).describe(precision)}"
     device = torch.device(device_kind(accelerator))
     torch.manual_seed(settings.seed)
-    data = TranslationData(settings.data, settings.tokenizer, settings.seed)
-    data.few_lengths = few_lengths
     data.augmented = augmented_training(data, bpe_dropout=0.0)  # another segmentation changes the time little
     translator = build_translator(settings, training.model, data, None)
     model = translator.model.to(device)

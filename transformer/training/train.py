@@ -17,7 +17,7 @@ from transformer.data.gpu_dataset import gpu_datasets
 from transformer.data.printable import print_safely
 from transformer.data.synthetic import SYNTHETIC, read_synthetic
 from transformer.data.text_files import Pair
-from transformer.device import configure_torch, find_hardware, makes_kernels
+from transformer.device import configure_torch, find_hardware
 from transformer.evaluation.alignments import LEARNED_FROM, best_head
 from transformer.evaluation.run_files import write_config
 from transformer.files import check_writable, mark_cache
@@ -87,10 +87,8 @@ def run(
     saved = read_run(resume)
     accelerator = str(trainer_arguments.get("accelerator", "auto"))
     precision = str(trainer_arguments.get("precision", "32-true"))
-    if settings.data.few_lengths is None:
-        data.few_lengths = makes_kernels(accelerator, precision)
-    machine_settings = restore_numerics(settings.machine, saved)
-    machine = configure_torch(machine_settings, accelerator, few_shapes=data.few_lengths)
+    data.choose_lengths(accelerator, precision)
+    machine = configure_torch(restore_numerics(settings.machine, saved), accelerator, few_shapes=data.few_lengths)
     machine += f", {find_hardware(accelerator).describe(precision)}"
     plain = asdict(settings) | {"model": model, "trainer": trainer_arguments}
     recorded = plain | {"digests": {SYNTHETIC: "none"} | data.digests, "numerics": numerics()}
