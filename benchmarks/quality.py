@@ -25,6 +25,7 @@ from rich.table import Table
 
 from benchmarks.common import PROJECT, Row, prepared
 from benchmarks.quality_peers import LEARNING_RATES
+from transformer.cli.compose import compose
 
 SYSTEMS = ("ours", *LEARNING_RATES)
 # How the project is run: with Multi30k as users run it, and in short on the bundled corpus.
@@ -39,24 +40,27 @@ VALIDATED = re.compile(r"^step .* BLEU ([\d.]+) +validated in ([\d.]+) s +([\d,]
 SHOWN_LINES = 20
 
 
-def compared(systems: list[str] | None, learning_rates: list[float] | None) -> list[tuple[str, float | None]]:
-    """What can be measured here of what was asked for: (system, learning rate); the project's stands in its preset."""
+def compared(systems: list[str] | None, factors: list[float]) -> list[tuple[str, float]]:
+    """What can be measured here of what was asked for: (system, factor of its usual learning rate)."""
     chosen = [name for name in SYSTEMS if systems is None or name in systems]
     if "transformers" in chosen and not all(map(importlib.util.find_spec, ("transformers", "accelerate"))):
         print("transformers is left out: pip install transformers accelerate", file=sys.stderr)
         chosen.remove("transformers")
-    return [
-        (name, rate)
-        for name in chosen
-        for rate in ([None] if name == "ours" else learning_rates or [LEARNING_RATES[name]])
-    ]
+    return [(name, factor) for name in chosen for factor in factors]
 
 
-def command(system: str, learning_rate: float | None, directory: Path | None, settings: list[str]) -> list[str]:
+def usual_learning_rate(system: str, settings: list[str]) -> float:
+    """The project's stands in its preset."""
+    if system == "ours":
+        return float(compose("train", *settings)["training"]["learning_rate"])
+    return LEARNING_RATES[system]
+
+
+def command(system: str, learning_rate: float, directory: Path | None, settings: list[str]) -> list[str]:
     """`settings` are those of the project, which the peers take over as far as they have them."""
     if system == "ours":
-        corpus = [f"data.directory={directory}"] if directory else []
-        return [sys.executable, str(PROJECT / "scripts" / "train.py"), *settings, *corpus, "test=false"]
+        own = [*([f"data.directory={directory}"] if directory else []), f"training.learning_rate={learning_rate}"]
+        return [sys.executable, str(PROJECT / "scripts" / "train.py"), *settings, *own, "test=false"]
     folder = str(directory) if directory else "-"
     return [sys.executable, "-m", "benchmarks.quality_peers", system, str(learning_rate), folder, *settings]
 
@@ -98,7 +102,7 @@ def watch(process_command: list[str], targets: Sequence[float], minutes: float) 
 
 def main(
     directory: Path | None,
-    cases: list[tuple[str, float | None]],
+    cases: list[tuple[str, float]],
     targets: Sequence[float],
     minutes: float,
     runs: int,
@@ -118,14 +122,16 @@ def main(
         data.split(split)
     rows: list[Row] = []
     for seed in range(1, runs + 1):  # turn by turn, so that what slows the machine slows all
-        for system, learning_rate in cases:
+        for system, factor in cases:
+            learning_rate = factor * usual_learning_rate(system, settings)
             with tempfile.TemporaryDirectory() as folder:
                 run = command(system, learning_rate, directory, [*settings, f"seed={seed}"])
                 run += [f"hydra.run.dir={folder}/run"] if system == "ours" else []
                 row = watch(run, targets, minutes)
             rows.append({"system": system, "learning_rate": learning_rate, "seed": seed} | row)
             curve = ", ".join(f"{bleu:.1f} after {minute:.1f}" for minute, bleu in row["curve"])
-            print(f"{system}, seed {seed}: BLEU {curve} minutes; {row['cores']:.1f} cores", file=sys.stderr)
+            name = f"{system}, learning rate {learning_rate:g}, seed {seed}"
+            print(f"{name}: BLEU {curve} minutes; {row['cores']:.1f} cores", file=sys.stderr)
             save(rows)
     Console(width=None if sys.stdout.isatty() else 200).print(table(rows, targets))
 
@@ -142,7 +148,7 @@ def table(rows: list[Row], targets: Sequence[float]) -> Table:
         reached = [[row["minutes"][f"{target:g}"] for row in same] for target in targets]
         shown.add_row(
             system,
-            "the preset's" if learning_rate is None else f"{learning_rate:g}",
+            f"{learning_rate:g}",
             *("—" if None in values else f"{statistics.median(values):.1f}" for values in reached),
             f"{statistics.median(row['validating'] for row in same):.0%}",
             f"{statistics.median(row['best_bleu'] for row in same):.1f}",

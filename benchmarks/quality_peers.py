@@ -192,8 +192,13 @@ def seq2seq_trainer(plan: Plan, learning_rate: float) -> None:
             tokens = state.epoch * tokens_per_epoch
             progress.show(state.global_step, metrics["eval_bleu"], metrics["eval_runtime"], tokens)
 
+    def padded(rows: list[list[int]]) -> Tensor:
+        """In bf16 to a multiple of 8, as `pad_to_multiple_of` of the library's collators does."""
+        longest = max(map(len, rows))
+        return pad(rows, longest + (-longest % 8 if plan.bf16 else 0))
+
     def collate(chosen: list[dict[str, Any]]) -> dict[str, Tensor]:
-        source, labels = (pad([example[key] for example in chosen]) for key in ("input_ids", "labels"))
+        source, labels = (padded([example[key] for example in chosen]) for key in ("input_ids", "labels"))
         labels = labels.masked_fill(labels == PAD, -100)
         inputs = model.prepare_decoder_input_ids_from_labels(labels)
         return {"input_ids": source, "attention_mask": (source != PAD).long(), "labels": labels} | {

@@ -173,8 +173,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=available_threads())
     parser.add_argument("--targets", type=float, nargs="+", help="of quality: validation BLEU (30 35 38; short: 1 2)")
     parser.add_argument("--minutes", type=float, default=60, help="of quality: how long a run may take (60)")
-    parser.add_argument("--learning-rates", type=float, nargs="+", help="of quality: of the peers, each one run (1e-3)")
-    parser.add_argument("--validate-every", type=int, help="of quality: steps (as the preset has it: 800)")
+    parser.add_argument(
+        "--learning-rate-factors",
+        type=float,
+        nargs="+",
+        default=[1.0],
+        help="of quality: trains each system with its usual learning rate times each of these (1)",
+    )
+    parser.add_argument("--validate-every", type=int, help="of quality: steps (as the preset has it: 650)")
     parser.add_argument("--short", action="store_true", help="of quality: the bundled corpus and a tiny model, seconds")
     parser.add_argument("--json", type=Path, help="where to write the rows")
     parser.add_argument("--picture", type=Path, help="where to draw them")
@@ -195,7 +201,7 @@ def main() -> None:
     if arguments.what == "quality":
         if arguments.short == bool(arguments.data):
             parser.error("quality needs --data FOLDER_OF_MULTI30K or --short")
-        cases = quality.compared(systems, arguments.learning_rates)
+        cases = quality.compared(systems, arguments.learning_rate_factors)
         if not cases:
             parser.error(f"--systems {arguments.systems}: none of {', '.join(quality.SYSTEMS)} that is installed")
         quality.main(
