@@ -1,12 +1,18 @@
 """A mistake on the command line is found before any work and told in one line that names the key and the remedy."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from tests.cli.project import refusal
+from transformer.cli import CONFIGS
+from transformer.cli.settings import run_settings
+from transformer.cli.sweeps import check_trials, checked_trials
+from transformer.model.config import read_model
 from transformer.training.checks import check_trainer
+from transformer.training.config import check_settings, read_run_settings
 
 
 @pytest.mark.parametrize(
@@ -38,6 +44,24 @@ def test_each_value_of_a_sweep_is_checked(project: Path) -> None:
     assert "model=big" in refusal(project, "-m", "model=small,big")
     assert "data.train is not set" in refusal(project, "-m", "data=toy,files", "model.heads=1,2")
     assert "several" not in refusal(project, "-m", "model.heads=1,2", "model.nix=1")
+
+
+def test_two_values_of_a_sweep_that_do_not_go_together_are_found_before_its_first_trial() -> None:
+    def read(config: dict[str, Any]) -> None:
+        settings = run_settings(config)
+        check_settings(read_run_settings(settings), read_model(settings["model"]))
+
+    swept = ["training.compile=null,aot_eager", "training.dropout_warmup_steps=0,100"]
+    with pytest.raises(ValueError, match=r"dropout_warmup_steps"):
+        check_trials(swept, "train", CONFIGS, read)
+    check_trials(["training.compile=null,aot_eager", "training.dropout_warmup_steps=0"], "train", CONFIGS, read)
+
+
+def test_of_a_sweep_with_very_many_trials_each_value_is_checked_once() -> None:
+    choices = [[f"{key}={value}" for value in range(10)] for key in "abc"]
+    trials = [tuple(trial) for trial in checked_trials(choices)]
+    assert len(trials) == len(set(trials)) == 1 + 3 * 9
+    assert {value for trial in trials for value in trial} == {value for values in choices for value in values}
 
 
 @pytest.mark.parametrize("argument", ["trainer=ddp", "trainer.devices=2", "trainer=cpu,ddp"])

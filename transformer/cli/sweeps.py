@@ -1,12 +1,15 @@
 """The trials of a sweep: all are checked before the first begins; each has a process of its own."""
 
+import itertools
 import json
 import logging
+import math
 import multiprocessing
 import os
 import re
 import signal
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,9 @@ from transformer.cli.runs import as_typed
 from transformer.config import UsageError
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
+# Of at most so many trials every one is checked before the first begins: in a few seconds.
+ALL_CHECKED = 32
+
 
 def check_trials(overrides: list[str], config_name: str, configs: Path, read: Read) -> Path:
     """Read the settings of every trial, so that a mistake in the last is reported before the first trial.
@@ -33,16 +39,23 @@ def check_trials(overrides: list[str], config_name: str, configs: Path, read: Re
     """
     with hydra.initialize_config_dir(str(configs), version_base="1.3", job_name=config_name):
         parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-        choices = [alternatives(override) for override in parser.parse_overrides(overrides)]
-        # Each value of a sweep is tried once, not each combination: seconds, not minutes.
-        first = [values[0] for values in choices]
-        others = [(index, value) for index, values in enumerate(choices) for value in values[1:]]
-        trials = [first, *([*first[:index], value, *first[index + 1 :]] for index, value in others)]
-        composed = [hydra.compose(config_name, trial, return_hydra_config=True) for trial in trials]
+        trials = list(checked_trials([alternatives(override) for override in parser.parse_overrides(overrides)]))
+        composed = [hydra.compose(config_name, list(trial), return_hydra_config=True) for trial in trials]
         for config in composed:
             check_devices(config.get("trainer") or {})
             read_settings(read, config)
         return Path(str(composed[0].hydra.sweep.dir))
+
+
+def checked_trials(choices: list[list[str]]) -> Iterator[Sequence[str]]:
+    """Combine the values of a sweep: all with all, as its trials do, but of very many trials each value only once."""
+    if math.prod(map(len, choices)) <= ALL_CHECKED:
+        yield from itertools.product(*choices)
+        return
+    first = [values[0] for values in choices]
+    yield first
+    for index, values in enumerate(choices):
+        yield from ([*first[:index], value, *first[index + 1 :]] for value in values[1:])
 
 
 def outcomes(folder: Path) -> dict[Path, int]:
