@@ -1,5 +1,6 @@
 """Every configuration composes, is understood, builds its model and takes a step."""
 
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cache, partial
@@ -83,6 +84,25 @@ def test_a_choice_of_a_setting_builds_and_takes_a_step(setting: str, value: str)
 @pytest.mark.parametrize("choice", [choice for choice in CHOICES if choice.startswith(("experiment=", "trainer="))])
 def test_every_preset_leaves_the_precision_to_the_hardware(choice: str) -> None:
     assert composed(choice)["trainer"]["precision"] == "auto"
+
+
+SCRIPTS = sorted(path for path in CONFIGS.glob("*.yaml") if path.stem != "command_line")
+SHARED = ("source_language", "target_language", "device", "batch_tokens", "shortlist", "cache", "debug")
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_lists_every_choice_of_its_groups(path: Path) -> None:
+    """(Of ablations it names the folder alone.)"""
+    text = path.read_text(encoding="utf-8")
+    for group, comment in re.findall(r"^  - (\w+): \w+ *#(.*\n(?: {8,}#.*\n)*)", text, re.MULTILINE):
+        choices = {file.stem for file in (CONFIGS / group).glob("*.yaml")}
+        assert len(choices) == 1 or group == "ablation" or choices <= {*re.findall(r"\w+", comment)}, group
+
+
+@pytest.mark.parametrize("key", SHARED)
+def test_scripts_explain_a_shared_setting_in_the_same_words(key: str) -> None:
+    lines = [re.findall(rf"^{key}: (.*)", path.read_text(encoding="utf-8"), re.MULTILINE) for path in SCRIPTS]
+    assert len({" ".join(line.split()) for found in lines for line in found}) == 1
 
 
 def test_heads_are_said_once_for_all_attentions_or_for_each() -> None:
