@@ -33,7 +33,7 @@ def read(config: dict[str, Any]) -> Job:
 
 
 def augment(job: Job) -> None:
-    from transformer.cli.lines import chunks, input_lines
+    from transformer.cli.lines import chunk_size, chunks, input_lines
     from transformer.cli.pairs import PairsOutput, show_counts
     from transformer.cli.runs import model_name
     from transformer.doctor.augment import check_languages, translate_rows
@@ -49,7 +49,7 @@ def augment(job: Job) -> None:
         output.check_new(translator.languages)
         chosen = PairFilter(settings.filters, corpus, translator.tokenizers, translator.languages)
         output.skip(chosen.note(lines))
-        for chunk in chunks(lines, False, output.lines, total):
+        for chunk in chunks(lines, chunk_size(total, settings.serving.batch_tokens), output.lines, total):
             numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
             output.write_rows(translate_rows(translator, chosen, settings, chunk, numbers))
         counts = output.publish(translator.languages, " + ".join(map(model_name, checkpoints)))

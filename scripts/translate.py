@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,27 +34,26 @@ def read(config: dict[str, Any]) -> Job:
 
 
 def translate(job: Job) -> None:
-    from transformer.cli.lines import as_lines, chunks, input_lines, is_prompt
+    from transformer.cli.lines import as_lines, chunk_size, chunks, input_lines, is_prompt
     from transformer.export.serving import load_chooser, load_translator
-    from transformer.files import atomic_write
+    from transformer.files import atomic_file
     from transformer.inference.alignment import moses_lines
 
     settings, checkpoints, output, total = job
     batch_tokens, lines = settings.serving.batch_tokens, input_lines(settings.text, settings.input)
-    with output:
+    size = 1 if is_prompt(settings.text, settings.input) else chunk_size(total, batch_tokens)
+    with output, atomic_file(Path(settings.alignments)) if settings.alignments else nullcontext() as alignments:
         output.skip(lines)
         translator = load_translator(checkpoints, settings)
         chooser = load_chooser(translator, settings)
-        head, alignments = settings.alignment.head_of(translator) if settings.alignments else None, ""
-        for chunk in chunks(lines, is_prompt(settings.text, settings.input), output.lines, total):
+        head = settings.alignment.head_of(translator) if alignments else None
+        for chunk in chunks(lines, size, output.lines, total):
             numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
             n_best = chooser.n_best(chunk, settings.search, batch_tokens, settings.long_lines, numbers)
-            if head is not None:
+            if alignments and head:
                 best = [hypotheses[0] for hypotheses in n_best]
-                alignments += "".join(moses_lines(translator, chunk, best, head, batch_tokens, numbers))
+                alignments.write("".join(moses_lines(translator, chunk, best, head, batch_tokens, numbers)).encode())
             output.write(chunk, "".join(as_lines(numbers, n_best, settings.n_best, output.is_terminal)))
-        if settings.alignments:
-            atomic_write(Path(settings.alignments), alignments.encode())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from transformer.cli.lines import as_lines
+from transformer.cli.lines import as_lines, chunk_size, chunks
 from transformer.cli.output import Output
 from transformer.inference.translator import Translation
 
@@ -29,3 +29,18 @@ def test_an_output_knows_whether_it_is_a_terminal(monkeypatch: pytest.MonkeyPatc
                 assert output.is_terminal == is_terminal
             monkeypatch.undo()
         os.close(reader)
+
+
+@pytest.mark.parametrize(
+    ("total", "batch_tokens", "size"),
+    [(None, 65536, 256), (40, 2048, 256), (10_000, 2048, 500), (10**6, 2048, 1024), (10**6, 65536, 32768)],
+)
+def test_a_long_file_is_translated_in_steps_that_fill_batches(total: int | None, batch_tokens: int, size: int) -> None:
+    assert chunk_size(total, batch_tokens) == size
+
+
+def test_chunks_hold_all_lines_in_their_order() -> None:
+    lines = [str(number) for number in range(10)]
+    dealt = list(chunks(iter(lines), 4, 0, len(lines)))
+    assert [len(chunk) for chunk in dealt] == [4, 4, 2]
+    assert [line for chunk in dealt for line in chunk] == lines

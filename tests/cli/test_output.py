@@ -190,3 +190,13 @@ def test_a_link_is_followed_and_a_device_is_written_through(translation: Transla
     translation.file = Path("/dev/null")
     translation.run()
     assert Path("/dev/null").is_char_device()
+
+
+def test_a_state_without_its_file_stops_nobody(translation: Translation) -> None:
+    translation.stop()
+    (translation.file.parent / "out.en.partial").replace(translation.file)  # as a process does just before its end
+    with pytest.raises(UsageError, match=r"there is no out.en.partial to go on with"):
+        translation.run(resume=True)
+    translation.run()
+    assert translation.file.read_text() == WHOLE
+    assert translation.names() == ["out.en"]

@@ -19,8 +19,10 @@ from transformer.data.text_files import decode_lines, read_lines
 if TYPE_CHECKING:
     from transformer.inference.translator import Translation
 
-# Lines translated together: enough to fill batches, few enough that a pipe sees its output soon.
+# The fewest lines translated together: enough to fill batches, few enough that a pipe sees its output soon.
 CHUNK = 256
+# The steps in which one sees a file advance.
+STEPS = 20
 
 
 def is_prompt(text: str | None, path: str | None) -> bool:
@@ -59,7 +61,13 @@ def _prompted() -> Iterator[str]:
             yield input()
 
 
-def chunks(lines: Iterator[str], is_prompt: bool, done: int, total: int | None) -> Iterator[list[str]]:
+def chunk_size(total: int | None, batch_tokens: int) -> int:
+    """How many lines of `total` to translate together. The more there are, the better their lengths fit into batches
+    of `batch_tokens`; half as many lines as tokens are some seven batches of short sentences."""
+    return CHUNK if total is None else max(CHUNK, min(total // STEPS, batch_tokens // 2))
+
+
+def chunks(lines: Iterator[str], size: int, done: int, total: int | None) -> Iterator[list[str]]:
     """Deal out lines to be translated together; on a terminal, show how many of a file's are done, how fast, and how
     long the rest will take."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -68,7 +76,7 @@ def chunks(lines: Iterator[str], is_prompt: bool, done: int, total: int | None) 
     stderr, started, before = console(stderr=True), time.monotonic(), done
     with Progress(*columns, console=stderr, disable=total is None or not stderr.is_terminal) as bar:
         task = bar.add_task("", total=total, completed=done, pace="")
-        while chunk := list(islice(lines, 1 if is_prompt else CHUNK)):
+        while chunk := list(islice(lines, size)):
             yield chunk
             done += len(chunk)
             speed = (done - before) / (time.monotonic() - started)

@@ -82,11 +82,12 @@ class PartialOutput(Output):
             self._before = self._read_state()
             for key, value in made_by.items():
                 if (former := self._before.made_by.get(key)) != value:
-                    how = "by another model: name it by checkpoint=" if key == "model" else f"with {key}={former}"
+                    typed = f"{key.removeprefix('serving.')}={former}"
+                    how = "by another model: name it by checkpoint=" if key == "model" else f"with {typed}"
                     raise UsageError(f"resume=true: {self._shown} was made {how}")
             if not self._before.lines:  # it was killed in its first chunk: nothing to go on with
                 self._before = None
-        elif self._state_file.exists():
+        elif self._is_stopped():
             with self._locked():  # refuses what is not stopped at all
                 state = self._read_state()
             if state.lines:
@@ -96,8 +97,13 @@ class PartialOutput(Output):
         elif self._partial.exists():
             raise UsageError(f"{self._shown} is there, and no translation: it would be written over; remove it")
 
+    def _is_stopped(self) -> bool:
+        """Without the partial file, a state is what a process left that was killed before its first line or after its
+        last."""
+        return self._state_file.exists() and self._partial.exists()
+
     def _read_state(self) -> PartialState:
-        if not self._state_file.exists():
+        if not self._is_stopped():
             raise UsageError(f"resume=true: there is no {self._shown} to go on with; leave resume out")
         try:
             state = from_dict(PartialState, json.loads(self._state_file.read_bytes()), "")
