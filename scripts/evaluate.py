@@ -38,7 +38,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     started = time.monotonic()
     checkpoints, serving = [*map(Path, settings.checkpoints)], settings.serving
     translator = load_ensemble(checkpoints, serving.device, serving.precision, *settings.languages, serving.shortlist)
-    digest = sha256_of(checkpoints)  # now: a run that is still training writes them anew
+    digest = sha256_of(checkpoints)  # now: a run that is still training replaces them
     translator.configure_torch(settings.machine)
     settings = settings.of_model(translator.length_penalty)
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages, translator.directions)

@@ -314,7 +314,7 @@ def test_preparing_that_fails_leaves_nothing_half_made(tmp_path: Path) -> None:
 
 
 def test_fewer_sentences_than_processes_are_refused(data: TranslationData) -> None:
-    with pytest.raises(ValueError, match="500 sentences cannot be dealt out to 501 processes"):
+    with pytest.raises(ValueError, match="500 sentences cannot be distributed to 501 processes"):
         TokenBudgetSampler(data.split("test"), 512, 1, False, 0, 501)
 
 

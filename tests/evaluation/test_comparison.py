@@ -12,8 +12,8 @@ from transformer.evaluation.comparison import verdict
         (0.0004, "B is better than A: +1.0 BLEU, p < 0.001"),
         (0.012, "B is better than A: +1.0 BLEU, p = 0.012"),
         (0.0499, "B is better than A: +1.0 BLEU, p = 0.0499"),
-        (0.0501, "B and A: no difference can be told: +1.0 BLEU, p = 0.0501"),
-        (0.3, "B and A: no difference can be told: +1.0 BLEU, p = 0.300"),
+        (0.0501, "B and A do not differ significantly: +1.0 BLEU, p = 0.0501"),
+        (0.3, "B and A do not differ significantly: +1.0 BLEU, p = 0.300"),
     ],
 )
 def test_a_p_value_beside_its_level_looks_like_what_is_said(p: float, said: str) -> None:

@@ -133,7 +133,7 @@ def test_buffers_that_grow_again_and_again_change_nothing(monkeypatch: pytest.Mo
     model = disturbed()
     fast = FastTransformer(model)
     with_room = log_probabilities(model, fast)
-    monkeypatch.setattr("transformer.inference.fast_transformer.EXTRA_ROOM", -6)
+    monkeypatch.setattr("transformer.inference.fast_transformer.EXTRA_CAPACITY", -6)
     for ours, expected in zip(log_probabilities(model, fast), with_room, strict=True):
         torch.testing.assert_close(ours, expected, atol=1e-5, rtol=1e-5)
 

@@ -150,7 +150,7 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
         "changed: trainer.max_steps=12 (was 20)",
         "changed: trainer.gradient_clip_algorithm=value (was null)",
     ]
-    assert any("the batches of epoch 0 are dealt out anew" in line for line in said)
+    assert any("epoch 0 goes on with different batches" in line for line in said)
     assert position(folder)["steps"] == 12
 
 
@@ -163,7 +163,7 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
         ({"data__few_lengths": True}, True),
     ],
 )
-def test_a_run_that_goes_on_with_other_lengths_of_batches_deals_them_out_anew(
+def test_a_run_that_goes_on_with_other_lengths_of_batches_says_so(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, object], few: bool
 ) -> None:
     folder = tmp_path / "run"
@@ -171,7 +171,7 @@ def test_a_run_that_goes_on_with_other_lengths_of_batches_deals_them_out_anew(
         train(folder, settings(home, **UNTESTED))
     capsys.readouterr()
     train(folder, settings(home, **UNTESTED, **changes, trainer__max_steps=4), last(folder))
-    assert ("dealt out anew" in capsys.readouterr().err) == few
+    assert ("goes on with different batches" in capsys.readouterr().err) == few
     assert position(folder)["steps"] == 4
 
 
@@ -299,5 +299,5 @@ def test_two_processes_stop_together_and_go_on_exactly(
     # On one device: what cannot be exact is said.
     capfd.readouterr()
     train(tmp_path / "run", settings(home, trainer__max_steps=10, test=False), last(tmp_path / "run"))
-    assert "the batches of epoch" in capfd.readouterr().err
+    assert "goes on with different batches" in capfd.readouterr().err
     assert position(tmp_path / "run")["steps"] == 10

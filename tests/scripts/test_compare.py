@@ -129,7 +129,7 @@ def test_translations_of_another_search_are_named_as_such(
     assert "again/hypotheses.test.txt was replaced: it held other translations" in caplog.text
     assert (folder / "hypotheses.test.txt").read_text() != (home / "sweep/0/hypotheses.test.txt").read_text()
     compared("runs=[sweep/0,again]")
-    assert "again: translated anew by evaluate.py (method=greedy" in capsys.readouterr().out
+    assert "again: translated again by evaluate.py (method=greedy" in capsys.readouterr().out
 
 
 def test_a_run_keeps_its_own_results(home: Path) -> None:
@@ -156,7 +156,7 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     assert "was not tested on split=news; it has test" in said("[sweep/0,sweep/1]", "split=news")
     assert "sentences=-1 must be >= 0" in said("[sweep/0,sweep/1]", "sentences=-1")
     alter(copied(home, "scored") / "test.json", "case:mixed", "case:lc")
-    assert "were scored otherwise: bleu nrefs:1|case:mixed" in said("[sweep/0,scored]")
+    assert "have scores of different kinds, bleu nrefs:1|case:mixed" in said("[sweep/0,scored]")
     cut = copied(home, "cut")
     lines = (cut / "hypotheses.test.txt").read_text().splitlines(keepends=True)
     (cut / "hypotheses.test.txt").write_text("".join(lines[:-1]))
@@ -184,7 +184,7 @@ def test_runs_with_other_references_are_refused_in_one_line(home: Path) -> None:
         compared("runs=[sweep/0,own]")
     digest = hashlib.sha256(b"".join((home / f"own.{side}").read_bytes() + b"\0" for side in ("de", "en")))
     rescore(folder, (home / "own.en").read_text().splitlines(), corpus={"test": digest.hexdigest()})
-    assert "sweep/0 and own have other references (line " in refused("compare", "runs=[sweep/0,own]", cwd=home)
+    assert "sweep/0 and own have different references (line " in refused("compare", "runs=[sweep/0,own]", cwd=home)
 
 
 def test_without_its_program_comet_is_refused_before_any_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def test_a_split_with_fewer_sentences_than_processes_is_refused_before_they_star
     home = corpus(tmp_path)
     for language in ("de", "en"):
         write(home, f"test.{language}", (home / f"test.{language}").read_text().splitlines()[:2])
-    said = "the 2 sentences of test cannot be dealt out to 3 processes: give trainer.devices=2 or less"
+    said = "the 2 sentences of test cannot be distributed to 3 processes: give trainer.devices=2 or less"
     with pytest.raises(ValueError, match=said):
         train(tmp_path / "run", settings(home, trainer__devices=3, trainer__strategy="ddp"))
     assert list((tmp_path / "run").iterdir()) == []

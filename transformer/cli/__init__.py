@@ -1,4 +1,4 @@
-"""The command line that the scripts share. The only room that knows Hydra, besides scripts/."""
+"""The command line that the scripts share. Only this package and scripts/ import Hydra."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -95,5 +95,5 @@ def compose_again(*instead: str) -> DictConfig:
 
 
 def chosen(group: str) -> str | None:
-    """What the running script was told to take of a group."""
+    """The choice that the running script makes in a group."""
     return HydraConfig.get().runtime.choices.get(group)  # type: ignore[no-any-return]

@@ -72,7 +72,7 @@ def training_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Training
 
 
 def typed_keys() -> set[str]:
-    """Return what the running script was told to set; nothing while the trials of a sweep are checked."""
+    """Return the keys on the running script's command line; none while the trials of a sweep are checked."""
     from hydra.core.hydra_config import HydraConfig
 
     return {split(line)[1] for line in HydraConfig.get().overrides.task} if HydraConfig.initialized() else set()

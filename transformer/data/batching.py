@@ -116,7 +116,7 @@ class TokenBudgetSampler(Sampler[Index]):
 
     Each process gets the same number in every epoch, a multiple of `accumulated`, so that every update has as many;
     each pair comes exactly once: the largest batches are halved until there are enough. (Of pairs that are segmented
-    anew in each epoch, a few are left out of an epoch in which they come out far longer than in the first.) The order
+    again in each epoch, a few are left out of an epoch in which they come out far longer than in the first.) The order
     depends on `seed` and the epoch alone; `start` is (epoch, batches of it to skip), where a resumed run goes on.
     `buckets`: as in `make_batches`.
     """
@@ -134,7 +134,7 @@ class TokenBudgetSampler(Sampler[Index]):
         buckets: IntArray | None = None,
     ) -> None:
         if len(split) < world:
-            raise ValueError(f"{len(split)} sentences cannot be dealt out to {world} processes")
+            raise ValueError(f"{len(split)} sentences cannot be distributed to {world} processes")
         self.split, self.tokens, self.seed, self.shuffle, self.buckets = split, tokens, seed, shuffle, buckets
         self.rank, self.world, self.accumulated = rank, world, accumulated
         (self.epoch, self.skipped), self.count = start, 0
@@ -167,7 +167,7 @@ class TokenBudgetSampler(Sampler[Index]):
             batch = batches[largest]
             if len(batch) == 1:
                 shares = f"{self.world} processes × {self.accumulated} batches a step"
-                raise ValueError(f"{len(batches)} sentences cannot be dealt out alike to {shares}")
+                raise ValueError(f"{len(batches)} sentences cannot be distributed evenly to {shares}")
             batches[largest : largest + 1] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
         if self.shuffle:
             batches = [batches[i] for i in random.permutation(len(batches))]

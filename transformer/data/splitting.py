@@ -140,7 +140,7 @@ def write_splits(
 ) -> dict[str, int]:
     """Writes SPLIT.LANGUAGE into `folder`, the lines in their order, and returns how many each split has.
 
-    `read` gives the lines anew each time that it is called: they need not fit in memory.
+    `read` reads the lines again each time that it is called: they need not fit in memory.
     """
     return _write_parts(folder, read, languages, SPLITS, assign_splits(read(), languages, shares))
 

@@ -178,7 +178,7 @@ def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None
 
 
 def _more_like_it(rows: Iterator[tuple[int, list[str]]], columns: Columns) -> str:
-    """Names the lines after a faulty one that have the same fault, so that all of them can be mended at once."""
+    """Names the lines after a faulty one that have the same fault, so that all of them can be corrected at once."""
     more: list[int] = []
     with suppress(ValueError):  # of another fault
         more.extend(number for number, cells in rows if not columns.fit(cells))

@@ -49,7 +49,7 @@ def verdict(first: str, other: str, metric: str, tested: dict[str, TestedScore])
         return f"{other} and {first} have the same {label}"
     certainty = f"p {_p(p)}" if p < 0.001 else f"p = {_p(p)}"
     if p >= LEVEL:
-        return f"{other} and {first}: no difference can be told: {gain:+.1f} {label}, {certainty}"
+        return f"{other} and {first} do not differ significantly: {gain:+.1f} {label}, {certainty}"
     better = (gain > 0) == METRICS[metric].higher_is_better
     return f"{other} is {'better' if better else 'worse'} than {first}: {gain:+.1f} {label}, {certainty}"
 

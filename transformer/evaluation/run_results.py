@@ -104,10 +104,10 @@ def _evaluated_again(folder: Path, split: str, scores: Scores) -> str:
         name, value = next(iter(scores.values.items()))
         raise ValueError(
             f"{folder / f'hypotheses.{split}.txt'} was altered: it gives {METRICS[name].label} {value:.2f}, which "
-            f"{RESULTS} does not know; evaluate.py writes it anew"
+            f"is not the score in {RESULTS}; evaluate.py replaces it by new translations"
         )
     search = ", ".join(f"{key}={value}" for key, value in results.get("searches", {}).get(split, {}).items())
-    return f"translated anew by evaluate.py ({search})"
+    return f"translated again by evaluate.py ({search})"
 
 
 def _close(scores: Scores, others: Scores) -> bool:
@@ -117,19 +117,22 @@ def _close(scores: Scores, others: Scores) -> bool:
 
 
 def check_comparable(first: RunResults, other: RunResults) -> None:
-    """Raises ValueError for other references, and for scores that were computed otherwise."""
+    """Raises ValueError for different references, and for scores with different signatures."""
     for line, ((_, one), (_, two)) in enumerate(zip(first.pairs, other.pairs, strict=False), 1):
         if one != two:
-            raise ValueError(f"{first.folder} and {other.folder} have other references (line {line}: {one!r}, {two!r})")
+            raise ValueError(
+                f"{first.folder} and {other.folder} have different references (line {line}: {one!r}, {two!r})"
+            )
     if len(first.pairs) != len(other.pairs):
         raise ValueError(
-            f"{first.folder} and {other.folder} have other references ({len(first.pairs):,} and {len(other.pairs):,})"
+            f"{first.folder} and {other.folder} have different numbers of references: {len(first.pairs):,} and "
+            f"{len(other.pairs):,}"
         )
     for metric, signature in first.signatures.items():
         if other.signatures.get(metric, signature) != signature:
             raise ValueError(
-                f"{first.folder} and {other.folder} were scored otherwise: {metric} {signature}, "
-                f"{other.signatures[metric]}"
+                f"{first.folder} and {other.folder} have scores of different kinds, {metric} {signature} and "
+                f"{other.signatures[metric]}: evaluate them with the same settings"
             )
 
 

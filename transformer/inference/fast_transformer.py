@@ -1,8 +1,8 @@
 """The model of a search on a CPU: it computes what `Transformer` does, in fewer and larger operations.
 
 Where one sentence is translated, most of a step is not arithmetic: weights are read, and hundreds of small operations
-are called (docs/speed.md). Here query, key and value are one product; activations and residual connections are done
-where a product is written; keys and values are written once, into buffers with room for the next ones.
+are called (docs/speed.md). Here one matrix multiplication computes query, key and value; activations and residual
+connections are part of a matrix multiplication; keys and values are written once, into buffers with capacity for more.
 
 To understand the model, read `model.transformer`. What this one does not know is left to that one, and so is everything
 once their results differ, because somebody tries other equations in `model`.
@@ -33,15 +33,15 @@ KNOWN_MODULES = (
     *(attention.MultiHeadAttention, scores.DotProduct, scores.ScaledDotProduct, PackedLinear, dropout.Dropout),
 )
 ACTIVATIONS = {*FUSED_ACTIVATIONS, "swiglu"}
-# The first buffers have room for as many tokens as the source has, and so many more.
-EXTRA_ROOM = 8
+# The first buffers have capacity for as many tokens as the source has, and so many more.
+EXTRA_CAPACITY = 8
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class FastCache:
-    """`model.kv_cache.Cache`, changed in place: its keys are transposed and have room for more.
+    """`model.kv_cache.Cache`, changed in place: its keys are transposed, and its buffers have capacity for more.
 
     score_mask: the ancestry, as it is added to scores: 0 at the keys of a hypothesis' own past, -inf at those of others
     sources: of each layer; None without cross-attention
@@ -49,8 +49,8 @@ class FastCache:
     length: how many positions have been decoded
     """
 
-    keys: Float[Tensor, "layers sentences heads head_dim room"]
-    values: Float[Tensor, "layers sentences heads room value_dim"]
+    keys: Float[Tensor, "layers sentences heads head_dim capacity"]
+    values: Float[Tensor, "layers sentences heads capacity value_dim"]
     score_mask: Float[Tensor, "sentences hypotheses keys"]
     sources: list[Source | None]
     source_length: int
@@ -73,10 +73,10 @@ class FastCache:
         sentences, _, keys_before = self.score_mask.shape
         end = keys_before + hypotheses
         if end > self.keys.size(4):
-            room = max(2 * end, hypotheses * (self.source_length + EXTRA_ROOM))
+            capacity = max(2 * end, hypotheses * (self.source_length + EXTRA_CAPACITY))
             keys, values = self.keys, self.values
-            self.keys = keys.new_empty(*keys.shape[:4], room)
-            self.values = values.new_empty(*values.shape[:3], room, values.size(4))
+            self.keys = keys.new_empty(*keys.shape[:4], capacity)
+            self.values = values.new_empty(*values.shape[:3], capacity, values.size(4))
             self.keys[..., :keys_before] = keys[..., :keys_before]
             self.values[:, :, :, :keys_before] = values[:, :, :, :keys_before]
         own = self.score_mask.new_full((hypotheses, hypotheses), -math.inf).fill_diagonal_(0)
@@ -157,7 +157,7 @@ class FastTransformer:
 
         plain = search(model, model.decoder.init_cache(model.encode(source, visible)))
         difference = search(self, self.start(source, visible)) - plain
-        # Broken weights, which make no numbers, are told when they are used.
+        # Weights that give NaN are reported when they are used.
         return not difference.norm() > torch.finfo(model.output.weight.dtype).eps ** 0.5 * plain.norm()
 
     def start(

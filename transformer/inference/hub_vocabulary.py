@@ -1,6 +1,6 @@
 """Vocabularies of Hugging Face's MarianTokenizer: SentencePiece models whose pieces a vocab.json numbers.
 
-Ours is a SentencePiece model alone, whose own numbers are the ids. So theirs is written anew with its pieces in the
+Ours is a SentencePiece model alone, whose own numbers are the ids. So theirs is rewritten with its pieces in the
 order of our ids: the four special ones, then those of vocab.json. It segments a text as before.
 """
 

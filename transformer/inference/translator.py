@@ -42,7 +42,7 @@ from transformer.model.packed import PackedLinear, pack
 from transformer.model.transformer import Transformer
 
 log = logging.getLogger(__name__)
-# What `Translator.load(path).translate(…)` does unless told otherwise; configs/search/beam.yaml says the same.
+# What `Translator.load(path).translate(…)` does by default; configs/search/beam.yaml says the same.
 BEAM = SearchSettings()
 LongLines = Literal["split", "refuse"]
 
@@ -126,7 +126,7 @@ class Translator:
         dtype = parse_precision(precision, find_hardware(torch_device.type))
         saved, asked = checkpoint.load(Path(path)), (source_language, target_language)
         if asked != (None, None):
-            choose_direction(saved.directions, *asked)  # a mistake is told before the model is built
+            choose_direction(saved.directions, *asked)  # a mistake is reported before the model is built
         model = pack(saved.build().to(torch_device, dtype).eval())
         translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
         translator.alignment, translator.length_penalty = saved.alignment, saved.length_penalty

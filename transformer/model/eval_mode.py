@@ -8,7 +8,7 @@ from torch import nn
 
 @contextmanager
 def eval_mode(*models: nn.Module) -> Iterator[None]:
-    """The models without dropout; afterwards, whatever happens, as they were."""
+    """The models without dropout; when it ends, even by an error, they are as they were before."""
     training = [model.training for model in models]
     for model in models:
         model.eval()

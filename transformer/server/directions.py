@@ -39,7 +39,7 @@ def load_directions(
     checkpoints: Sequence[tuple[str, Path]], settings: ServerSettings
 ) -> dict[Direction, ServedDirection]:
     """Every direction that checkpoints (names and paths) have learned, by source and target; UsageError where two have
-    learned one. All are loaded before a page is built, so that a mistake is told first."""
+    learned one. All are loaded before a page is built, so that a mistake is reported first."""
     models: dict[Direction, tuple[Translator, Path, str]] = {}
     for name, path in checkpoints:
         # Only float32 gives one text one translation, whoever else asks; an export has the precision that it has.

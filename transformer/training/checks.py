@@ -137,7 +137,7 @@ def check_shares(data: TranslationData, processes: int) -> None:
     for name in data.settings.parts:
         if (count := len(data.served(name))) < processes:
             raise ValueError(
-                f"data: the {count} sentences of {name} cannot be dealt out to {processes} processes: give "
+                f"data: the {count} sentences of {name} cannot be distributed to {processes} processes: give "
                 f"trainer.devices={count} or less, or more sentences"
             )
 

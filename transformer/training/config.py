@@ -108,8 +108,8 @@ def check_settings(settings: RunSettings, model: ModelConfig) -> None:
         )
     if settings.training.compile and settings.training.dropout_warmup_steps:
         raise ValueError(
-            "training.dropout_warmup_steps changes dropout at every step, for which training.compile would compile "
-            "anew: set one of them only"
+            "training.dropout_warmup_steps changes dropout at every step, and each time training.compile would compile "
+            "the model again: set only one of them"
         )
     if settings.training.optimizer == "muon":
         require_muon()

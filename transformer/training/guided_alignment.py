@@ -35,7 +35,7 @@ class GuidedAlignmentSettings:
 
 
 class GuidedAlignment:
-    """A loss that draws the first head of the second-to-last decoder layer (Garg et al. 2019, section 3.1) towards
+    """A loss that draws the first head of the second-to-last decoder layer (Garg et al. 2019, section 3.1) toward
     alignments counted in the training pairs (Chen et al. 2016, section 3)."""
 
     def __init__(

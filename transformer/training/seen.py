@@ -78,8 +78,8 @@ def seen_warnings(model: str, texts: dict[str, list[Pair]]) -> list[str]:
         return [f"{model} does not say what it was trained on: {unknown}"]
     counts = {split: seen_before(seen, pairs) for split, pairs in texts.items()}
     return [
-        f"{split}: {found:,} of {looked_up:,} sentences{'' if looked_up == len(texts[split]) else ' that can be told'} "
-        f"were in what {model} was trained on, so its score is too high"
+        f"{split}: {found:,} of {looked_up:,}{'' if looked_up == len(texts[split]) else ' checked'} sentences were in "
+        f"what {model} was trained on, so its score is too high"
         for split, (found, looked_up) in counts.items()
         if found
     ]

@@ -180,8 +180,8 @@ class StepCheckpoints(Callback):
             progress = progress.reshard(batches, trainer.accumulate_grad_batches)
             checkpoint["loops"]["fit_loop"] = progress.loop_state()
             if trainer.is_global_zero:
-                effect = "some pairs may come twice or not at all, dropout is drawn differently"
-                print_safely(f"the batches of epoch {progress.epoch} are dealt out anew: {effect}", stderr=True)
+                effect = "some pairs may come twice or not at all, and dropout is drawn differently"
+                print_safely(f"epoch {progress.epoch} goes on with different batches: {effect}", stderr=True)
         data.start = progress.epoch, progress.batch
 
     def _sharding(self, trainer: Trainer) -> list[int | float]:
