@@ -20,8 +20,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers share the cores; before torch is imported, and for all processes that a test starts.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# All rooms but the command line's, whose types are Hydra's.
-ROOMS = "config device files model data inference evaluation visualization training export doctor server"
+# All entries of transformer/ except cli, whose types are Hydra's.
+ENTRIES = "config device files model data inference evaluation visualization training export doctor server"
 # Folders of files that take long, which go first: in the end no worker is left alone with a long file.
 LONG = "scripts reliability cli visualization export server doctor tests".split()
 # The beginnings of the names of files that open a browser (or stand beside some that do).
@@ -30,21 +30,21 @@ BROWSERS = ("tests/visualization/", "tests/export/test_page", "tests/export/test
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
-        return  # The process that deals out the tests runs none, and need not import torch.
+        return  # The process that distributes the tests runs none, and need not import torch.
     if early := [name for name in sys.modules if name.startswith("transformer.")]:
         raise pytest.UsageError(
             f"{early[0]} is imported before its shapes are checked: in a conftest.py, import in fixtures"
         )
     # What is imported stays: the garbage collector would go through it again and again until all is collected.
     gc.disable()
-    # Before the hook: whatever is first imported beneath it is compiled anew, without a .pyc, which takes seconds.
+    # Before the hook: whatever is first imported beneath it is compiled again, without a .pyc, which takes seconds.
     import lightning.pytorch  # noqa: F401
 
     from tests.composing import parse_once
     from tests.shapes import check_shapes
 
     parse_once()
-    check_shapes([f"transformer.{room}" for room in ROOMS.split()])
+    check_shapes([f"transformer.{entry}" for entry in ENTRIES.split()])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
