@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformer.cli.launch import launch
 
+if TYPE_CHECKING:
+    from transformer.data.corpus import DataSettings
+    from transformer.doctor.estimate import Training
 
-def read(config: dict[str, Any]) -> dict[str, Any]:
+# The corpus, a training to time with such overrides beneath what was typed, fix=, minutes= and output=.
+Job = tuple["DataSettings", Callable[[tuple[str, ...]], "Training"], Path | None, float | None, str | None]
+
+
+def read(config: dict[str, Any]) -> Job:
     from transformer.cli.runs import check_output_file
-    from transformer.cli.settings import doctor_minutes, run_settings
+    from transformer.cli.settings import doctor_minutes, run_settings, training_for
 
-    doctor_minutes(config)
+    minutes = doctor_minutes(config)
     if config["output"]:
         check_output_file(config["output"], [".json"])
     from transformer.doctor.fix import check_new
@@ -23,27 +31,23 @@ def read(config: dict[str, Any]) -> dict[str, Any]:
     from transformer.training.config import read_run_settings
 
     settings = run_settings(config)
-    read_run_settings(settings)
+    corpus = read_run_settings(settings).data
     check_trainer_names(settings["trainer"])
-    if config["fix"]:
-        check_new(Path(config["fix"]).expanduser())
-    return config
+    if fix := Path(config["fix"]).expanduser() if config["fix"] else None:
+        check_new(fix)
+    return corpus, partial(training_for, config), fix, minutes, config["output"]
 
 
-def doctor(config: dict[str, Any]) -> None:
-    from transformer.cli.settings import doctor_minutes, run_settings, training_for
+def doctor(job: Job) -> None:
     from transformer.data.printable import print_safely
     from transformer.doctor.examine import examine
     from transformer.doctor.report import next_command, show
     from transformer.files import atomic_write
-    from transformer.training.config import read_run_settings
 
-    fix = Path(config["fix"]).expanduser() if config["fix"] else None
-    minutes = doctor_minutes(config)
-    corpus = read_run_settings(run_settings(config)).data
-    report, chosen = examine(corpus, partial(training_for, config), fix, minutes)
-    if config["output"]:
-        atomic_write(Path(config["output"]), json.dumps(report, indent=2, ensure_ascii=False).encode())
+    corpus, training_for, fix, minutes, output = job
+    report, chosen = examine(corpus, training_for, fix, minutes)
+    if output:
+        atomic_write(Path(output), json.dumps(report, indent=2, ensure_ascii=False).encode())
     show(report)
     clean = report["can_be_cleaned"] and not minutes
     if "error" in report["tokenizer"] and not clean:
