@@ -101,15 +101,15 @@ class FastTransformer:
 
     @classmethod
     def of(cls, model: Transformer) -> FastTransformer | None:
-        """The fast model of `model`; None where its parts are not known here, or it computes something else."""
+        """The fast model of `model`; None where its parts are not known here, or the results of both differ."""
         if not cls.supports(model):
             return None
         fast = cls(model)
         if fast.agrees():
             return fast
         log.warning(
-            "translating with the plain model, which takes longer: it computes something else than "
-            "inference/fast_layers.py, where changed equations must be changed too"
+            "translating with the plain model, which is slower: inference/fast_layers.py has other results; a change of the "
+            "equations in model/ must be made there too"
         )
         return None
 
