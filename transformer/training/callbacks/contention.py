@@ -38,10 +38,10 @@ class Contention:
         )
 
 
-def seconds_waited() -> dict[str, float]:
+def seconds_waited(threads: Path = Path("/proc/self/task")) -> dict[str, float]:
     """How long each thread of this process could have run so far, but had no processor; empty where that is unknown."""
     waited = {}
-    for file in Path("/proc/self/task").glob("*/schedstat"):
+    for file in threads.glob("*/schedstat"):
         try:
             _, nanoseconds, _ = file.read_text().split()
         except (OSError, ValueError):  # the thread has ended
