@@ -108,8 +108,8 @@ class FastTransformer:
         if fast.agrees():
             return fast
         log.warning(
-            "translating with the plain model, which is slower: inference/fast_layers.py gives other results; change the "
-            "equations there too"
+            "translating with the plain model, which is slower: inference/fast_layers.py gives other results; change "
+            "the equations there too"
         )
         return None
 
