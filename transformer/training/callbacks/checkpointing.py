@@ -72,8 +72,8 @@ class BestCheckpoint(FixedCheckpoint):
 
 class StepCheckpoints(Callback):
     """Saves `last.ckpt` between two steps: every so many of them, every so many minutes, when a signal asks the run to
-    stop (then also within a validation), when training diverges (and that is seen at once), and at the end of a run
-    without validations, after which FixedCheckpoint saves.
+    stop (then also within a validation), when a loss or gradient is not finite (and that is seen at once), and at the
+    end of a run without validations, after which FixedCheckpoint saves.
 
     Every checkpoint, FixedCheckpoint's too, holds the TrainProgress, the settings and the number of rows of
     `metrics.csv`. Must be first of the callbacks but for FinalValidation: what the others do at the start of a step
