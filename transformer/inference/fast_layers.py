@@ -39,7 +39,7 @@ def stacked_product(linears: Sequence[nn.Module], heads: int) -> PackedProduct:
     return PackedProduct(pack_weight(weight), stack(biases) if biases else None)
 
 
-def split_heads(projected: Float[Tensor, "rows all_heads"], sentences: int, heads: int) -> Heads:
+def split_sentences_and_heads(projected: Float[Tensor, "rows all_heads"], sentences: int, heads: int) -> Heads:
     return projected.view(sentences, -1, heads, projected.size(1) // heads).transpose(1, 2)
 
 
@@ -76,7 +76,7 @@ class Norm:
         return states if self.pre else torch.layer_norm(states, *self.arguments)
 
 
-class FeedForward:
+class FastFeedForward:
     """With its norm and residual connection, as all sublayers here."""
 
     def __init__(self, feed_forward: layers.FeedForward, activation: str, norm: Norm) -> None:
@@ -105,7 +105,7 @@ class SelfAttention:
     def project(self, states: States, sentences: int) -> Sequence[Heads]:
         """Queries, keys and values."""
         projected = self.projection(self.norm.before(states))
-        return torch.split(split_heads(projected, sentences, self.heads), self.widths, dim=3)
+        return torch.split(split_sentences_and_heads(projected, sentences, self.heads), self.widths, dim=3)
 
     def __call__(
         self, states: States, queries: Heads, keys: Tensor, values: Heads, score_mask: ScoreMask | None
@@ -134,20 +134,21 @@ class CrossAttention:
         self.value, self.output = product(attention.value), product(attention.output)
 
     def source(self, memory: States, sentences: int, score_mask: ScoreMask | None) -> Source:
-        keys, values = (split_heads(part(memory), sentences, self.heads) for part in (self.key, self.value))
+        projected = self.key(memory), self.value(memory)
+        keys, values = (split_sentences_and_heads(part, sentences, self.heads) for part in projected)
         # Contiguous once, where the multiplications would copy them at every step.
         return Source(keys.transpose(2, 3).contiguous(), values.contiguous(), score_mask)
 
     def __call__(self, states: States, source: Source) -> States:
-        queries = split_heads(self.query(self.norm.before(states)), len(source.values), self.heads)
+        queries = split_sentences_and_heads(self.query(self.norm.before(states)), len(source.values), self.heads)
         found = attend(queries, source.keys, source.values, self.scale, source.score_mask)
         return self.norm.after(self.output.plus(found, states))
 
 
-class EncoderLayer:
+class FastEncoderLayer:
     def __init__(self, layer: layers.EncoderLayer, activation: str) -> None:
         self.self_attention = SelfAttention(layer.self_attention, Norm(layer.add_norm_self))
-        self.feed_forward = FeedForward(layer.feed_forward, activation, Norm(layer.add_norm_feed))
+        self.feed_forward = FastFeedForward(layer.feed_forward, activation, Norm(layer.add_norm_feed))
 
     def __call__(self, states: States, sentences: int, score_mask: ScoreMask | None) -> States:
         queries, keys, values = self.self_attention.project(states, sentences)
@@ -163,12 +164,12 @@ class Target(NamedTuple):
     values: Float[Tensor, "sentences heads target value_dim"]
 
 
-class DecoderLayer:
+class FastDecoderLayer:
     def __init__(self, layer: layers.DecoderLayer, activation: str) -> None:
         self.self_attention = SelfAttention(layer.self_attention, Norm(layer.add_norm_self))
         cross = layer.cross_attention
         self.cross_attention = None if cross is None else CrossAttention(cross, Norm(layer.add_norm_cross))
-        self.feed_forward = FeedForward(layer.feed_forward, activation, Norm(layer.add_norm_feed))
+        self.feed_forward = FastFeedForward(layer.feed_forward, activation, Norm(layer.add_norm_feed))
 
     def source(self, memory: States, sentences: int, score_mask: ScoreMask | None) -> Source | None:
         return None if self.cross_attention is None else self.cross_attention.source(memory, sentences, score_mask)

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from transformer.inference.fast_layers import DecoderLayer, EncoderLayer, Source, Target
+from transformer.inference.fast_layers import FastDecoderLayer, FastEncoderLayer, Source, Target
 from transformer.model import attention, dropout, layers, scores
 from transformer.model.kv_cache import hypotheses_per_sentence
 from transformer.model.packed import FUSED_ACTIVATIONS, PackedLinear
@@ -95,8 +95,8 @@ class FastTransformer:
 
     def __init__(self, model: Transformer) -> None:
         self.model, activation = model, model.config.feed_forward.activation
-        self.encoder_layers = [EncoderLayer(cast(Any, layer), activation) for layer in model.encoder.layers]
-        self.decoder_layers = [DecoderLayer(cast(Any, layer), activation) for layer in model.decoder.layers]
+        self.encoder_layers = [FastEncoderLayer(cast(Any, layer), activation) for layer in model.encoder.layers]
+        self.decoder_layers = [FastDecoderLayer(cast(Any, layer), activation) for layer in model.decoder.layers]
         self._watched, self._built_from = list(model.modules()), list(map(_fingerprint, model.modules()))
 
     @classmethod
