@@ -51,8 +51,8 @@ def length_buckets(longest: int) -> IntArray:
     """The lengths that batches are padded to where their shapes are to be few: 1, 2, …, 8, 10, 12, 14, 16, 20, 24, 28,
     32, 40, …, four for each doubling, up to `longest`.
 
-    On a CPU every new shape of a bf16 product costs the time to make a kernel for it, which is more than the time for
-    the padding (docs/speed.md).
+    On a CPU every new shape of a bf16 matrix multiplication costs the time to make a kernel for it, which is more than
+    the time for the padding (docs/speed.md).
     """
     lengths = np.arange(1, longest + 1)
     steps = 2 ** np.maximum(np.frexp(lengths)[1] - 3, 0)

@@ -13,7 +13,7 @@ from ctranslate2.specs import common_spec, transformer_spec
 from torch import Tensor, nn
 
 from transformer.data.tokenizer import BOS, EOS, UNK, Tokenizer
-from transformer.export.supported import check_supported, product_query
+from transformer.export.supported import check_supported, dot_product_query
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import ModelConfig
 from transformer.model.layers import AddNorm, DecoderLayer, EncoderLayer
@@ -124,7 +124,7 @@ def _layer(spec: Any, layer: nn.Module) -> None:
 def _attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm, fused: int) -> None:
     """The last `fused` of query, key and value lie in one matrix: all three where they see the same states."""
     parts = [common_spec.LinearSpec() for _ in range(3)]
-    for name, part in product_query(attention).items():
+    for name, part in dot_product_query(attention).items():
         setattr(parts[0], name, part)
     _linear(parts[1], attention.key)
     _linear(parts[2], attention.value)

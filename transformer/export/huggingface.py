@@ -15,7 +15,7 @@ from torch import Tensor
 
 from transformer.data.directions import Direction
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, language_tag
-from transformer.export.supported import check_supported, product_query
+from transformer.export.supported import check_supported, dot_product_query
 from transformer.inference.hub_vocabulary import KINDS, marian_code
 from transformer.inference.huggingface import (
     ACTIVATIONS,
@@ -189,7 +189,7 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
         if isinstance(module, MultiHeadAttention):
             ours.pop(f"{name}.score.weight", None)
             # Its score is scaled_dot: what ours does besides goes into the query.
-            for part, query in product_query(module).items():
+            for part, query in dot_product_query(module).items():
                 ours[f"{name}.query.{part}"] = query * module.score.scale * module.head_dim**0.5
             for part in ("query", "key", "value", "output"):
                 ours.setdefault(f"{name}.{part}.bias", torch.zeros(len(ours[f"{name}.{part}.weight"])))

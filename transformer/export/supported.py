@@ -21,7 +21,7 @@ def check_supported(
             raise ValueError(f"{setting}={value} cannot be exported to {program}: it supports {', '.join(supported)}")
 
 
-def product_query(attention: MultiHeadAttention) -> dict[str, Tensor]:
+def dot_product_query(attention: MultiHeadAttention) -> dict[str, Tensor]:
     """Copies of the weight (and bias) by which states become what is multiplied with keys: the query, and W of a
     bilinear score."""
     query = {name: part.detach().cpu().clone() for name, part in attention.query.named_parameters()}

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from transformer.model import layers
 from transformer.model.attention import MultiHeadAttention, softmax
-from transformer.model.packed import PackedLinear, PackedProduct, pack_weight
+from transformer.model.packed import PackedLinear, PackedMatmul, pack_weight
 
 States = Float[Tensor, "rows dim"]
 # The vectors of every head.
@@ -23,20 +23,20 @@ Heads = Float[Tensor, "sentences heads length width"]
 ScoreMask = Float[Tensor, "sentences 1 #length keys"]
 
 
-def product(linear: nn.Module) -> PackedProduct:
+def packed_matmul(linear: nn.Module) -> PackedMatmul:
     """Of a layer of which `FastTransformer.supports` has seen that it is packed, and unchanged."""
-    return cast(PackedProduct, cast(PackedLinear, linear).product())
+    return cast(PackedMatmul, cast(PackedLinear, linear).packed_matmul())
 
 
-def stacked_product(linears: Sequence[nn.Module], heads: int) -> PackedProduct:
-    """Several projections as one product, whose outputs are those of the first head, then those of the second, …"""
+def stacked_matmul(linears: Sequence[nn.Module], heads: int) -> PackedMatmul:
+    """Several projections as one matrix multiplication. Its outputs: those of the first head, those of the second, …"""
 
     def stack(parts: Sequence[Tensor]) -> Tensor:
         return torch.cat([part.detach().view(heads, -1, *part.shape[1:]) for part in parts], dim=1).flatten(0, 1)
 
     weight = stack([cast(nn.Linear, linear).weight for linear in linears])
     biases = [linear.bias for linear in linears if isinstance(linear.bias, Tensor)]  # all have one, or none
-    return PackedProduct(pack_weight(weight), stack(biases) if biases else None)
+    return PackedMatmul(pack_weight(weight), stack(biases) if biases else None)
 
 
 def split_sentences_and_heads(projected: Float[Tensor, "rows all_heads"], sentences: int, heads: int) -> Heads:
@@ -80,8 +80,8 @@ class FastFeedForward:
     """With its norm and residual connection, as all sublayers here."""
 
     def __init__(self, feed_forward: layers.FeedForward, activation: str, norm: Norm) -> None:
-        self.inner, self.outer = product(feed_forward.inner), product(feed_forward.outer)
-        self.gate = None if feed_forward.gate is None else product(feed_forward.gate)
+        self.inner, self.outer = packed_matmul(feed_forward.inner), packed_matmul(feed_forward.outer)
+        self.gate = None if feed_forward.gate is None else packed_matmul(feed_forward.gate)
         self.activation, self.norm = activation, norm
 
     def __call__(self, states: States) -> States:
@@ -94,13 +94,13 @@ class FastFeedForward:
 
 
 class SelfAttention:
-    """Query, key and value are one product."""
+    """One matrix multiplication computes query, key and value."""
 
     def __init__(self, attention: MultiHeadAttention, norm: Norm) -> None:
         self.heads, self.scale, self.norm = attention.heads, attention.score.scale, norm
         self.widths = [attention.head_dim, attention.head_dim, attention.value_dim]
-        self.projection = stacked_product([attention.query, attention.key, attention.value], self.heads)
-        self.output = product(attention.output)
+        self.projection = stacked_matmul([attention.query, attention.key, attention.value], self.heads)
+        self.output = packed_matmul(attention.output)
 
     def project(self, states: States, sentences: int) -> Sequence[Heads]:
         """Queries, keys and values."""
@@ -130,8 +130,8 @@ class CrossAttention:
 
     def __init__(self, attention: MultiHeadAttention, norm: Norm) -> None:
         self.heads, self.scale, self.norm = attention.heads, attention.score.scale, norm
-        self.query, self.key = product(attention.query), product(attention.key)
-        self.value, self.output = product(attention.value), product(attention.output)
+        self.query, self.key = packed_matmul(attention.query), packed_matmul(attention.key)
+        self.value, self.output = packed_matmul(attention.value), packed_matmul(attention.output)
 
     def source(self, memory: States, sentences: int, score_mask: ScoreMask | None) -> Source:
         projected = self.key(memory), self.value(memory)

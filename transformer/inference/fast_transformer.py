@@ -119,7 +119,7 @@ class FastTransformer:
         inner = [module for stack in (model.encoder, model.decoder) for module in stack.layers.modules()]
         return (
             all(type(module) in KNOWN_MODULES for module in inner)
-            and all(module.product() is not None for module in inner if isinstance(module, PackedLinear))
+            and all(module.packed_matmul() is not None for module in inner if isinstance(module, PackedLinear))
             and not any(module.training or _hooks(module) for module in model.modules())
             and model.encoder.position_bias is None
             and model.decoder.position_bias is None

@@ -135,7 +135,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"a mask must be torch.bool, True where attention may look, not {visible.dtype}")
         rows, length, _ = states.shape
         queries = group_by_sentence(self.project_queries(states, offset), len(key_values.keys))
-        if record is None and self.score.is_product and use_fused_kernel(states):
+        if record is None and self.score.is_dot_product and use_fused_kernel(states):
             dropout = self.dropout.p if self.training else 0.0
             mask = visible if bias is None else biased(visible, bias.to(queries.dtype))
             heads = functional.scaled_dot_product_attention(queries, *key_values, mask, dropout, scale=self.score.scale)

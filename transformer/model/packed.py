@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from transformer.device import cpu_features, fast_instructions
 
 Model = TypeVar("Model", bound=nn.Module)
-# Activations that oneDNN applies while it writes a product: our name → its name and algorithm.
+# Activations that oneDNN applies while it writes a result: our name → its name and algorithm.
 FUSED_ACTIVATIONS = {"none": ("none", ""), "relu": ("relu", ""), "gelu": ("gelu", "none"), "silu": ("swish", "")}
 Input = Float[Tensor, "*rows inputs"]
 Output = Float[Tensor, "*rows outputs"]
 
 
-class PackedProduct(NamedTuple):
+class PackedMatmul(NamedTuple):
     """x Wᵀ + b, with a packed W, and what can be done in the same operation."""
 
     weight: Tensor
@@ -54,11 +54,12 @@ class PackedLinear(nn.Linear):
         self._packed: Tensor | None = pack_weight(linear.weight)
         self._packed_from = self._weight_version()
 
-    def product(self) -> PackedProduct | None:
-        """The product without the checks of `forward`, for who makes them once; None if the weight has changed."""
+    def packed_matmul(self) -> PackedMatmul | None:
+        """The multiplication without the checks of `forward`, for code that makes them once; None if the weight has
+        changed."""
         if self._packed is None or self._weight_version() != self._packed_from:
             return None
-        return PackedProduct(self._packed, self.bias)
+        return PackedMatmul(self._packed, self.bias)
 
     def _weight_version(self) -> tuple[int, int]:
         """Changes when the weight does: in place, or by taking another place."""
@@ -73,7 +74,7 @@ class PackedLinear(nn.Linear):
             return super().forward(input)
         if input.dtype != packed.dtype or self._weight_version() != self._packed_from:
             return super().forward(input)
-        return PackedProduct(packed, self.bias)(input)
+        return PackedMatmul(packed, self.bias)(input)
 
 
 def pack_weight(weight: Tensor) -> Tensor:

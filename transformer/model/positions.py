@@ -62,7 +62,7 @@ class NoPositions(nn.Module):
 class Rotary(nn.Module):
     """Rotates each pair of a query's or key's entries by an angle that grows with the position (Su et al. 2021).
 
-    The product of a rotated query and a rotated key depends on how far apart they are and on which comes first.
+    The dot product of a rotated query and a rotated key depends on how far apart they are and on which comes first.
     """
 
     cosine: Tensor

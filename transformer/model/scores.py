@@ -19,9 +19,9 @@ from transformer.model.additive import additive_scores
 
 
 class Score(nn.Module):
-    """Base of all scores. Unless overridden a score is the product scale · f(q)ᵀ k."""
+    """Base of all scores. Unless overridden a score is the dot product scale · f(q)ᵀ k."""
 
-    is_product = True  # whether a fused attention kernel can compute it from f(q), k and scale
+    is_dot_product = True  # whether a fused attention kernel can compute it from f(q), k and scale
 
     def __init__(self, heads: int, head_dim: int) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class ConstantQuery(nn.Module):
 class Additive(Score):
     """vᵀ tanh(q + k) with one v per head."""
 
-    is_product = False
+    is_dot_product = False
 
     def __init__(self, heads: int, head_dim: int) -> None:
         super().__init__(heads, head_dim)

@@ -97,7 +97,7 @@ class _ProjectedLoss(torch.autograd.Function):
         for start in range(0, states.size(1), size):
             positions = slice(start, start + size)
             piece, mask = states[:, positions].to(dtype), counted[positions, None].to(dtype)
-            # Flattened to a matrix product: one of three dimensions is slower.
+            # Flattened to a multiplication of matrices: one of three-dimensional tensors is slower.
             logits = (piece.flatten(0, 1) @ projection.T).view(*piece.shape[:2], -1)
             if bias is not None:
                 logits += bias

@@ -136,8 +136,8 @@ def largest_change(
     """How far any weight moves when the whole sentence is shifted from position 0 to `offset`.
 
     `positions` is what a model adds to its embeddings; rotary ones are in the attention, and add nothing
-    (`NoPositions`). With rotary ones none moves as long as the score is a product of query and key; the additive one is
-    not.
+    (`NoPositions`). With rotary ones none moves as long as the score is a dot product of query and key; the additive
+    one is not.
     """
     start, shifted = (weights_at(attention, positions, embedded, at) for at in (0, offset))
     return (shifted - start).abs().max().item()
