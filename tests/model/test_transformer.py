@@ -13,7 +13,7 @@ from tests.factories import small_model
 from transformer import Transformer
 from transformer.model.attention import AttentionRecord, MultiHeadAttention
 from transformer.model.positions import POSITIONS, sinusoidal_table
-from transformer.model.scores import SCORES
+from transformer.model.scores import SCORES, Score
 
 GRID = list(product(POSITIONS, ["pre", "post"], ["relu", "swiglu"]))
 
@@ -191,7 +191,8 @@ def test_embeddings_are_scaled_and_positions_added_before_dropout() -> None:
     assert 0.3 < (dropped == 0).float().mean() < 0.7
 
 
-def test_every_parameter_gets_a_gradient() -> None:
+def test_every_parameter_gets_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SCORES, "another", type("Another", (Score,), {"uses_query": False}))
     for positions, score in product(POSITIONS, SCORES):
         scores = {f"{attention}__score": score for attention in ATTENTIONS}
         model: Transformer = small_model(

@@ -102,11 +102,10 @@ class DecoderLayer(nn.Module):
         self.cross_attention = MultiHeadAttention(config.dim, cross) if cross else None
         self.feed_forward = FeedForward(config.dim, config.feed_forward)
         self.add_norm_self = AddNorm(config)
-        if cross:
+        if self.cross_attention is not None:
             self.add_norm_cross = AddNorm(config)
-            if config.norm == "pre" and cross.score == "concat":
-                # The query has no effect on a concat score: a norm before it would never get a gradient.
-                self.add_norm_cross.norm = nn.Identity()
+            if config.norm == "pre" and not self.cross_attention.score.uses_query:
+                self.add_norm_cross.norm = nn.Identity()  # a norm of states that nothing uses would get no gradient
         self.add_norm_feed = AddNorm(config)
 
     def init_cache(self, memory: Float[Tensor, "batch source dim"]) -> LayerCache:

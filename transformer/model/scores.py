@@ -18,10 +18,22 @@ from transformer.config import Registry
 from transformer.model.additive import additive_scores
 
 
+class ConstantQuery(nn.Module):
+    """The same trained vector in place of every query."""
+
+    def __init__(self, heads: int, head_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(heads * head_dim) * head_dim**-0.5)
+
+    def forward(self, states: Float[Tensor, "rows length dim"]) -> Float[Tensor, "rows length width"]:
+        return self.weight.expand(*states.shape[:2], -1)
+
+
 class Score(nn.Module):
     """Base of all scores. Unless overridden a score is the dot product scale · f(q)ᵀ k."""
 
     is_dot_product = True  # whether a fused attention kernel can compute it from f(q), k and scale
+    uses_query = True  # False: whatever the query, a key has the same weight, so no queries are projected
 
     def __init__(self, heads: int, head_dim: int) -> None:
         super().__init__()
@@ -29,6 +41,8 @@ class Score(nn.Module):
 
     def query_projection(self, dim: int, bias: bool) -> nn.Module:
         """What turns a state into the queries of all heads."""
+        if not self.uses_query:
+            return ConstantQuery(self.heads, self.head_dim)
         return nn.Linear(dim, self.heads * self.head_dim, bias=bias)
 
     def transform(
@@ -72,19 +86,7 @@ class Concat(Score):
     """w · [q ; k] = w₁ · q + w₂ · k. The query's half is the same for every key, so the softmax cancels it: every query
     gets the same weights, and only w₂ is made, as a query that is the same everywhere."""
 
-    def query_projection(self, dim: int, bias: bool) -> nn.Module:
-        return ConstantQuery(self.heads, self.head_dim)
-
-
-class ConstantQuery(nn.Module):
-    """The same trained vector in place of every query."""
-
-    def __init__(self, heads: int, head_dim: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(heads * head_dim) * head_dim**-0.5)
-
-    def forward(self, states: Float[Tensor, "rows length dim"]) -> Float[Tensor, "rows length width"]:
-        return self.weight.expand(*states.shape[:2], -1)
+    uses_query = False
 
 
 class Additive(Score):
