@@ -46,6 +46,11 @@ def sha256_of(paths: Iterable[Path]) -> str:
     return " ".join(map(sha256, chain.from_iterable(files)))
 
 
+def cache_key(parts: list[Any]) -> str:
+    """A short name for what plain data describe: a cached folder with another name was made of something else."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
+
+
 # ---- files
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from transformer.data.splitting import hash64
 from transformer.data.text_files import find_files, read_pairs
-from transformer.doctor.text import digest, has_byte_order_mark, read_raw, trigrams, words
+from transformer.doctor.text import has_byte_order_mark, read_raw, trigrams, words
 
 LANGUAGES = ("de", "en")
 SOURCE, TARGET = "\ufeff eins\r\nzwei \ndrei", "one\n\ttwo\nthree\n"
@@ -40,7 +41,7 @@ def test_words_are_compared_without_case_marks_and_numbers() -> None:
 
 
 def test_hashes_tell_texts_apart() -> None:
-    assert digest("a", "b") != digest("ab", "") != digest("b", "a")
+    assert hash64("a", "b") != hash64("ab", "") != hash64("b", "a")
     found, others = trigrams("Haus am See"), trigrams("haus am meer")
     assert len(found) == len("Haus am See")
     assert found[:7].tolist() == others[:7].tolist()

@@ -1,7 +1,6 @@
 """A corpus made ready for training: tokenizers, ids, batches."""
 
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
@@ -29,7 +28,7 @@ from transformer.data.synthetic import (
 from transformer.data.text_files import Pair, digest_of, find_files, read_pairs
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.device import makes_kernels
-from transformer.files import cached_folder
+from transformer.files import cache_key, cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
 FORMAT = 7
@@ -129,7 +128,7 @@ class TranslationData(LightningDataModule):
                 (folder / f"{name}.model").write_bytes(tokenizer.model)
 
         texts = [digest for name, digest in self.digests.items() if self.parts[name][1] in ("train", SYNTHETIC)]
-        key = _digest([FORMAT, asdict(settings), texts, self.settings.all_languages, *self._tags])
+        key = cache_key([FORMAT, asdict(settings), texts, self.settings.all_languages, *self._tags])
         folder = cached_folder(self.cache / f"tokenizer-{key}", make)
         names = ("joint", "joint") if settings.joint else ("source", "target")
         source, target = (Tokenizer((folder / f"{name}.model").read_bytes(), settings.kind) for name in names)
@@ -171,7 +170,7 @@ class TranslationData(LightningDataModule):
 
             models = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers]
             what = [self.digests[name], models, corpus.languages, corpus.max_length, keep_all, tokenizers[0].prefix]
-            encoded = EncodedSplit(cached_folder(self.cache / f"ids-{_digest([FORMAT, *what])}", make))
+            encoded = EncodedSplit(cached_folder(self.cache / f"ids-{cache_key([FORMAT, *what])}", make))
             if not len(encoded):
                 files = corpus.splits.get(split, ", ".join(corpus.synthetic))
                 raise ValueError(f"no pair of {files} has 1 to {corpus.max_length} tokens a side (data.max_length)")
@@ -230,7 +229,3 @@ class TranslationData(LightningDataModule):
 
     def test_dataloader(self) -> list[DataLoader[Batch]]:
         return [self.loader(name) for split in ("test", *self.settings.extra_tests) for name in self.names(split)]
-
-
-def _digest(parts: list[object]) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]

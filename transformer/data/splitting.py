@@ -16,7 +16,6 @@ unless these join its group with another one or make it too large.
 """
 
 import hashlib
-import json
 import logging
 import math
 import re
@@ -26,13 +25,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.text_files import is_csv, read_pairs
-from transformer.files import cached_folder, sha256
+from transformer.files import cache_key, cached_folder, sha256
 
 log = logging.getLogger(__name__)
 Line = tuple[str, ...]  # the same sentence in each language
@@ -61,10 +61,14 @@ def comparable(text: str) -> str:
     return NUMBER.sub("0", folded.translate(KEPT))
 
 
+def hash64(*texts: str, byteorder: Literal["big", "little"] = "big") -> int:
+    """8 bytes of a hash, the same in every process."""
+    return int.from_bytes(hashlib.blake2b("\0".join(texts).encode(), digest_size=8).digest(), byteorder)
+
+
 def _hash(language: str, text: str) -> int:
-    """8 bytes of a hash, the same in every process; 0 for a sentence with nothing to compare."""
-    kept = comparable(text)
-    return int.from_bytes(hashlib.blake2b(f"{language}\0{kept}".encode(), digest_size=8).digest(), "big") if kept else 0
+    """The hash of what is comparable of a sentence; 0 where nothing is."""
+    return hash64(language, kept) if (kept := comparable(text)) else 0
 
 
 def _smallest_of_group(sources: NDArray[np.int64], targets: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
@@ -247,7 +251,7 @@ def _cut(corpus: DataSettings, whole: str) -> Path:
         columns = one.columns_of(source) if source == target else (1, 1)
         for language, column, path in zip(one.languages, columns, (source, target), strict=True):
             content.add((language, column, is_csv(path), sha256(path)))
-    key = hashlib.sha256(json.dumps([RULE, sorted(content), corpus.split]).encode()).hexdigest()[:20]
+    key = cache_key([RULE, sorted(content), corpus.split])
     return cached_folder(Path(corpus.cache).expanduser() / f"splits-{key}", make)
 
 
@@ -258,5 +262,5 @@ def _without_fold(corpus: DataSettings, fold: int, folds: int) -> Path:
             raise ValueError(f"{corpus.train} is too small for data.fold={[fold, folds]}: a part has no pairs")
 
     digests = [corpus.digest(name) for name, (_, split) in corpus.parts.items() if split == "train"]
-    key = hashlib.sha256(json.dumps([RULE, digests, corpus.all_languages, fold, folds]).encode())
-    return cached_folder(Path(corpus.cache).expanduser() / f"fold-{key.hexdigest()[:20]}", make)
+    key = cache_key([RULE, digests, corpus.all_languages, fold, folds])
+    return cached_folder(Path(corpus.cache).expanduser() / f"fold-{key}", make)

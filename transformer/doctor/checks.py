@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from transformer.data.languages import scripts, weighted
+from transformer.data.splitting import hash64
 from transformer.doctor.leakage import HeldOut
 from transformer.doctor.profile import Profile, log_ratio
-from transformer.doctor.text import Line, digest, letters, words
+from transformer.doctor.text import Line, letters, words
 
 Sides = tuple[bool, bool]
 NEITHER, BOTH = (False, False), (True, True)
@@ -62,7 +63,7 @@ def too_long(line: Line, context: Context) -> Sides:
 
 def duplicate(line: Line, context: Context) -> Sides:
     """The same pair again; the first one is not a duplicate."""
-    pair = digest(*line.text)
+    pair = hash64(*line.text)
     if pair not in context.split.repeated or not all(line.text):
         return NEITHER
     if pair in context.met:
@@ -73,7 +74,7 @@ def duplicate(line: Line, context: Context) -> Sides:
 
 def several_translations(line: Line, context: Context) -> Sides:
     """A source sentence that occurs more than once, in pairs that are not duplicates."""
-    if digest(line.text[0]) not in context.split.repeated_sources or digest(*line.text) in context.split.repeated:
+    if hash64(line.text[0]) not in context.split.repeated_sources or hash64(*line.text) in context.split.repeated:
         return NEITHER
     return BOTH if all(line.text) else NEITHER
 

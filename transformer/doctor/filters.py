@@ -10,7 +10,7 @@ from itertools import groupby
 
 from transformer.config import Registry
 from transformer.data.corpus import DataSettings
-from transformer.data.splitting import comparable
+from transformer.data.splitting import comparable, hash64
 from transformer.data.tokenizer import LONG, Tokenizer
 from transformer.doctor.checks import (
     NEITHER,
@@ -28,7 +28,7 @@ from transformer.doctor.checks import (
 )
 from transformer.doctor.leakage import HeldOut
 from transformer.doctor.profile import Profile
-from transformer.doctor.text import Line, digest, read_raw, words
+from transformer.doctor.text import Line, read_raw, words
 
 # The same words so many times in a row are no sentence: a search that turns in a circle.
 MAX_PHRASE, MAX_TIMES = 4, 3
@@ -54,7 +54,7 @@ def _too_long(line: Line, context: FilterContext) -> Sides:
 
 def _duplicate(line: Line, context: FilterContext) -> Sides:
     """A text that was there before."""
-    if (text := digest(line.text[0])) in context.met:
+    if (text := hash64(line.text[0])) in context.met:
         return True, False
     context.met.add(text)
     return NEITHER
@@ -136,7 +136,7 @@ class PairFilter:
     def note(self, texts: Iterable[str]) -> Iterator[str]:
         """Passes on texts that were looked at before, by a program that was stopped."""
         for text in texts:
-            self.context.met.add(digest(text))
+            self.context.met.add(hash64(text))
             yield text
 
     def check_text(self, number: int, text: str) -> str | None:

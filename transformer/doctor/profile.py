@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.data.languages import scripts
-from transformer.doctor.text import BUCKETS, Line, digest, trigrams
+from transformer.data.splitting import hash64
+from transformer.doctor.text import BUCKETS, Line, trigrams
 
 # A script belongs to a language if it has this share of its letters (names and formulas bring other scripts).
 SHARE_OF_A_SCRIPT = 0.05
@@ -55,8 +56,8 @@ class Profile:
         quotes: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         counts = np.zeros((2, BUCKETS), np.int64)
         for line in lines:
-            pairs.append(digest(*line.text))
-            sources.append(digest(line.text[0]))
+            pairs.append(hash64(*line.text))
+            sources.append(hash64(line.text[0]))
             if all(line.text):
                 ratios[round(100 * log_ratio(line))] += 1
             for side, text in enumerate(line.text):

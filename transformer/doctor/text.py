@@ -1,7 +1,6 @@
 """Lines as they are in the files, and what is compared of them: words, letters, trigrams."""
 
 import gzip
-import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,11 +43,6 @@ def words(text: str) -> list[str]:
 
 def letters(text: str) -> int:
     return sum(map(str.isalpha, text))
-
-
-def digest(*texts: str) -> int:
-    """A hash of 8 bytes, the same in every process."""
-    return int.from_bytes(hashlib.blake2b("\0".join(texts).encode(), digest_size=8).digest(), "big")
 
 
 def trigrams(text: str) -> NDArray[np.int64]:

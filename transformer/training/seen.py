@@ -6,7 +6,6 @@ kept. Of more than MAX_HASHES only the smallest are kept, 8 MB: which ones these
 another sentence whose hash is as small can still be looked up. The others say nothing.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from transformer.data.splitting import comparable
+from transformer.data.splitting import comparable, hash64
 from transformer.data.text_files import Pair
 from transformer.files import atomic_write, read_file, run_of
 
@@ -25,10 +24,8 @@ NO_SENTENCES = np.zeros(0, np.uint64)
 
 
 def sentence_hash(text: str) -> int | None:
-    """64 bits of what is comparable of a sentence; None where nothing is."""
-    if not (kept := comparable(text)):
-        return None
-    return int.from_bytes(hashlib.blake2b(kept.encode(), digest_size=8).digest(), "little")
+    """The hash of what is comparable of a sentence; None where nothing is."""
+    return hash64(kept, byteorder="little") if (kept := comparable(text)) else None
 
 
 def hashes_of(pairs: Iterable[Pair], before: Hashes = NO_SENTENCES) -> Hashes:
