@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 from lightning import LightningDataModule
-from rich.progress import track
 from torch.utils.data import DataLoader, Dataset
 
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, length_buckets
@@ -16,7 +15,7 @@ from transformer.data.corpus import DataSettings
 from transformer.data.encoded import EncodedSplit, Split, write_split
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.mmap import IntArray
-from transformer.data.printable import console
+from transformer.data.printable import with_progress
 from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.synthetic import (
     SYNTHETIC,
@@ -162,10 +161,7 @@ class TranslationData(LightningDataModule):
             def make(folder: Path) -> None:
                 # Read once before: mistakes are found at once, and the progress bar knows the total.
                 total = sum(1 for _ in self._read(name))
-                bar = console(stderr=True)
-                # Without a terminal the bar would leave an empty line, where an error has one line for itself.
-                off = not bar.is_terminal
-                pairs = track(self._read(name), f"encoding {name}", total, console=bar, transient=True, disable=off)
+                pairs = with_progress(self._read(name), f"encoding {name}", total)
                 write_split(folder, pairs, tokenizers, corpus.max_length, keep_all)
 
             models = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers]

@@ -8,12 +8,13 @@ import logging
 import os
 import sys
 import unicodedata
-from collections.abc import Iterator
-from typing import TextIO
+from collections.abc import Iterable, Iterator
+from typing import TextIO, TypeVar
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
 from rich.segment import Segment
 
+Item = TypeVar("Item")
 # Marks that reorder the text around them: embeddings, overrides and isolates of the bidirectional algorithm.
 BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
@@ -65,6 +66,15 @@ def console(stderr: bool = False) -> Console:
     made = _Console(stderr=stderr, width=width, force_terminal=terminal, markup=False, emoji=False, highlight=False)
     made.push_render_hook(_SafeText())
     return made
+
+
+def with_progress(items: Iterable[Item], what: str, total: int | None = None) -> Iterable[Item]:
+    """The items, and on a terminal a bar of how many are done. (Elsewhere the bar would leave an empty line, where an
+    error has one line for itself.)"""
+    from rich.progress import track  # not needed by a script that shows no bar
+
+    bar = console(stderr=True)
+    return track(items, what, total, console=bar, transient=True, disable=not bar.is_terminal)
 
 
 class _Console(Console):

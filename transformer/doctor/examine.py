@@ -1,18 +1,15 @@
 """The whole examination: check a corpus, write a cleaned copy, encode it as training would, time training, report."""
 
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rich.progress import track
-
 from transformer.data.corpus import DataSettings, split_name
 from transformer.data.datamodule import TranslationData
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
-from transformer.data.printable import console
+from transformer.data.printable import with_progress
 from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.tokenizer import VocabularyTooLargeError, advice
 from transformer.doctor.budget import Candidate, propose, what_to_try
@@ -40,7 +37,7 @@ def examine(
     corpus.fetch()
     whole, corpus = corpus, with_splits(corpus)
     examinations = [
-        Examination(one, _progress, [other for other in corpus.one_way if other != one]) for one in corpus.one_way
+        Examination(one, with_progress, [other for other in corpus.one_way if other != one]) for one in corpus.one_way
     ]
     pairs = sum(examination.pairs["train"] for examination in examinations)
     preset = preset_for(pairs)
@@ -149,8 +146,3 @@ def _check_pairs(examination: Examination, too_long: set[int], fix: Path | None)
             if dropped == examination.pairs["train"]:
                 raise ValueError(f"fix={fix}: every pair of train has a fault: nothing would be left")
     return dropped
-
-
-def _progress(lines: Iterable[Line], name: str) -> Iterable[Line]:
-    """Progress on stderr; how many lines there are is not known before they were read."""
-    return track(lines, name, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty())

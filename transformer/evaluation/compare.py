@@ -3,20 +3,18 @@
 import json
 import logging
 import os
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from rich.progress import track
-
-from transformer.data.printable import console
+from transformer.data.printable import with_progress
 from transformer.data.text_files import Pair
 from transformer.evaluation.comet import comet_scores
 from transformer.evaluation.comparison import show_comparison, show_differences
 from transformer.evaluation.metrics import METRICS
 from transformer.evaluation.run_results import check_comparable, find_runs, read_results, run_names, shared_metrics
-from transformer.evaluation.significance import Difference, MetricTest, TestedScore, compare, largest_differences
+from transformer.evaluation.significance import Difference, TestedScore, compare, largest_differences
 from transformer.files import atomic_write
 
 
@@ -89,6 +87,7 @@ def compare_runs(settings: CompareSettings) -> Comparison:
     systems = {name: run.hypotheses for name, run in runs.items()}
     base, *names = systems
     metrics = shared_metrics(list(runs.values()))
+    progress = partial(with_progress, what="resampling")
     comet = comet_scores(settings.comet, systems, sources, references) if settings.comet else {}
     return Comparison(
         settings=settings,
@@ -97,7 +96,7 @@ def compare_runs(settings: CompareSettings) -> Comparison:
         systems=systems,
         signatures=first.signatures,
         notes=[f"{name}: {run.note}" for name, run in runs.items() if run.note],
-        tested=compare(systems, references, first.language, metrics, settings.resamples, settings.trials, _progress),
+        tested=compare(systems, references, first.language, metrics, settings.resamples, settings.trials, progress),
         differences={
             name: largest_differences(systems[base], systems[name], references, first.language, settings.sentences)
             for name in names
@@ -105,8 +104,3 @@ def compare_runs(settings: CompareSettings) -> Comparison:
         comet=comet,
         seed=os.environ.get("SACREBLEU_SEED", "12345"),
     )
-
-
-def _progress(tests: Iterable[MetricTest]) -> Iterable[MetricTest]:
-    bar = console(stderr=True)
-    return track(list(tests), "resampling", console=bar, transient=True, disable=not bar.is_terminal)
