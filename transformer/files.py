@@ -21,6 +21,9 @@ from filelock import FileLock, Timeout
 log = logging.getLogger(__name__)
 # The errors of a disk that is full, over its quota, read-only or failing.
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+# The models in a run's folder, the best one first: the one that a finished run leaves, and the checkpoints of training.
+TRANSLATOR, LAST_CHECKPOINT = "translator.safetensors", "checkpoints/last.ckpt"
+MODELS = (TRANSLATOR, "checkpoints/best.ckpt", LAST_CHECKPOINT)
 # The file in a cached folder that holds the sha256 of all others.
 DIGESTS = "sha256.json"
 # Marks a folder as a cache of this program (https://bford.info/cachedir).

@@ -14,10 +14,10 @@ from omegaconf import OmegaConf
 
 from transformer.cli.arguments import split
 from transformer.cli.compose import as_dict, chosen, compose_again
-from transformer.cli.runs import MODELS, output_folder
+from transformer.cli.runs import output_folder
 from transformer.cli.settings import run_settings
 from transformer.config import UsageError
-from transformer.files import is_cache
+from transformer.files import MODELS, is_cache
 
 Leaves = dict[tuple[str, ...], Any]
 REMOVED = object()

@@ -22,10 +22,9 @@ from omegaconf import OmegaConf
 from transformer.cli import CONFIGS
 from transformer.cli.errors import say
 from transformer.config import UsageError
-from transformer.files import exclusive_lock, is_list_of_paths, new_folder, read_file, read_path_list, run_of
+from transformer.files import MODELS, exclusive_lock, is_list_of_paths, new_folder, read_file, read_path_list, run_of
 from transformer.training.callbacks.signals import Interrupted
 
-MODELS = ("translator.safetensors", "checkpoints/best.ckpt", "checkpoints/last.ckpt")  # the best one first
 LOCK = ".lock"  # held by the process that trains
 EXPORT = "export.json"  # in the folder of an export
 HUB = "tokenizer_config.json"  # in a folder of Hugging Face's transformers

@@ -20,7 +20,7 @@ from transformer.config import flatten, from_dict
 from transformer.data.directions import Direction, parse_direction
 from transformer.data.printable import terminal_safe
 from transformer.data.tokenizer import Kind, Tokenizer
-from transformer.files import atomic_write, run_of
+from transformer.files import MODELS, TRANSLATOR, atomic_write, run_of
 from transformer.inference import huggingface
 from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.search import DEFAULT_LENGTH_PENALTY, LengthPenalty
@@ -162,10 +162,7 @@ def load(path: Path) -> SavedTranslator:
     that is whole.
     """
     if path.is_dir():
-        choices = [
-            path / "translator.safetensors",
-            *(path / "checkpoints" / f"{name}.ckpt" for name in ("best", "last")),
-        ]
+        choices = [path / name for name in MODELS]
         if (folder := path / huggingface.TOKENIZER_CONFIG).is_file() and not any(choice.exists() for choice in choices):
             return _read(folder, lambda config: SavedTranslator(*huggingface.read(config.parent)))
         if (path / EXPORT).is_file():
@@ -207,9 +204,9 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
 def _newest_whole(damaged: Path, read: Callable[[Path], Any]) -> Path | None:
     """The newest other file of the same run that can be read."""
     run = run_of(damaged)
-    if damaged.parent == run and damaged.name != "translator.safetensors":
+    if damaged.parent == run and damaged.name != TRANSLATOR:
         return None
-    others = {run / "translator.safetensors", *run.glob("checkpoints/*.ckpt")} - {damaged}
+    others = {run / TRANSLATOR, *run.glob("checkpoints/*.ckpt")} - {damaged}
     for other in sorted(filter(Path.is_file, others), key=lambda path: path.stat().st_mtime_ns, reverse=True):
         try:
             read(other)

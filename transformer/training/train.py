@@ -20,7 +20,7 @@ from transformer.data.text_files import Pair
 from transformer.device import configure_torch, find_hardware
 from transformer.evaluation.alignments import LEARNED_FROM, best_head
 from transformer.evaluation.run_files import write_config
-from transformer.files import check_writable, mark_cache
+from transformer.files import TRANSLATOR, check_writable, mark_cache
 from transformer.inference import Translator, checkpoint
 from transformer.inference.checkpoint import SavedTranslator, load_training
 from transformer.model import ModelConfig, Transformer
@@ -128,7 +128,7 @@ def run(
         if translator.model.config.decoder.cross_attention is not None:
             pairs = list(islice(data.settings.read("train"), LEARNED_FROM))
             translator.alignment = best_head(translator, texts["validation"], pairs)
-        translator.save(folder / "translator.safetensors")
+        translator.save(folder / TRANSLATOR)
     if not settings.test:
         return Result(validation_bleu, {}, cost, [])
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from transformer.config import from_dict
 from transformer.data.printable import print_safely
-from transformer.files import atomic_file
+from transformer.files import LAST_CHECKPOINT, TRANSLATOR, atomic_file
 from transformer.inference.checkpoint import load_training
 from transformer.training.callbacks.nonfinite import NonFiniteError
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
@@ -60,7 +60,7 @@ class BestCheckpoint(FixedCheckpoint):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "best", "validation/bleu")
-        self.outdated = folder / "translator.safetensors"
+        self.outdated = folder / TRANSLATOR
 
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
         is_equal = current is not None and self.best_model_score is not None and bool(current == self.best_model_score)
@@ -89,7 +89,7 @@ class StepCheckpoints(Callback):
         every_steps: int | None,
         every_minutes: float | None,
     ) -> None:
-        self.last, self.metrics = folder / "checkpoints" / "last.ckpt", folder / "metrics.csv"
+        self.last, self.metrics = folder / LAST_CHECKPOINT, folder / "metrics.csv"
         self.settings, self.validation, self.signals = settings, validation, signals
         self.every_steps, self.every_minutes = every_steps, every_minutes
         self.saved: TrainProgress | None = None
