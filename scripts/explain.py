@@ -36,7 +36,7 @@ def read(config: dict[str, Any]) -> Job:
 
 def explain_text(job: Job) -> None:
     from transformer import Translator
-    from transformer.data.printable import print_safely
+    from transformer.data.printable import print_safely, say
     from transformer.files import atomic_write
     from transformer.visualization.attention import draw_translation
     from transformer.visualization.explain import explain, page
@@ -48,7 +48,7 @@ def explain_text(job: Job) -> None:
     translator.configure_torch(machine)
     if output.suffix.lower() == ".html":
         atomic_write(output, page(explain(translator, text, search, model_name(checkpoint))).encode())
-        print_safely("Open this page in a browser:", stderr=True)
+        say("Open this page in a browser:")
     else:
         draw_translation(translator, text, search, view, output)
     print_safely(str(output.absolute()))

@@ -35,9 +35,8 @@ def read(config: dict[str, Any]) -> Job:
 
 def export_translator(job: Job) -> None:
     from transformer import Translator
-    from transformer.cli.errors import say
     from transformer.cli.runs import as_typed, model_name, read_card
-    from transformer.data.printable import print_safely
+    from transformer.data.printable import print_safely, say
     from transformer.export.formats import NEXT, export
 
     settings, checkpoint, (source_language, target_language) = job

@@ -14,9 +14,9 @@ Job = tuple["ServerSettings", list[Path], bytes | None]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.errors import say
     from transformer.cli.runs import find_checkpoints, say_which
     from transformer.config import from_dict
+    from transformer.data.printable import say
 
     checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]))
     from transformer.server.settings import ServerSettings, check_installed, read_key
@@ -33,8 +33,8 @@ def read(config: dict[str, Any]) -> Job:
 
 
 def serve(job: Job) -> None:
-    from transformer.cli.errors import say
     from transformer.cli.runs import model_name, run_of, score_on
+    from transformer.data.printable import say
     from transformer.server.api import Api
     from transformer.server.app import make_app
     from transformer.server.batcher import Batcher

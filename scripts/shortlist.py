@@ -35,9 +35,8 @@ def read(config: dict[str, Any]) -> Job:
 
 def make_shortlist(job: Job) -> None:
     from transformer import Translator
-    from transformer.cli.errors import say
     from transformer.cli.runs import as_typed
-    from transformer.data.printable import print_safely
+    from transformer.data.printable import print_safely, say
     from transformer.evaluation.run_files import corpus_of
     from transformer.inference.shortlist import learn_shortlist
 

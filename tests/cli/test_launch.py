@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from tests.processes import posix_only
 from tests.scripts.running import Run
-from transformer.data.printable import console, print_safely, silence
+from transformer.data.printable import console, say, silence
 
 
 def run(project: Path, script: str, *arguments: str, cwd: Path | None = None, **environment: str) -> Any:
@@ -127,7 +127,7 @@ def test_a_log_that_nobody_reads_ends_no_work(unread: TextIO, monkeypatch: pytes
     out = console(stderr=True)
     for _ in range(2):
         out.print("a validation")
-    print_safely("a line", stderr=True)
+    say("a line")
 
 
 @posix_only

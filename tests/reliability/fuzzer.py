@@ -33,8 +33,9 @@ from tests.reliability.runs import corpus, settings
 from tests.reliability.runs import train as run_training
 from transformer.cli.arguments import prepare
 from transformer.cli.compose import CONFIGS, as_dict
-from transformer.cli.errors import describe, say
+from transformer.cli.errors import describe
 from transformer.cli.runs import find_resumable
+from transformer.data.printable import say
 from transformer.training.loggers import quiet
 
 SECRET = "hunter2-of-the-environment"

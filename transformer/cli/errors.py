@@ -4,12 +4,7 @@ import os
 import re
 import traceback
 
-from transformer.data.printable import print_safely
-
-
-def say(message: str) -> None:
-    """Print one line on stderr."""
-    print_safely(message, stderr=True)
+from transformer.data.printable import say
 
 
 def rank() -> int:

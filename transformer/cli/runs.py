@@ -20,8 +20,8 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from transformer.cli import CONFIGS
-from transformer.cli.errors import say
 from transformer.config import UsageError
+from transformer.data.printable import say
 from transformer.files import MODELS, exclusive_lock, is_list_of_paths, new_folder, read_file, read_path_list, run_of
 from transformer.training.callbacks.signals import Interrupted
 

@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 
 from transformer.cli.sweeps import outcomes
-from transformer.data.printable import console, print_safely
+from transformer.data.printable import console, say
 from transformer.visualization.sweep import draw_sweep
 
 Row = dict[str, Any]
@@ -52,7 +52,7 @@ def show_sweep(folder: Path, earlier: dict[Path, int]) -> bool:
             values.setdefault(place, []).append(trial["results"][results[0]])
     if values and settings:
         draw_sweep(settings, values, results[0], folder / "sweep.png")
-        print_safely(f"picture: {folder / 'sweep.png'}", stderr=True)
+        say(f"picture: {folder / 'sweep.png'}")
     return bool(trials) and len(finished) == len(trials)
 
 

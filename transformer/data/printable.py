@@ -1,7 +1,8 @@
 """Text that is safe to print: the one place where what a stranger may have written is made harmless for a terminal.
 
-Names, messages, corpora and translations are printed by `print_safely` or on a `console` only; log messages are made
-safe by `SafeFormatter`. Where nobody reads stderr any more (`train.py 2>&1 | head`), the work goes on in silence.
+Names, messages, corpora and translations are printed by `print_safely` (results, on stdout), by `say` (messages, on
+stderr) or on a `console` only; log messages are made safe by `SafeFormatter`. Where nobody reads stderr any more
+(`train.py 2>&1 | head`), the work goes on in silence.
 """
 
 import logging
@@ -31,14 +32,18 @@ def terminal_safe(text: str) -> str:
     )
 
 
-def print_safely(*lines: str, stderr: bool = False) -> None:
-    """Prints lines on stdout, or at once on stderr."""
+def print_safely(*lines: str) -> None:
+    """Prints lines on stdout."""
+    for line in lines:
+        print(terminal_safe(line))
+
+
+def say(*lines: str) -> None:
+    """Prints lines on stderr, at once."""
     try:
         for line in lines:
-            print(terminal_safe(line), file=sys.stderr if stderr else sys.stdout, flush=stderr)
+            print(terminal_safe(line), file=sys.stderr, flush=True)
     except BrokenPipeError:
-        if not stderr:
-            raise
         silence(sys.stderr)
 
 

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from transformer.config import UsageError
 from transformer.data.directions import Direction
-from transformer.data.printable import print_safely
+from transformer.data.printable import say
 from transformer.server.settings import ServerSettings
 from transformer.training.callbacks.signals import ASKS_ONLY, SIGNALS, Interrupted
 
@@ -110,7 +110,7 @@ def stopping(server: uvicorn.Server) -> Iterator[list[int]]:
             received.append(number)
             server.should_exit = True
         elif number != ASKS_ONLY:
-            print_safely(str(Interrupted(number, "at once")), stderr=True)
+            say(str(Interrupted(number, "at once")))
             os._exit(128 + number)  # threads still compute, and Python would wait for them
 
     before = {number: signal.getsignal(number) for number in SIGNALS}

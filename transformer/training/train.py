@@ -14,7 +14,7 @@ from transformer.data.augmentation import augmented_training
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
-from transformer.data.printable import print_safely
+from transformer.data.printable import say
 from transformer.data.synthetic import SYNTHETIC, read_synthetic
 from transformer.data.text_files import Pair
 from transformer.device import configure_torch, find_hardware
@@ -153,7 +153,7 @@ def record_seen(
         return
     before: seen.Hashes | None = seen.NO_SENTENCES
     if init_from:
-        print_safely(*seen.seen_warnings(init_from, texts), stderr=True)
+        say(*seen.seen_warnings(init_from, texts))
         before = seen.read_seen(Path(init_from))
     if before is None:
         return  # what the weights have seen is not known, and so it stays

@@ -8,7 +8,7 @@ import torch
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
-from transformer.data.printable import print_safely
+from transformer.data.printable import say
 from transformer.evaluation import score
 from transformer.training.config import AveragingSettings
 
@@ -119,5 +119,5 @@ class WeightAveraging(Callback):
             bleus.append(score(hypotheses, list(references), translator.target_language, ["bleu"])["bleu"])
         last = sum(bleus) / len(bleus)
         if trainer.is_global_zero:
-            print_safely(f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights", stderr=True)
+            say(f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights")
         return last

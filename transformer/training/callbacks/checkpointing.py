@@ -12,7 +12,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from torch import Tensor
 
 from transformer.config import from_dict
-from transformer.data.printable import print_safely
+from transformer.data.printable import say
 from transformer.files import LAST_CHECKPOINT, TRANSLATOR, atomic_file
 from transformer.inference.checkpoint import load_training
 from transformer.training.callbacks.nonfinite import NonFiniteError
@@ -181,7 +181,7 @@ class StepCheckpoints(Callback):
             checkpoint["loops"]["fit_loop"] = progress.loop_state()
             if trainer.is_global_zero:
                 effect = "some pairs may come twice or not at all, and dropout is drawn differently"
-                print_safely(f"epoch {progress.epoch} goes on with different batches: {effect}", stderr=True)
+                say(f"epoch {progress.epoch} goes on with different batches: {effect}")
         data.start = progress.epoch, progress.batch
 
     def _sharding(self, trainer: Trainer) -> list[int | float]:

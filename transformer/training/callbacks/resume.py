@@ -10,7 +10,7 @@ from typing import Any, get_args
 import torch
 
 from transformer.config import UsageError, flatten, from_dict, shown
-from transformer.data.printable import print_safely, terminal_safe
+from transformer.data.printable import say, terminal_safe
 from transformer.device import MachineSettings, MatmulPrecision
 from transformer.inference.checkpoint import load_training
 from transformer.training.callbacks.train_progress import TrainProgress
@@ -117,10 +117,10 @@ def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], pri
         )
     for line in changed_settings(saved["settings"], settings):
         if print_changes:
-            print_safely(f"changed: {line}", stderr=True)
+            say(f"changed: {line}")
     rates = [learning_rate(run, steps) for run in (saved["settings"], settings)]
     if print_changes and None not in rates and rates[0] != rates[1]:
-        print_safely(f"changed: the next step's learning rate is {rates[1]:.3g} (was {rates[0]:.3g})", stderr=True)
+        say(f"changed: the next step's learning rate is {rates[1]:.3g} (was {rates[0]:.3g})")
     return History(saved["rows"], steps)
 
 

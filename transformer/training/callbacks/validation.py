@@ -5,7 +5,7 @@ from typing import Any
 from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
-from transformer.data.printable import print_safely
+from transformer.data.printable import say
 from transformer.training.callbacks.train_progress import TrainProgress
 
 
@@ -69,7 +69,7 @@ class Patience(EarlyStopping):
         trainer.should_stop = self.wait_count >= self.patience
         if trainer.should_stop and trainer.is_global_zero:
             what = f"{self.wait_count} validations without a better BLEU"
-            print_safely(f"no step is left: {what} (a greater training.patience trains on)", stderr=True)
+            say(f"no step is left: {what} (a greater training.patience trains on)")
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict | {"patience": self.patience})
