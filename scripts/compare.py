@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from transformer.cli.launch import launch
 
 if TYPE_CHECKING:
-    from transformer.evaluation.compare import CompareSettings
+    from transformer.evaluation.compare_runs import CompareSettings
 
 
 def read(config: dict[str, Any]) -> CompareSettings:
@@ -19,13 +19,13 @@ def read(config: dict[str, Any]) -> CompareSettings:
         raise UsageError("runs is not set: name two or more, as runs=[A,B]")
     if config["output"]:
         check_output_folder(config["output"])
-    from transformer.evaluation.compare import CompareSettings
+    from transformer.evaluation.compare_runs import CompareSettings
 
     return from_dict(CompareSettings, {key: value for key, value in config.items() if key != "debug"}, "")
 
 
 def compare(settings: CompareSettings) -> None:
-    from transformer.evaluation.compare import compare_runs
+    from transformer.evaluation.compare_runs import compare_runs
     from transformer.visualization.comparison import draw_comparison
 
     comparison = compare_runs(settings)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.doctor.corpora import PLANTED, TEST, TRAIN, USUAL, VALIDATION, Pair, planted, write
+from transformer.doctor.check_corpus import Dropped, Examination, Finding
 from transformer.doctor.checks import CHECKS
-from transformer.doctor.examination import Dropped, Examination, Finding
 
 
 def examine(folder: Path, train: list[Pair], too_long: set[int] | None = None) -> tuple[list[Finding], list[Dropped]]:

@@ -12,7 +12,7 @@ import yaml
 
 from tests.doctor.corpora import PLANTED, TEST, VALIDATION, clean, planted, write
 from tests.scripts.running import PROJECT, ok, refused
-from transformer.doctor.examination import Examination
+from transformer.doctor.check_corpus import Examination
 from transformer.doctor.fix import clean_copy
 from transformer.doctor.text import Line
 

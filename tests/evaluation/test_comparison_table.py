@@ -3,7 +3,7 @@
 import pytest
 
 from transformer.evaluation import significance
-from transformer.evaluation.comparison import verdict
+from transformer.evaluation.comparison_table import verdict
 
 
 @pytest.mark.parametrize(

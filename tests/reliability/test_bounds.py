@@ -22,7 +22,7 @@ from transformer.data.text_files import MAX_LINE_BYTES
 from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.device import MachineSettings, configure_torch
 from transformer.doctor.augment import AugmentSettings
-from transformer.evaluation.compare import CompareSettings
+from transformer.evaluation.compare_runs import CompareSettings
 from transformer.evaluation.evaluate import EvaluationSettings
 from transformer.export.serving import TranslateSettings
 from transformer.inference.search import SearchSettings

@@ -13,7 +13,7 @@ from tests.data.corpora import write
 from tests.reliability.runs import assert_equal_runs, corpus, last, settings, train, trouble
 from tests.scripts.running import ok, refused
 from transformer import Translator
-from transformer.evaluation.compare import read_results
+from transformer.evaluation.run_results import read_results
 from transformer.export.formats import ExportSettings, export
 from transformer.export.formats import load as load_export
 from transformer.inference.search import SearchSettings

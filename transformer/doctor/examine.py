@@ -13,8 +13,8 @@ from transformer.data.printable import with_progress
 from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.tokenizer import VocabularyTooLargeError, advice
 from transformer.doctor.budget import Candidate, propose, what_to_try
+from transformer.doctor.check_corpus import Dropped, Examination
 from transformer.doctor.estimate import Training, estimate, preset_for
-from transformer.doctor.examination import Dropped, Examination
 from transformer.doctor.fix import clean_copy
 from transformer.doctor.report import cost_as_dict, findings_as_dicts, proposal_as_dict, unknown_shares
 from transformer.doctor.text import Line

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from transformer.doctor.examination import Dropped
+from transformer.doctor.check_corpus import Dropped
 from transformer.doctor.text import Line
 from transformer.files import atomic_folder
 

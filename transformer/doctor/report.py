@@ -15,9 +15,9 @@ from transformer.data.datamodule import TranslationData
 from transformer.data.printable import console, print_safely
 from transformer.data.tokenizer import UNK
 from transformer.doctor.budget import Proposal
+from transformer.doctor.check_corpus import Examination
 from transformer.doctor.checks import CHECKS
 from transformer.doctor.estimate import CostEstimate
-from transformer.doctor.examination import Examination
 
 Report = dict[str, Any]
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from transformer.data.printable import with_progress
 from transformer.data.text_files import Pair
 from transformer.evaluation.comet import comet_scores
-from transformer.evaluation.comparison import show_comparison, show_differences
+from transformer.evaluation.comparison_table import show_comparison, show_differences
 from transformer.evaluation.metrics import METRICS
 from transformer.evaluation.run_results import check_comparable, find_runs, read_results, run_names, shared_metrics
 from transformer.evaluation.significance import Difference, TestedScore, compare, largest_differences
