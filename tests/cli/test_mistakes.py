@@ -46,7 +46,7 @@ def test_each_value_of_a_sweep_is_checked(project: Path) -> None:
     assert "several" not in refusal(project, "-m", "model.heads=1,2", "model.nix=1")
 
 
-def test_two_values_of_a_sweep_that_do_not_go_together_are_found_before_its_first_trial() -> None:
+def test_values_of_a_sweep_that_do_not_go_together_are_found_before_its_first_trial() -> None:
     def read(config: dict[str, Any]) -> None:
         settings = run_settings(config)
         check_settings(read_run_settings(settings), read_model(settings["model"]))

@@ -85,7 +85,7 @@ class ResegmentedSplit(Split):
         (ResegmentedSplit([9] * 1000, [9] * 980 + [10] * 20), 100, 102, 0),
     ],
 )
-def test_an_epoch_that_comes_out_in_more_batches_has_as_many_as_the_first_and_loses_hardly_a_pair(
+def test_an_epoch_of_more_batches_has_as_many_as_the_first_and_loses_hardly_a_pair(
     split: Split, tokens: int, batches: int, lost: int
 ) -> None:
     sampler = TokenBudgetSampler(split, tokens, 1, True, accumulated=2)
