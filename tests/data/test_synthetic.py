@@ -1,0 +1,49 @@
+"""Which files synthetic pairs are read from: those of their own direction, whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.data.corpora import settings, write
+from tests.factories import tokenizer_settings
+from transformer.data.datamodule import TranslationData
+from transformer.data.synthetic import synthetic_files
+
+BOTH = ["de-en", "en-de"]
+
+
+def write_pairs(folder: Path, *names: str) -> None:
+    for name in names:
+        write(folder, name, ["eins zwei drei", "vier fünf sechs"])
+
+
+@pytest.mark.parametrize(("missing", "left"), [("en", "de"), ("de", "en"), ("en", "de.gz")])
+@pytest.mark.parametrize("directions", [[], BOTH])
+def test_an_incomplete_direction_is_an_error_and_not_the_other_one(
+    tmp_path: Path, directions: list[str], missing: str, left: str
+) -> None:
+    write_pairs(tmp_path, "x.de", "x.en", "p.en-de.de", "p.en-de.en", "p.de", "p.en", f"p.de-en.{left}")
+    corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")], directions=directions)
+    message = rf"data\.synthetic: no .*/p\.de-en\.{missing} beside .*/p\.de-en\.{left}: put it there, or remove"
+    with pytest.raises(FileNotFoundError, match=message):
+        TranslationData(corpus, tokenizer_settings("word", 30), seed=1)
+
+
+def test_an_incomplete_direction_is_not_left_out_of_several(tmp_path: Path) -> None:
+    write_pairs(tmp_path, "x.de", "x.en", "x.fr", "p.fr-en.fr", "p.fr-en.en", "p.de-en.de")
+    corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")], directions=["de-en", "fr-en"])
+    with pytest.raises(FileNotFoundError, match=r"no .*/p\.de-en\.en beside"):
+        TranslationData(corpus, tokenizer_settings("word", 30), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("names", "files"),
+    [
+        (["p.de-en.de", "p.de-en.en.gz", "p.en-de.de", "p.en-de.en", "p.de", "p.en"], ["p.de-en.de", "p.de-en.en.gz"]),
+        (["p.de", "p.en"], ["p.de", "p.en"]),
+    ],
+)
+def test_files_of_the_own_direction_come_first(tmp_path: Path, names: list[str], files: list[str]) -> None:
+    write_pairs(tmp_path, *names)
+    [found] = synthetic_files(settings(tmp_path, synthetic=[str(tmp_path / "p")]))
+    assert [path.name for path in found] == files
