@@ -16,6 +16,26 @@ from transformer.cli.runs import dated_folder, new_folders
 from transformer.config import UsageError
 
 MONOLINGUAL = f"input={TOY}/compositional.en"
+RUN_FILES = ("translator.safetensors", "README.md", "test.json")  # what a finished run holds
+PAIR_FILES = ("de", "en", "origin")  # and PREFIX.… of a finished augmentation
+
+
+def finish_run(folder: Path, scores: dict[str, dict[str, float]]) -> None:
+    folder.mkdir(parents=True)
+    for file in RUN_FILES:
+        (folder / file).touch()
+    (folder / "test.json").write_text(json.dumps(scores))
+
+
+def finish_pairs(prefix: Path) -> None:
+    for ending in PAIR_FILES:
+        prefix.with_name(f"{prefix.name}.{ending}").write_text("x\n")
+
+
+def stages_of(*typed: str) -> list[Stage]:
+    config = compose("back_translate", *prepare(typed, CONFIGS))
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        return back_translation(config, typed)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +50,18 @@ MONOLINGUAL = f"input={TOY}/compositional.en"
         (["init_from=somewhere"], "init_from=somewhere: no such run or checkpoint"),
         (["folds=1"], "folds=1 must be a number from 2 to 100"),
         (["folds=3"], "folds= translates the training pairs, input= a text: leave one of them out"),
+        (["augment=search=gredy"], "search=gredy: search is one of beam, greedy, sampling"),
+        (["augment=filters=[empti]"], "filters=empti is not allowed; choose one of empty, too_long"),
+        (["augment=filtres=[empty]"], "filtres: no such setting; did you mean filters?"),
+        (["augment=search='greedy"], "augment=search='greedy: a quote in it is not closed"),
+        (["forward=test=false seed"], 'forward=test=false seed: seed is no setting: write forward="KEY=VALUE KEY'),
+        (["augment=output=x"], "augment=output=x: output is decided by this script: leave it out"),
+        (
+            ["data.synthetic_tag=true"],
+            'data.synthetic_tag= is for the run on synthetic pairs alone: write forward="data.s',
+        ),
+        (["data.synthetic=[more]"], 'is for one run alone: write forward="data.synthetic=[all/synthetic,MORE]"'),
+        (["-m", "seed=1,2"], "-m: this script runs no sweep: give one command for each value, with its own output=F"),
     ],
 )
 def test_a_mistake_of_any_stage_is_found_before_the_first(tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -41,11 +73,8 @@ def test_a_mistake_of_any_stage_is_found_before_the_first(tmp_path: Path, argume
 def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
     folder = tmp_path / "all"
     for run, bleu in (("reverse", 1), ("forward", 2), ("final", 3)):
-        (folder / run).mkdir(parents=True)
-        (folder / run / "README.md").touch()
-        (folder / run / "test.json").write_text(json.dumps({"test": {"bleu": bleu, "chrf": 4, "ter": 5}}))
-    for end in ("de", "en", "origin"):
-        (folder / f"synthetic.{end}").write_text("x\n")
+        finish_run(folder / run, {"test": {"bleu": bleu, "chrf": 4, "ter": 5}})
+    finish_pairs(folder / "synthetic")
     printed = ok("back_translate", *SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all", cwd=tmp_path)
     assert printed.splitlines() == [
         "forward, test: BLEU 2.0   chrF 4.0   TER 5.0",
@@ -65,16 +94,14 @@ def test_a_stage_is_finished_and_shown_by_its_own_settings(tmp_path: Path) -> No
         (folder / run / "translator.safetensors").touch()
     for file, content in (("README.md", ""), ("test.json", json.dumps({"test": {"chrf": 4}}))):
         (folder / "forward" / file).write_text(content)
-    (folder / "synthetic.origin").write_text("x\n")
+    finish_pairs(folder / "synthetic")
     stages = ["reverse=test=false", "forward=metrics=[chrf]", "finetune=trainer.max_steps=3 test=false"]
     arguments = [*SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all", *stages]
     assert ok("back_translate", *arguments, cwd=tmp_path) == "forward, test: chrF 4.0\n"
 
 
 def test_the_name_of_a_folder_may_hold_what_hydra_reads() -> None:
-    config = compose("back_translate", *SMALL, MONOLINGUAL) | {"output": "it's ${all}, {of} [it]"}
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        stages = back_translation(config, SMALL)
+    stages = stages_of(*SMALL, MONOLINGUAL, "output=it's ${all}, {of} [it]")
     [synthetic] = compose("train", *prepare(stages[2].begin[2:], CONFIGS))["data"]["synthetic"]
     assert synthetic == str(Path("it's ${all}, {of} [it]/synthetic").absolute())
 
@@ -85,11 +112,9 @@ def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tm
         text.with_name(f"text.{language}").write_text("x\n")
     scores = {"bleu": 2, "chrf": 4, "ter": 5}
     for run in ("reverse.en-de", "reverse.de-en", "forward", "final"):
-        (folder / run).mkdir(parents=True)
-        (folder / run / "README.md").touch()
-        (folder / run / "test.json").write_text(json.dumps({"test": scores, "test.en-de": scores}))
+        finish_run(folder / run, {"test": scores, "test.en-de": scores})
     for direction in ("de-en", "en-de"):
-        (folder / f"synthetic.{direction}.origin").write_text("x\n")
+        finish_pairs(folder / f"synthetic.{direction}")
     arguments = ["data.directions=[de-en,en-de]", f"input={text}", "output=all"]
     printed = ok("back_translate", *SMALL, f"cache={tmp_path}/cache", *arguments, cwd=tmp_path)
     assert printed.splitlines() == [
@@ -116,18 +141,13 @@ def test_composing_its_settings_makes_no_folder_of_a_run() -> None:
 )
 def test_the_reverse_run_reads_a_table_from_its_target_to_its_source(typed: list[str], reversed_columns: str) -> None:
     table = ["data=files", "data.pairs=x.tsv", "data.source_language=gd", "data.target_language=rm", *typed]
-    config = compose("back_translate", *table, "input=x")
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        stages = back_translation(config, table)
+    stages = stages_of(*table, "input=x")
     assert f"data.columns={reversed_columns}" in stages[0].begin
     assert "data.columns=[2,1]" not in stages[2].begin or typed == ["data.columns=[2,1]"]
 
 
 def test_with_folds_each_part_of_the_pairs_has_runs_that_have_not_seen_it() -> None:
-    typed = [*SMALL, "data.directions=[de-en,en-de]"]
-    config = compose("back_translate", *typed, "output=all", "folds=2")
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        stages = back_translation(config, typed)
+    stages = stages_of(*SMALL, "data.directions=[de-en,en-de]", "output=all", "folds=2", "cache=else/where")
     names = ["reverse.fold1.en-de", "augment.fold1.de-en", "reverse.fold1.de-en", "augment.fold1.en-de"]
     assert [stage.name for stage in stages[:4]] == names
     assert len(stages) == 10
@@ -135,17 +155,17 @@ def test_with_folds_each_part_of_the_pairs_has_runs_that_have_not_seen_it() -> N
     for part, (run, augment) in ((1, stages[:2]), (2, stages[4:6])):
         assert f"data.fold=[{part},2]" in run.begin
         pairs = f"output={folder}/synthetic.fold{part}.de-en"
-        assert {"fold=true", f"checkpoint={folder}/reverse.fold{part}.en-de", pairs} <= set(augment.begin)
+        run_files = {f"checkpoint={folder}/reverse.fold{part}.en-de", "cache=else/where"}
+        assert {"fold=true", pairs, *run_files} <= set(augment.begin)
     assert f"data.synthetic=['{folder}/synthetic.fold1','{folder}/synthetic.fold2']" in stages[8].begin
 
 
 def test_a_model_of_all_directions_takes_the_place_of_the_reverse_runs(tmp_path: Path) -> None:
     typed = [*SMALL, "data.directions=[de-en,en-de]", f"init_from={tmp_path}"]
-    text, folded = (compose("back_translate", *typed, "output=all", more) for more in ("input=text", "folds=2"))
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        stages = back_translation(text, typed)
+    stages = stages_of(*typed, "output=all", "input=text")
+    for init_from in (f"init_from={tmp_path}", f"reverse=init_from={tmp_path}"):
         with pytest.raises(UsageError, match="folds= needs runs that have not seen a part of the pairs"):
-            back_translation(folded, typed)
+            stages_of(*SMALL, init_from, "output=all", "folds=2")
     assert [stage.name for stage in stages] == ["augment.de-en", "augment.en-de", "forward", "final"]
     folder, given = Path("all").absolute(), f"input={Path('text.en').absolute()}"
     assert {f"checkpoint={tmp_path}", "source_language=en", "target_language=de", given} <= set(stages[0].begin)
@@ -159,14 +179,64 @@ def test_a_corpus_without_a_folder_has_no_text_unless_one_is_named(tmp_path: Pat
     assert "input is not set: give input=FILE, text in the target language, or folds=3 for the pairs" in message
 
 
-def test_a_pipeline_whose_first_run_has_left_nothing_may_begin_with_other_settings(tmp_path: Path) -> None:
-    def stage(setting: str) -> Stage:
-        command = [sys.executable, "-c", f"raise SystemExit({setting!r} == 'wrong')"]
-        return Stage("only", command, command, begun=tmp_path / "begun", finished=tmp_path / "finished")
+def test_settings_may_change_until_their_stage_has_begun(tmp_path: Path) -> None:
+    def stage(name: str, setting: str) -> Stage:
+        begun, finished = (tmp_path / f"{name}.{mark}" for mark in ("begun", "finished"))
+        code = f"from pathlib import Path; Path({str(finished)!r}).touch(); raise SystemExit({setting!r} == 'wrong')"
+        command = [sys.executable, "-c", code if setting != "wrong" else "raise SystemExit(1)", setting]
+        return Stage(name, command, command, begun, finished)
 
-    with pytest.raises(ChildProcessError, match="only has failed"):
-        run_stages([stage("wrong")], tmp_path)
-    run_stages([stage("right")], tmp_path)
-    (tmp_path / "begun").touch()
-    with pytest.raises(UsageError, match="was begun with other settings"):
-        run_stages([stage("other")], tmp_path)
+    with pytest.raises(ChildProcessError, match="one has failed"):
+        run_stages([stage("one", "wrong"), stage("two", "wrong")], tmp_path)
+    with pytest.raises(ChildProcessError, match="two has failed"):
+        run_stages([stage("one", "right"), stage("two", "wrong")], tmp_path)
+    with pytest.raises(UsageError, match=r"was begun with other settings: .* \(one: before .*right, now .*other\)"):
+        run_stages([stage("one", "other"), stage("two", "right")], tmp_path)
+    (tmp_path / "two.begun").touch()
+    with pytest.raises(UsageError, match=r"was begun with other settings: .* \(two: before .*wrong, now .*right\)"):
+        run_stages([stage("one", "right"), stage("two", "right")], tmp_path)
+    (tmp_path / "two.begun").unlink()
+    run_stages([stage("one", "right"), stage("two", "right")], tmp_path)
+    assert (tmp_path / "two.finished").exists()
+
+
+@pytest.mark.parametrize(
+    "missing", [*(f"synthetic.{ending}" for ending in PAIR_FILES), "reverse/translator.safetensors"]
+)
+def test_a_stage_of_which_a_file_is_gone_is_not_finished(tmp_path: Path, missing: str) -> None:
+    folder = tmp_path / "all"
+    finish_run(folder / "reverse", {})
+    finish_pairs(folder / "synthetic")
+    (folder / missing).unlink()
+    stages = stages_of(*SMALL, MONOLINGUAL, f"output={folder}")
+    finished = [stage.name for stage in stages if stage.is_finished()]
+    assert finished == ["augment" if missing.startswith("reverse") else "reverse"]
+    with pytest.raises(UsageError, match=rf"{missing} is missing beside .*: put it back, or remove all files of this"):
+        run_stages(stages, folder)
+
+
+def test_configs_of_ones_own_are_handed_on_to_all_stages(tmp_path: Path) -> None:
+    (tmp_path / "mine" / "experiment").mkdir(parents=True)
+    (tmp_path / "mine" / "experiment" / "my_own.yaml").write_text("# @package _global_\nseed: 7\n")
+    for run in ("reverse", "forward", "final"):
+        finish_run(tmp_path / "all" / run, {})
+    finish_pairs(tmp_path / "all" / "synthetic")
+    ok("back_translate", *SMALL, MONOLINGUAL, "output=all", "experiment=my_own", "-cd", "mine", cwd=tmp_path)
+    for command in json.loads((tmp_path / "all" / "command.json").read_text()):
+        assert f"--config-dir={tmp_path}/mine" in command
+
+
+def test_pairs_are_filtered_by_the_corpus_of_the_run_that_checks_them(tmp_path: Path) -> None:
+    news, texts = tmp_path / "it's news", tmp_path / "text"
+    several = [*SMALL, "data.directions=[de-en,en-de,fr-en]", "data.split=[0.1,0.2]", f"input={texts}"]
+    stages = stages_of(*several, f'forward=data.extra_tests.news="{news}"')
+    corpora = [
+        compose(script, *prepare(stage.begin[2:], CONFIGS))["data"]
+        for script, stage in (("augment", stages[1]), ("augment", stages[3]), ("train", stages[-2]))
+    ]
+    names = ("source_language", "target_language", "directions", "train", "validation", "test", "extra_tests", "split")
+    by_stage = [{name: corpus[name] for name in (*names, "max_length", "fold", "cache")} for corpus in corpora]
+    assert by_stage[0] == by_stage[1] == by_stage[2]
+    assert by_stage[0]["extra_tests"] == {"news": str(news)}
+    own = stages_of(*several, "augment=data=toy")[1].begin
+    assert [word for word in own if word.startswith("data")] == ["data=toy"]

@@ -23,6 +23,9 @@ from transformer.cli import CONFIGS, Read, Work
 from transformer.config import UsageError
 from transformer.training.callbacks.signals import SIGNALS, Interrupted, SignalHandler
 
+# In the environment of a script that a pipeline starts: it ends with the pipeline, however that ends.
+ENDS_WITH_PARENT = "TRANSFORMER_ENDS_WITH_PARENT"
+
 
 class PastHydra(BaseException):
     """Carries an error, its cause, past Hydra, which would print it in its own way."""
@@ -94,7 +97,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
         except Exception as error:
             raise PastHydra from error
 
-    if is_lightning_child(typed):
+    if is_lightning_child(typed) or os.environ.pop(ENDS_WITH_PARENT, ""):
         end_with_parent()
     try:
         sys.argv[1:] = prepare(typed, configs)

@@ -1,6 +1,7 @@
 """Runs scripts one after another, each in a process of its own, and again only what is not finished."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -8,38 +9,63 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
 
 from transformer.cli import CONFIGS, PROJECT
-from transformer.cli.arguments import STAGES, is_override, prepare, quote, split
+from transformer.cli.arguments import STAGES, is_multirun, is_override, prepare, quote, split
 from transformer.cli.compose import as_dict
 from transformer.cli.errors import say
+from transformer.cli.launch import ENDS_WITH_PARENT
 from transformer.cli.lines import count_lines
+from transformer.cli.mistakes import explain
 from transformer.cli.runs import MODELS, as_typed
-from transformer.cli.settings import run_settings
-from transformer.config import UsageError
+from transformer.cli.settings import augment_settings, run_settings
+from transformer.config import UsageError, from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.directions import Direction
 from transformer.data.synthetic import ORIGIN
 from transformer.data.text_files import is_table
 from transformer.device import choose_precision
+from transformer.doctor.augment import AugmentSettings
 from transformer.files import atomic_write
 from transformer.model.config import read_model
-from transformer.training.callbacks.signals import Interrupted
+from transformer.training.callbacks.signals import Interrupted, SignalHandler
 from transformer.training.checks import check_trainer
-from transformer.training.config import check_settings, read_run_settings
+from transformer.training.config import RunSettings, check_settings, read_run_settings
 
 # Settings of back_translate.py itself.
 PIPELINE_KEYS = ("input", "folds", "output", "init_from", *STAGES)
 COMMAND = "command.json"  # the settings that a folder was begun with
 
 
+class SignalRelay(SignalHandler):
+    """A context in which each signal is handed on to a command, once, also if it comes before the command is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.command: subprocess.Popen[bytes] | None = None
+        self._waiting: list[int] = []
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self._waiting.append(number)
+        self.hand_on()
+
+    def hand_on(self) -> None:
+        while self.command and self._waiting:
+            self.command.send_signal(self._waiting.pop(0))
+
+
 @dataclass(frozen=True)
 class Stage:
     """A command that begins it and one that goes on with it, which is taken where `begun` is there. It is finished once
-    `finished` is there and `begun`, if that is removed at the end, is not."""
+    `finished` and its `other_files` are there and `begun`, if that is removed at the end, is not."""
 
     name: str
     begin: list[str]
@@ -47,44 +73,73 @@ class Stage:
     begun: Path
     finished: Path
     is_begun_removed: bool = False
+    other_files: tuple[Path, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return self.finished, *self.other_files
 
     def is_finished(self) -> bool:
-        return self.finished.exists() and not (self.is_begun_removed and self.begun.exists())
+        return all(file.exists() for file in self.files) and not (self.is_begun_removed and self.begun.exists())
+
+    def has_begun(self) -> bool:
+        return self.begun.exists() or any(file.exists() for file in self.files)
+
+    def check_files(self) -> None:
+        """UsageError where a part of what the stage has left is gone and nothing is there to go on with."""
+        missing = [file for file in self.files if not file.exists()]
+        if missing and self.has_begun() and not self.begun.exists():
+            left = next(file for file in self.files if file.exists())
+            raise UsageError(
+                f"{self.name}: {as_typed(missing[0])} is missing beside {as_typed(left)}: put it back, or remove all "
+                "files of this stage, and it is done again"
+            )
 
     def run(self) -> None:
         """Hands a signal on to the command, so that it can save. Raises ChildProcessError if it fails."""
+        command, relay = self.go_on if self.begun.exists() else self.begin, SignalRelay()
+        environment = os.environ | {ENDS_WITH_PARENT: "true"}
         # Not in our group of processes: Ctrl-C in a terminal would come twice.
-        command = self.go_on if self.begun.exists() else self.begin
-        stopped: Interrupted | None = None
-        with subprocess.Popen(command, start_new_session=True) as process:
-            while process.poll() is None:
-                try:
-                    process.wait()
-                except Interrupted as signal:  # a second one, too: the command then ends at once
-                    stopped = signal
-                    process.send_signal(signal.number)
-        if stopped is not None:
-            raise stopped
+        with relay, subprocess.Popen(command, start_new_session=True, env=environment) as process:
+            relay.command = process
+            relay.hand_on()
+            process.wait()
+        if relay.received is not None:
+            raise Interrupted(relay.received)
         if process.returncode:
             raise ChildProcessError(f"{self.name} has failed: once that is mended, the same command goes on from there")
 
 
-def _training(folder: Path, arguments: list[str]) -> Stage:
-    """A run in a folder, whose settings are checked now and not hours later."""
+def _compose(script: str, arguments: list[str]) -> dict[str, Any]:
+    """The settings that a stage's script will have; UsageError for what it does not know."""
     prepared = [argument for argument in prepare(arguments, CONFIGS) if is_override(argument)]
-    settings = run_settings(as_dict(hydra.compose("train", prepared), complete=False))
+    try:
+        return as_dict(hydra.compose(script, prepared), complete=False)
+    except HydraException as error:
+        GlobalHydra.instance().clear()  # the settings to choose from are composed anew
+        raise UsageError(explain(error, prepared, script, CONFIGS)) from error
+
+
+def _training(folder: Path, arguments: list[str]) -> tuple[Stage, RunSettings]:
+    """A run in a folder, whose settings are checked now and not hours later."""
+    settings = run_settings(_compose("train", arguments))
     run = read_run_settings(settings)
     check_settings(run, read_model(settings["model"]))
     check_trainer(choose_precision(settings["trainer"]))
-    finished = folder / ("README.md" if run.test else MODELS[0])  # what a run writes at the end
     begin, go_on = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
-    return Stage(folder.name, begin, go_on, begun=folder / MODELS[-1], finished=finished)
+    # What a run writes at the end, the last one first.
+    last, *others = (folder / file for file in (("README.md", "test.json") if run.test else ()) + MODELS[:1])
+    return Stage(folder.name, begin, go_on, folder / MODELS[-1], last, other_files=tuple(others)), run
 
 
-def _augmentation(name: str, run: Path, prefix: Path, more: list[str]) -> Stage:
-    begin = _command("augment", f"checkpoint={run}", f"output={prefix}", *more)
-    begun, finished = (prefix.with_name(f"{prefix.name}.{end}") for end in ("partial.json", ORIGIN))
-    return Stage(name, begin, [*begin, "resume=true"], begun, finished, is_begun_removed=True)
+def _augmentation(name: str, run: Path, prefix: Path, languages: Direction, more: list[str]) -> Stage:
+    """Pairs of these languages by a run; the settings are checked now."""
+    arguments = [f"checkpoint={run}", *more, f"output={prefix}"]
+    from_dict(AugmentSettings, augment_settings(_compose("augment", arguments)), "")
+    begin = _command("augment", *arguments)
+    # What was dropped is for people to read: no stage needs that file.
+    begun, last, *others = (prefix.with_name(f"{prefix.name}.{end}") for end in ("partial.json", ORIGIN, *languages))
+    return Stage(name, begin, [*begin, "resume=true"], begun, last, is_begun_removed=True, other_files=tuple(others))
 
 
 def _command(script: str, *arguments: str) -> list[str]:
@@ -100,42 +155,108 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
     `init_from` a model that has learned all directions takes the place of the reverse runs, and `forward` goes on from
     it (iterated back-translation, Hoang et al. 2018).
     """
+    _check_typed(typed)
     folder = Path(config["output"]).absolute()
-    data = read_run_settings(run_settings(config)).data
-    more = {stage: shlex.split(config[stage]) for stage in STAGES}
-    common = [argument for argument in typed if is_override(argument) and split(argument)[1] not in PIPELINE_KEYS]
     folds = _read_folds(config["folds"], typed)
-    texts = {} if folds else monolingual_texts(data, config["input"])
-    before = Path(config["init_from"]).absolute() if config["init_from"] else None
-    if folds and before:
-        raise UsageError("folds= needs runs that have not seen a part of the pairs, and init_from= has: leave it out")
     # Of each part of the training pairs, or of the text, what is in the names of its files.
     parts = {part: f".fold{part}" for part in range(1, folds + 1)} if folds else {0: ""}
+    if config["data"]["synthetic"]:
+        own = ",".join(f"{config['output']}/synthetic{fold}" for fold in parts.values())
+        raise UsageError(
+            f'data.synthetic= is for one run alone: write forward="data.synthetic=[{own},MORE]", which names the pairs '
+            "of this command too (and data.synthetic=[], if an experiment sets it)"
+        )
+    data = read_run_settings(run_settings(config)).data
+    more = {stage: _stage_settings(stage, config[stage]) for stage in STAGES}
+    common = [argument for argument in typed if is_override(argument) and split(argument)[1] not in PIPELINE_KEYS]
+    common += (own_configs := _own_configs())
+    texts = {} if folds else monolingual_texts(data, config["input"])
+    before = Path(config["init_from"]).absolute() if config["init_from"] else None
+    synthetic = ",".join(quote(f"{folder}/synthetic{fold}") for fold in parts.values())
+    begin = [f"init_from={before}"] if before else []
+    forward, forward_run = _training(
+        folder / "forward", [*common, *begin, f"data.synthetic=[{synthetic}]", *more["forward"]]
+    )
+    final, _ = _training(folder / "final", [*common, f"init_from={folder / 'forward'}", *more["finetune"]])
+    corpus = _corpus_arguments(forward_run.data, more["augment"])
     stages = []
     for (part, fold), (source, target) in product(parts.items(), data.all_directions):
         # Nothing tells the files of a single direction apart from those of another.
         reverse, pairs = (f".{target}-{source}", f".{source}-{target}") if len(data.all_directions) > 1 else ("", "")
-        written = folder / f"synthetic{fold}{pairs}"
-        given = ["fold=true"] if part else [f"input={texts[source, target]}", f"cache={config['cache']}"]
+        given = ["fold=true"] if part else [f"input={texts[source, target]}", *corpus]
+        given += [f"cache={config['cache']}", *own_configs]
+        translator = before or folder / f"reverse{fold}{reverse}"
         if before:
             given += [f"source_language={target}", f"target_language={source}"]
-            stages.append(_augmentation(f"augment{pairs}", before, written, [*given, *more["augment"]]))
-            continue
-        settings = [f"data.source_language={target}", f"data.target_language={source}", "data.directions=[]"]
-        if any(is_table(path) for path in (data.pairs, *data.splits.values()) if path):
-            columns = data.in_direction((target, source)).columns
-            settings += [f"data.columns=[{','.join(map(str, columns))}]"] if columns else []
-        if part:
-            settings.append(f"data.fold=[{part},{folds}]")
-        run = _training(folder / f"reverse{fold}{reverse}", [*common, *settings, *more["reverse"]])
-        stages += [run, _augmentation(f"augment{fold}{pairs}", folder / run.name, written, [*given, *more["augment"]])]
-    synthetic = ",".join(quote(f"{folder}/synthetic{fold}") for fold in parts.values())
-    begin = [f"init_from={before}"] if before else []
-    return [
-        *stages,
-        _training(folder / "forward", [*common, *begin, f"data.synthetic=[{synthetic}]", *more["forward"]]),
-        _training(folder / "final", [*common, f"init_from={folder / 'forward'}", *more["finetune"]]),
-    ]
+        else:
+            settings = _reversed_corpus(data, (target, source))
+            settings += [f"data.fold=[{part},{folds}]"] if part else []
+            stage, reverse_run = _training(translator, [*common, *settings, *more["reverse"]])
+            stages.append(stage)
+        if part and (before or reverse_run.init_from):
+            raise UsageError(
+                "folds= needs runs that have not seen a part of the pairs, and init_from= has: leave it out"
+            )
+        written, given = folder / f"synthetic{fold}{pairs}", [*given, *more["augment"]]
+        stages.append(_augmentation(f"augment{fold}{pairs}", translator, written, (target, source), given))
+    return [*stages, forward, final]
+
+
+def _check_typed(typed: Sequence[str]) -> None:
+    """Raises UsageError for a sweep, and for settings that are right for one run alone."""
+    if any(map(is_multirun, typed)):
+        raise UsageError("-m: this script runs no sweep: give one command for each value, with its own output=FOLDER")
+    for _, key, value in map(split, filter(is_override, typed)):
+        if key in ("data.synthetic_ratio", "data.synthetic_tag") and value not in ("null", "false"):
+            raise UsageError(f'{key}= is for the run on synthetic pairs alone: write forward="{key}={value}"')
+
+
+def _reversed_corpus(data: DataSettings, direction: Direction) -> list[str]:
+    """The settings of the corpus for the run of the other direction."""
+    settings = [f"data.source_language={direction[0]}", f"data.target_language={direction[1]}", "data.directions=[]"]
+    if any(is_table(path) for path in (data.pairs, *data.splits.values()) if path):
+        columns = data.in_direction(direction).columns
+        settings += [f"data.columns=[{','.join(map(str, columns))}]"] if columns else []
+    return settings
+
+
+# What a stage's settings cannot decide, as the stages find each other's files by them.
+NOT_OF_A_STAGE = ("output", "resume", "hydra.run.dir")
+
+
+def _stage_settings(stage: str, text: str) -> list[str]:
+    """The settings that reverse=, augment=, forward= or finetune= holds."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        fault = "a quote in it is not closed" if "quotation" in str(error) else "it ends in a backslash"
+        raise UsageError(f"{stage}={text}: {fault}") from error
+    for word in words:
+        if not is_override(word):
+            raise UsageError(f'{stage}={text}: {word} is no setting: write {stage}="KEY=VALUE KEY=VALUE"')
+        if (key := split(word)[1]) in NOT_OF_A_STAGE:
+            raise UsageError(f"{stage}={text}: {key} is decided by this script: leave it out")
+    return words
+
+
+def _own_configs() -> list[str]:
+    """--config-dir=FOLDER, in whatever form it was typed, for the commands of the stages."""
+    sources = HydraConfig.get().runtime.config_sources if HydraConfig.initialized() else []
+    return [f"--config-dir={source.path}" for source in sources if source.provider == "command-line"]
+
+
+def _corpus_arguments(data: DataSettings, more: Sequence[str]) -> list[str]:
+    """The corpus of the run that will check the pairs, for augment.py: a model of one direction knows only the
+    validation and test of that. Nothing, if the settings of the stage name a corpus of their own."""
+    if any(split(word)[1] == "data" for word in more):
+        return []
+    files = {key: getattr(data, key) for key in ("pairs", "train", "validation", "test", "cache")}
+    files |= {f"extra_tests.{name}": path for name, path in data.extra_tests.items()}
+    lists = {key: getattr(data, key) for key in ("directions", "split", "columns", "fold")}
+    plain = {key: getattr(data, key) for key in ("source_language", "target_language", "max_length")}
+    plain |= {key: f"[{','.join(map(str, values))}]" for key, values in lists.items() if values}
+    plain |= {key: path for key, path in files.items() if path}
+    return ["data=files", *(f"data.{key}={value}" for key, value in plain.items())]
 
 
 def _read_folds(folds: Any, typed: Sequence[str]) -> int:
@@ -173,20 +294,42 @@ def check_texts(data: DataSettings, given: str | None) -> None:
 
 
 def run_stages(stages: Sequence[Stage], folder: Path) -> None:
-    """Runs what is not finished. UsageError where the folder was begun by another command."""
-    command = json.dumps([stage.begin for stage in stages], indent=1, ensure_ascii=False).encode()
+    """Runs what is not finished. UsageError where what was begun in the folder was begun by another command."""
     kept = folder / COMMAND
-    has_begun = any(stage.begun.exists() or stage.finished.exists() for stage in stages)
-    if has_begun and kept.exists() and kept.read_bytes() != command:
-        raise UsageError(f"{as_typed(kept)} was begun with other settings: repeat these, or give another output=FOLDER")
-    atomic_write(kept, command)
+    _check_command(kept, stages)
     for stage in stages:
-        if stage.is_finished():
-            say(f"{stage.name}: finished before")
-            continue
-        say(f"{stage.name} …")
-        try:
-            stage.run()
-        except Interrupted as stopped:
-            stopped.advice = "the same command goes on from here"
-            raise
+        stage.check_files()
+    atomic_write(kept, json.dumps([stage.begin for stage in stages], indent=1, ensure_ascii=False).encode())
+    try:
+        for stage in stages:
+            if stage.is_finished():
+                say(f"{stage.name}: finished before")
+            else:
+                say(f"{stage.name} …")
+                stage.run()
+    except Interrupted as stopped:
+        stopped.advice = "the same command goes on from here"
+        raise
+
+
+def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
+    """Raises UsageError where a stage was begun with other settings; those of stages that have not begun may change."""
+    if not kept.exists() or not any(stage.has_begun() for stage in stages):
+        return
+    try:
+        before = json.loads(kept.read_bytes())
+    except ValueError:  # somebody has changed it
+        before = []
+    differing = ""
+    if len(before) == len(stages):
+        changed = [(stage, old) for stage, old in zip(stages, before, strict=True) if stage.begin != old]
+        if not (begun := [(stage, old) for stage, old in changed if stage.has_begun()]):
+            return
+        stage, old = begun[0]
+        was, now = (
+            [word for word in one if word not in other] for one, other in ((old, stage.begin), (stage.begin, old))
+        )
+        differing = f" ({stage.name}: before {' '.join(was) or 'nothing'}, now {' '.join(now) or 'nothing'})"
+    raise UsageError(
+        f"{as_typed(kept)} was begun with other settings: repeat these, or give another output=FOLDER{differing}"
+    )
