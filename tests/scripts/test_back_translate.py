@@ -215,6 +215,16 @@ def test_a_stage_of_which_a_file_is_gone_is_not_finished(tmp_path: Path, missing
         run_stages(stages, folder)
 
 
+def test_pairs_are_finished_once_their_partial_file_is_gone(tmp_path: Path) -> None:
+    finish_pairs(tmp_path / "synthetic")
+    for ending in ("partial.json", "partial"):
+        (tmp_path / f"synthetic.{ending}").touch()
+    [augment] = [stage for stage in stages_of(*SMALL, MONOLINGUAL, f"output={tmp_path}") if stage.name == "augment"]
+    assert not augment.is_finished()
+    (tmp_path / "synthetic.partial").unlink()  # killed before the other one is removed too
+    assert augment.is_finished()
+
+
 def test_configs_of_ones_own_are_handed_on_to_all_stages(tmp_path: Path) -> None:
     (tmp_path / "mine" / "experiment").mkdir(parents=True)
     (tmp_path / "mine" / "experiment" / "my_own.yaml").write_text("# @package _global_\nseed: 7\n")

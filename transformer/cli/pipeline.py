@@ -137,8 +137,8 @@ def _augmentation(name: str, run: Path, prefix: Path, languages: Direction, more
     arguments = [f"checkpoint={run}", *more, f"output={prefix}"]
     from_dict(AugmentSettings, augment_settings(_compose("augment", arguments)), "")
     begin = _command("augment", *arguments)
-    # What was dropped is for people to read: no stage needs that file.
-    begun, last, *others = (prefix.with_name(f"{prefix.name}.{end}") for end in ("partial.json", ORIGIN, *languages))
+    # No stage needs the file with what was dropped, and the partial file is the first one that goes at the end.
+    begun, last, *others = (prefix.with_name(f"{prefix.name}.{end}") for end in ("partial", ORIGIN, *languages))
     return Stage(name, begin, [*begin, "resume=true"], begun, last, is_begun_removed=True, other_files=tuple(others))
 
 
