@@ -116,7 +116,7 @@ def _compose(script: str, arguments: list[str]) -> dict[str, Any]:
     try:
         return as_dict(hydra.compose(script, prepared), complete=False)
     except HydraException as error:
-        GlobalHydra.instance().clear()  # the settings to choose from are composed anew
+        GlobalHydra.instance().clear()  # explaining composes all settings once more
         raise UsageError(explain(error, prepared, script, CONFIGS)) from error
 
 
