@@ -1,9 +1,9 @@
 """Starts a script: `hydra.main` composes its configuration; mistakes, failures and signals cost one line.
 
 A script is two functions. `read` makes typed settings of the configuration, which is plain data, and refuses what is
-wrong; `work` does the work. The exit status is 2 for a mistake that a user can mend on the command line, 1 for a
-failure, 128 and its number for a signal. All that is slow to import is imported within functions, here and in the
-scripts: signals are handled from the first moment, and `--help` and a wrong key are answered without torch.
+wrong; `work` does the work. The exit status is 2 for a mistake that a user can correct on the command line, 1 for any
+other failure, and 128 + its number for a signal. All that is slow to import is imported within functions, here and in
+the scripts: signals are handled from the first moment, and `--help` and a wrong key are answered without torch.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
             if HydraConfig.get().mode == RunMode.MULTIRUN:
                 begun = True
                 return run_trial(read, work, config, debug)
-            sys.argv[1:] = typed  # Lightning hands them to the other processes of a run, which prepare them anew
+            sys.argv[1:] = typed  # Lightning hands them to the other processes of a run, which prepare them again
             settings = read_settings(read, config)
             begun = True
             gc.freeze()
