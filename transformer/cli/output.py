@@ -189,7 +189,7 @@ class PartialOutput(Output):
 def open_output(path: str | None, settings: dict[str, Any], models: Sequence[Path], resume: bool) -> Output:
     """The output that `output=` and `resume=` mean, of translations by `models` (files, or an export's folder).
 
-    Raises UsageError for a stopped translation that is to be begun anew, and one by other settings or another model
+    Raises UsageError for a stopped translation that is to be begun again, and one by other settings or another model
     that is to be gone on with.
     """
     if path is None or is_written_through(Path(path)):

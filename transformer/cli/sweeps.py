@@ -59,7 +59,7 @@ def checked_trials(choices: list[list[str]]) -> Iterator[Sequence[str]]:
 
 
 def outcomes(folder: Path) -> dict[Path, int]:
-    """When each trial in a folder left its outcome: by it, those of an earlier sweep there are told from new ones."""
+    """When each trial in a folder left its outcome: this distinguishes those of an earlier sweep from new ones."""
     return {path: path.stat().st_mtime_ns for path in folder.rglob("trial.json")}
 
 
