@@ -122,7 +122,7 @@ def run(command: list[str], work: Path, packages: list[str]) -> None:
     try:
         process = subprocess.run(command, cwd=work, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
     except FileNotFoundError as error:
-        raise OSError(f"no {command[0]} here, which makes this corpus (on Debian or a system based on it): {instead}") from error
+        raise OSError(f"no {command[0]} here, which makes this corpus (on Debian or Ubuntu): {instead}") from error
     if process.returncode == 0:
         return
     if unknown := [package for package in packages if f"Unable to locate package {package}" in process.stderr]:
