@@ -47,3 +47,12 @@ def test_files_of_the_own_direction_come_first(tmp_path: Path, names: list[str],
     write_pairs(tmp_path, *names)
     [found] = synthetic_files(settings(tmp_path, synthetic=[str(tmp_path / "p")]))
     assert [path.name for path in found] == files
+
+
+def test_of_several_directions_none_gets_the_files_of_the_reversed_one(tmp_path: Path) -> None:
+    write_pairs(tmp_path, "x.de", "x.en")
+    for language in ("de", "en"):
+        write(tmp_path, f"p.en-de.{language}", ["sieben acht neun"])
+    corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")], directions=BOTH)
+    data = TranslationData(corpus, tokenizer_settings("word", 30), seed=1)
+    assert [corpus.languages for corpus, split in data.parts.values() if split == "synthetic"] == [("en", "de")]

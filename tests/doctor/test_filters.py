@@ -100,3 +100,15 @@ def test_the_other_direction_is_filtered_by_the_same_corpus(tmp_path: Path) -> N
     assert chosen.check_text(2, GERMAN) == "wrong_language"
     assert chosen.check_text(3, ENGLISH) is None
     assert chosen.check_pair(3, ENGLISH, GERMAN) is None
+
+
+def test_a_held_out_sentence_of_a_third_language_is_dropped_too(tmp_path: Path) -> None:
+    """Training refuses it on either side, whatever the language."""
+    corpus = write(tmp_path, {"train": TRAIN, "test": TEST, "validation": VALIDATION})
+    for split in ("train", "validation", "test"):
+        (tmp_path / f"{split}.fr").write_text((tmp_path / f"{split}.de").read_text().replace(TEST[0][0], "Hotel Paris"))
+    corpus = replace(corpus, directions=["de-en", "fr-en"])
+    tokenizer = train_tokenizer((text for pair in TRAIN for text in pair), tokenizer_settings("bpe", 900))
+    chosen = PairFilter(["held_out"], corpus, (tokenizer, tokenizer), ("de", "en"))
+    assert chosen.check_text(1, "hotel paris!") == "held_out"
+    assert chosen.check_text(2, GERMAN) is None

@@ -172,6 +172,10 @@ def test_a_run_translates_the_training_pairs_that_it_left_out(home: Path) -> Non
     used = with_splits(from_dict(DataSettings, plain["data"], "data")).read("train")
     assert len(texts) > 20
     assert sorted([*texts, *(source for source, _ in used)]) == sorted(all_texts)
+    files = [f"data.{split}={home / split}" for split in ("train", "validation")]
+    whole = ["data=files", *files, f"data.test={home / 'of_fold'}", "output=none", "filters=[held_out]"]
+    with pytest.raises(ValueError, match=rf"no line became a pair: {len(texts)} held_out"):
+        augment_script.augment(augment_script.read(compose("augment", *prepare([*FOLD, *whole], CONFIGS))))
     with pytest.raises(ValueError, match=r"fold=true translates the training pairs that the run itself left out"):
         augment_script.read(compose("augment", *prepare([*FOLD, "checkpoint=run", "output=y"], CONFIGS)))
     with pytest.raises(ValueError, match=r"give input=FILE, the text to translate, or fold=true: one of them"):

@@ -84,3 +84,17 @@ def test_a_test_that_the_first_run_was_trained_on_is_said(tmp_path: Path, capsys
     (tmp_path / "first" / FILE).unlink()
     train(tmp_path / "third", plain | {"init_from": first, "data": data})
     assert "whether sentences of the test were among it is not known" in capsys.readouterr().err
+
+
+def test_a_first_run_that_has_seen_the_part_left_out_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = settings(corpus(tmp_path), trainer__max_steps=1, test=False)
+    folded = plain | {"data": plain["data"] | {"fold": [1, 3]}}
+    train(tmp_path / "whole", plain)
+    train(tmp_path / "fold", folded)
+    for first, is_warned in (("whole", True), ("fold", False)):
+        capsys.readouterr()
+        train(tmp_path / f"after_{first}", folded | {"init_from": str(tmp_path / first)})
+        warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("data.fold=[1, 3]: ")]
+        assert [f"were in what {tmp_path / first} was trained on" in line for line in warnings] == [True] * is_warned

@@ -183,8 +183,8 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
     for (part, fold), (source, target) in product(parts.items(), data.all_directions):
         # Nothing tells the files of a single direction apart from those of another.
         reverse, pairs = (f".{target}-{source}", f".{source}-{target}") if len(data.all_directions) > 1 else ("", "")
-        given = ["fold=true"] if part else [f"input={texts[source, target]}", *corpus]
-        given += [f"cache={config['cache']}", *own_configs]
+        given = ["fold=true"] if part else [f"input={texts[source, target]}"]
+        given += [*corpus, f"cache={config['cache']}", *own_configs]
         translator = before or folder / f"reverse{fold}{reverse}"
         if before:
             given += [f"source_language={target}", f"target_language={source}"]

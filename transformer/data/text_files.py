@@ -69,11 +69,12 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
 
 
 def has_files(prefix: str, source_language: str, target_language: str) -> bool:
-    """Whether `find_files` finds them."""
+    """Whether `find_files` finds them, and not only those that are named by the other direction."""
     try:
-        return bool(find_files(prefix, source_language, target_language))
+        files = find_files(prefix, source_language, target_language)
     except FileNotFoundError:
         return False
+    return not files[0].name.startswith(f"{Path(prefix).name}.{target_language}-{source_language}.")
 
 
 def read_pairs(

@@ -63,15 +63,15 @@ def left_out(settings: AugmentSettings, checkpoints: list[Path]) -> str:
     """
     files = set()
     for checkpoint in checkpoints:
-        corpus, target = settings.corpus_of(checkpoint), settings.target_language
+        corpus, target = corpus_of(checkpoint, None, settings.cache), settings.target_language
         source = settings.source_language or (
             corpus.target_language if target == corpus.source_language else corpus.source_language
         )
         files.add(Path(str(corpus.train)).with_name(f"{LEFT_OUT}.{source}"))
-    if settings.data or len(files) > 1 or not all(file.is_file() for file in files):
+    if len(files) > 1 or not all(file.is_file() for file in files):
         raise ValueError(
             "fold=true translates the training pairs that the run itself left out: train it with data.fold=[1,5], and "
-            "give neither data= nor runs that left out others"
+            "give no runs that left out others"
         )
     return str(files.pop())
 

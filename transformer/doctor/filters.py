@@ -11,6 +11,7 @@ from itertools import groupby
 from transformer.config import Registry
 from transformer.data.corpus import DataSettings
 from transformer.data.splitting import comparable, hash64
+from transformer.data.synthetic import held_out_sentences
 from transformer.data.tokenizer import LONG, Tokenizer
 from transformer.doctor.checks import (
     NEITHER,
@@ -120,17 +121,18 @@ class PairFilter:
         directions are held out."""
         self.filters = {name: FILTERS[name] for name in names}
         indices = HeldOut(), HeldOut()
-        held_out: set[str] = set()
         for one in corpus.one_way:
             for split in one.splits:
                 for line in _lines(one, split) if split != "train" else ():
                     for language, text in zip(one.languages, line.text, strict=True):
                         if language in languages:
                             indices[languages.index(language)].add(split, line.number, text)
-                            held_out |= {comparable(text)} - {""}
         train = Profile(_lines(corpus.in_direction(languages), "train"))
         self.context = FilterContext(
-            train, train, indices, set(), tokenizers=tokenizers, max_length=corpus.max_length, comparable=held_out
+            *(train, train, indices, set()),
+            tokenizers=tokenizers,
+            max_length=corpus.max_length,
+            comparable=set(held_out_sentences(corpus)),
         )
 
     def note(self, texts: Iterable[str]) -> Iterator[str]:

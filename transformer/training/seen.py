@@ -7,13 +7,15 @@ another sentence whose hash is as small can still be looked up. The others say n
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from transformer.data.splitting import comparable, hash64
+from transformer.data.corpus import DataSettings
+from transformer.data.splitting import LEFT_OUT, comparable, hash64
 from transformer.data.text_files import Pair
 from transformer.files import atomic_write, read_file, run_of
 
@@ -79,4 +81,21 @@ def seen_warnings(model: str, texts: dict[str, list[Pair]]) -> list[str]:
         f"what {model} was trained on, so its score is too high"
         for split, (found, looked_up) in counts.items()
         if found
+    ]
+
+
+def fold_warnings(model: str, fold: list[int], corpus: DataSettings) -> list[str]:
+    """A line if the model to begin with was trained on pairs of the part that `corpus` has left out: what it makes of
+    them is not the translation of a model that has not seen them."""
+    seen = read_seen(Path(model))
+    if seen is None:
+        return []  # `seen_warnings` says that it is not known
+    left_out = replace(corpus, train=str(Path(str(corpus.train)).with_name(LEFT_OUT)))
+    parts = [one for one, split in left_out.parts.values() if split == "train"]
+    found, looked_up = seen_before(seen, chain.from_iterable(one.read("train") for one in parts))
+    if not found:
+        return []
+    remedy = "leave init_from= out, or begin with a run that has not seen them"
+    return [
+        f"data.fold={fold}: {found:,} of {looked_up:,} pairs left out were in what {model} was trained on: {remedy}"
     ]

@@ -113,6 +113,8 @@ def run(
         write_config(folder, plain)
         mark_cache(data.cache)
         record_seen(settings.init_from, data.settings, texts, folder, resume)
+        if settings.init_from and settings.data.fold and resume is None:
+            say(*seen.fold_warnings(settings.init_from, settings.data.fold, data.settings))
 
     explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
     with callbacks.signals, explain_restoring(resume, lambda: trainer.global_step > history.steps), explained:
