@@ -56,3 +56,11 @@ def test_of_several_directions_none_gets_the_files_of_the_reversed_one(tmp_path:
     corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")], directions=BOTH)
     data = TranslationData(corpus, tokenizer_settings("word", 30), seed=1)
     assert [corpus.languages for corpus, split in data.parts.values() if split == "synthetic"] == [("en", "de")]
+
+
+def test_origins_that_cannot_be_read_are_refused_before_training(tmp_path: Path) -> None:
+    write_pairs(tmp_path, "x.de", "x.en", "p.de", "p.en")
+    write(tmp_path, "p.origin", ["text", "text"])
+    corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")])
+    with pytest.raises(ValueError, match=r"p\.origin holds no origins: a line has 5 columns"):
+        TranslationData(corpus, tokenizer_settings("word", 30), seed=1)

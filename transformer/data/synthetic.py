@@ -64,7 +64,9 @@ def held_out_sentences(settings: DataSettings) -> HeldOut:
 
 
 def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
-    """Raises ValueError for swapped languages, and for a held-out sentence on either side."""
+    """Raises ValueError for swapped languages, for a held-out sentence on either side, and where PREFIX.origin, which the
+    model card needs at the end, holds no origins."""
+    origins(settings)
     for files in synthetic_files(settings):
         is_swapped, faults = language_faults(
             islice(read_pairs(files, *settings.languages), LANGUAGE_SAMPLE), settings.languages
