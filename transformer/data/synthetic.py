@@ -64,8 +64,8 @@ def held_out_sentences(settings: DataSettings) -> HeldOut:
 
 
 def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
-    """Raises ValueError for swapped languages, for a held-out sentence on either side, and where PREFIX.origin, which the
-    model card needs at the end, holds no origins."""
+    """Raises ValueError for swapped languages, for a held-out sentence on either side, and where PREFIX.origin, which
+    the model card needs at the end, holds no origins."""
     origins(settings)
     for files in synthetic_files(settings):
         is_swapped, faults = language_faults(
