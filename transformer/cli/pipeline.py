@@ -107,7 +107,7 @@ class Stage:
         if relay.received is not None:
             raise Interrupted(relay.received)
         if process.returncode:
-            raise ChildProcessError(f"{self.name} has failed: once that is mended, the same command goes on from there")
+            raise ChildProcessError(f"{self.name} has failed: remove the cause, then repeat the command: it goes on from there")
 
 
 def _compose(script: str, arguments: list[str]) -> dict[str, Any]:
@@ -290,7 +290,7 @@ def check_texts(data: DataSettings, given: str | None) -> None:
             raise UsageError(f"{as_typed(text)} is empty: it must have a sentence a line")
         if given is None:
             raise UsageError(f"input is not set, and the corpus has no {text}: give input=FILE")
-        raise UsageError(f"input={given} must be a file, or the PREFIX of {text.name}: none of both is there")
+        raise UsageError(f"input={given} must be a file, or the PREFIX of {text.name}: there is neither")
 
 
 def run_stages(stages: Sequence[Stage], folder: Path) -> None:
