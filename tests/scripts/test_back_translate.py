@@ -45,7 +45,7 @@ def stages_of(*typed: str) -> list[Stage]:
         (["forward=data.synthetic_ratio=0"], "data.synthetic_ratio=0.0 must be > 0"),
         (
             ["input=nothing.en"],
-            "input=nothing.en must be a file, or the PREFIX of nothing.en.en: none of both is there",
+            "input=nothing.en must be a file, or the PREFIX of nothing.en.en: there is neither",
         ),
         (["init_from=somewhere"], "init_from=somewhere: no such run or checkpoint"),
         (["folds=1"], "folds=1 must be a number from 2 to 100"),

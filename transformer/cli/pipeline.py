@@ -107,7 +107,7 @@ class Stage:
         if relay.received is not None:
             raise Interrupted(relay.received)
         if process.returncode:
-            raise ChildProcessError(f"{self.name} has failed: remove the cause, then repeat the command: it goes on from there")
+            raise ChildProcessError(f"{self.name} has failed: fix that, and the same command goes on from there")
 
 
 def _compose(script: str, arguments: list[str]) -> dict[str, Any]:
