@@ -16,7 +16,7 @@ Job = tuple[dict[str, Any], list["Stage"]]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.pipeline import back_translation
+    from transformer.cli.back_translation import back_translation
     from transformer.cli.runs import check_init_from, check_output_folder
     from transformer.config import UsageError
 
@@ -28,7 +28,8 @@ def read(config: dict[str, Any]) -> Job:
 
 
 def back_translate(job: Job) -> None:
-    from transformer.cli.pipeline import check_texts, run_stages
+    from transformer.cli.back_translation import check_texts
+    from transformer.cli.pipeline import run_stages
     from transformer.cli.settings import run_settings
     from transformer.data.printable import print_safely
     from transformer.evaluation import METRICS

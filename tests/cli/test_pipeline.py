@@ -34,7 +34,7 @@ def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
         stage(tmp_path, "second", fails, done("second")),
         stage(tmp_path, "third", done("third")),
     ]
-    with pytest.raises(ChildProcessError, match=r"second has failed: once that is mended, the same command goes on"):
+    with pytest.raises(ChildProcessError, match=r"second has failed: fix that, and the same command goes on"):
         run_stages(stages, tmp_path)
     run_stages(stages, tmp_path)
     assert (tmp_path / "log").read_text() == "first fails second third "

@@ -10,8 +10,9 @@ import pytest
 from tests.scripts.running import SMALL, TOY, ok, refused
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
+from transformer.cli.back_translation import back_translation
 from transformer.cli.compose import compose
-from transformer.cli.pipeline import Stage, back_translation, run_stages
+from transformer.cli.pipeline import Stage, run_stages
 from transformer.cli.runs import dated_folder, new_folders
 from transformer.config import UsageError
 
