@@ -33,6 +33,8 @@ def lines(measured: Row) -> Iterator[list[str]]:
             matmul = row.get("matmul", "default")
             precision = row["precision"] + {"default": "", "high": ", TF32"}.get(matmul, f", {matmul}")
         memory = f"{row['peak_mb']:,.0f} MB" if "peak_mb" in row else ""
+        if "learning_rate" in row:
+            what += f", learning rate {row['learning_rate']:g}"
         yield [what, "" if "minutes" in row else measured["size"], row["system"], precision, result, memory]
 
 

@@ -43,6 +43,10 @@ def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
     assert capsys.readouterr().err.splitlines() == [f"{name}: finished before" for name in ("first", "second", "third")]
     with pytest.raises(UsageError, match=rf"{COMMAND} was begun with other settings: repeat these, or give another"):
         run_stages(stages[:2], tmp_path)
+    for changed in ("{", "7", "[1, 2, 3]", '[["ls"], [3], ["ls"]]'):
+        (tmp_path / COMMAND).write_text(changed)
+        with pytest.raises(UsageError, match="was begun with other settings"):
+            run_stages(stages, tmp_path)
 
 
 def test_a_signal_reaches_the_command_which_ends_in_its_own_way(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_an_incomplete_direction_is_an_error_and_not_the_other_one(
 ) -> None:
     write_pairs(tmp_path, "x.de", "x.en", "p.en-de.de", "p.en-de.en", "p.de", "p.en", f"p.de-en.{left}")
     corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")], directions=directions)
-    message = rf"data\.synthetic: no .*/p\.de-en\.{missing} beside .*/p\.de-en\.{left}: put it there, or remove"
+    message = rf"no .*/p\.de-en\.{missing} beside .*/p\.de-en\.{left}: put it there, or remove"
     with pytest.raises(FileNotFoundError, match=message):
         TranslationData(corpus, tokenizer_settings("word", 30), seed=1)
 

@@ -11,9 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transformer.cli.errors import say
 from transformer.config import UsageError
-from transformer.data.printable import console, terminal_safe
+from transformer.data.printable import console, say, terminal_safe
 from transformer.data.text_files import decode_lines, read_lines
 
 if TYPE_CHECKING:

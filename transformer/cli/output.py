@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from transformer.cli.errors import say
 from transformer.cli.runs import as_typed
 from transformer.config import UsageError, flatten, from_dict
+from transformer.data.printable import say
 from transformer.files import atomic_write, exclusive_lock, flush_folder, is_written_through, sha256, sha256_of
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from transformer.cli.errors import say
 from transformer.cli.launch import ENDS_WITH_PARENT
 from transformer.cli.runs import as_typed
 from transformer.config import UsageError
+from transformer.data.printable import say
 from transformer.files import atomic_write
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
@@ -109,16 +109,17 @@ def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
         return
     try:
         before = json.loads(kept.read_bytes())
-    except ValueError:  # somebody has changed it
-        before = []
+    except (ValueError, RecursionError):
+        before = None
     differing = ""
-    if len(before) == len(stages):
+    # Anything else in the file: somebody has changed it.
+    if isinstance(before, list) and len(before) == len(stages) and all(isinstance(old, list) for old in before):
         changed = [(stage, old) for stage, old in zip(stages, before, strict=True) if stage.begin != old]
         if not (begun := [(stage, old) for stage, old in changed if stage.has_begun()]):
             return
         stage, old = begun[0]
         was, now = (
-            [word for word in one if word not in other] for one, other in ((old, stage.begin), (stage.begin, old))
+            [str(word) for word in one if word not in other] for one, other in ((old, stage.begin), (stage.begin, old))
         )
         differing = f" ({stage.name}: before {' '.join(was) or 'nothing'}, now {' '.join(now) or 'nothing'})"
     raise UsageError(

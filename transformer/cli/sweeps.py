@@ -23,9 +23,10 @@ from omegaconf import DictConfig
 from transformer.cli import Read, Work
 from transformer.cli.arguments import split
 from transformer.cli.compose import as_dict, read_settings
-from transformer.cli.errors import describe, report, say
+from transformer.cli.errors import describe, report
 from transformer.cli.runs import as_typed
 from transformer.config import UsageError
+from transformer.data.printable import say
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
 # Of at most so many trials every one is checked before the first begins: in a few seconds.

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -20,7 +20,6 @@ from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.synthetic import (
     SYNTHETIC,
     check_synthetic,
-    files_of_direction,
     held_out_sentences,
     read_synthetic,
     synthetic_files,
@@ -87,8 +86,6 @@ class TranslationData(LightningDataModule):
 
     def _add_synthetic(self) -> None:
         """Each PREFIX is of the directions that it has files for."""
-        for prefix, direction in product(self.settings.synthetic, self.settings.all_directions):
-            files_of_direction(prefix, direction)  # complete, or none at all
         held_out = held_out_sentences(self.settings)
         for name, (corpus, split) in self.settings.parts.items():
             if split == "train" and corpus.synthetic:

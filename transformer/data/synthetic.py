@@ -6,7 +6,6 @@ from itertools import islice
 from pathlib import Path
 
 from transformer.data.corpus import DataSettings
-from transformer.data.directions import Direction
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.splitting import comparable
 from transformer.data.text_files import Pair, find_files, read_lines, read_pairs
@@ -15,27 +14,9 @@ SYNTHETIC = "synthetic"  # their name among the splits
 ORIGIN = "origin"  # PREFIX.origin: line n says where pair n comes from
 
 
-def files_of_direction(prefix: str, direction: Direction) -> list[Path]:
-    """PREFIX.de-en.de and PREFIX.de-en.en (or with .gz), if there are any. FileNotFoundError where one of them is
-    missing: the files of en-de, in which a model wrote the other side, must not take their place."""
-    base = Path(prefix).expanduser()
-    names = [f"{base.name}.{'-'.join(direction)}.{side}" for side in direction]
-    found = [next(filter(Path.is_file, (base.parent / name, base.parent / f"{name}.gz")), None) for name in names]
-    files = [file for file in found if file is not None]
-    if len(files) == 1:
-        missing = base.parent / names[found.index(None)]
-        raise FileNotFoundError(
-            f"data.synthetic: no {missing} beside {files[0]}: put it there, or remove the other too"
-        )
-    return files
-
-
 def synthetic_files(settings: DataSettings) -> list[list[Path]]:
     """The files of each PREFIX; FileNotFoundError says what was looked for."""
-    prefixes = [
-        files_of_direction(prefix, settings.languages) or find_files(prefix, *settings.languages)
-        for prefix in settings.synthetic
-    ]
+    prefixes = [find_files(prefix, *settings.languages) for prefix in settings.synthetic]
     if tables := [files[0] for files in prefixes if len(files) == 1]:
         raise ValueError(
             f"data.synthetic: {tables[0]} is a table: give two files by their PREFIX, as augment.py writes"

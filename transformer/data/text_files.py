@@ -40,23 +40,24 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
     """PREFIX itself if it is a table, else PREFIX.<language> for both languages, or the same with .gz.
 
     PREFIX.de-en.de and PREFIX.de-en.en (or …en-de…) come before these: where the corpora of several directions have
-    different sentences in one language, they have such names.
+    different sentences in one language, they have such names. FileNotFoundError where one of the two is missing: those
+    of en-de, in which a model may have written the other side, must not take their place.
     """
     base, sides = Path(prefix).expanduser(), (source_language, target_language)
     if not base.name:
         raise FileNotFoundError(f"{prefix} is a folder: give a table, or the PREFIX of two files in it")
-
-    def with_ending(infix: str) -> list[list[Path]]:
-        return [[base.with_name(f"{base.name}{infix}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
-
+    own, reversed_, plain = (_either(base, infix, sides) for infix in _infixes(sides))
     if is_table(prefix):
         candidates = [[base]]
+    elif any(map(_found, own)):
+        candidates = own
     else:
-        own = (with_ending(f".{'-'.join(direction)}") for direction in (sides, sides[::-1]))
-        whole = (files for files in own if all(any(path.is_file() for path in choice) for choice in files))
-        candidates = next(whole, with_ending(""))
+        candidates = reversed_ if all(map(_found, reversed_)) else plain
+    found = [path for choice in candidates if (path := _found(choice))]
     for choice in candidates:
-        if not any(path.is_file() for path in choice):
+        if not _found(choice):
+            if candidates is own:
+                raise FileNotFoundError(f"no {choice[0]} beside {found[0]}: put it there, or remove the other too")
             meaning = (
                 f"PREFIX means PREFIX.{source_language} and PREFIX.{target_language}, or is one .tsv, .txt or .csv"
             )
@@ -65,16 +66,30 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
             elif base.is_file() and not is_table(prefix):
                 meaning = f"{prefix} is a file of another kind: {meaning}"
             raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}: put it there; {meaning}")
-    return [next(path for path in choice if path.is_file()) for choice in candidates]
+    return found
 
 
 def has_files(prefix: str, source_language: str, target_language: str) -> bool:
-    """Whether `find_files` finds them, and not only those that are named by the other direction."""
-    try:
-        files = find_files(prefix, source_language, target_language)
-    except FileNotFoundError:
+    """Whether there are files of this direction, be it only one of two, or files that name no direction."""
+    base, sides = Path(prefix).expanduser(), (source_language, target_language)
+    if not base.name:
         return False
-    return not files[0].name.startswith(f"{Path(prefix).name}.{target_language}-{source_language}.")
+    own, _, plain = (_either(base, infix, sides) for infix in _infixes(sides))
+    return any(map(_found, own)) or all(map(_found, plain)) or (is_table(prefix) and base.is_file())
+
+
+def _infixes(sides: tuple[str, str]) -> tuple[str, str, str]:
+    """What stands between PREFIX and the language: the direction, the reversed one, or nothing."""
+    return f".{sides[0]}-{sides[1]}", f".{sides[1]}-{sides[0]}", ""
+
+
+def _either(base: Path, infix: str, sides: tuple[str, str]) -> list[list[Path]]:
+    """For each side the two files that it may be."""
+    return [[base.with_name(f"{base.name}{infix}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
+
+
+def _found(choice: list[Path]) -> Path | None:
+    return next(filter(Path.is_file, choice), None)
 
 
 def read_pairs(
