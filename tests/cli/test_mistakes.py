@@ -46,15 +46,15 @@ def test_each_value_of_a_sweep_is_checked(project: Path) -> None:
     assert "several" not in refusal(project, "-m", "model.heads=1,2", "model.nix=1")
 
 
-def test_values_of_a_sweep_that_do_not_go_together_are_found_before_its_first_trial() -> None:
+def test_values_of_a_sweep_that_do_not_go_together_are_found_before_its_first_trial(tmp_path: Path) -> None:
     def read(config: dict[str, Any]) -> None:
         settings = run_settings(config)
         check_settings(read_run_settings(settings), read_model(settings["model"]))
 
-    swept = ["training.compile=null,aot_eager", "training.dropout_warmup_steps=0,100"]
+    swept = [f"hydra.sweep.dir={tmp_path}", "training.compile=null,aot_eager"]
     with pytest.raises(ValueError, match=r"dropout_warmup_steps"):
-        check_trials(swept, "train", CONFIGS, read)
-    check_trials(["training.compile=null,aot_eager", "training.dropout_warmup_steps=0"], "train", CONFIGS, read)
+        check_trials([*swept, "training.dropout_warmup_steps=0,100"], "train", CONFIGS, read)
+    check_trials([*swept, "training.dropout_warmup_steps=0"], "train", CONFIGS, read)
 
 
 def test_of_a_sweep_with_very_many_trials_each_value_is_checked_once() -> None:
