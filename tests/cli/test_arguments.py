@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from tests.cli.project import compose
+from tests.factories import composed
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare, quote
 from transformer.config import UsageError
@@ -45,6 +46,12 @@ def test_a_text_arrives_through_hydra(project: Path, text: str) -> None:
     for prefix in ("", "+", "++"):
         name = "translate" if prefix else "train"
         assert compose(project, f"{prefix}text={text}", name=name)["text"] == text
+
+
+def test_null_takes_away_a_path_that_a_preset_names() -> None:
+    typed = ["experiment=multi30k_de_en", "data.train=null", "init_from=null", "data.validation=./null"]
+    settings = composed(*prepare(typed, CONFIGS))
+    assert [settings["init_from"], settings["data"]["train"], settings["data"]["validation"]] == [None, None, "./null"]
 
 
 def test_an_interpolation_in_the_run_folder_stays_hydras() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import hydra
 import pytest
 
+from tests.factories import data_settings
 from tests.scripts.running import SMALL, TOY, ok, refused
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
@@ -15,6 +16,7 @@ from transformer.cli.compose import compose
 from transformer.cli.pipeline import Stage, run_stages
 from transformer.cli.runs import dated_folder, new_folders
 from transformer.config import UsageError
+from transformer.data.splitting import with_splits
 
 MONOLINGUAL = f"input={TOY}/compositional.en"
 RUN_FILES = ("translator.safetensors", "README.md", "test.json")  # what a finished run holds
@@ -145,6 +147,24 @@ def test_the_reverse_run_reads_a_table_from_its_target_to_its_source(typed: list
     stages = stages_of(*table, "input=x")
     assert f"data.columns={reversed_columns}" in stages[0].begin
     assert "data.columns=[2,1]" not in stages[2].begin or typed == ["data.columns=[2,1]"]
+
+
+def test_no_run_learns_from_the_test_of_another_when_three_languages_are_cut(tmp_path: Path) -> None:
+    # The same French sentence is in lines n and n + 200: they stand together in the cut of three languages alone.
+    for language, count in (("de", 400), ("en", 400), ("fr", 200)):
+        words = ["".join("abcdefghij"[int(digit)] for digit in str(n % count)) for n in range(400)]
+        (tmp_path / f"all.{language}").write_text("".join(f"{language} {word}\n" for word in words))
+    typed = [f"data.pairs={tmp_path}/all", "data.directions=[en-de,en-fr]", "data.split=[0.1,0.2]", f"cache={tmp_path}"]
+    stages = stages_of("data=files", *typed, "output=all", f"input={tmp_path}/text")
+    runs = [prepare(stages[index].begin[2:], CONFIGS) for index in (0, 2, -2)]
+    corpora = [with_splits(data_settings(*run)) for run in runs]
+    assert [corpus.all_languages for corpus in corpora] == [["de", "en"], ["fr", "en"], ["en", "de", "fr"]]
+    train, test = (
+        {pair[corpus.all_languages.index("en")] for corpus in corpora for pair in corpus.read(split)}
+        for split in ("train", "test")
+    )
+    assert test
+    assert not train & test
 
 
 def test_with_folds_each_part_of_the_pairs_has_runs_that_have_not_seen_it() -> None:

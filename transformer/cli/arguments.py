@@ -96,6 +96,8 @@ def _prepare_one(prefix: str, key: str, value: str, is_child: bool) -> str:
         return f"~{key}={value}" if value else f"~{key}"
     if key.startswith(("trainer.", EXTRA_TESTS)):
         prefix = "++"  # whether or not our YAML names it
+    if key in PATHS and value == "null":  # none, where a preset names one; a file of this name is ./null
+        return f"{prefix}{key}=null"
     if key in LITERAL or key.startswith(EXTRA_TESTS):
         if not value.isascii() and value.encode(errors="replace").decode() != value:
             raise UsageError(f"{key} is not UTF-8 text")

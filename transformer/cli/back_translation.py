@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ from transformer.cli.pipeline import Stage
 from transformer.cli.runs import MODELS, as_typed
 from transformer.cli.settings import augment_settings, run_settings
 from transformer.config import UsageError, from_dict
-from transformer.data.corpus import DataSettings
+from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.directions import Direction
+from transformer.data.splitting import with_splits
 from transformer.data.synthetic import ORIGIN
 from transformer.data.text_files import is_table
 from transformer.device import choose_precision
@@ -139,6 +141,10 @@ def _check_typed(typed: Sequence[str]) -> None:
 def _reversed_corpus(data: DataSettings, direction: Direction) -> list[str]:
     """The settings of the corpus for the run of the other direction."""
     settings = [f"data.source_language={direction[0]}", f"data.target_language={direction[1]}", "data.directions=[]"]
+    if data.whole and len(data.all_languages) > 2:
+        # How a corpus is cut depends on all its languages: cut by two of them, train would have some of the test.
+        data = with_splits(replace(data, fold=None))
+        settings += ["data.pairs=null", *(f"data.{name}={data.splits[name]}" for name in SPLITS)]
     if any(is_table(path) for path in (data.pairs, *data.splits.values()) if path):
         columns = data.in_direction(direction).columns
         settings += [f"data.columns=[{','.join(map(str, columns))}]"] if columns else []
