@@ -11,13 +11,14 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import OmegaConf
 
 from transformer.config import UsageError
+from transformer.data.corpus import FILE_SETTINGS
 from transformer.files import is_list_of_paths, read_path_list
 
 EXTRA_TESTS = "data.extra_tests."  # followed by a name of the user's own, and a path
 PATHS = (
     *("checkpoint", "init_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference"),
     *("alignments", "api_key_file", "choose.reverse", "shortlist"),
-    *("data.directory", "data.file", "data.pairs", "data.train", "data.validation", "data.test", "data.cache"),
+    *(f"data.{name}" for name in (*FILE_SETTINGS, "file", "cache")),
 )
 STAGES = ("reverse", "augment", "forward", "finetune")  # further settings, for back_translate.py to hand on
 LITERAL = ("text", "name", "host", *PATHS, *STAGES)

@@ -181,7 +181,7 @@ def _corpus_arguments(data: DataSettings, more: Sequence[str]) -> list[str]:
     validation and test of that. Nothing, if the settings of the stage name a corpus of their own."""
     if any(split(word)[1] == "data" for word in more):
         return []
-    files = {key: getattr(data, key) for key in ("pairs", "train", "validation", "test", "cache")}
+    files = {key: getattr(data, key) for key in ("pairs", *SPLITS, "cache")}
     files |= {f"extra_tests.{name}": path for name, path in data.extra_tests.items()}
     lists = {key: getattr(data, key) for key in ("directions", "split", "columns", "fold")}
     plain = {key: getattr(data, key) for key in ("source_language", "target_language", "max_length")}

@@ -17,6 +17,7 @@ from transformer.cli.runs import (
     trial_folder,
 )
 from transformer.config import UsageError
+from transformer.data.corpus import FILE_SETTINGS
 from transformer.files import run_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ NOT_SETTINGS = (
 NOT_MODEL = ("heads", "layers", "score")
 # A preset's own word for data.pairs.
 NOT_DATA = ("file",)
-DATA_PATHS = ("directory", "pairs", "train", "validation", "test", "cache")
 
 
 def run_settings(config: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def run_settings(config: dict[str, Any]) -> dict[str, Any]:
 def corpus_settings(data: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a corpus from the composed ones; paths are absolute."""
     settings = {key: value for key, value in data.items() if key not in NOT_DATA}
-    settings |= {key: absolute(data[key]) for key in DATA_PATHS}
+    settings |= {key: absolute(data[key]) for key in (*FILE_SETTINGS, "cache")}
     if isinstance(data["synthetic"], list):  # else it is refused where it is read
         settings["synthetic"] = [absolute(prefix) for prefix in data["synthetic"]]
     settings["extra_tests"] = {name: absolute(path) for name, path in data["extra_tests"].items()}

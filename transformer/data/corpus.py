@@ -30,6 +30,8 @@ RESERVED_NAMES = (
     *("synthetic", "versions", "corpus", "revision", "seconds", "cost"),
     *("sentences", "checkpoint", "sha256", "searches", "zero_shot"),
 )
+# The settings, among those of DataSettings, that say where its files are.
+FILE_SETTINGS = ("directory", "pairs", *SPLITS)
 MAX_DIRECTIONS = 500  # a checkpoint holds their names
 
 

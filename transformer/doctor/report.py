@@ -10,7 +10,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from transformer.data.corpus import DataSettings
+from transformer.data.corpus import FILE_SETTINGS, SPLITS, DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.printable import console, print_safely
 from transformer.data.tokenizer import UNK
@@ -148,9 +148,8 @@ def show(report: Report) -> None:
 
 # Arguments that name the corpus, of which a cleaned copy is another.
 CORPUS_ARGUMENTS = (
-    *("data=", "data.directory=", "data.file=", "data.pairs=", "data.split=", "data.columns="),
-    *("data.train=", "data.validation=", "data.test=", "data.extra_tests"),
-    *("data.source_language=", "data.target_language="),
+    *("data=", "data.extra_tests"),
+    *(f"data.{name}=" for name in (*FILE_SETTINGS, "file", "split", "columns", "source_language", "target_language")),
 )
 
 
@@ -164,7 +163,7 @@ def next_command(
     if fix is None:
         script, more = ("doctor", ["fix=CLEANED"]) if clean else ("train", more)
         return " ".join(["python", f"scripts/{script}.py", *map(shlex.quote, [*typed, *more])])
-    splits = [f"data.{split}={fix / split}" for split in ("train", "validation", "test")]
+    splits = [f"data.{split}={fix / split}" for split in SPLITS]
     languages = [f"data.source_language={corpus.source_language}", f"data.target_language={corpus.target_language}"]
     extra = [f"data.extra_tests.{split}={fix / split}" for split in corpus.extra_tests]
     rest = [argument for argument in typed if not argument.lstrip("+").startswith(CORPUS_ARGUMENTS)]

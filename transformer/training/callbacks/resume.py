@@ -10,6 +10,7 @@ from typing import Any, get_args
 import torch
 
 from transformer.config import UsageError, flatten, from_dict, shown
+from transformer.data.corpus import FILE_SETTINGS
 from transformer.data.printable import say, terminal_safe
 from transformer.device import MachineSettings, MatmulPrecision
 from transformer.inference.checkpoint import load_training
@@ -24,21 +25,9 @@ FIXED = (
 )
 FIXED_CORPORA = ("digests.train", "digests.validation", "digests.synthetic")
 # Names and paths, which the digests of the corpora make irrelevant.
-PATHS = (
-    *(
-        "data.name",
-        "data.directory",
-        "data.pairs",
-        "data.columns",
-        "data.split",
-        "data.train",
-        "data.validation",
-        "data.test",
-        "data.extra_tests",
-        "data.synthetic",
-        "data.cache",
-    ),
-    *("data.url", "data.sha256"),
+PATHS = tuple(
+    f"data.{name}"
+    for name in (*FILE_SETTINGS, "name", "columns", "split", "extra_tests", "synthetic", "cache", "url", "sha256")
 )
 
 
