@@ -231,6 +231,7 @@ class DataSettings:
 
     def check_files(self) -> None:
         """Raises FileNotFoundError for a file that is missing and that `fetch` will not bring."""
+        self.check_synthetic_files()
         if self.url is not None:
             return
         if self.whole:
@@ -238,6 +239,12 @@ class DataSettings:
         for name, (_, split) in self.parts.items():
             if not (self.whole and split in SPLITS):
                 self.files(name)
+
+    def check_synthetic_files(self) -> None:
+        """Each PREFIX is of the directions that it has files for: raises FileNotFoundError if these are none."""
+        for prefix in self.synthetic:
+            if not any(has_files(prefix, *direction) for direction in self.all_directions):
+                find_files(prefix, *self.languages)  # says which files there should be
 
     def file_of_each_language(self, prefix: str) -> dict[str, Path]:
         """One table, or a file for each of `all_languages`, of which line n is the same sentence. Raises ValueError

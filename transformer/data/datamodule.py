@@ -24,7 +24,7 @@ from transformer.data.synthetic import (
     read_synthetic,
     synthetic_files,
 )
-from transformer.data.text_files import Pair, digest_of, find_files, read_pairs
+from transformer.data.text_files import Pair, digest_of, read_pairs
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.device import makes_kernels
 from transformer.files import cache_key, cached_folder
@@ -85,7 +85,7 @@ class TranslationData(LightningDataModule):
         return list(dict.fromkeys(all_faults))
 
     def _add_synthetic(self) -> None:
-        """Each PREFIX is of the directions that it has files for."""
+        self.settings.check_synthetic_files()
         held_out = held_out_sentences(self.settings)
         for name, (corpus, split) in self.settings.parts.items():
             if split == "train" and corpus.synthetic:
@@ -93,9 +93,6 @@ class TranslationData(LightningDataModule):
                 name = name.replace("train", SYNTHETIC, 1)
                 self.parts[name] = corpus, SYNTHETIC
                 self.digests[name] = digest_of([path for files in synthetic_files(corpus) for path in files])
-        used = {prefix for corpus, split in self.parts.values() if split == SYNTHETIC for prefix in corpus.synthetic}
-        for prefix in set(self.settings.synthetic) - used:
-            find_files(prefix, *self.settings.languages)  # says which files there should be
 
     def source_tokenizer_to(self, target_language: str, is_synthetic: bool = False) -> Tokenizer:
         """The tokenizer of sources to be translated into a language: with its tag, and that of synthetic pairs, if the

@@ -46,7 +46,7 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
     base, sides = Path(prefix).expanduser(), (source_language, target_language)
     if not base.name:
         raise FileNotFoundError(f"{prefix} is a folder: give a table, or the PREFIX of two files in it")
-    own, reversed_, plain = (_either(base, infix, sides) for infix in _infixes(sides))
+    own, reversed_, plain = _possible_files(base, sides)
     if is_table(prefix):
         candidates = [[base]]
     elif any(map(_found, own)):
@@ -74,18 +74,14 @@ def has_files(prefix: str, source_language: str, target_language: str) -> bool:
     base, sides = Path(prefix).expanduser(), (source_language, target_language)
     if not base.name:
         return False
-    own, _, plain = (_either(base, infix, sides) for infix in _infixes(sides))
+    own, _, plain = _possible_files(base, sides)
     return any(map(_found, own)) or all(map(_found, plain)) or (is_table(prefix) and base.is_file())
 
 
-def _infixes(sides: tuple[str, str]) -> tuple[str, str, str]:
-    """What stands between PREFIX and the language: the direction, the reversed one, or nothing."""
-    return f".{sides[0]}-{sides[1]}", f".{sides[1]}-{sides[0]}", ""
-
-
-def _either(base: Path, infix: str, sides: tuple[str, str]) -> list[list[Path]]:
-    """For each side the two files that it may be."""
-    return [[base.with_name(f"{base.name}{infix}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
+def _possible_files(base: Path, sides: tuple[str, str]) -> Iterator[list[list[Path]]]:
+    """With the direction in the names, the reversed one, or none: for each side the two files that it may be."""
+    for infix in (f".{sides[0]}-{sides[1]}", f".{sides[1]}-{sides[0]}", ""):
+        yield [[base.with_name(f"{base.name}{infix}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
 
 
 def _found(choice: list[Path]) -> Path | None:
