@@ -105,6 +105,16 @@ def test_a_device_that_is_not_there_is_refused() -> None:
     assert find_hardware("cpu").device == "cpu"
 
 
+def test_a_gpu_beyond_the_last_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [parse_device(name) for name in ("cuda", "cuda:1")] == [torch.device("cuda"), torch.device("cuda:1")]
+    with pytest.raises(ValueError, match=r"device=cuda:2: torch can use 2 GPUs of this machine, up to cuda:1"):
+        parse_device("cuda:2")
+    with pytest.raises(ValueError, match=r"device=cuda:01 is not allowed"):
+        parse_device("cuda:01")
+
+
 @pytest.mark.parametrize(("dtype", "is_packed"), [(torch.bfloat16, False), (torch.float32, True)])
 def test_no_matrix_product_is_timed_where_few_are_left(
     monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, is_packed: bool

@@ -139,11 +139,14 @@ def parse_device(name: str) -> torch.device:
     """cpu, cuda, cuda:1, mps … or auto (a GPU if there is one). Raises ValueError for other names and missing GPUs."""
     if name == "auto":
         name = device_kind("auto")
-    if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", name):
+    if not re.fullmatch(r"cpu|mps|cuda(:(0|[1-9]\d*))?", name):
         raise ValueError(f"device={name} is not allowed; choose one of auto, cpu, cuda, cuda:0, …, mps")
     if device_kind(kind := name.partition(":")[0]) != kind:
         raise ValueError(f"device={name}: this machine has no GPU that torch can use")
-    return torch.device(name)
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
+        raise ValueError(f"device={name}: torch can use {count} GPUs of this machine, up to cuda:{count - 1}")
+    return device
 
 
 def parse_precision(name: str, hardware: Hardware) -> torch.dtype:
@@ -271,13 +274,17 @@ def configure_torch(
     return f"{device}: {threads} thread{several}, matmul precision {precision} ({reason}), attention {attention}"
 
 
+def worker_count(items: int) -> int:
+    """How many of so many items `parallel_map` takes at once."""
+    return min(torch.get_num_threads(), items, MAX_WORKERS)
+
+
 def parallel_map(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
     """`function` of each item, in order: several items at once, each with its share of torch's threads.
 
     A second thread speeds up a small matrix multiplication little; two batches at once use two threads nearly in full.
     """
-    threads = torch.get_num_threads()
-    workers = min(threads, len(items), MAX_WORKERS)
+    threads, workers = torch.get_num_threads(), worker_count(len(items))
     if workers < 2:
         return [function(item) for item in items]
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,))

@@ -72,7 +72,7 @@ class ResegmentedSplit(Split):
         ids = np.full(self.lengths(epoch)[0][number], EOS)
         return ids, ids
 
-    def line(self, epoch: int, number: int) -> str:
+    def pair_number(self, epoch: int, number: int) -> str:
         return str(number + 1)
 
 
@@ -287,10 +287,10 @@ def test_long_and_empty_pairs_are_left_out_of_training_counted_and_named(tmp_pat
     tokenizer = tokenizer_settings("char", 100)
     data = TranslationData(settings(tmp_path, max_length=12), tokenizer, seed=1)
     train, test = data.split("train"), data.split("test")
-    assert train.lines.tolist() == [1, 5]
+    assert train.numbers.tolist() == [1, 5]
     assert (train.too_long.tolist(), train.empty.tolist()) == ([2], [3, 4])
     # What is scored keeps every line, cut to the limit.
-    assert test.lines.tolist() == [1, 2, 3, 4, 5]
+    assert test.numbers.tolist() == [1, 2, 3, 4, 5]
     assert test.source.lengths.max() == 12
 
 

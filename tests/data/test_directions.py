@@ -62,7 +62,7 @@ def expected(*directions: str) -> Counter[tuple[str, str, str]]:
 def test_every_pair_comes_in_every_direction_with_the_tag_of_its_target(folder: Path) -> None:
     data = data_of(folder)
     assert Counter(served(data, 0)) == Counter(served(data, 1)) == expected(*STAR)
-    lines = [data.training.line(0, number) for number in range(len(data.training))]
+    lines = [data.training.pair_number(0, number) for number in range(len(data.training))]
     assert lines == [f"{direction} {line}" for direction in STAR for line in (1, 2, 3)]
 
 
@@ -145,7 +145,7 @@ class Numbered(Split):
     def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
         return np.array([number]), np.array([number])
 
-    def line(self, epoch: int, number: int) -> str:
+    def pair_number(self, epoch: int, number: int) -> str:
         return str(number)
 
 

@@ -27,6 +27,17 @@ def test_texts_are_told_by_script_and_by_frequent_words() -> None:
     assert looks_like(["Tom."], "zh") is None
 
 
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        *(("No, no, no!", "en"), ("Ha ha ha!", "en"), ("Er kam, er sah, er siegte.", "de")),
+        *(("Es regnet, es schneit, es stürmt.", "de"), ("Un homme tient un enfant sur un banc.", "fr")),
+    ],
+)
+def test_a_word_that_comes_again_and_again_makes_no_other_language(text: str, language: str) -> None:
+    assert looks_like([text], language) is None
+
+
 def test_a_side_in_another_language_is_named_with_an_example() -> None:
     pairs = list(zip(GERMAN, ENGLISH, strict=True))
     assert language_faults(pairs, ("de", "en")) == (False, [])

@@ -1,6 +1,7 @@
 """Text → ids → text for every kind of tokenizer, and what a corpus too small is told."""
 
 import re
+import unicodedata
 from functools import cache
 from pathlib import Path
 
@@ -67,6 +68,16 @@ def test_words_and_marks_are_put_together_again_as_they_were(parts: list[str]) -
 def words() -> Tokenizer:
     texts = [text for mark in ",.?()-'" for text in (f"Hund{mark} Haus", f"{mark} der {mark}{mark} {mark}Hund")]
     return train_tokenizer(texts, tokenizer_settings("word", 2000))
+
+
+@pytest.mark.parametrize("word", ["हिन्दी", unicodedata.normalize("NFD", "Männer"), "Haus"])
+def test_a_mark_belongs_to_the_letter_before_it(word: str) -> None:
+    tokenizer = train_tokenizer([f"{word}, {word}."] * 3, tokenizer_settings("word", 2000))
+    pieces = tokenizer.pieces(f"{word}.")
+    assert [unicodedata.normalize("NFKC", piece) for piece in pieces] == [
+        unicodedata.normalize("NFKC", f"▁{word}"),
+        "▁⁀.",
+    ]
 
 
 def test_byte_fallback_leaves_nothing_unknown() -> None:

@@ -93,6 +93,8 @@ def test_models_that_do_not_belong_together_are_refused(pair: list[Translator], 
         Ensemble([pair[0], back])
     with pytest.raises(ValueError, match="an ensemble is several models"):
         Ensemble(pair).save(tmp_path / "x.safetensors")
+    with pytest.raises(ValueError, match="load_ensemble takes the files of its models"):
+        Ensemble.load(tmp_path / "x.safetensors")
 
 
 def test_files_are_loaded_as_one_translator(pair: list[Translator], tmp_path: Path) -> None:

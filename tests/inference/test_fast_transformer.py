@@ -46,6 +46,7 @@ TURNS: list[tuple[list[list[int]] | None, list[int] | None]] = [
     *[([[0, 2, 1], [1, 0, 2]], None)] * 6,
     ([[2, 2, 0]], [1]),
     *[([[1, 0, 2]], None)] * 4,
+    *[([[2]], None), ([[0]], None)],
 ]
 
 
@@ -76,7 +77,8 @@ def log_probabilities(model: Transformer, fast: FastTransformer | None, source: 
         steps.append(logits.log_softmax(dim=1))
         state = state.select(*(None if chosen is None else torch.tensor(chosen) for chosen in (origins, sentences)))
         count = len(state.score_mask) if isinstance(state, FastCache) else len(state.ancestry)
-        ids = torch.randint(4, 29, (3 * count,), generator=generator)
+        hypotheses = 3 if origins is None else len(origins[0])
+        ids = torch.randint(4, 29, (hypotheses * count,), generator=generator)
     return steps
 
 

@@ -235,6 +235,17 @@ def test_tensors_that_do_not_fit_are_refused_in_a_sentence(
         model(torch.full(source, 5), torch.full(inputs, 5), visible)
 
 
+def test_a_beam_that_narrows_to_one_hypothesis_sees_the_past_of_this_one_alone() -> None:
+    model, ids = small_model(), torch.tensor([[2, 5, 8], [2, 6, 9]])
+    source = torch.tensor([[4, 5, 6, 3], [7, 8, 9, 3]])
+    # Of two hypotheses in each sentence, the second one stays in the first sentence and the first one in the second.
+    cache = model.decoder.init_cache(model.encode(source))
+    _, cache = model.step(torch.tensor([2, 2]), cache)
+    _, cache = model.step(torch.tensor([10, 5, 6, 11]), cache.select(torch.tensor([[0, 0], [0, 0]])))
+    logits, _ = model.step(ids[:, 2], cache.select(torch.tensor([[1], [0]])))
+    torch.testing.assert_close(logits, model.decode(ids, model.encode(source))[:, -1])
+
+
 def test_a_step_takes_equally_many_ids_for_every_sentence() -> None:
     model = small_model()
     cache = model.decoder.init_cache(model.encode(torch.full((2, 7), 5)))

@@ -204,7 +204,7 @@ def prepare(cache: Path) -> str:
     digest = hashlib.sha256(data.source_tokenizer.model)
     for name in ("train", "validation"):
         split = data.split(name)
-        for array in (split.source.ids, split.source.offsets, split.target.ids, split.target.offsets, split.lines):
+        for array in (split.source.ids, split.source.offsets, split.target.ids, split.target.offsets, split.numbers):
             digest.update(array.tobytes())
     return digest.hexdigest()
 

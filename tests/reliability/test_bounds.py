@@ -14,6 +14,7 @@ from rich.table import Table
 
 from tests.factories import composed, data_settings, tokenizer_settings
 from tests.reliability.hostile import translator
+from transformer import device
 from transformer.cli.lines import input_lines
 from transformer.cli.settings import run_settings
 from transformer.config import UsageError, from_dict
@@ -123,6 +124,16 @@ def test_a_cache_that_is_a_file_is_refused_before_the_work(tmp_path: Path) -> No
 def test_a_search_that_does_not_fit_into_memory_is_refused_by_its_key() -> None:
     with pytest.raises(ValueError, match=r"^search\.beam=1000 with \d+ sentences at a time would take .* GB of memory"):
         translator().n_best_ids([[5]] * 20_000, replace(BEAM, beam=1000, length_extra=1000), batch_tokens=10**9)
+
+
+def test_one_batch_takes_the_memory_of_one_however_many_threads_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, search = [[5, 6, 7]], replace(BEAM, length_extra=5)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+    monkeypatch.setattr(device, "available_memory", lambda: 1e6)
+    [[translation, *_]] = translator().n_best_ids(source, search)
+    assert translation.pieces
+    with pytest.raises(ValueError, match=r"would take .* GB of memory"):
+        translator().n_best_ids(source * 64, search)
 
 
 def test_a_model_that_does_not_fit_into_memory_is_refused_before_it_is_built() -> None:

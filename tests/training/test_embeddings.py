@@ -34,7 +34,7 @@ class Listed(Split):
     def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
         return self.pairs[number]  # type: ignore[return-value]
 
-    def line(self, epoch: int, number: int) -> str:
+    def pair_number(self, epoch: int, number: int) -> str:
         return str(number + 1)
 
 

@@ -134,7 +134,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update_and_names_the_batch(
     with torch.no_grad():
         module.model.output.weight[5] = torch.inf
     before = {name: weight.clone() for name, weight in module.named_parameters()}
-    with pytest.raises(ValueError, match=r"the loss is (nan|inf) at step 0, batch 0 of epoch 0 \(training lines \d+"):
+    with pytest.raises(ValueError, match=r"the loss is (nan|inf) at step 0, batch 0 of epoch 0 \(training pairs \d+"):
         trainer_for(tmp_path, max_steps=3, limit_val_batches=0).fit(module, datamodule=data)
     assert all(torch.equal(weight, before[name]) for name, weight in module.named_parameters())
 

@@ -27,6 +27,15 @@ def test_a_file_sees_a_line_of_progress_between_validations(
     assert json.loads((tmp_path / "run" / "test.json").read_text())["cost"]["ms/step"] > 0
 
 
+def test_the_bar_of_a_finished_run_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=4))
+    counts = re.findall(r"(\d)/4", re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().err))
+    assert counts[-1] == "4"
+
+
 def test_a_run_without_validation_can_be_gone_on_with(tmp_path: Path) -> None:
     changes = {"test": False, "trainer__limit_val_batches": 0, "training__averaging__kind": "none"}
     home, run = corpus(tmp_path), tmp_path / "run"

@@ -62,7 +62,7 @@ def test_a_pair_with_an_empty_side_is_left_out_where_a_tag_stands_before_the_sou
     words = tokenizer_settings("word", 100)
     data = TranslationData(both, words, seed=1)
     split = data.split("train")
-    assert (split.lines.tolist(), split.empty.tolist()) == ([1], [2, 3])
+    assert (split.numbers.tolist(), split.empty.tolist()) == ([1], [2, 3])
 
 
 def test_a_model_of_both_directions_is_scored_in_either(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ class ResampledSplit(Split):
         )
         return (source, target) if max(len(source), len(target)) <= self.longest_side else pair
 
-    def line(self, epoch: int, number: int) -> str:
-        return self.split.line(epoch, number)
+    def pair_number(self, epoch: int, number: int) -> str:
+        return self.split.pair_number(epoch, number)
 
 
 class DrawnSplit(Split):
@@ -110,8 +110,8 @@ class DrawnSplit(Split):
     def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
         return self.split.pair(epoch, int(self.drawn(epoch)[number]))
 
-    def line(self, epoch: int, number: int) -> str:
-        return self.split.line(epoch, int(self.drawn(epoch)[number]))
+    def pair_number(self, epoch: int, number: int) -> str:
+        return self.split.pair_number(epoch, int(self.drawn(epoch)[number]))
 
 
 class JoinedSplit(Split):
@@ -139,9 +139,9 @@ class JoinedSplit(Split):
         part = bisect_right(self.starts, number) - 1
         return self.parts[part].pair(epoch, number - self.starts[part])
 
-    def line(self, epoch: int, number: int) -> str:
+    def pair_number(self, epoch: int, number: int) -> str:
         part = bisect_right(self.starts, number) - 1
-        line = self.parts[part].line(epoch, number - self.starts[part])
+        line = self.parts[part].pair_number(epoch, number - self.starts[part])
         return f"{self.names[part]} {line}" if self.names[part] else line
 
 

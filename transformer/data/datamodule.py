@@ -30,7 +30,7 @@ from transformer.device import makes_kernels
 from transformer.files import cache_key, cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
-FORMAT = 7
+FORMAT = 8
 
 
 class TranslationData(LightningDataModule):

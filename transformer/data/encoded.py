@@ -14,7 +14,7 @@ from transformer.data.tokenizer import Tokenizer
 # Pairs encoded at a time, and their characters: enough to keep SentencePiece's threads busy, little enough to fit
 # anywhere.
 CHUNK, MAX_CHARACTERS = 10_000, 10_000_000
-LINES = ("lines", "too_long", "empty")  # what stands in `folder` of an EncodedSplit, besides the ids
+NUMBERS = ("numbers", "too_long", "empty")  # what stands in `folder` of an EncodedSplit, besides the ids
 Lengths = tuple[IntArray, IntArray]  # tokens of each pair's source and target
 
 
@@ -33,8 +33,8 @@ class Split(ABC):
     def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]: ...
 
     @abstractmethod
-    def line(self, epoch: int, number: int) -> str:
-        """Where a pair stands, for people: its line in the corpus."""
+    def pair_number(self, epoch: int, number: int) -> str:
+        """Which pair of the corpus this is, for people."""
 
     @property
     def longest(self) -> int:
@@ -43,15 +43,15 @@ class Split(ABC):
 
 
 class EncodedSplit(Split):
-    """The ids of a split. Pair i is line `lines[i]` of the corpus; `too_long` and `empty` are the lines left out."""
+    """The ids of a split. Pair i is number `numbers[i]` of the corpus; `too_long` and `empty` are numbers, too."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.source, self.target = MemoryMappedIds(folder, "source"), MemoryMappedIds(folder, "target")
-        self.lines, self.too_long, self.empty = (map_array(folder / f"{name}.npy") for name in LINES)
+        self.numbers, self.too_long, self.empty = (map_array(folder / f"{name}.npy") for name in NUMBERS)
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return len(self.numbers)
 
     def lengths(self, epoch: int) -> Lengths:
         return self.source.lengths, self.target.lengths
@@ -59,8 +59,8 @@ class EncodedSplit(Split):
     def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
         return self.source[number], self.target[number]
 
-    def line(self, epoch: int, number: int) -> str:
-        return str(self.lines[number])
+    def pair_number(self, epoch: int, number: int) -> str:
+        return str(self.numbers[number])
 
 
 def evenly_spread(splits: Sequence[Split], most: int) -> list[tuple[Split, int]]:
@@ -85,17 +85,18 @@ def write_split(
     folder: Path, pairs: Iterable[Pair], tokenizers: tuple[Tokenizer, Tokenizer], max_length: int, keep_all: bool
 ) -> None:
     """Encodes pairs into `folder`. Pairs too long or with an empty side are left out, or, with `keep_all` (a split to
-    be scored), cut to `max_length`; either way their lines are noted."""
+    be scored), cut to `max_length`; either way their numbers are noted. Pairs are counted from 1, headings and empty
+    lines of a table are not."""
     writers = [
         MemoryMappedIdsWriter(folder, side, len(tokenizer), max_length)
         for side, tokenizer in zip(("source", "target"), tokenizers, strict=True)
     ]
-    lines = {name: ArrayWriter(folder / f"{name}.npy", np.int64) for name in LINES}
-    numbers = count(1)
+    numbers = {name: ArrayWriter(folder / f"{name}.npy", np.int64) for name in NUMBERS}
+    next_numbers = count(1)
     for chunk in _chunks(pairs):
         sides = [tokenizer.encode_all([pair[side] for pair in chunk]) for side, tokenizer in enumerate(tokenizers)]
-        kept, noted = [], {name: list[int]() for name in LINES}
-        for ids, number in zip(zip(*sides, strict=True), numbers):  # noqa: B905, the numbers go on for ever
+        kept, noted = [], {name: list[int]() for name in NUMBERS}
+        for ids, number in zip(zip(*sides, strict=True), next_numbers):  # noqa: B905, the numbers go on for ever
             if too_long := max(map(len, ids)) > max_length:
                 noted["too_long"].append(number)
             # A tag that asks for a language is not text.
@@ -103,12 +104,12 @@ def write_split(
                 noted["empty"].append(number)
             if keep_all or not (too_long or empty):
                 kept.append([side[:max_length] for side in ids])
-                noted["lines"].append(number)
+                noted["numbers"].append(number)
         for side, writer in enumerate(writers):
             writer.append([pair[side] for pair in kept])
-        for name in LINES:
-            lines[name].append(noted[name])
+        for name in NUMBERS:
+            numbers[name].append(noted[name])
     for writer in writers:
         writer.close()
-    for numbers_of_lines in lines.values():
-        numbers_of_lines.close()
+    for numbers_of_pairs in numbers.values():
+        numbers_of_pairs.close()

@@ -65,12 +65,13 @@ FREQUENT_WORDS = {
         "tr": "bir ve bu ne için çok da de ben var mi değil sen gibi ile",
     }.items()
 }
-# A text of fewer letters says nothing of its script.
+# The script of a text with fewer letters is not looked at.
 MIN_LETTERS = 5
-# Names and formulas bring other scripts: a text may have so few letters of its own. A syllable counts for more than a
-# letter of an alphabet.
+# A text is in another script if a smaller share of its letters is of the expected one: names and formulas are in other
+# scripts too. A syllable counts for more than a letter of an alphabet.
 MIN_SHARE, SYLLABLES, WEIGHT = 0.15, (HAN, "HANGUL"), 4
-# Frequent words that a text must have of another language, and how many times more often than those of its own.
+# A text is in another language if it has so many different ones of that language's frequent words, and so many times as
+# many as of its own language's.
 MIN_WORDS, MIN_RATIO = 3, 4
 
 
@@ -128,7 +129,8 @@ def looks_like(texts: Iterable[str], language: str) -> str | None:
         return None
     counts = {other: sum(words[word] for word in frequent) for other, frequent in FREQUENT_WORDS.items()}
     likeliest = max(counts, key=lambda other: counts[other])
-    return likeliest if counts[likeliest] >= max(MIN_WORDS, MIN_RATIO * counts[code]) else None
+    different = len(FREQUENT_WORDS[likeliest] & words.keys())  # "no, no, no" is one word
+    return likeliest if different >= MIN_WORDS and counts[likeliest] >= MIN_RATIO * counts[code] else None
 
 
 def language_faults(pairs: Iterable[tuple[str, str]], languages: tuple[str, str]) -> tuple[bool, list[str]]:

@@ -5,9 +5,10 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from random import Random
 from typing import Annotated, Literal
+from unicodedata import category
 
 import sentencepiece
 
@@ -49,9 +50,17 @@ def _tags(languages: Sequence[str], synthetic_tag: bool) -> list[str]:
     return [*map(language_tag, languages), *([SYNTHETIC_TAG] if synthetic_tag else [])]
 
 
+@cache
+def _joints(is_ascii: bool) -> re.Pattern[str]:
+    """The places in a text where a word and punctuation meet. A mark (an accent by itself, a vowel of Hindi) belongs to
+    the letter before it, which Python's \\w does not know."""
+    letter = r"\w" if is_ascii else rf"\w{''.join(c for c in map(chr, range(0x110000)) if category(c)[0] == 'M')}"
+    return re.compile(rf"(?<=[{letter}])(?=[^\s{letter}])|(?<=[^\s{letter}])(?=\S)")
+
+
 def _with_joiners(text: str, kind: Kind) -> str:
     # For words, "Haus." and "Haus," are the word "Haus" and a punctuation mark.
-    return re.sub(r"(?<=\w)(?=[^\w\s])|(?<=[^\w\s])(?=\S)", f" {JOINER}", text) if kind == "word" else text
+    return _joints(text.isascii()).sub(f" {JOINER}", text) if kind == "word" else text
 
 
 class Tokenizer:

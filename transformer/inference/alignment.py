@@ -83,12 +83,12 @@ def _cross_attention(
     translator: Translator, pairs: list[TokenPair]
 ) -> Float[Tensor, "pairs layers heads queries keys"]:
     """The weights of a batch in one teacher-forced pass; query t is at the decoder's input t: BOS, then the target."""
-    model, device, record = translator.model, translator.device, AttentionRecord([], [], [])
+    model, device, cross = translator.model, translator.device, list[Tensor]()
     source = pad([[*pair.source, EOS] for pair in pairs]).to(device)
     inputs = pad([[BOS, *pair.target] for pair in pairs]).to(device)
     with torch.autocast(device.type, enabled=False):
-        model.decode_hidden(inputs, model.encode(source, padding_visible(source, PAD)), record)
-    return torch.stack(record.cross, dim=1).float().cpu()
+        model.decode_hidden(inputs, model.encode(source, padding_visible(source, PAD)), AttentionRecord(cross=cross))
+    return torch.stack(cross, dim=1).float().cpu()
 
 
 def _links(cross: Float[Tensor, "layers heads queries keys"], head: AlignmentHead, pair: TokenPair) -> list[Link]:

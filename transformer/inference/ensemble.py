@@ -60,6 +60,10 @@ class Ensemble(Translator):
         mean = torch.stack([scores for scores, _ in steps]).logsumexp(dim=0) - math.log(len(steps))
         return mean, Decodings(tuple(decoding for _, decoding in steps))
 
+    @classmethod
+    def load(cls, *arguments: object, **settings: object) -> "Ensemble":
+        raise ValueError("an ensemble is in no file of its own: load_ensemble takes the files of its models")
+
     def save(self, path: str | Path) -> None:
         raise ValueError("an ensemble is several models, which a file does not hold: name them all where it is used")
 

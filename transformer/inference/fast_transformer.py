@@ -187,7 +187,8 @@ class FastTransformer:
         hypotheses = hypotheses_per_sentence(len(ids), len(cache.score_mask))
         states = self.model.decoder.embedding(ids[:, None], cache.length).flatten(0, 1)
         targets = cache.extend(hypotheses)
-        score_mask = cache.score_mask[:, None] if hypotheses > 1 else None  # one hypothesis sees all keys
+        # Where there was never more than one hypothesis, it sees all keys.
+        score_mask = cache.score_mask[:, None] if cache.score_mask.size(2) > cache.length + 1 else None
         for layer, target, source in zip(self.decoder_layers, targets, cache.sources, strict=True):
             states = layer(states, target, source, score_mask)
         cache.length += 1

@@ -28,6 +28,7 @@ from transformer.device import (
     parallel_map,
     parse_device,
     parse_precision,
+    worker_count,
 )
 from transformer.inference import checkpoint
 from transformer.inference.alignment_head import AlignmentHead
@@ -259,11 +260,11 @@ class Translator:
         # The tag that names the target language is no token of the text.
         nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
         lengths = [len(sources[index]) for index in nonempty]
-        threads = torch.get_num_threads() if self.device.type == "cpu" else 1
-        batch_indices = list(batches_by_length(lengths, batch_tokens, min_batches=threads))
+        workers = worker_count(len(nonempty)) if self.device.type == "cpu" else 1
+        batch_indices = list(batches_by_length(lengths, batch_tokens, min_batches=workers))
         batches = [[nonempty[i] for i in batch] for batch in batch_indices]
 
-        self._check_memory([[lengths[i] for i in batch] for batch in batch_indices], search, threads)
+        self._check_memory([[lengths[i] for i in batch] for batch in batch_indices], search)
 
         def translate_batch(batch: list[int]) -> list[list[Translation]]:
             return self._search([sources[index] for index in batch], [lines[index] for index in batch], search)
@@ -296,7 +297,7 @@ class Translator:
             encoded.append(parts)
         return encoded
 
-    def _check_memory(self, batches: list[list[int]], search: SearchSettings, threads: int) -> None:
+    def _check_memory(self, batches: list[list[int]], search: SearchSettings) -> None:
         """Raises ValueError for a search of sources of these lengths that does not fit into memory; a GPU says so."""
         configs, beam = [model.config for model in self.models], search.beam if search.method == "beam" else 1
         if self.device.type != "cpu":
@@ -308,7 +309,8 @@ class Translator:
             cache = sum(3 * 2 * config.decoder.layers * config.dim * longest for config in configs)
             needed.append(4 * beam * len(lengths) * (cache + 4 * len(configs) * configs[0].target_vocab_size))
         what = f"search.beam={search.beam} with {max(map(len, batches), default=0)} sentences at a time"
-        check_memory(threads * max(needed, default=0), what, "lower search.beam, search.max_length or batch_tokens")
+        at_once = worker_count(len(batches))
+        check_memory(at_once * max(needed, default=0), what, "lower search.beam, search.max_length or batch_tokens")
 
     @property
     def device(self) -> torch.device:

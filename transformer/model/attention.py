@@ -22,12 +22,12 @@ CPU_VECTOR, MANY_SCORES = 16, 1024
 
 
 class AttentionRecord(NamedTuple):
-    """Empty lists, into which `Transformer.encode` and `decode` put the attention weights of each layer, for pictures:
-    each [batch, heads, queries, keys], of the encoder's and the decoder's self-attention and of cross-attention."""
+    """Empty lists, into which `Transformer.encode` and `decode` put the attention weights of each layer (None: of no
+    layer): each [batch, heads, queries, keys], of self-attention in encoder and decoder, and of cross-attention."""
 
-    encoder: list[Tensor]
-    decoder: list[Tensor]
-    cross: list[Tensor]
+    encoder: list[Tensor] | None = None
+    decoder: list[Tensor] | None = None
+    cross: list[Tensor] | None = None
 
 
 def attention_weights(

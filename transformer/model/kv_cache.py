@@ -101,9 +101,9 @@ class Cache(NamedTuple):
         """What the next `length` positions of each row may look at, and the ancestry after them."""
         sentences, _, _, keys = self.ancestry.shape
         hypotheses = hypotheses_per_sentence(rows, sentences)
-        if hypotheses == 1:
-            # One hypothesis per sentence (training, greedy search, the first step of a beam): every key is its past,
-            # and a single new token may look at all of it, without a mask.
+        if hypotheses == 1 and keys == self.length:
+            # There was never more than one hypothesis per sentence (training, greedy search, the first step of a beam):
+            # every key is its past, and a single new token may look at all of it, without a mask.
             visible = causal_visible(length, keys + length, self.ancestry.device) if length > 1 else None
             return visible, self.ancestry.new_ones(sentences, 1, 1, keys + length)
         # Several hypotheses with one new token each: each sees its own past and its own new key.

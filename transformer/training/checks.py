@@ -27,6 +27,7 @@ RESERVED_TRAINER_ARGS = {
     "plugins": "built by train.py",
     "default_root_dir": "the run's folder: choose it with hydra.run.dir=PATH",
     "check_val_every_n_epoch": "not possible, as validation is counted in steps: use training.validate_every",
+    "fast_dev_run": "not possible, as it saves no checkpoints: use trainer.max_steps=5",
     "overfit_batches": "not possible with batches of our own: use trainer.limit_train_batches",
     "use_distributed_sampler": "always false: our own batch sampler deals the batches out to the processes",
 }

@@ -92,11 +92,11 @@ class TranslationModule(LightningModule):
         guide, step = self.guided_alignment, self.trainer.global_step
         if guide is not None and not guide.weight(step):
             guide = self.guided_alignment = None  # its table takes much memory
-        record = AttentionRecord([], [], []) if guide else None
-        total, tokens = self.loss(batch, record)
+        cross: list[Tensor] = []  # the weights of each layer's cross-attention
+        total, tokens = self.loss(batch, AttentionRecord(cross=cross) if guide else None)
         self.log("train/loss", total.detach() / tokens, prog_bar=True)
-        if guide is not None and record is not None:
-            total = total + guide.weight(step) * guide.loss(record.cross, batch)
+        if guide is not None:
+            total = total + guide.weight(step) * guide.loss(cross, batch)
         self.nonfinite_guard.add(batch_index, batch, total)
         sums = torch.stack([total.detach().float(), tokens.float()])
         self.step_sums = sums if self.step_sums is None else self.step_sums + sums

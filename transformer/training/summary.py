@@ -52,7 +52,7 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
         ):
             if len(lines):
                 more = ", …" if len(lines) > 10 else ""
-                notes.append(f"{name}: {len(lines):,} {reason}: lines {', '.join(map(str, lines[:10]))}{more}")
+                notes.append(f"{name}: {len(lines):,} {reason}: pairs {', '.join(map(str, lines[:10]))}{more}")
     if settings.direction_temperature != 1:
         counts = shares([len(data.split(name)) for name in data.names("train")], settings.direction_temperature)
         listed = (f"{'-'.join(one)} {count:,}" for one, count in zip(settings.all_directions, counts, strict=True))

@@ -57,9 +57,8 @@ def explain(translator: Translator, text: str, search: SearchSettings = BEAM, na
         "source": reading.source,
         "target": [*reading.target, end],
         "attention": {
-            "encoder": [_thousandths(weights) for weights in reading.record.encoder],
-            "decoder": [_thousandths(weights, causal=True) for weights in reading.record.decoder],
-            "cross": [_thousandths(weights) for weights in reading.record.cross],
+            name: [_thousandths(weights, causal=name == "decoder") for weights in layers]
+            for name, layers in reading.record._asdict().items()
         },
         "alignment": asdict(translator.alignment) if translator.alignment else None,
         "steps": _steps(reading.probabilities, [*ids, EOS], translator.target_tokenizer),

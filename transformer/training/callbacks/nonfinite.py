@@ -80,7 +80,7 @@ def _describe(step: Step, trainer: Trainer) -> str:
     """What was not finite, and in which batches: those of all processes, since any of them may have caused it."""
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
     local_batches = [
-        (number, [data.training.line(step.epoch, pair) for pair in pairs.tolist()], loss.item())
+        (number, [data.training.pair_number(step.epoch, pair) for pair in pairs.tolist()], loss.item())
         for number, pairs, loss in step.batches
     ]
     shares: list[Any] = [local_batches]
@@ -91,7 +91,7 @@ def _describe(step: Step, trainer: Trainer) -> str:
     bad = [batch for batch in batches if not math.isfinite(batch[2])]
     what = f"the loss is {bad[0][2]}" if bad else f"the norm of the gradient is {step.norm.item()}"
     where = "; ".join(
-        f"batch {number} of epoch {step.epoch} (training lines {', '.join(map(str, numbers[:10]))}"
+        f"batch {number} of epoch {step.epoch} (training pairs {', '.join(map(str, numbers[:10]))}"
         f"{', …' if len(numbers) > 10 else ''})"
         for number, numbers, _ in (bad or batches)[:4]
     )

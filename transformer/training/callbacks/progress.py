@@ -107,6 +107,8 @@ class Reporter(Callback):
                     self.console.print(Text(f"    {reference}", style="dim"))
 
     def on_train_end(self, trainer: Trainer, module: Any) -> None:
+        if self.bar is not None:
+            self.bar.update(self.task, completed=trainer.global_step)
         self._stop()
 
     def on_test_start(self, trainer: Trainer, module: Any) -> None:
