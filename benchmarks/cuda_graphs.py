@@ -22,7 +22,7 @@ from transformer import Transformer
 from transformer.data.batching import Batch, PairDataset
 from transformer.data.tokenizer import PAD
 from transformer.device import MachineSettings, configure_torch
-from transformer.model.masks import padding_visible
+from transformer.model.masks import padding_mask
 from transformer.training.loss import linear_cross_entropy
 
 # A width is that of the longest pair of so large a share of all, as a multiple of 8, which matrix units ask for.
@@ -35,7 +35,7 @@ def padded(batch: Batch, width: int) -> Batch:
     source, inputs, labels = (
         functional.pad(ids, (0, width - ids.size(1)), value=PAD) for ids in (batch.source, batch.inputs, batch.labels)
     )
-    return Batch(source, padding_visible(source, PAD, has_padding=True), inputs, labels, batch.indices)
+    return Batch(source, padding_mask(source, PAD, has_padding=True), inputs, labels, batch.indices)
 
 
 def shaped_batches(setting: Setting, count: int) -> list[Batch]:

@@ -77,6 +77,15 @@ def timed(decode: Decode, setting: Setting, sentences: int) -> Row:
     return {"sentences_per_second": len(texts) / seconds, "wrong_lengths": wrong}
 
 
+def loaded(setting: Setting, precision: str) -> Translator:
+    """A fresh model, from a file, as users have it."""
+    with tempfile.TemporaryDirectory() as folder:
+        fresh(setting).save(Path(folder, "fresh.safetensors"))
+        translator = Translator.load(Path(folder, "fresh.safetensors"), setting.device, precision)
+    translator.configure_torch(MachineSettings(setting.threads, None, None))
+    return translator
+
+
 def ours(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
     names = {"float32": "float32", "bf16": "bfloat16"}
     translator = loaded(setting, names[precision])
@@ -87,15 +96,6 @@ def ours(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
         return [[len(hypothesis.pieces) for hypothesis in row] for row in translator.n_best(texts, search)]
 
     return timed(decode, setting, sentences) | {"peak_mb": setting.peak_mb()}
-
-
-def loaded(setting: Setting, precision: str) -> Translator:
-    """A fresh model, from a file, as users have it."""
-    with tempfile.TemporaryDirectory() as folder:
-        fresh(setting).save(Path(folder, "fresh.safetensors"))
-        translator = Translator.load(Path(folder, "fresh.safetensors"), setting.device, precision)
-    translator.configure_torch(MachineSettings(setting.threads, None, None))
-    return translator
 
 
 def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, scores: bool = False) -> Row:
@@ -220,12 +220,6 @@ def measure(case: tuple[str, str, int], setting: Setting, sentences: int) -> Row
     return alone(SYSTEMS[system], setting, sentences, beam, precision, threads=setting.threads)  # type: ignore[no-any-return]
 
 
-def latency(setting: Setting) -> dict[str, float]:
-    """Milliseconds for one sentence by beam search, held to the mean length of the references of 64 like it: the first
-    after loading, and the median of those after it."""
-    return alone(_latency, setting, threads=setting.threads)  # type: ignore[no-any-return]
-
-
 def _latency(setting: Setting) -> dict[str, float]:
     translator, seconds = loaded(setting, "float32"), []
     for texts, _, length in corpus_batches(setting.directory, 1000)[:8]:
@@ -235,3 +229,9 @@ def _latency(setting: Setting) -> dict[str, float]:
             translator.translate([text], search)
             seconds.append(time.perf_counter() - started)
     return {"cold_ms": 1000 * seconds[0], "warm_ms": 1000 * statistics.median(seconds[1:])}
+
+
+def latency(setting: Setting) -> dict[str, float]:
+    """Milliseconds for one sentence by beam search, held to the mean length of the references of 64 like it: the first
+    after loading, and the median of those after it."""
+    return alone(_latency, setting, threads=setting.threads)  # type: ignore[no-any-return]

@@ -83,6 +83,54 @@ def decode(length: int, threads: int) -> Row:
     return {"seconds": time.process_time() - started, "memory_mb": (peak_memory() - before) / 1e6}
 
 
+def exponent(sizes: list[int], values: list[float]) -> float:
+    """The slope of log(value) against log(size) over the upper half, where what is constant no longer counts."""
+    xs, ys = [[math.log(v) for v in side[len(side) // 2 - 1 :]] for side in (sizes, values)]
+    return statistics.linear_regression(xs, ys).slope
+
+
+def curves(rows: list[Row]) -> Iterator[tuple[str, dict[str, list[tuple[int, float]]], dict[str, float]]]:
+    """Of each series its (size, value) pairs and its exponent, by measure. A decoder of short sentences needs no more
+    memory than its start took: such a point has no place on logarithmic axes."""
+    for series in dict.fromkeys(row["series"] for row in rows):
+        shown = {
+            key: [(row["size"], row[key]) for row in rows if row["series"] == series and row[key] > 0]
+            for key in MEASURES
+        }
+        yield series, shown, {key: exponent(*map(list, zip(*points, strict=True))) for key, points in shown.items()}
+
+
+def _short(value: float, _: object = None) -> str:
+    """5000000 as 5M."""
+    unit, name = next((u for u in ((1e6, "M"), (1e3, "k")) if value >= u[0]), (1, ""))
+    return f"{value / unit:.3g}{name}"
+
+
+def draw(rows: list[Row], picture: Path) -> None:
+    """Each series with its measures one above the other, on logarithmic axes."""
+    found = list(curves(rows))
+    lines = len(MEASURES) * math.ceil(len(found) / COLUMNS)
+    figure = Figure(figsize=(3 * COLUMNS, 2.5 * lines), layout="constrained")
+    for number, (series, shown, exponents) in enumerate(found):
+        for measure, (key, label) in enumerate(MEASURES.items()):
+            line = len(MEASURES) * (number // COLUMNS) + measure
+            axes = figure.add_subplot(lines, COLUMNS, 1 + line * COLUMNS + number % COLUMNS)
+            axes.loglog(*zip(*shown[key], strict=True), "o-")
+            sizes = [row["size"] for row in rows if row["series"] == series]
+            axes.set_xticks(sizes, [_short(size) for size in sizes])
+            axes.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
+            least, *_, most = sorted(value for _, value in shown[key])
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5) if most < 100 * least else (1,), numticks=6))
+            axes.yaxis.set_major_formatter(FuncFormatter(_short))
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_minor_formatter(NullFormatter())
+            axes.set_xlabel(series)
+            axes.set_ylabel(label)
+            axes.set_title(f"exponent {exponents[key]:.2f}", fontsize="medium")
+            axes.grid(alpha=0.3, which="both")
+    figure.savefig(picture, dpi=110)
+
+
 def write_corpus(pairs: int, directory: Path | None, folder: Path) -> None:
     """Drawn with repetition from the training pairs, with a number added."""
     lines, draw = [f"{source}\t{target}" for source, target in settings(directory)[0].read("train")], random.Random(1)
@@ -125,12 +173,6 @@ def order(directory: Path | None, folder: Path) -> Row:
 STAGES = (prepare, order, resume)
 
 
-def exponent(sizes: list[int], values: list[float]) -> float:
-    """The slope of log(value) against log(size) over the upper half, where what is constant no longer counts."""
-    xs, ys = [[math.log(v) for v in side[len(side) // 2 - 1 :]] for side in (sizes, values)]
-    return statistics.linear_regression(xs, ys).slope
-
-
 def main(directory: Path | None, threads: int, save: Callable[[list[Row]], None], picture: Path | None) -> None:
     """Measures all series; prints a line each and draws the picture where asked. `save` gets all rows so far after each
     measurement, because all together take half an hour."""
@@ -156,45 +198,3 @@ def main(directory: Path | None, threads: int, save: Callable[[list[Row]], None]
             print(f"{series:16} {label:13} exponent {exponents[key]:5.2f}   {values}")
     if picture:
         draw(rows, picture)
-
-
-def curves(rows: list[Row]) -> Iterator[tuple[str, dict[str, list[tuple[int, float]]], dict[str, float]]]:
-    """Of each series its (size, value) pairs and its exponent, by measure. A decoder of short sentences needs no more
-    memory than its start took: such a point has no place on logarithmic axes."""
-    for series in dict.fromkeys(row["series"] for row in rows):
-        shown = {
-            key: [(row["size"], row[key]) for row in rows if row["series"] == series and row[key] > 0]
-            for key in MEASURES
-        }
-        yield series, shown, {key: exponent(*map(list, zip(*points, strict=True))) for key, points in shown.items()}
-
-
-def draw(rows: list[Row], picture: Path) -> None:
-    """Each series with its measures one above the other, on logarithmic axes."""
-    found = list(curves(rows))
-    lines = len(MEASURES) * math.ceil(len(found) / COLUMNS)
-    figure = Figure(figsize=(3 * COLUMNS, 2.5 * lines), layout="constrained")
-    for number, (series, shown, exponents) in enumerate(found):
-        for measure, (key, label) in enumerate(MEASURES.items()):
-            line = len(MEASURES) * (number // COLUMNS) + measure
-            axes = figure.add_subplot(lines, COLUMNS, 1 + line * COLUMNS + number % COLUMNS)
-            axes.loglog(*zip(*shown[key], strict=True), "o-")
-            sizes = [row["size"] for row in rows if row["series"] == series]
-            axes.set_xticks(sizes, [_short(size) for size in sizes])
-            axes.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
-            least, *_, most = sorted(value for _, value in shown[key])
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5) if most < 100 * least else (1,), numticks=6))
-            axes.yaxis.set_major_formatter(FuncFormatter(_short))
-            for axis in (axes.xaxis, axes.yaxis):
-                axis.set_minor_formatter(NullFormatter())
-            axes.set_xlabel(series)
-            axes.set_ylabel(label)
-            axes.set_title(f"exponent {exponents[key]:.2f}", fontsize="medium")
-            axes.grid(alpha=0.3, which="both")
-    figure.savefig(picture, dpi=110)
-
-
-def _short(value: float, _: object = None) -> str:
-    """5000000 as 5M."""
-    unit, name = next((u for u in ((1e6, "M"), (1e3, "k")) if value >= u[0]), (1, ""))
-    return f"{value / unit:.3g}{name}"

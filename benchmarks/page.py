@@ -38,6 +38,12 @@ TRANSLATE = """async texts => {
 FIRST = "import sys; from transformer import Translator; Translator.load(sys.argv[1]).translate(sys.argv[2])"
 
 
+def timed(work: Callable[[], object]) -> float:
+    start = time.monotonic()
+    work()
+    return time.monotonic() - start
+
+
 def main(run: Path, directory: Path | None, runs: int) -> list[Row]:
     """Prints a table of the medians, with half the range, and returns its rows."""
     from playwright.sync_api import sync_playwright
@@ -92,9 +98,3 @@ def main(run: Path, directory: Path | None, runs: int) -> list[Row]:
         table.add_row(what, *(f"{median:,.2f} ± {half_range:.0%}" for median, half_range in numbers))
     Console().print(table)
     return rows
-
-
-def timed(work: Callable[[], object]) -> float:
-    start = time.monotonic()
-    work()
-    return time.monotonic() - start

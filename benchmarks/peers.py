@@ -14,7 +14,7 @@ from torch.nn import functional
 from benchmarks.common import BATCH_TOKENS, DROPOUT, SMOOTHING, Row, Setting, Size, prepared, vocabulary
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, length_buckets
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.device import makes_kernels
+from transformer.device import compiles_kernel_per_shape
 from transformer.model.positions import sinusoidal_table
 
 # Steps before the clock starts; compiling for changing shapes takes more of them.
@@ -24,8 +24,8 @@ WARM_UP, COMPILING = 5, 30
 def batches(setting: Setting, count: int, precision: str) -> list[Batch]:
     """The first batches of the first epoch: those that the project trains on too in this precision."""
     split = prepared(setting.directory).split("train")
-    few_lengths = makes_kernels(setting.device, "bf16-mixed" if precision == "bf16" else "32-true")
-    buckets = length_buckets(split.longest + 1) if few_lengths else None
+    is_bucketed = compiles_kernel_per_shape(setting.device, "bf16-mixed" if precision == "bf16" else "32-true")
+    buckets = length_buckets(split.longest + 1) if is_bucketed else None
     sampler = TokenBudgetSampler(split, BATCH_TOKENS, 1, shuffle=True, buckets=buckets)
     dataset = PairDataset(split, buckets)
     found = [dataset[indices] for indices, _ in zip(sampler, range(count), strict=False)]

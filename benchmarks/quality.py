@@ -100,6 +100,28 @@ def watch(process_command: list[str], targets: Sequence[float], minutes: float) 
     }
 
 
+def table(rows: list[Row], targets: Sequence[float]) -> Table:
+    """The median of the seeds; — where a seed has not reached a target."""
+    shown = Table("system", "learning rate", box=SIMPLE)
+    for column in (*(f"minutes to {target:g}" for target in targets), "validating", "best BLEU", "tokens/s", "cores"):
+        shown.add_column(column, justify="right")
+    grouped = defaultdict(list)
+    for row in rows:
+        grouped[row["system"], row["learning_rate"]].append(row)
+    for (system, learning_rate), same in grouped.items():
+        reached = [[row["minutes"][f"{target:g}"] for row in same] for target in targets]
+        shown.add_row(
+            system,
+            f"{learning_rate:g}",
+            *("—" if None in values else f"{statistics.median(values):.1f}" for values in reached),
+            f"{statistics.median(row['validating'] for row in same):.0%}",
+            f"{statistics.median(row['best_bleu'] for row in same):.1f}",
+            f"{statistics.median(row['tokens_per_second'] for row in same):,.0f}",
+            f"{statistics.median(row['cores'] for row in same):.1f}",
+        )
+    return shown
+
+
 def main(
     directory: Path | None,
     cases: list[tuple[str, float]],
@@ -134,25 +156,3 @@ def main(
             print(f"{name}: BLEU {curve} minutes; {row['cores']:.1f} cores", file=sys.stderr)
             save(rows)
     Console(width=None if sys.stdout.isatty() else 200).print(table(rows, targets))
-
-
-def table(rows: list[Row], targets: Sequence[float]) -> Table:
-    """The median of the seeds; — where a seed has not reached a target."""
-    shown = Table("system", "learning rate", box=SIMPLE)
-    for column in (*(f"minutes to {target:g}" for target in targets), "validating", "best BLEU", "tokens/s", "cores"):
-        shown.add_column(column, justify="right")
-    grouped = defaultdict(list)
-    for row in rows:
-        grouped[row["system"], row["learning_rate"]].append(row)
-    for (system, learning_rate), same in grouped.items():
-        reached = [[row["minutes"][f"{target:g}"] for row in same] for target in targets]
-        shown.add_row(
-            system,
-            f"{learning_rate:g}",
-            *("—" if None in values else f"{statistics.median(values):.1f}" for values in reached),
-            f"{statistics.median(row['validating'] for row in same):.0%}",
-            f"{statistics.median(row['best_bleu'] for row in same):.1f}",
-            f"{statistics.median(row['tokens_per_second'] for row in same):,.0f}",
-            f"{statistics.median(row['cores'] for row in same):.1f}",
-        )
-    return shown

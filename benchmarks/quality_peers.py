@@ -64,7 +64,7 @@ def read_plan(directory: Path | None, overrides: list[str]) -> Plan:
     device = device_kind(composed["trainer"]["accelerator"])
     bf16 = "bf16" in find_hardware(device).instructions
     corpus = TranslationData(replace(data, batch_tokens=composed["data"]["batch_tokens"]), tokenizer, seed)
-    corpus.choose_lengths(device, "bf16-mixed" if bf16 else "32-true")
+    corpus.choose_bucketing(device, "bf16-mixed" if bf16 else "32-true")
     return Plan(
         corpus,
         Size(model["dim"], model["feed_forward"]["dim"], model["heads"], model["layers"]),

@@ -32,6 +32,13 @@ from benchmarks.common import PRECISIONS, SIZES, Row, Setting, spread
 from transformer.device import available_threads, find_hardware
 
 
+def medians(measured: list[Row], speed: str) -> Row:
+    """Of one case: the median speed, and the largest of everything else."""
+    values = [row[speed] for row in measured]
+    others = {key: max(row[key] for row in measured) for key in measured[0] if key != speed}
+    return {speed: statistics.median(values), "spread": spread(values), "runs": values} | others
+
+
 def interleaved(
     cases: list[Any],
     runs: int,
@@ -71,11 +78,10 @@ def interleaved(
     return rows
 
 
-def medians(measured: list[Row], speed: str) -> Row:
-    """Of one case: the median speed, and the largest of everything else."""
-    values = [row[speed] for row in measured]
-    others = {key: max(row[key] for row in measured) for key in measured[0] if key != speed}
-    return {speed: statistics.median(values), "spread": spread(values), "runs": values} | others
+def cell(column: str, value: Any) -> str:
+    if isinstance(value, float):
+        return f"± {value:.0%}" if column == "spread" else f"{value:,.0f}"
+    return "" if value is None else str(value)
 
 
 def table(rows: list[Row], speed: str) -> None:
@@ -93,12 +99,6 @@ def table(rows: list[Row], speed: str) -> None:
         ratio = f"{same[0][speed] / row[speed]:.2f} ×" if same else ""
         shown.add_row(*(cell(column, row.get(column)) for column in columns), ratio)
     Console(width=None if sys.stdout.isatty() else 200).print(shown)
-
-
-def cell(column: str, value: Any) -> str:
-    if isinstance(value, float):
-        return f"± {value:.0%}" if column == "spread" else f"{value:,.0f}"
-    return "" if value is None else str(value)
 
 
 def picture(rows: list[Row], speed: str, output: Path) -> None:
@@ -124,6 +124,17 @@ def picture(rows: list[Row], speed: str, output: Path) -> None:
     figure.savefig(output, dpi=110)
 
 
+def processor() -> str:
+    info = Path("/proc/cpuinfo")
+    names = (
+        [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        if info.is_file()
+        else []
+    )
+    instructions = find_hardware("cpu").instructions.values()
+    return ", ".join([names[0] if names else platform.processor(), *sorted(set(instructions))])
+
+
 def versions() -> dict[str, str]:
     found = {"date": datetime.date.today().isoformat(), "python": platform.python_version()}
     found |= {"cpu": processor(), "threads": str(torch.get_num_threads())}
@@ -137,17 +148,6 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def processor() -> str:
-    info = Path("/proc/cpuinfo")
-    names = (
-        [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-        if info.is_file()
-        else []
-    )
-    instructions = find_hardware("cpu").instructions.values()
-    return ", ".join([names[0] if names else platform.processor(), *sorted(set(instructions))])
 
 
 def main() -> None:

@@ -36,6 +36,83 @@ WARM_UP = 8
 Latencies = list[float]
 
 
+def sentences(setting: Setting, requests: int) -> tuple[list[str], int]:
+    """Sentences of the test set, again and again, and the mean length of their references."""
+    batches = corpus_batches(setting.directory, 1000)
+    texts = [text for batch, _, _ in batches for text in batch]
+    step = len(texts) // 2 + 1  # they are sorted by length: mix them
+    mixed = [texts[number * step % len(texts)] for number in range(requests)]
+    return mixed, round(statistics.mean(length for _, _, length in batches))
+
+
+@contextmanager
+def serving(model: Path, setting: Setting, length: int) -> Iterator[int]:
+    """The port of a server, which runs as users run it."""
+    settings = ["port=0", "page=false", f"device={setting.device}", f"machine.threads={setting.threads}"]
+    settings += [f"search.min_length={length}", f"search.max_length={length}"]
+    command = [sys.executable, str(PROJECT / "scripts" / "serve.py"), f"checkpoint={model}", *settings]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        lines = iter(server.stderr.readline, "")
+        port = next(int(match[1]) for match in (re.match(r"serving at .*:(\d+)/", line) for line in lines) if match)
+        yield port
+        server.send_signal(signal.SIGTERM)
+
+
+def timed(
+    work: Callable[[Callable[[list[str]], list[str]]], Latencies], model: Path, length: int, setting: Setting
+) -> tuple[float, Latencies]:
+    translator = Translator.load(model, setting.device)
+    translator.configure_torch(MachineSettings(setting.threads, None, None))
+    search = replace(BEAM, min_length=length, max_length=length)
+    for _ in range(WARM_UP):
+        translator.translate(["Guten Morgen!"], search)
+    started = time.perf_counter()
+    latencies = work(lambda texts: translator.translate(texts, search))
+    return time.perf_counter() - started, latencies
+
+
+def seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def call(model: Path, texts: list[str], length: int, setting: Setting) -> tuple[float, Latencies]:
+    """One text after another, each as soon as the one before is done."""
+    return timed(
+        lambda translate: [seconds(lambda text=text: translate([text])) for text in texts], model, length, setting
+    )
+
+
+def call_once(model: Path, texts: list[str], length: int, setting: Setting) -> tuple[float, Latencies]:
+    """All texts at once: what the best of batches would give."""
+    return timed(lambda translate: seconds(lambda: translate(texts)) and [], model, length, setting)
+
+
+def request(connection: http.client.HTTPConnection, text: str) -> None:
+    connection.request("POST", "/translate", json.dumps({"q": text, "source": "de", "target": "en"}), HEADERS)
+    response = connection.getresponse()
+    answer = response.read()
+    if response.status != 200:
+        raise RuntimeError(answer.decode())
+
+
+def ask(port: int, texts: list[str], clients: int) -> tuple[float, Latencies]:
+    """The texts dealt out to clients, each of which asks for the next one when it has its answer."""
+
+    def client(number: int) -> Latencies:
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        return [seconds(lambda text=text: request(connection, text)) for text in texts[number::clients]]
+
+    for text in texts[:WARM_UP]:
+        request(http.client.HTTPConnection("127.0.0.1", port), text)
+    with ThreadPoolExecutor(clients) as pool:
+        started = time.perf_counter()
+        latencies = [second for own in pool.map(client, range(clients)) for second in own]
+        return time.perf_counter() - started, latencies
+
+
 def main(setting: Setting, requests: int, runs: int) -> list[Row]:
     """Prints a table of the medians over `runs` turns and returns its rows."""
     texts, length = sentences(setting, requests)
@@ -64,80 +141,3 @@ def main(setting: Setting, requests: int, runs: int) -> list[Row]:
         table.add_row(row["system"], f"{row['requests_per_second']:,.1f}", *latencies)
     Console().print(table)
     return rows
-
-
-def sentences(setting: Setting, requests: int) -> tuple[list[str], int]:
-    """Sentences of the test set, again and again, and the mean length of their references."""
-    batches = corpus_batches(setting.directory, 1000)
-    texts = [text for batch, _, _ in batches for text in batch]
-    step = len(texts) // 2 + 1  # they are sorted by length: mix them
-    mixed = [texts[number * step % len(texts)] for number in range(requests)]
-    return mixed, round(statistics.mean(length for _, _, length in batches))
-
-
-def call(model: Path, texts: list[str], length: int, setting: Setting) -> tuple[float, Latencies]:
-    """One text after another, each as soon as the one before is done."""
-    return timed(
-        lambda translate: [seconds(lambda text=text: translate([text])) for text in texts], model, length, setting
-    )
-
-
-def call_once(model: Path, texts: list[str], length: int, setting: Setting) -> tuple[float, Latencies]:
-    """All texts at once: what the best of batches would give."""
-    return timed(lambda translate: seconds(lambda: translate(texts)) and [], model, length, setting)
-
-
-def timed(
-    work: Callable[[Callable[[list[str]], list[str]]], Latencies], model: Path, length: int, setting: Setting
-) -> tuple[float, Latencies]:
-    translator = Translator.load(model, setting.device)
-    translator.configure_torch(MachineSettings(setting.threads, None, None))
-    search = replace(BEAM, min_length=length, max_length=length)
-    for _ in range(WARM_UP):
-        translator.translate(["Guten Morgen!"], search)
-    started = time.perf_counter()
-    latencies = work(lambda texts: translator.translate(texts, search))
-    return time.perf_counter() - started, latencies
-
-
-def seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-@contextmanager
-def serving(model: Path, setting: Setting, length: int) -> Iterator[int]:
-    """The port of a server, which runs as users run it."""
-    settings = ["port=0", "page=false", f"device={setting.device}", f"machine.threads={setting.threads}"]
-    settings += [f"search.min_length={length}", f"search.max_length={length}"]
-    command = [sys.executable, str(PROJECT / "scripts" / "serve.py"), f"checkpoint={model}", *settings]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        lines = iter(server.stderr.readline, "")
-        port = next(int(match[1]) for match in (re.match(r"serving at .*:(\d+)/", line) for line in lines) if match)
-        yield port
-        server.send_signal(signal.SIGTERM)
-
-
-def ask(port: int, texts: list[str], clients: int) -> tuple[float, Latencies]:
-    """The texts dealt out to clients, each of which asks for the next one when it has its answer."""
-
-    def client(number: int) -> Latencies:
-        connection = http.client.HTTPConnection("127.0.0.1", port)
-        return [seconds(lambda text=text: request(connection, text)) for text in texts[number::clients]]
-
-    for text in texts[:WARM_UP]:
-        request(http.client.HTTPConnection("127.0.0.1", port), text)
-    with ThreadPoolExecutor(clients) as pool:
-        started = time.perf_counter()
-        latencies = [second for own in pool.map(client, range(clients)) for second in own]
-        return time.perf_counter() - started, latencies
-
-
-def request(connection: http.client.HTTPConnection, text: str) -> None:
-    connection.request("POST", "/translate", json.dumps({"q": text, "source": "de", "target": "en"}), HEADERS)
-    response = connection.getresponse()
-    answer = response.read()
-    if response.status != 200:
-        raise RuntimeError(answer.decode())

@@ -32,6 +32,12 @@ if importlib.util.find_spec("transformer") is None:
 from IPython.display import Image"""
 
 
+def _with_pictures_shown(paragraph: str) -> str:
+    alt_and_path = [[json.dumps(part, ensure_ascii=False) for part in found] for found in PICTURE.findall(paragraph)]
+    shown = [f"display(Image({path}, alt={alt}))" for alt, path in alt_and_path]
+    return "\n".join(["```python", *shown, "```"]) if shown else paragraph
+
+
 def notebook(page: str) -> NotebookNode:
     """The notebook of a page in Markdown."""
     paragraphs = [_with_pictures_shown(paragraph) for paragraph in page.split("\n\n")]
@@ -51,12 +57,6 @@ def notebook(page: str) -> NotebookNode:
         cell.id = f"cell-{number}"  # by itself a new one every time
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return v4.new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
-
-
-def _with_pictures_shown(paragraph: str) -> str:
-    alt_and_path = [[json.dumps(part, ensure_ascii=False) for part in found] for found in PICTURE.findall(paragraph)]
-    shown = [f"display(Image({path}, alt={alt}))" for alt, path in alt_and_path]
-    return "\n".join(["```python", *shown, "```"]) if shown else paragraph
 
 
 if __name__ == "__main__":

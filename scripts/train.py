@@ -43,14 +43,14 @@ def read(config: dict[str, Any]) -> Job:
 
 def train(job: Job) -> dict[str, float]:
     from transformer.cli.runs import as_typed, output_folder, training_in
-    from transformer.training.loggers import first_process
+    from transformer.training.loggers import is_rank_zero
     from transformer.training.results import show_result
     from transformer.training.train import run
 
     folder = output_folder()
     with training_in(folder):
         result = run(job.settings, job.model, job.trainer, folder, job.checkpoint)
-    if first_process():
+    if is_rank_zero():
         show_result(result, as_typed(folder), job.settings.search)
     return result.numbers()
 

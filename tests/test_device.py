@@ -10,11 +10,11 @@ from transformer.device import (
     Hardware,
     MachineSettings,
     choose_precision,
+    compiles_kernel_per_shape,
     configure_torch,
     cpu_features,
     fast_instructions,
     find_hardware,
-    makes_kernels,
     parse_device,
     parse_precision,
 )
@@ -131,4 +131,4 @@ def test_no_matrix_product_is_timed_where_few_are_left(
     [("bf16-mixed", True), ("bf16-true", True), ("16-mixed", True), ("32-true", False), ("64-true", False)],
 )
 def test_on_a_cpu_the_16_bit_precisions_make_kernels_by_shape(precision: str, slow: bool) -> None:
-    assert makes_kernels("cpu", precision) == slow
+    assert compiles_kernel_per_shape("cpu", precision) == slow

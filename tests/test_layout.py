@@ -79,6 +79,26 @@ def test_only_training_and_the_datamodule_import_lightning(path: Path) -> None:
         assert "lightning" not in {name.split(".")[0] for name in imported(path)}
 
 
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_a_file_defines_first_what_it_uses_further_down(path: Path) -> None:
+    definitions = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if hasattr(node, "name")]
+    uses = {
+        node.name: {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
+        for node in definitions
+    }
+
+    def reached(name: str) -> set[str]:
+        found, new = set[str](), {name}
+        while new := {used for one in new for used in uses[one] & uses.keys()} - found:
+            found |= new
+        return found
+
+    for place, node in enumerate(definitions):
+        later = uses[node.name] & {other.name for other in definitions[place + 1 :]}
+        # Two that call each other have no order.
+        assert not {name for name in later if node.name not in reached(name)}, node.name
+
+
 @pytest.mark.parametrize(
     "name", ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in PROJECT.glob("docs/*.md"))]
 )

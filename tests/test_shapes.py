@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tests.shapes import checked
 from transformer.model.config import FeedForwardConfig
-from transformer.model.masks import padding_visible
+from transformer.model.masks import padding_mask
 
 
 @checked(typechecker=beartype)
@@ -17,9 +17,9 @@ def first_columns(rows: Float[Tensor, "rows columns"], count: int, extra: int = 
 
 
 def test_rooms_are_checked() -> None:
-    padding_visible(torch.ones(2, 3, dtype=torch.int64), 0)
+    padding_mask(torch.ones(2, 3, dtype=torch.int64), 0)
     with pytest.raises(TypeCheckError):
-        padding_visible(torch.ones(2, 3), 0)  # type: ignore[arg-type]
+        padding_mask(torch.ones(2, 3), 0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("again", range(2))

@@ -27,26 +27,8 @@ class Registry(dict[str, T]):
 COMPARISONS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
-def from_dict(cls: type[T], plain: Any, path: str) -> T:
-    """Reads a dataclass from plain dicts and scalars, strictly; `path` names the place in error messages ("": the top).
-
-    An unknown or missing key, a wrong type or a value that is not allowed raises ValueError saying what is.
-    """
-    return cls(**read_fields(cls, plain, path))
-
-
-def read_fields(cls: type, plain: Any, path: str) -> dict[str, Any]:
-    """The fields of the dataclass `cls` as `from_dict` reads them, for a class that checks itself when it is built."""
-    names = [field.name for field in dataclasses.fields(cls)]
-    if not isinstance(plain, dict):
-        inside = ", ".join(_under(path, name) for name in names)
-        raise ValueError(f"{path} must be a group of settings ({inside}), not {plain!r}")
-    hints = typing.get_type_hints(cls, include_extras=True)
-    _check_names(plain, names, path)
-    for name in names:
-        if name not in plain:
-            raise ValueError(f"the setting {_under(path, name)} is missing")
-    return {name: read_value(hints[name], plain[name], _under(path, name)) for name in names}
+def _under(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)
 
 
 def _check_names(plain: dict[Any, Any], names: list[str], path: str) -> None:
@@ -57,25 +39,16 @@ def _check_names(plain: dict[Any, Any], names: list[str], path: str) -> None:
             raise ValueError(f"unknown setting {_under(path, key)}: {hint}")
 
 
-def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Nested settings with those of `above` in place of those of `below`, one by one; a dataclass within `above` counts
-    as the dict of its fields."""
-    merged = dict(below)
-    for key, value in above.items():
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            value = dataclasses.asdict(value)
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = merge(merged[key], value) if both else value
-    return merged
+def shown(value: Any) -> str:
+    """A value as it is typed."""
+    return "null" if value is None else str(value)
 
 
-def flatten(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Every setting of nested groups with its full name, as `group.key`."""
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            yield from flatten(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
+def _choice(allowed: tuple[Any, ...], value: Any, path: str) -> Any:
+    # A boolean equals 0 or 1 and a list is not hashable: compare type and value.
+    if any(type(value) is type(one) and value == one for one in allowed):
+        return value
+    raise ValueError(f"{path}={shown(value)} is not allowed; choose one of {', '.join(map(str, allowed))}")
 
 
 def read_value(hint: Any, value: Any, path: str) -> Any:
@@ -116,17 +89,44 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
     raise ValueError(f"{path}={shown(value)} must be {wanted}")
 
 
-def _choice(allowed: tuple[Any, ...], value: Any, path: str) -> Any:
-    # A boolean equals 0 or 1 and a list is not hashable: compare type and value.
-    if any(type(value) is type(one) and value == one for one in allowed):
-        return value
-    raise ValueError(f"{path}={shown(value)} is not allowed; choose one of {', '.join(map(str, allowed))}")
+def read_fields(cls: type, plain: Any, path: str) -> dict[str, Any]:
+    """The fields of the dataclass `cls` as `from_dict` reads them, for a class that checks itself when it is built."""
+    names = [field.name for field in dataclasses.fields(cls)]
+    if not isinstance(plain, dict):
+        inside = ", ".join(_under(path, name) for name in names)
+        raise ValueError(f"{path} must be a group of settings ({inside}), not {plain!r}")
+    hints = typing.get_type_hints(cls, include_extras=True)
+    _check_names(plain, names, path)
+    for name in names:
+        if name not in plain:
+            raise ValueError(f"the setting {_under(path, name)} is missing")
+    return {name: read_value(hints[name], plain[name], _under(path, name)) for name in names}
 
 
-def shown(value: Any) -> str:
-    """A value as it is typed."""
-    return "null" if value is None else str(value)
+def from_dict(cls: type[T], plain: Any, path: str) -> T:
+    """Reads a dataclass from plain dicts and scalars, strictly; `path` names the place in error messages ("": the top).
+
+    An unknown or missing key, a wrong type or a value that is not allowed raises ValueError saying what is.
+    """
+    return cls(**read_fields(cls, plain, path))
 
 
-def _under(path: str, key: object) -> str:
-    return f"{path}.{key}" if path else str(key)
+def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Nested settings with those of `above` in place of those of `below`, one by one; a dataclass within `above` counts
+    as the dict of its fields."""
+    merged = dict(below)
+    for key, value in above.items():
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = dataclasses.asdict(value)
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def flatten(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting of nested groups with its full name, as `group.key`."""
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from flatten(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value

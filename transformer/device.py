@@ -50,6 +50,12 @@ class ServingSettings:
     shortlist: str | None
 
 
+def half_precision_type(precision: str) -> Literal["bf16", "fp16"] | None:
+    """The 16-bit numbers of a precision, in our words or Lightning's (bfloat16, bf16-mixed, 16-true); None: it has
+    none."""
+    return "bf16" if precision.startswith("bf") else "fp16" if re.match("(float)?16", precision) else None
+
+
 @dataclass(frozen=True)
 class Hardware:
     """A kind of device, and by which of its instructions it multiplies 16-bit numbers: {"bf16": "AVX512_BF16"}."""
@@ -59,7 +65,7 @@ class Hardware:
 
     def describe(self, precision: str) -> str:
         """A precision as the first lines of a run show it, with the reason."""
-        kind = number_kind(precision)
+        kind = half_precision_type(precision)
         if self.device == "mps":
             reason = "on Apple's GPU this project has not been tried"
         elif kind is None:
@@ -70,7 +76,7 @@ class Hardware:
 
     def why_slow(self, precision: str) -> str | None:
         """Why a precision that was asked for is slower than float32 here; None where it is not."""
-        kind = number_kind(precision)
+        kind = half_precision_type(precision)
         if kind is None or kind in self.instructions:
             return None
         return f"this {self.name} has no {kind} instructions and emulates them, which is slower than float32"
@@ -78,12 +84,6 @@ class Hardware:
     @property
     def name(self) -> str:
         return "CPU" if self.device == "cpu" else "GPU"
-
-
-def number_kind(precision: str) -> Literal["bf16", "fp16"] | None:
-    """The 16-bit numbers of a precision, in our words or Lightning's (bfloat16, bf16-mixed, 16-true); None: it has
-    none."""
-    return "bf16" if precision.startswith("bf") else "fp16" if re.match("(float)?16", precision) else None
 
 
 def fast_instructions(features: Collection[str]) -> dict[str, str]:
@@ -229,7 +229,7 @@ def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
     return "medium", f"{faster:.1f} times as fast here, error {errors['medium']:.0e}"
 
 
-def makes_kernels(accelerator: str, precision: str) -> bool:
+def compiles_kernel_per_shape(accelerator: str, precision: str) -> bool:
     """Whether each new shape of a matrix multiplication takes the time to make a kernel for it: oneDNN does so, by
     which a CPU multiplies 16-bit numbers. `precision` as Lightning has it."""
     return device_kind(accelerator) == "cpu" and precision.startswith(("bf16", "16"))
@@ -240,13 +240,13 @@ def configure_torch(
     accelerator: str,
     dtype: torch.dtype = torch.float32,
     is_packed: bool = False,
-    few_shapes: bool = False,
+    bucketed: bool = False,
 ) -> str:
     """Configures torch for this process; returns a line about the choices.
 
     They are for the device that `accelerator` means, as `device_kind` has it, and for weights of `dtype`. Where these
     are packed (`model.packed`), only attention multiplies otherwise: by MKL, as oneDNN would make a new kernel for each
-    length. With `few_shapes` all kernels are kept, as they come again.
+    length. With `bucketed` all kernels are kept, as they come again.
     """
     device = device_kind(accelerator)
     threads, max_threads = settings.threads or available_threads(), max(64, 4 * (os.cpu_count() or 1))
@@ -254,7 +254,7 @@ def configure_torch(
         raise ValueError(f"machine.threads={threads}: at most {max_threads} threads can share the processors here")
     torch.set_num_threads(threads)
     # oneDNN keeps a kernel for each of the last so many shapes, of up to a megabyte or more each.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "1024" if few_shapes else "64")
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "1024" if bucketed else "64")
     precision, reason = settings.matmul_precision, "as set"
     if precision is None and dtype != torch.float32:
         precision, reason = "highest", "no float32 is multiplied"

@@ -54,6 +54,28 @@ def cache_key(parts: list[Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
 
+# ---- paths
+
+
+def run_of(model: Path) -> Path:
+    """The folder of the run that a checkpoint or an exported file lies in; a folder is one itself."""
+    folder = model if model.is_dir() else model.parent
+    return folder.parent if folder.name == "checkpoints" else folder
+
+
+def read_path_list(text: str) -> list[str]:
+    """Read the paths of `[A,B]`, with or without the brackets; one that holds a comma stands in quotes."""
+    inside = text.strip().removeprefix("[").removesuffix("]")
+    found = re.findall(r"""\s*(?:"([^"]*)"|'([^']*)'|([^,]+?))\s*(?:,|$)""", inside)
+    return ["".join(path) for path in found]
+
+
+def is_list_of_paths(text: str) -> bool:
+    """Recognize several paths, A,B: all are there, and none has this whole name."""
+    paths = [Path(path) for path in read_path_list(text)]
+    return len(paths) > 1 and not Path(text).exists() and all(path.exists() for path in paths)
+
+
 # ---- files
 
 
@@ -84,56 +106,36 @@ def read_json(path: Path, max_bytes: int = MAX_BYTES, follow_links: bool = False
     return content
 
 
-@contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that is flushed to the disk and gets its name at the end: readers see the old one or the new.
+def flush_folder(folder: Path) -> None:
+    """Makes new names last through a power cut, where the system can (Windows cannot open a folder)."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
-    A link is followed: the file that it names is replaced. What is no regular file (a pipe, /dev/stdout) is written
-    through. Raises OSError that names `path` when the disk takes no more; the old file then stays as it was.
-    """
+
+def _is_running(process: int) -> bool:
+    if os.name == "nt":
+        return True  # nobody knows: asking by a signal, as below, would stop it there
     try:
-        with _file_itself(path) if is_written_through(path) else _replacement(Path(os.path.realpath(path))) as file:
-            yield file
-    except Exception as error:
-        # torch.save complains of an unexpected position where the disk was full: the cause stands behind its error.
-        cause = error if isinstance(error, OSError) else error.__context__
-        if isinstance(cause, OSError) and cause.errno in UNWRITABLE:
-            older = " (the one written before is whole)" if path.is_file() else ""
-            raise OSError(f"{path} cannot be written: {os.strerror(cause.errno)}{older}") from cause
-        raise
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
-def read_path_list(text: str) -> list[str]:
-    """Read the paths of `[A,B]`, with or without the brackets; one that holds a comma stands in quotes."""
-    inside = text.strip().removeprefix("[").removesuffix("]")
-    found = re.findall(r"""\s*(?:"([^"]*)"|'([^']*)'|([^,]+?))\s*(?:,|$)""", inside)
-    return ["".join(path) for path in found]
-
-
-def is_list_of_paths(text: str) -> bool:
-    """Recognize several paths, A,B: all are there, and none has this whole name."""
-    paths = [Path(path) for path in read_path_list(text)]
-    return len(paths) > 1 and not Path(text).exists() and all(path.exists() for path in paths)
-
-
-def is_written_through(path: Path) -> bool:
-    """Whether this is no regular file, such as a pipe, or a stream that a shell may have sent to one (/dev/stdout), so
-    that nothing can take its place."""
-    is_stream = path.is_relative_to("/dev/fd") or path in (Path("/dev/stdout"), Path("/dev/stderr"))
-    return is_stream or (path.exists() and not path.is_file())
-
-
-def atomic_write(path: Path, content: bytes) -> None:
-    """Writes a whole file at once: see `atomic_file`."""
-    with atomic_file(path) as file:
-        file.write(content)
-
-
-@contextmanager
-def _file_itself(path: Path) -> Iterator[BinaryIO]:
-    with path.open("ab") as file:  # adds to what a shell has sent to its file already
-        yield file
-        file.flush()
+def _remove_leftovers(path: Path) -> None:
+    """Removes the partial files of processes of this machine that were killed while they wrote `path`."""
+    start, end = f".{path.name}.{HOST}.", ".partial"
+    for file in path.parent.iterdir():
+        process = file.name.removeprefix(start).removesuffix(end)
+        if file.name == f"{start}{process}{end}" and process.isdecimal() and not _is_running(int(process)):
+            with suppress(OSError):
+                file.unlink()
 
 
 @contextmanager
@@ -158,42 +160,43 @@ def _replacement(path: Path) -> Iterator[BinaryIO]:
             partial.unlink()
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Removes the partial files of processes of this machine that were killed while they wrote `path`."""
-    start, end = f".{path.name}.{HOST}.", ".partial"
-    for file in path.parent.iterdir():
-        process = file.name.removeprefix(start).removesuffix(end)
-        if file.name == f"{start}{process}{end}" and process.isdecimal() and not _is_running(int(process)):
-            with suppress(OSError):
-                file.unlink()
+@contextmanager
+def _file_itself(path: Path) -> Iterator[BinaryIO]:
+    with path.open("ab") as file:  # adds to what a shell has sent to its file already
+        yield file
+        file.flush()
 
 
-def _is_running(process: int) -> bool:
-    if os.name == "nt":
-        return True  # nobody knows: asking by a signal, as below, would stop it there
+def is_written_through(path: Path) -> bool:
+    """Whether this is no regular file, such as a pipe, or a stream that a shell may have sent to one (/dev/stdout), so
+    that nothing can take its place."""
+    is_stream = path.is_relative_to("/dev/fd") or path in (Path("/dev/stdout"), Path("/dev/stderr"))
+    return is_stream or (path.exists() and not path.is_file())
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that is flushed to the disk and gets its name at the end: readers see the old one or the new.
+
+    A link is followed: the file that it names is replaced. What is no regular file (a pipe, /dev/stdout) is written
+    through. Raises OSError that names `path` when the disk takes no more; the old file then stays as it was.
+    """
     try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
+        with _file_itself(path) if is_written_through(path) else _replacement(Path(os.path.realpath(path))) as file:
+            yield file
+    except Exception as error:
+        # torch.save complains of an unexpected position where the disk was full: the cause stands behind its error.
+        cause = error if isinstance(error, OSError) else error.__context__
+        if isinstance(cause, OSError) and cause.errno in UNWRITABLE:
+            older = " (the one written before is whole)" if path.is_file() else ""
+            raise OSError(f"{path} cannot be written: {os.strerror(cause.errno)}{older}") from cause
+        raise
 
 
-def flush_folder(folder: Path) -> None:
-    """Makes new names last through a power cut, where the system can (Windows cannot open a folder)."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def run_of(model: Path) -> Path:
-    """The folder of the run that a checkpoint or an exported file lies in; a folder is one itself."""
-    folder = model if model.is_dir() else model.parent
-    return folder.parent if folder.name == "checkpoints" else folder
+def atomic_write(path: Path, content: bytes) -> None:
+    """Writes a whole file at once: see `atomic_file`."""
+    with atomic_file(path) as file:
+        file.write(content)
 
 
 # ---- locks
@@ -222,6 +225,33 @@ def exclusive_lock(path: Path, what: str, wait: bool = False) -> Iterator[None]:
 
 
 # ---- folders
+
+
+def new_folder(folder: Path) -> Path:
+    """Makes a folder that nobody else has: `folder`, or, where that exists, the first free one of folder-2, -3 …"""
+    number, candidate = 1, folder
+    while True:
+        try:
+            candidate.mkdir(parents=True)
+            return candidate
+        except FileExistsError:
+            number += 1
+            candidate = folder.with_name(f"{folder.name}-{number}")
+
+
+def check_writable(folder: Path) -> None:
+    """Makes the folder of a run; raises OSError for a full or read-only disk before the work, not after it."""
+    small_run = 64 << 20  # bytes: as much as it leaves behind
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(probe.fileno(), 0, small_run)  # takes the room without writing
+            else:
+                probe.write(bytes(small_run))
+                probe.flush()
+    except OSError as error:
+        raise OSError(f"the run's folder {folder} cannot be written: {error.strerror or error}") from error
 
 
 @contextmanager
@@ -258,6 +288,29 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
             shutil.rmtree(work, ignore_errors=True)
 
 
+def _digests(folder: Path) -> dict[str, str]:
+    return {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.name != DIGESTS}
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        # Reading a pipe would wait for ever.
+        return all(map(Path.is_file, folder.iterdir())) and read_json(folder / DIGESTS) == _digests(folder)
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _make_folder(folder: Path, make: Callable[[Path], None]) -> None:
+    for leftover in folder.parent.glob(f".{folder.name}.*"):
+        if leftover.is_dir():  # of a process that was killed: nobody else has the lock
+            shutil.rmtree(leftover, ignore_errors=True)
+    if folder.exists():
+        log.warning("%s is damaged: it is made again", folder)
+    with atomic_folder(folder) as work:
+        make(work)
+        (work / DIGESTS).write_text(json.dumps(_digests(work)))
+
+
 def cached_folder(folder: Path, make: Callable[[Path], None]) -> Path:
     """`folder`, made by `make` unless it is there and whole; its files lie directly in it.
 
@@ -274,17 +327,6 @@ def cached_folder(folder: Path, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-def _make_folder(folder: Path, make: Callable[[Path], None]) -> None:
-    for leftover in folder.parent.glob(f".{folder.name}.*"):
-        if leftover.is_dir():  # of a process that was killed: nobody else has the lock
-            shutil.rmtree(leftover, ignore_errors=True)
-    if folder.exists():
-        log.warning("%s is damaged: it is made again", folder)
-    with atomic_folder(folder) as work:
-        make(work)
-        (work / DIGESTS).write_text(json.dumps(_digests(work)))
-
-
 def is_cache(folder: Path) -> bool:
     """Whether a folder is marked as a cache of this program."""
     tag = folder / CACHE_TAG
@@ -295,42 +337,3 @@ def mark_cache(folder: Path) -> None:
     """Marks a folder of prepared corpora as such, so that a resumed run goes on using it."""
     if folder.is_dir() and not (folder / CACHE_TAG).exists():
         atomic_write(folder / CACHE_TAG, CACHE_SIGNATURE)
-
-
-def _is_whole(folder: Path) -> bool:
-    try:
-        # Reading a pipe would wait for ever.
-        return all(map(Path.is_file, folder.iterdir())) and read_json(folder / DIGESTS) == _digests(folder)
-    except (OSError, ValueError, RecursionError):
-        return False
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    return {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.name != DIGESTS}
-
-
-def new_folder(folder: Path) -> Path:
-    """Makes a folder that nobody else has: `folder`, or, where that exists, the first free one of folder-2, -3 …"""
-    number, candidate = 1, folder
-    while True:
-        try:
-            candidate.mkdir(parents=True)
-            return candidate
-        except FileExistsError:
-            number += 1
-            candidate = folder.with_name(f"{folder.name}-{number}")
-
-
-def check_writable(folder: Path) -> None:
-    """Makes the folder of a run; raises OSError for a full or read-only disk before the work, not after it."""
-    small_run = 64 << 20  # bytes: as much as it leaves behind
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(probe.fileno(), 0, small_run)  # takes the room without writing
-            else:
-                probe.write(bytes(small_run))
-                probe.flush()
-    except OSError as error:
-        raise OSError(f"the run's folder {folder} cannot be written: {error.strerror or error}") from error

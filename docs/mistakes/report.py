@@ -47,12 +47,13 @@ class Comparison(NamedTuple):
     broken: Results
 
 
-def compare(name: str, runs: Path, test: list[Pair]) -> Comparison:
-    """Measures the run of a mistake, with the mistake, and its reference without it."""
-    mistake = MISTAKES[name]
-    reference = measure(name, runs / mistake.reference, test)
-    with mistake.made():
-        return Comparison(name, reference, measure(name, runs / name, test))
+def look(translator: Translator, name: str) -> Attention:
+    view = VIEWS[name]
+    reading = read(translator, view.pair, view.padding)
+    source = [translator.source_tokenizer.piece(id) for id in reading.source]
+    target = [translator.target_tokenizer.piece(id) for id in reading.inputs]
+    queries, keys = (source if side == "source" else target for side in SIDES[view.attention])
+    return Attention(getattr(reading.record, view.attention)[-1][0].mean(dim=0), queries, keys)
 
 
 def measure(name: str, folder: Path, test: list[Pair]) -> Results:
@@ -73,13 +74,12 @@ def measure(name: str, folder: Path, test: list[Pair]) -> Results:
     return Results(curves, numbers, symptoms, shown, look(translator, name) if name in VIEWS else None)
 
 
-def look(translator: Translator, name: str) -> Attention:
-    view = VIEWS[name]
-    reading = read(translator, view.pair, view.padding)
-    source = [translator.source_tokenizer.piece(id) for id in reading.source]
-    target = [translator.target_tokenizer.piece(id) for id in reading.inputs]
-    queries, keys = (source if side == "source" else target for side in SIDES[view.attention])
-    return Attention(getattr(reading.record, view.attention)[-1][0].mean(dim=0), queries, keys)
+def compare(name: str, runs: Path, test: list[Pair]) -> Comparison:
+    """Measures the run of a mistake, with the mistake, and its reference without it."""
+    mistake = MISTAKES[name]
+    reference = measure(name, runs / mistake.reference, test)
+    with mistake.made():
+        return Comparison(name, reference, measure(name, runs / name, test))
 
 
 def table(comparison: Comparison) -> str:
@@ -102,17 +102,6 @@ def summary(comparisons: dict[str, Comparison]) -> str:
     return "\n".join([f"| | {' | '.join(columns)} |", "|---|" + "---|" * len(columns), *rows])
 
 
-def draw(comparison: Comparison, folder: Path) -> None:
-    """The curves as NAME.png and, where it shows the mistake, attention as NAME_attention.png."""
-    figures = {"": curves_figure(comparison)}
-    if comparison.name in VIEWS:
-        figures["_attention"] = attention_figure(comparison)
-    for suffix, figure in figures.items():
-        picture = folder / f"{comparison.name}{suffix}.png"
-        save(figure, picture)
-        Image.open(picture).convert("RGB").quantize(128).save(picture, optimize=True)  # a third of the size
-
-
 def curves_figure(comparison: Comparison) -> Figure:
     figure = Figure(figsize=(9, 2.8), layout="constrained")
     losses, scores = figure.subplots(1, 2)
@@ -133,6 +122,13 @@ def curves_figure(comparison: Comparison) -> Figure:
     return figure
 
 
+def draw_matrix(axes: Axes, attention: Attention) -> None:
+    axes.imshow(attention.weights.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.set_xticks(range(len(attention.keys)), attention.keys, rotation=90, parse_math=False, fontsize="small")
+    axes.set_yticks(range(len(attention.queries)), attention.queries, parse_math=False, fontsize="small")
+    axes.set(xlabel="looked at (keys)", ylabel="looking (queries)")
+
+
 def attention_figure(comparison: Comparison) -> Figure:
     figure = Figure(figsize=(9, 3.9), layout="constrained")
     kind = NAMES[VIEWS[comparison.name].attention]
@@ -145,11 +141,15 @@ def attention_figure(comparison: Comparison) -> Figure:
     return figure
 
 
-def draw_matrix(axes: Axes, attention: Attention) -> None:
-    axes.imshow(attention.weights.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    axes.set_xticks(range(len(attention.keys)), attention.keys, rotation=90, parse_math=False, fontsize="small")
-    axes.set_yticks(range(len(attention.queries)), attention.queries, parse_math=False, fontsize="small")
-    axes.set(xlabel="looked at (keys)", ylabel="looking (queries)")
+def draw(comparison: Comparison, folder: Path) -> None:
+    """The curves as NAME.png and, where it shows the mistake, attention as NAME_attention.png."""
+    figures = {"": curves_figure(comparison)}
+    if comparison.name in VIEWS:
+        figures["_attention"] = attention_figure(comparison)
+    for suffix, figure in figures.items():
+        picture = folder / f"{comparison.name}{suffix}.png"
+        save(figure, picture)
+        Image.open(picture).convert("RGB").quantize(128).save(picture, optimize=True)  # a third of the size
 
 
 def write_page(comparisons: dict[str, Comparison], docs: Path) -> None:

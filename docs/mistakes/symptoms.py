@@ -17,7 +17,7 @@ from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.model.attention import AttentionRecord
 from transformer.model.eval_mode import eval_mode
-from transformer.model.masks import padding_visible
+from transformer.model.masks import padding_mask
 from transformer.visualization.attention import Attention
 
 GREEDY = SearchSettings(method="greedy")
@@ -56,7 +56,7 @@ def read(translator: Translator, pair: Pair, padding: int = 0) -> Reading:
     target = translator.target_tokenizer.encode(pair[1])
     with eval_mode(model):
         ids = torch.tensor([source])
-        memory = model.encode(ids, padding_visible(ids, PAD), record)
+        memory = model.encode(ids, padding_mask(ids, PAD), record)
         predicted = model.decode(torch.tensor([[BOS, *target]]), memory, record)[0].argmax(dim=-1)
     return Reading(source, [BOS, *target], [*target, EOS], predicted.tolist(), record)
 

@@ -33,7 +33,7 @@ def no_causal_mask() -> Patch:
     def everything_visible(queries: int, keys: int, device: torch.device) -> Tensor:
         return torch.ones(1, 1, queries, keys, dtype=torch.bool, device=device)
 
-    return patch.object(kv_cache_file, "causal_visible", everything_visible)
+    return patch.object(kv_cache_file, "causal_mask", everything_visible)
 
 
 def padding_attended_to() -> Patch:

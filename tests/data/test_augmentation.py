@@ -120,7 +120,7 @@ def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_p
         *(("<2en>", source, target) for source, target in data.texts("train")),
         *(("<2de>", target, source) for source, target in data.texts("train")),
     }
-    split = data.training
+    split = data.examples("train")
     lengths = [(len(source), len(target)) for source, target in (split.pair(0, number) for number in range(len(split)))]
     assert lengths == list(zip(*(side.tolist() for side in split.lengths(epoch=0)), strict=True))
     for name, tag in (("validation", "<2en>"), ("validation.en-de", "<2de>")):

@@ -37,7 +37,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TranslationData:
 def samplers(split: EncodedSplit, world: int, epoch: int = 0) -> list[list[list[int]]]:
     dealt = []
     for rank in range(world):
-        sampler = TokenBudgetSampler(split, 512, seed=1, shuffle=True, rank=rank, world=world)
+        sampler = TokenBudgetSampler(split, 512, seed=1, shuffle=True, rank=rank, world_size=world)
         sampler.set_epoch(epoch)
         batches = [batch.tolist() for at, batch in sampler if at == epoch]
         assert len(sampler) == len(batches)
@@ -88,7 +88,7 @@ class ResegmentedSplit(Split):
 def test_an_epoch_of_more_batches_has_as_many_as_the_first_and_loses_hardly_a_pair(
     split: Split, tokens: int, batches: int, lost: int
 ) -> None:
-    sampler = TokenBudgetSampler(split, tokens, 1, True, accumulated=2)
+    sampler = TokenBudgetSampler(split, tokens, 1, True, accumulate=2)
     for epoch in range(4):
         sampler.set_epoch(epoch)
         dealt = [batch.tolist() for _, batch in sampler]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.data.corpora import settings, write
 from tests.factories import composed, tokenizer_settings
-from transformer.data.augmentation import DrawnSplit, Split, augmented_training, shares
+from transformer.data.augmentation import DrawnSplit, Split, augmented_training, pairs_per_epoch
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import choose_direction
 from transformer.data.mmap import IntArray
@@ -62,7 +62,8 @@ def expected(*directions: str) -> Counter[tuple[str, str, str]]:
 def test_every_pair_comes_in_every_direction_with_the_tag_of_its_target(folder: Path) -> None:
     data = data_of(folder)
     assert Counter(served(data, 0)) == Counter(served(data, 1)) == expected(*STAR)
-    lines = [data.training.pair_number(0, number) for number in range(len(data.training))]
+    training = data.examples("train")
+    lines = [training.pair_number(0, number) for number in range(len(training))]
     assert lines == [f"{direction} {line}" for direction in STAR for line in (1, 2, 3)]
 
 
@@ -120,8 +121,8 @@ def test_a_temperature_serves_directions_of_few_pairs_more_often(folder: Path) -
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=8), st.floats(1, 100))
 def test_shares_lie_between_those_of_the_pairs_and_equal_ones(pairs: list[int], temperature: float) -> None:
-    assert shares(pairs, 1.0) == pairs
-    got, total = shares(pairs, temperature), sum(pairs)
+    assert pairs_per_epoch(pairs, 1.0) == pairs
+    got, total = pairs_per_epoch(pairs, temperature), sum(pairs)
     for count, share in zip(pairs, got, strict=True):
         low, high = sorted((count, total / len(pairs)))
         if len(pairs) == 2:

@@ -10,7 +10,7 @@ from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.batching import pad
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
-from transformer.model.masks import padding_visible
+from transformer.model.masks import padding_mask
 
 TEXTS = [
     *("ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint"),
@@ -44,7 +44,7 @@ def teach_to_repeat(translator: Translator, steps: int) -> None:
     inputs = torch.cat([torch.full((len(ids), 1), BOS), source[:, :-1]], dim=1)
     optimizer = torch.optim.Adam(translator.model.parameters(), lr=3e-3)
     for _ in range(steps):
-        logits = translator.model(source, inputs, padding_visible(source, PAD))
+        logits = translator.model(source, inputs, padding_mask(source, PAD))
         loss = functional.cross_entropy(logits.mT, source, ignore_index=PAD, label_smoothing=0.2)
         optimizer.zero_grad()
         loss.backward()

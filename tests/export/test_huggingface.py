@@ -24,7 +24,7 @@ from transformer.data.tokenizer import BOS, EOS, PAD, UNK, train_tokenizer
 from transformer.export.formats import ExportSettings, export
 from transformer.inference.hub_vocabulary import KINDS, number
 from transformer.inference.translator import BEAM
-from transformer.model.masks import padding_visible
+from transformer.model.masks import padding_mask
 
 transformers = pytest.importorskip("transformers", reason="the dev extra is not installed")
 pytestmark = [
@@ -68,7 +68,7 @@ def batch(translator: Translator) -> dict[str, torch.Tensor]:
     source = pad([torch.tensor([*translator.source_tokenizer.encode(text), EOS]).numpy() for text in FULL_TEXTS])
     inputs = torch.randint(EOS + 1, 40, (len(FULL_TEXTS), 7))
     inputs[:, 0] = BOS
-    return {"source": source, "inputs": inputs, "source_visible": padding_visible(source, PAD)}
+    return {"source": source, "inputs": inputs, "source_visible": padding_mask(source, PAD)}
 
 
 @torch.inference_mode()

@@ -24,7 +24,7 @@ from transformer.inference.translator import BEAM
 from transformer.model import attention
 from transformer.model.config import FeedForwardConfig
 from transformer.model.layers import AddNorm
-from transformer.model.masks import padding_visible
+from transformer.model.masks import padding_mask
 from transformer.model.packed import pack, packed_types
 from transformer.model.positions import POSITIONS
 from transformer.model.scores import SCORES
@@ -67,7 +67,7 @@ def disturbed(**changes: Any) -> Transformer:
 
 def log_probabilities(model: Transformer, fast: FastTransformer | None, source: Tensor = SOURCE) -> list[Tensor]:
     """Of every step of a search that takes the `TURNS`."""
-    visible, generator, steps = padding_visible(source, 0), torch.Generator().manual_seed(3), []
+    visible, generator, steps = padding_mask(source, 0), torch.Generator().manual_seed(3), []
     stepping: Any = model if fast is None else fast
     state: Any
     state = fast.start(source, visible) if fast else model.decoder.init_cache(model.encode(source, visible))
@@ -143,7 +143,7 @@ def test_buffers_that_grow_again_and_again_change_nothing(monkeypatch: pytest.Mo
 def test_padding_and_other_sentences_change_nothing_for_one() -> None:
     model = disturbed()
     fast = FastTransformer(model)
-    together = fast.step(torch.full((3,), 2), fast.start(SOURCE, padding_visible(SOURCE, 0)), model.output)[0]
+    together = fast.step(torch.full((3,), 2), fast.start(SOURCE, padding_mask(SOURCE, 0)), model.output)[0]
     for row, length in enumerate([7, 4, 6]):
         alone = fast.start(SOURCE[row : row + 1, :length], None)
         logits, _ = fast.step(torch.tensor([2]), alone, model.output)

@@ -98,7 +98,7 @@ def test_batches_side_by_side_give_what_one_after_another_gives(translator: Tran
 
 def test_scores_are_those_of_a_teacher_forced_pass(translator: Translator) -> None:
     best = translator.n_best([TEXTS[1]])[0][0]
-    ids = [translator.target_tokenizer._pieces.PieceToId(piece) for piece in best.pieces]
+    ids = [translator.target_tokenizer._processor.PieceToId(piece) for piece in best.pieces]
     source = torch.tensor([[*translator.source_tokenizer.encode(TEXTS[1]), 3]])
     logits = translator.model(source, torch.tensor([[2, *ids]]))
     total = logits.log_softmax(-1)[0].gather(1, torch.tensor([[*ids, 3]]).T).sum().item()

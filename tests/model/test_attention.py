@@ -7,7 +7,7 @@ import torch
 
 from transformer.model.attention import MultiHeadAttention, attention, attention_weights
 from transformer.model.config import AttentionConfig
-from transformer.model.masks import causal_visible
+from transformer.model.masks import causal_mask
 from transformer.model.scores import SCORES, Additive, Bilinear, Concat, ConstantQuery, ScaledDotProduct
 
 
@@ -60,9 +60,9 @@ def test_the_weights_that_pictures_show_are_those_the_fast_path_uses(
 
 def test_the_causal_mask_shows_each_position_itself_and_the_past() -> None:
     expected = [[j <= i for j in range(5)] for i in range(5)]
-    assert causal_visible(5, 5, torch.device("cpu"))[0, 0].tolist() == expected
+    assert causal_mask(5, 5, torch.device("cpu"))[0, 0].tolist() == expected
     # Two new positions after three that are cached.
-    assert causal_visible(2, 5, torch.device("cpu"))[0, 0].tolist() == expected[3:]
+    assert causal_mask(2, 5, torch.device("cpu"))[0, 0].tolist() == expected[3:]
 
 
 def test_scaling_keeps_the_variance_of_scores_at_one_and_the_softmax_soft() -> None:
@@ -87,7 +87,7 @@ def test_simple_self_attention_is_attention_without_projections() -> None:
 
 
 def test_masking_before_the_softmax_equals_renormalizing_after_it() -> None:
-    scores, visible = torch.randn(2, 3, 5, 5), causal_visible(5, 5, torch.device("cpu"))
+    scores, visible = torch.randn(2, 3, 5, 5), causal_mask(5, 5, torch.device("cpu"))
     after = scores.softmax(-1) * torch.ones(5, 5).tril()
     after = after / after.sum(-1, keepdim=True)
     torch.testing.assert_close(attention_weights(scores, visible), after)

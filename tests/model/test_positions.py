@@ -8,7 +8,7 @@ import torch
 from tests.factories import small_model
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import AttentionConfig
-from transformer.model.masks import causal_visible
+from transformer.model.masks import causal_mask
 from transformer.model.positions import ALiBi, Rotary, Sinusoidal, frequencies, sinusoidal_table
 
 
@@ -97,7 +97,7 @@ def test_alibi_lowers_each_score_by_its_slope_times_the_distance() -> None:
     memory = attention.project_kv(states)
     positions = torch.arange(5)
     bias = ALiBi(4)((positions[:, None] - positions)[None, None])
-    attention(states, memory, bias=bias, record=record)
+    attention(states, memory, position_bias=bias, record=record)
     queries = attention.project_queries(states)
     for head in range(4):
         slope = 2 ** (-8 * (head + 1) / 4)
@@ -112,9 +112,9 @@ def test_a_bias_is_the_same_in_the_written_out_and_the_fused_attention(
 ) -> None:
     monkeypatch.setattr(torch.backends.cuda, "flash_sdp_enabled", lambda: fused)
     attention = MultiHeadAttention(24, AttentionConfig(4, None, None, 0.0, True, "scaled_dot"))
-    states, visible, bias = torch.randn(2, 5, 24), causal_visible(5, 5, torch.device("cpu")), torch.randn(1, 4, 5, 5)
-    shown = attention(states, attention.project_kv(states), visible, bias=bias, record=[])
-    torch.testing.assert_close(attention(states, attention.project_kv(states), visible, bias=bias), shown)
+    states, visible, bias = torch.randn(2, 5, 24), causal_mask(5, 5, torch.device("cpu")), torch.randn(1, 4, 5, 5)
+    shown = attention(states, attention.project_kv(states), visible, position_bias=bias, record=[])
+    torch.testing.assert_close(attention(states, attention.project_kv(states), visible, position_bias=bias), shown)
 
 
 def test_alibi_counts_a_hypothesis_own_past_and_no_key_of_another() -> None:

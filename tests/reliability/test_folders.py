@@ -17,7 +17,7 @@ from transformer.cli.runs import LOCK
 from transformer.evaluation import run_files
 from transformer.evaluation.run_files import check_entries
 from transformer.files import exclusive_lock, read_file
-from transformer.training.loggers import quiet
+from transformer.training.loggers import silence_lightning
 
 pytestmark = [posix_only, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -39,7 +39,7 @@ def resume(home: Path, run: Path) -> None:
     torch.set_num_threads(1)
     os.environ |= {"HOME": str(home / "outside"), "FUZZ_SECRET": SECRET}
     os.chdir(run.parent)
-    quiet()
+    silence_lightning()
     Scripts(home).commands(run, run.parent)["resume"]()
 
 

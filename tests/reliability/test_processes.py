@@ -29,7 +29,7 @@ from transformer.config import from_dict
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
-from transformer.model.masks import padding_visible
+from transformer.model.masks import padding_mask
 from transformer.training.config import RunSettings
 from transformer.training.module import TranslationModule
 
@@ -74,7 +74,7 @@ def union(batches: list[Batch]) -> Batch:
 
     source = rows("source")
     indices = torch.cat([batch.indices for batch in batches])
-    return Batch(source, padding_visible(source, PAD), rows("inputs"), rows("labels"), indices)
+    return Batch(source, padding_mask(source, PAD), rows("inputs"), rows("labels"), indices)
 
 
 def steps(rank: int, folder: Path, plain: dict[str, Any], world: int, parts: list[list[Batch]]) -> None:

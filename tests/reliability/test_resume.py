@@ -159,8 +159,8 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
     [
         ({}, False),
         ({"trainer__precision": "bf16-mixed"}, True),
-        ({"trainer__precision": "bf16-mixed", "data__few_lengths": False}, False),
-        ({"data__few_lengths": True}, True),
+        ({"trainer__precision": "bf16-mixed", "data__length_buckets": False}, False),
+        ({"data__length_buckets": True}, True),
     ],
 )
 def test_a_run_that_goes_on_with_other_lengths_of_batches_says_so(

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer.training.callbacks.checkpointing import BestCheckpoint, FixedCheckpoint
+from transformer.training.callbacks.checkpointing import BestCheckpoint, ValidationCheckpoint
 
 
 @pytest.mark.parametrize("foreign", ["/elsewhere/best.ckpt", "/"])
 def test_the_paths_of_a_checkpoint_give_way_to_those_of_the_run(tmp_path: Path, foreign: str) -> None:
-    for callback in (BestCheckpoint(tmp_path), FixedCheckpoint(tmp_path, "last", monitor=None)):
+    for callback in (BestCheckpoint(tmp_path), ValidationCheckpoint(tmp_path, "last", monitor=None)):
         score = torch.tensor(31.0)
         callback.load_state_dict(
             callback.state_dict()

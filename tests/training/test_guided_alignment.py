@@ -31,7 +31,7 @@ def small() -> tuple[GuidedAlignment, Batch]:
 
 def test_a_share_is_the_probability_times_the_nearness_of_the_places() -> None:
     guide, batch = small()
-    shares = guide.shares(batch)
+    shares = guide.targets(batch)
     for row, (source, target) in enumerate(zip(batch.source.tolist(), batch.labels.tolist(), strict=True)):
         source, target = [id for id in source if id != PAD], [id for id in target if id != PAD]
         for i, of_target in enumerate(target):
@@ -51,7 +51,7 @@ def test_the_loss_is_torchs_cross_entropy_with_the_shares_as_targets(views: int)
     scores = torch.randn(2, 3, 3, 4).masked_fill(batch.source[:, None, None] == PAD, -math.inf)
     layers = [torch.rand(views * 2, 3, 3, 4), scores.softmax(dim=-1).repeat(views, 1, 1, 1), torch.rand(4, 3, 3, 4)]
     finite = scores[:, 0].flatten(0, 1).clamp_min(-30)
-    expected = functional.cross_entropy(finite, guide.shares(batch).flatten(0, 1), reduction="sum")
+    expected = functional.cross_entropy(finite, guide.targets(batch).flatten(0, 1), reduction="sum")
     assert guide.loss(layers, batch).item() == pytest.approx(expected.item(), rel=1e-4)
 
 
@@ -95,7 +95,7 @@ def test_the_logged_loss_is_that_of_the_translation_alone(tmp_path: Path) -> Non
         trainer = trainer_for(tmp_path, max_steps=1, limit_val_batches=0)
         trainer.fit(module, datamodule=data)
         logged.append(float(trainer.callback_metrics["train/loss"]))
-    assert logged[0] == logged[1]
+    assert logged[0] == pytest.approx(logged[1])  # a recorded attention is summed in another order
 
 
 def test_a_batch_that_passes_twice_is_guided_as_one_that_passes_once() -> None:

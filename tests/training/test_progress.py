@@ -9,13 +9,13 @@ import torch
 from safetensors.torch import load_file
 
 from tests.reliability.runs import corpus, last, settings, train
-from transformer.training.callbacks import progress
+from transformer.training.callbacks import reporter
 
 
 def test_a_file_sees_a_line_of_progress_between_validations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "HEARTBEAT", 0.0)
+    monkeypatch.setattr(reporter, "HEARTBEAT", 0.0)
     train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=4))
     said = capsys.readouterr().err
     for step in (1, 2, 3, 4):
@@ -69,7 +69,7 @@ def test_a_run_without_its_test_is_tested_when_it_is_resumed(
 def test_when_the_clock_ends_a_run_its_learning_rate_has_fallen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "HEARTBEAT", 0.0)
+    monkeypatch.setattr(reporter, "HEARTBEAT", 0.0)
     by_time = {"trainer__max_steps": -1, "trainer__max_time": "00:00:00:02", "training__warmup_steps": 0}
     run, plain = tmp_path / "run", settings(corpus(tmp_path), **by_time, test=False)
     train(run, plain | {"training": plain["training"] | {"validate_every": 100_000}})

@@ -111,7 +111,7 @@ def test_without_synthetic_pairs_training_is_served_its_plain_pairs_without_a_ta
     data = prepared(folder, data__synthetic=[])
     assert augmented_training(data, 0.0) is data.split("train")
     assert Tokenizer(data.source_tokenizer.model, "word", is_synthetic=True).prefix == []
-    assert isinstance(prepared(folder).training, JoinedSplit)
+    assert isinstance(prepared(folder).examples("train"), JoinedSplit)
 
 
 @pytest.mark.parametrize(("side", "split", "line"), [("de", "validation", 4), ("en", "test", 1)])

@@ -63,6 +63,38 @@ def quote(text: str, interpolate: bool = False) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
+def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
+    """Refuse a choice that leads out of our folder of configs, where another YAML file could name code to run; and to
+    take a group out."""
+    group = key.partition("@")[0]
+    is_group = "/" in group or (configs / group).is_dir()
+    if is_group and prefix == "~":
+        choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
+        raise UsageError(f"~{key}: a group of settings cannot be taken out; leave this out, or choose one of {choices}")
+    if is_group and ("/" in value or ".." in f"{key}{value}"):
+        raise UsageError(f"{key}={value}: a choice has no path in it; --config-dir=FOLDER adds configs of your own")
+
+
+def _prepare_one(prefix: str, key: str, value: str, is_child: bool) -> str:
+    if prefix == "~":
+        return f"~{key}={value}" if value else f"~{key}"
+    if key.startswith(("trainer.", EXTRA_TESTS)):
+        prefix = "++"  # whether or not our YAML names it
+    if key in PATHS and value == "null":  # none, where a preset names one; a file of this name is ./null
+        return f"{prefix}{key}=null"
+    if key in LITERAL or key.startswith(EXTRA_TESTS):
+        if not value.isascii() and value.encode(errors="replace").decode() != value:
+            raise UsageError(f"{key} is not UTF-8 text")
+        value = quote(value)
+    elif key == "hydra.run.dir" and is_child:
+        value = quote(value[1:-1])
+    elif key == "hydra.run.dir" and Path(value).is_file():
+        raise UsageError(f"hydra.run.dir={value} is a file: name a folder")
+    elif key in FOLDERS and value[:1] not in ("'", '"'):
+        value = quote(value, interpolate=True)
+    return f"{prefix}{key}={value}"
+
+
 def prepare(typed: Sequence[str], configs: Path) -> list[str]:
     """Rewrite the arguments of a command for Hydra: overrides first, each key once, then options.
 
@@ -90,35 +122,3 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
     if "trainer.max_epochs" in prepared and "trainer.max_steps" not in prepared:
         prepared["trainer.max_steps"] = "++trainer.max_steps=-1"  # the preset's number of steps must not end it earlier
     return [*prepared.values(), *options]
-
-
-def _prepare_one(prefix: str, key: str, value: str, is_child: bool) -> str:
-    if prefix == "~":
-        return f"~{key}={value}" if value else f"~{key}"
-    if key.startswith(("trainer.", EXTRA_TESTS)):
-        prefix = "++"  # whether or not our YAML names it
-    if key in PATHS and value == "null":  # none, where a preset names one; a file of this name is ./null
-        return f"{prefix}{key}=null"
-    if key in LITERAL or key.startswith(EXTRA_TESTS):
-        if not value.isascii() and value.encode(errors="replace").decode() != value:
-            raise UsageError(f"{key} is not UTF-8 text")
-        value = quote(value)
-    elif key == "hydra.run.dir" and is_child:
-        value = quote(value[1:-1])
-    elif key == "hydra.run.dir" and Path(value).is_file():
-        raise UsageError(f"hydra.run.dir={value} is a file: name a folder")
-    elif key in FOLDERS and value[:1] not in ("'", '"'):
-        value = quote(value, interpolate=True)
-    return f"{prefix}{key}={value}"
-
-
-def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
-    """Refuse a choice that leads out of our folder of configs, where another YAML file could name code to run; and to
-    take a group out."""
-    group = key.partition("@")[0]
-    is_group = "/" in group or (configs / group).is_dir()
-    if is_group and prefix == "~":
-        choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
-        raise UsageError(f"~{key}: a group of settings cannot be taken out; leave this out, or choose one of {choices}")
-    if is_group and ("/" in value or ".." in f"{key}{value}"):
-        raise UsageError(f"{key}={value}: a choice has no path in it; --config-dir=FOLDER adds configs of your own")

@@ -47,6 +47,10 @@ def _compose(script: str, arguments: list[str]) -> dict[str, Any]:
         raise UsageError(explain(error, prepared, script, CONFIGS)) from error
 
 
+def _command(script: str, *arguments: str) -> list[str]:
+    return [sys.executable, str(PROJECT / "scripts" / f"{script}.py"), *arguments]
+
+
 def _training(folder: Path, arguments: list[str]) -> tuple[Stage, RunSettings]:
     """A run in a folder, whose settings are checked now and not hours later."""
     settings = run_settings(_compose("train", arguments))
@@ -69,8 +73,87 @@ def _augmentation(name: str, run: Path, prefix: Path, languages: Direction, more
     return Stage(name, begin, [*begin, "resume=true"], begun, last, is_begun_removed=True, other_files=tuple(others))
 
 
-def _command(script: str, *arguments: str) -> list[str]:
-    return [sys.executable, str(PROJECT / "scripts" / f"{script}.py"), *arguments]
+def _check_typed(typed: Sequence[str]) -> None:
+    """Raises UsageError for a sweep, and for settings that are right for one run alone."""
+    if any(map(is_multirun, typed)):
+        raise UsageError("-m: this script runs no sweep: give one command for each value, with its own output=FOLDER")
+    for _, key, value in map(split, filter(is_override, typed)):
+        if key in ("data.synthetic_ratio", "data.synthetic_tag") and value not in ("null", "false"):
+            raise UsageError(f'{key}= is for the run on synthetic pairs alone: write forward="{key}={value}"')
+
+
+def _read_folds(folds: Any, typed: Sequence[str]) -> int:
+    """Into how many parts the training pairs are cut to be translated; 0: a text is translated."""
+    if folds is None:
+        return 0
+    if type(folds) is not int or not 2 <= folds <= 100:
+        raise UsageError(f"folds={folds} must be a number from 2 to 100: into so many parts the training pairs are cut")
+    if any(split(argument)[1] == "input" for argument in typed if is_override(argument)):
+        raise UsageError("folds= translates the training pairs, input= a text: leave one of them out")
+    return folds
+
+
+# What a stage's settings cannot decide, as the stages find each other's files by them.
+NOT_OF_A_STAGE = ("output", "resume", "hydra.run.dir")
+
+
+def _stage_settings(stage: str, text: str) -> list[str]:
+    """The settings that reverse=, augment=, forward= or finetune= holds."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        fault = "a quote in it is not closed" if "quotation" in str(error) else "it ends in a backslash"
+        raise UsageError(f"{stage}={text}: {fault}") from error
+    for word in words:
+        if not is_override(word):
+            raise UsageError(f'{stage}={text}: {word} is no setting: write {stage}="KEY=VALUE KEY=VALUE"')
+        if (key := split(word)[1]) in NOT_OF_A_STAGE:
+            raise UsageError(f"{stage}={text}: {key} is decided by this script: leave it out")
+    return words
+
+
+def _own_configs() -> list[str]:
+    """--config-dir=FOLDER, in whatever form it was typed, for the commands of the stages."""
+    sources = HydraConfig.get().runtime.config_sources if HydraConfig.initialized() else []
+    return [f"--config-dir={source.path}" for source in sources if source.provider == "command-line"]
+
+
+def monolingual_texts(data: DataSettings, text: str | None) -> dict[Direction, Path]:
+    """For each direction the text in its target language: `text` itself, where there is one direction, or
+    PREFIX.LANGUAGE; without `text`, what the corpus has in its folder."""
+    if text is None and data.directory is None:
+        raise UsageError("input is not set: give input=FILE, text in the target language, or folds=3 for the pairs")
+    path = Path(text or f"{data.directory}/monolingual").absolute()
+    if len(data.all_directions) == 1 and path.exists():
+        return {data.languages: path}
+    return {direction: path.with_name(f"{path.name}.{direction[1]}") for direction in data.all_directions}
+
+
+def _corpus_arguments(data: DataSettings, more: Sequence[str]) -> list[str]:
+    """The corpus of the run that will check the pairs, for augment.py: a model of one direction knows only the
+    validation and test of that. Nothing, if the settings of the stage name a corpus of their own."""
+    if any(split(word)[1] == "data" for word in more):
+        return []
+    files = {key: getattr(data, key) for key in ("pairs", *SPLITS, "cache")}
+    files |= {f"extra_tests.{name}": path for name, path in data.extra_tests.items()}
+    lists = {key: getattr(data, key) for key in ("directions", "split", "columns", "fold")}
+    plain = {key: getattr(data, key) for key in ("source_language", "target_language", "max_length")}
+    plain |= {key: f"[{','.join(map(str, values))}]" for key, values in lists.items() if values}
+    plain |= {key: path for key, path in files.items() if path}
+    return ["data=files", *(f"data.{key}={value}" for key, value in plain.items())]
+
+
+def _reversed_corpus(data: DataSettings, direction: Direction) -> list[str]:
+    """The settings of the corpus for the run of the other direction."""
+    settings = [f"data.source_language={direction[0]}", f"data.target_language={direction[1]}", "data.directions=[]"]
+    if data.whole and len(data.all_languages) > 2:
+        # How a corpus is cut depends on all its languages: cut by two of them, train would have some of the test.
+        data = with_splits(replace(data, fold=None))
+        settings += ["data.pairs=null", *(f"data.{name}={data.splits[name]}" for name in SPLITS)]
+    if any(is_table(path) for path in (data.pairs, *data.splits.values()) if path):
+        columns = data.in_direction(direction).columns
+        settings += [f"data.columns=[{','.join(map(str, columns))}]"] if columns else []
+    return settings
 
 
 def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage]:
@@ -127,89 +210,6 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
         written, given = folder / f"synthetic{fold}{pairs}", [*given, *more["augment"]]
         stages.append(_augmentation(f"augment{fold}{pairs}", translator, written, (target, source), given))
     return [*stages, forward, final]
-
-
-def _check_typed(typed: Sequence[str]) -> None:
-    """Raises UsageError for a sweep, and for settings that are right for one run alone."""
-    if any(map(is_multirun, typed)):
-        raise UsageError("-m: this script runs no sweep: give one command for each value, with its own output=FOLDER")
-    for _, key, value in map(split, filter(is_override, typed)):
-        if key in ("data.synthetic_ratio", "data.synthetic_tag") and value not in ("null", "false"):
-            raise UsageError(f'{key}= is for the run on synthetic pairs alone: write forward="{key}={value}"')
-
-
-def _reversed_corpus(data: DataSettings, direction: Direction) -> list[str]:
-    """The settings of the corpus for the run of the other direction."""
-    settings = [f"data.source_language={direction[0]}", f"data.target_language={direction[1]}", "data.directions=[]"]
-    if data.whole and len(data.all_languages) > 2:
-        # How a corpus is cut depends on all its languages: cut by two of them, train would have some of the test.
-        data = with_splits(replace(data, fold=None))
-        settings += ["data.pairs=null", *(f"data.{name}={data.splits[name]}" for name in SPLITS)]
-    if any(is_table(path) for path in (data.pairs, *data.splits.values()) if path):
-        columns = data.in_direction(direction).columns
-        settings += [f"data.columns=[{','.join(map(str, columns))}]"] if columns else []
-    return settings
-
-
-# What a stage's settings cannot decide, as the stages find each other's files by them.
-NOT_OF_A_STAGE = ("output", "resume", "hydra.run.dir")
-
-
-def _stage_settings(stage: str, text: str) -> list[str]:
-    """The settings that reverse=, augment=, forward= or finetune= holds."""
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        fault = "a quote in it is not closed" if "quotation" in str(error) else "it ends in a backslash"
-        raise UsageError(f"{stage}={text}: {fault}") from error
-    for word in words:
-        if not is_override(word):
-            raise UsageError(f'{stage}={text}: {word} is no setting: write {stage}="KEY=VALUE KEY=VALUE"')
-        if (key := split(word)[1]) in NOT_OF_A_STAGE:
-            raise UsageError(f"{stage}={text}: {key} is decided by this script: leave it out")
-    return words
-
-
-def _own_configs() -> list[str]:
-    """--config-dir=FOLDER, in whatever form it was typed, for the commands of the stages."""
-    sources = HydraConfig.get().runtime.config_sources if HydraConfig.initialized() else []
-    return [f"--config-dir={source.path}" for source in sources if source.provider == "command-line"]
-
-
-def _corpus_arguments(data: DataSettings, more: Sequence[str]) -> list[str]:
-    """The corpus of the run that will check the pairs, for augment.py: a model of one direction knows only the
-    validation and test of that. Nothing, if the settings of the stage name a corpus of their own."""
-    if any(split(word)[1] == "data" for word in more):
-        return []
-    files = {key: getattr(data, key) for key in ("pairs", *SPLITS, "cache")}
-    files |= {f"extra_tests.{name}": path for name, path in data.extra_tests.items()}
-    lists = {key: getattr(data, key) for key in ("directions", "split", "columns", "fold")}
-    plain = {key: getattr(data, key) for key in ("source_language", "target_language", "max_length")}
-    plain |= {key: f"[{','.join(map(str, values))}]" for key, values in lists.items() if values}
-    plain |= {key: path for key, path in files.items() if path}
-    return ["data=files", *(f"data.{key}={value}" for key, value in plain.items())]
-
-
-def _read_folds(folds: Any, typed: Sequence[str]) -> int:
-    """Into how many parts the training pairs are cut to be translated; 0: a text is translated."""
-    if folds is None:
-        return 0
-    if type(folds) is not int or not 2 <= folds <= 100:
-        raise UsageError(f"folds={folds} must be a number from 2 to 100: into so many parts the training pairs are cut")
-    if any(split(argument)[1] == "input" for argument in typed if is_override(argument)):
-        raise UsageError("folds= translates the training pairs, input= a text: leave one of them out")
-    return folds
-
-
-def monolingual_texts(data: DataSettings, text: str | None) -> dict[Direction, Path]:
-    """For each direction the text in its target language: `text` itself, where there is one direction, or
-    PREFIX.LANGUAGE; without `text`, what the corpus has in its folder."""
-    if text is None and data.directory is None:
-        raise UsageError("input is not set: give input=FILE, text in the target language, or folds=3 for the pairs")
-    path = Path(text or f"{data.directory}/monolingual").absolute()
-    if len(data.all_directions) == 1 and path.exists():
-        return {data.languages: path}
-    return {direction: path.with_name(f"{path.name}.{direction[1]}") for direction in data.all_directions}
 
 
 def check_texts(data: DataSettings, given: str | None) -> None:

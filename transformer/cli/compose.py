@@ -33,15 +33,41 @@ def compose_all(name: str, overrides: Sequence[str], configs: Path = CONFIGS) ->
         return hydra.compose(name, list(overrides), return_hydra_config=True)
 
 
+def as_dict(config: DictConfig, complete: bool = True) -> dict[str, Any]:
+    """The script's own settings as plain data, interpolations resolved; `complete`: a missing one is an error."""
+    settings = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    return OmegaConf.to_container(settings, resolve=True, throw_on_missing=complete)  # type: ignore[return-value]
+
+
 def compose(name: str, *overrides: str) -> dict[str, Any]:
     """The settings of scripts/NAME.py with overrides in Hydra's grammar, interpolations resolved, as plain data."""
     return as_dict(compose_all(name, overrides), complete=False)
 
 
-def as_dict(config: DictConfig, complete: bool = True) -> dict[str, Any]:
-    """The script's own settings as plain data, interpolations resolved; `complete`: a missing one is an error."""
-    settings = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-    return OmegaConf.to_container(settings, resolve=True, throw_on_missing=complete)  # type: ignore[return-value]
+def preset_type(name: str, key: str) -> Any:
+    """The type that a setting of scripts/NAME.py has wherever its YAML files say one; None for text."""
+    group, _, below = key.partition(".")
+    in_group = (CONFIGS / group).is_dir()
+    types: set[Any] = set()
+    for file in (CONFIGS / group).glob("*.yaml") if in_group else [CONFIGS / f"{name}.yaml"]:
+        value = dict(flatten(yaml.safe_load(file.read_text(encoding="utf-8")))).get(below if in_group else key)
+        if source := re.fullmatch(r"\$\{([\w.]+)\}", str(value)):
+            types.add(preset_type(name, source[1]))
+        elif value is not None:
+            types.add(list[Any] if isinstance(value, list) else type(value))
+    return None if len(types) != 1 or str in types else types.pop()
+
+
+def check_words(config: DictConfig) -> None:
+    """Refuse a word that was typed where all presets have a number, a boolean or a list: `seed=x`.
+
+    `read` refuses it too, but knows the types of settings only after it has imported torch, which takes seconds.
+    """
+    job = HydraConfig.get()
+    for key in (key for _, key, _ in map(split, job.overrides.task) if not key.startswith((*LITERAL, "trainer."))):
+        value = OmegaConf.select(config, key)
+        if isinstance(value, str) and (kind := preset_type(str(job.job.config_name), key)):
+            read_value(kind, value, key)
 
 
 def read_settings(read: Read, config: DictConfig) -> Any:
@@ -58,32 +84,6 @@ def read_settings(read: Read, config: DictConfig) -> Any:
         values = dict(flatten(OmegaConf.to_container(config)))  # type: ignore[arg-type]
         sources = {key: value[2:-1] for key, value in values.items() if re.fullmatch(r"\$\{[\w.]+\}", str(value))}
         raise UsageError(re.sub(r"[\w.]+", lambda key: sources.get(key[0], key[0]), describe(error))) from error
-
-
-def check_words(config: DictConfig) -> None:
-    """Refuse a word that was typed where all presets have a number, a boolean or a list: `seed=x`.
-
-    `read` refuses it too, but knows the types of settings only after it has imported torch, which takes seconds.
-    """
-    job = HydraConfig.get()
-    for key in (key for _, key, _ in map(split, job.overrides.task) if not key.startswith((*LITERAL, "trainer."))):
-        value = OmegaConf.select(config, key)
-        if isinstance(value, str) and (kind := preset_type(str(job.job.config_name), key)):
-            read_value(kind, value, key)
-
-
-def preset_type(name: str, key: str) -> Any:
-    """The type that a setting of scripts/NAME.py has wherever its YAML files say one; None for text."""
-    group, _, below = key.partition(".")
-    in_group = (CONFIGS / group).is_dir()
-    types: set[Any] = set()
-    for file in (CONFIGS / group).glob("*.yaml") if in_group else [CONFIGS / f"{name}.yaml"]:
-        value = dict(flatten(yaml.safe_load(file.read_text(encoding="utf-8")))).get(below if in_group else key)
-        if source := re.fullmatch(r"\$\{([\w.]+)\}", str(value)):
-            types.add(preset_type(name, source[1]))
-        elif value is not None:
-            types.add(list[Any] if isinstance(value, list) else type(value))
-    return None if len(types) != 1 or str in types else types.pop()
 
 
 def compose_again(*instead: str) -> DictConfig:

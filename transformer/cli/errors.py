@@ -13,13 +13,6 @@ def rank() -> int:
     return next((int(number) for number in numbers if number.isdecimal()), 0)
 
 
-def report(error: BaseException, debug: bool, line: str | None = None) -> None:
-    """Print an error on one line, after its traceback if that is asked for; `line` says more than the error itself."""
-    if debug:
-        traceback.print_exception(error)
-    say(f"{'' if rank() == 0 else f'[rank {rank()}] '}error: {line or describe(error)}")
-
-
 def describe(error: BaseException) -> str:
     """Say in one line what went wrong."""
     if isinstance(error, OSError) and error.strerror and str(error).startswith("[Errno"):
@@ -33,3 +26,10 @@ def describe(error: BaseException) -> str:
     if not isinstance(error, RuntimeError):
         message = f"{type(error).__name__}: {message}".removesuffix(": ")
     return f"{message or type(error).__name__} (debug=true shows where)"
+
+
+def report(error: BaseException, debug: bool, line: str | None = None) -> None:
+    """Print an error on one line, after its traceback if that is asked for; `line` says more than the error itself."""
+    if debug:
+        traceback.print_exception(error)
+    say(f"{'' if rank() == 0 else f'[rank {rank()}] '}error: {line or describe(error)}")

@@ -31,23 +31,50 @@ class PastHydra(BaseException):
     """Carries an error, its cause, past Hydra, which would print it in its own way."""
 
 
-def launch(read: Read, work: Work, config_name: str, configs: Path = CONFIGS) -> None:
-    """Run a script with the configuration that the command line asks for, and exit."""
-    open_closed_streams()
-    try:
-        with SignalHandler():
-            status = run_script(read, work, config_name, configs)
-    except Interrupted as stopped:
-        from transformer.cli.errors import rank
-        from transformer.data.printable import say
+def open_closed_streams() -> None:
+    """Let what goes to a closed stdout or stderr go nowhere, and let no file that is opened later take their numbers.
 
-        status = 128 + stopped.number
-        if rank() == 0:
-            say(str(stopped))
-    for number in SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)  # from here on, it ends the process without a traceback
-    sys.exit(status)
+    A closed stdin stays None.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    """In place of argparse's own method, which prints a usage of many lines."""
+    if "ignored explicit argument" in message:  # -resume=last is taken for -r
+        message = "settings have no dashes: write KEY=VALUE"
+    raise UsageError(f"{message}; --help shows the usage")
+
+
+def end_with_parent() -> None:
+    """Let this process end when the one that started it has, which may have been killed.
+
+    Until all processes of a run have found each other they wait in code that handles no signal, for half an hour.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def stdout_is_closed() -> bool:
+    """Tell a reader that has gone (`translate.py | head`) from other broken pipes, and keep the exit quiet."""
+    from transformer.data.printable import silence
+
+    try:
+        print(flush=True)  # an empty line: no system can tell without writing
+    except BrokenPipeError:
+        silence(sys.stdout)  # for Python's own last flush
+        return True
+    return False
 
 
 def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
@@ -124,47 +151,20 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     return 1 if begun and not isinstance(error, UsageError) else 2
 
 
-def open_closed_streams() -> None:
-    """Let what goes to a closed stdout or stderr go nowhere, and let no file that is opened later take their numbers.
-
-    A closed stdin stays None.
-    """
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(number)
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
-    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
-
-
-def end_with_parent() -> None:
-    """Let this process end when the one that started it has, which may have been killed.
-
-    Until all processes of a run have found each other they wait in code that handles no signal, for half an hour.
-    """
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    """In place of argparse's own method, which prints a usage of many lines."""
-    if "ignored explicit argument" in message:  # -resume=last is taken for -r
-        message = "settings have no dashes: write KEY=VALUE"
-    raise UsageError(f"{message}; --help shows the usage")
-
-
-def stdout_is_closed() -> bool:
-    """Tell a reader that has gone (`translate.py | head`) from other broken pipes, and keep the exit quiet."""
-    from transformer.data.printable import silence
-
+def launch(read: Read, work: Work, config_name: str, configs: Path = CONFIGS) -> None:
+    """Run a script with the configuration that the command line asks for, and exit."""
+    open_closed_streams()
     try:
-        print(flush=True)  # an empty line: no system can tell without writing
-    except BrokenPipeError:
-        silence(sys.stdout)  # for Python's own last flush
-        return True
-    return False
+        with SignalHandler():
+            status = run_script(read, work, config_name, configs)
+    except Interrupted as stopped:
+        from transformer.cli.errors import rank
+        from transformer.data.printable import say
+
+        status = 128 + stopped.number
+        if rank() == 0:
+            say(str(stopped))
+    for number in SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)  # from here on, it ends the process without a traceback
+    sys.exit(status)

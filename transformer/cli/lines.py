@@ -29,6 +29,13 @@ def is_prompt(text: str | None, path: str | None) -> bool:
     return text is None and path is None and sys.stdin is not None and sys.stdin.isatty()
 
 
+def _prompted() -> Iterator[str]:
+    with contextlib.suppress(EOFError):
+        while True:
+            print("> ", end="", file=sys.stderr, flush=True)
+            yield input()
+
+
 def input_lines(text: str | None, path: str | None) -> Iterator[str]:
     """Yield `text`, else the lines of a file, else what is typed at a prompt or comes on stdin."""
     if text is not None:
@@ -51,13 +58,6 @@ def count_lines(path: str | None) -> int | None:
     if path is None or not Path(path).is_file():
         return None
     return sum(1 for _ in read_lines(Path(path)))
-
-
-def _prompted() -> Iterator[str]:
-    with contextlib.suppress(EOFError):
-        while True:
-            print("> ", end="", file=sys.stderr, flush=True)
-            yield input()
 
 
 def chunk_size(total: int | None, batch_tokens: int) -> int:

@@ -15,74 +15,6 @@ from transformer.cli.compose import compose_all
 from transformer.cli.errors import describe
 from transformer.config import UsageError, flatten
 
-
-def explain(error: Exception, typed: Sequence[str], config_name: str, configs: Path) -> str:
-    """Describe any error in one line; one of Hydra's is explained by the settings that its script has."""
-    message = str(error)
-    if isinstance(error, OverrideParseException):
-        return paths_alone(typed, config_name, configs) or unreadable(error.override)
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        group, _, choice = error.missing_cfg_file.rpartition("/")
-        options = error.options or sorted(path.stem for path in (configs / group).iterdir())
-        return f"{group}={choice}: {group} is one of {', '.join(options)}"
-    if match := re.match("Ambiguous value for argument '(.*)'", message):
-        return f"{match[1]}: several values need -m, a list brackets: KEY=[A,B]"
-    if match := re.match(r"Could not (?:override|delete from config\.) '([^']*)'(\. No match in the def)?", message):
-        return Settings(config_name, configs).unknown(match[1], is_choice=bool(match[2]))
-    if match := re.match(r"Error merging override ([^=]*)", message):
-        return Settings(config_name, configs).section(match[1]) or innermost(error)
-    if match := re.match("unrecognized arguments: --?([^ =;]+)", message):
-        return Settings(config_name, configs).with_dashes(match[1], typed)
-    return innermost(error) if isinstance(error, (HydraException, OmegaConfBaseException)) else describe(error)
-
-
-def paths_alone(typed: Sequence[str], config_name: str, configs: Path) -> str | None:
-    """What to write for paths without the name of a setting, in scripts that take runs: `compare.py RUN RUN`."""
-    words = [word for word in typed if "=" not in word and not word.startswith("-")]
-    if not words or not all(word and Path(word).exists() for word in words):
-        return None
-    values = Settings(config_name, configs).values
-    key = next((key for key in ("checkpoint", "runs") if values.get(key, "") is None), None)
-    value = words[0] if len(words) == 1 else f"[{','.join(words)}]"
-    return f"{words[0]}: a path needs the name of its setting: write '{key}={value}'" if key else None
-
-
-def unreadable(override: str) -> str:
-    """What Hydra's grammar does not take."""
-    prefix, key, value = split(override)
-    if "=" not in override:
-        return (
-            f"{override or '(empty)'}: no '=' in it: write KEY=VALUE, and quotes around a value with spaces, "
-            'text="two words"'
-        )
-    if not re.fullmatch(r"[\w./@:-]+", key, re.ASCII):
-        return f"{key}: the name of a setting has letters from a to z, digits and . _ - / @ only"
-    if key.startswith("trainer."):
-        prefix, override = "", f"{key}={value}"  # its prefix is ours
-    if set(value) & set("“”„‟‘’‚«»"):
-        return f"{override}: Hydra cannot read typographic quotes here: write straight ones, or none"
-    if value.startswith("["):
-        remedy = f"{prefix}{key}=\"['A','B']\""
-        return f"{override}: Hydra cannot read this; put each text with special characters into quotes: {remedy}"
-    remedy = f"""{prefix}{key}='"{value}"'"""
-    return f"{override}: Hydra cannot read this; put a text with special characters into quotes of its own: {remedy}"
-
-
-def innermost(error: BaseException) -> str:
-    """Describe what lies behind an error of Hydra or OmegaConf: what a resolver of ours has found, or a wrong value."""
-    chain = [error]
-    while cause := chain[-1].__cause__ or chain[-1].__context__:
-        chain.append(cause)
-    for cause in chain:
-        if isinstance(cause, MissingMandatoryValue):
-            return f"{cause.full_key} is not set: give {cause.full_key}=VALUE"
-        if isinstance(cause, (UsageError, OSError)):
-            return describe(cause)
-    inner = next((cause for cause in chain if isinstance(cause, OmegaConfBaseException)), chain[-1])
-    key = getattr(inner, "full_key", None)
-    return (f"{key}: " if key else "") + (str(inner) or type(inner).__name__).splitlines()[0]
-
-
 # What other programs call a setting.
 SYNONYMS = {
     "lr": "training.learning_rate",
@@ -147,3 +79,70 @@ class Settings:
         value = values[0] if values and "=" not in values[0] else "VALUE"
         near = self.near(option.replace("-", "_"), "") or ["KEY"]
         return f"{typed[index]}: settings have no dashes: write {near[0]}={value}; --help shows the options"
+
+
+def paths_alone(typed: Sequence[str], config_name: str, configs: Path) -> str | None:
+    """What to write for paths without the name of a setting, in scripts that take runs: `compare.py RUN RUN`."""
+    words = [word for word in typed if "=" not in word and not word.startswith("-")]
+    if not words or not all(word and Path(word).exists() for word in words):
+        return None
+    values = Settings(config_name, configs).values
+    key = next((key for key in ("checkpoint", "runs") if values.get(key, "") is None), None)
+    value = words[0] if len(words) == 1 else f"[{','.join(words)}]"
+    return f"{words[0]}: a path needs the name of its setting: write '{key}={value}'" if key else None
+
+
+def unreadable(override: str) -> str:
+    """What Hydra's grammar does not take."""
+    prefix, key, value = split(override)
+    if "=" not in override:
+        return (
+            f"{override or '(empty)'}: no '=' in it: write KEY=VALUE, and quotes around a value with spaces, "
+            'text="two words"'
+        )
+    if not re.fullmatch(r"[\w./@:-]+", key, re.ASCII):
+        return f"{key}: the name of a setting has letters from a to z, digits and . _ - / @ only"
+    if key.startswith("trainer."):
+        prefix, override = "", f"{key}={value}"  # its prefix is ours
+    if set(value) & set("“”„‟‘’‚«»"):
+        return f"{override}: Hydra cannot read typographic quotes here: write straight ones, or none"
+    if value.startswith("["):
+        remedy = f"{prefix}{key}=\"['A','B']\""
+        return f"{override}: Hydra cannot read this; put each text with special characters into quotes: {remedy}"
+    remedy = f"""{prefix}{key}='"{value}"'"""
+    return f"{override}: Hydra cannot read this; put a text with special characters into quotes of its own: {remedy}"
+
+
+def innermost(error: BaseException) -> str:
+    """Describe what lies behind an error of Hydra or OmegaConf: what a resolver of ours has found, or a wrong value."""
+    chain = [error]
+    while cause := chain[-1].__cause__ or chain[-1].__context__:
+        chain.append(cause)
+    for cause in chain:
+        if isinstance(cause, MissingMandatoryValue):
+            return f"{cause.full_key} is not set: give {cause.full_key}=VALUE"
+        if isinstance(cause, (UsageError, OSError)):
+            return describe(cause)
+    inner = next((cause for cause in chain if isinstance(cause, OmegaConfBaseException)), chain[-1])
+    key = getattr(inner, "full_key", None)
+    return (f"{key}: " if key else "") + (str(inner) or type(inner).__name__).splitlines()[0]
+
+
+def explain(error: Exception, typed: Sequence[str], config_name: str, configs: Path) -> str:
+    """Describe any error in one line; one of Hydra's is explained by the settings that its script has."""
+    message = str(error)
+    if isinstance(error, OverrideParseException):
+        return paths_alone(typed, config_name, configs) or unreadable(error.override)
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, choice = error.missing_cfg_file.rpartition("/")
+        options = error.options or sorted(path.stem for path in (configs / group).iterdir())
+        return f"{group}={choice}: {group} is one of {', '.join(options)}"
+    if match := re.match("Ambiguous value for argument '(.*)'", message):
+        return f"{match[1]}: several values need -m, a list brackets: KEY=[A,B]"
+    if match := re.match(r"Could not (?:override|delete from config\.) '([^']*)'(\. No match in the def)?", message):
+        return Settings(config_name, configs).unknown(match[1], is_choice=bool(match[2]))
+    if match := re.match(r"Error merging override ([^=]*)", message):
+        return Settings(config_name, configs).section(match[1]) or innermost(error)
+    if match := re.match("unrecognized arguments: --?([^ =;]+)", message):
+        return Settings(config_name, configs).with_dashes(match[1], typed)
+    return innermost(error) if isinstance(error, (HydraException, OmegaConfBaseException)) else describe(error)

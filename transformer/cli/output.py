@@ -20,6 +20,14 @@ from transformer.data.printable import say
 from transformer.files import atomic_write, exclusive_lock, flush_folder, is_written_through, sha256, sha256_of
 
 
+def made_by(settings: dict[str, Any], *models: Path) -> dict[str, str]:
+    """What decides the translations by models (files, or an export's folder) with these settings."""
+    plain = dict(flatten(settings))
+    if shortlist := plain.get("serving.shortlist"):  # by what is in it, too
+        plain["serving.shortlist"] = f"{shortlist} (sha256 {sha256(Path(shortlist))})"
+    return {"model": sha256_of(models)} | {key: str(value) for key, value in plain.items()}
+
+
 @dataclass(frozen=True)
 class PartialState:
     """How far a partial file is: the input's lines that are done, their digest, and the bytes of their translations."""
@@ -199,11 +207,3 @@ def open_output(path: str | None, settings: dict[str, Any], models: Sequence[Pat
             )
         return Output(path)
     return PartialOutput(path, made_by(settings, *models), resume)
-
-
-def made_by(settings: dict[str, Any], *models: Path) -> dict[str, str]:
-    """What decides the translations by models (files, or an export's folder) with these settings."""
-    plain = dict(flatten(settings))
-    if shortlist := plain.get("serving.shortlist"):  # by what is in it, too
-        plain["serving.shortlist"] = f"{shortlist} (sha256 {sha256(Path(shortlist))})"
-    return {"model": sha256_of(models)} | {key: str(value) for key, value in plain.items()}

@@ -32,6 +32,10 @@ def check_prefix(output: str, checkpoint: Path) -> None:
         raise UsageError(f"output={output} is in the folder of the model, {as_typed(folder)}: name another place")
 
 
+def _columns(*cells: str | int) -> bytes:
+    return ("\t".join(map(str, cells)) + "\n").encode()
+
+
 class PairsOutput(PartialOutput):
     """Pairs in the files PREFIX.LANGUAGE, one a line; line n of PREFIX.origin says where pair n comes from, and
     PREFIX.dropped.tsv holds the lines of the input that became no pair.
@@ -103,7 +107,3 @@ def show_counts(counts: Counter[str | None], prefix: str, languages: tuple[str, 
     if re.search(r"[^\w./-]", prefix, re.ASCII):  # the shell or Hydra would read more into it
         typed = shlex.quote(f"data.synthetic=[{quote(prefix)}]")
     print_safely("", "Next:", f"  python scripts/train.py … {typed}")
-
-
-def _columns(*cells: str | int) -> bytes:
-    return ("\t".join(map(str, cells)) + "\n").encode()

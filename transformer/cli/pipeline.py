@@ -84,25 +84,6 @@ class Stage:
             raise ChildProcessError(f"{self.name} has failed: fix that, and the same command goes on from there")
 
 
-def run_stages(stages: Sequence[Stage], folder: Path) -> None:
-    """Runs what is not finished. UsageError where what was begun in the folder was begun by another command."""
-    kept = folder / COMMAND
-    _check_command(kept, stages)
-    for stage in stages:
-        stage.check_files()
-    atomic_write(kept, json.dumps([stage.begin for stage in stages], indent=1, ensure_ascii=False).encode())
-    try:
-        for stage in stages:
-            if stage.is_finished():
-                say(f"{stage.name}: finished before")
-            else:
-                say(f"{stage.name} …")
-                stage.run()
-    except Interrupted as stopped:
-        stopped.advice = "the same command goes on from here"
-        raise
-
-
 def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
     """Raises UsageError where a stage was begun with other settings; those of stages that have not begun may change."""
     if not kept.exists() or not any(stage.has_begun() for stage in stages):
@@ -125,3 +106,22 @@ def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
     raise UsageError(
         f"{as_typed(kept)} was begun with other settings: repeat these, or give another output=FOLDER{differing}"
     )
+
+
+def run_stages(stages: Sequence[Stage], folder: Path) -> None:
+    """Runs what is not finished. UsageError where what was begun in the folder was begun by another command."""
+    kept = folder / COMMAND
+    _check_command(kept, stages)
+    for stage in stages:
+        stage.check_files()
+    atomic_write(kept, json.dumps([stage.begin for stage in stages], indent=1, ensure_ascii=False).encode())
+    try:
+        for stage in stages:
+            if stage.is_finished():
+                say(f"{stage.name}: finished before")
+            else:
+                say(f"{stage.name} …")
+                stage.run()
+    except Interrupted as stopped:
+        stopped.advice = "the same command goes on from here"
+        raise

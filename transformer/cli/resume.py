@@ -27,6 +27,83 @@ OTHER_VALUE = "another value"
 OWN_LOGGERS = ("csv", "tensorboard")
 
 
+def leaves(settings: Any, above: tuple[str, ...] = ()) -> Leaves:
+    """Flatten nested settings; keys are paths, as names of files have dots."""
+    if not isinstance(settings, dict) or not settings:
+        return {above: settings}
+    return {path: leaf for key, value in settings.items() for path, leaf in leaves(value, (*above, key)).items()}
+
+
+def other_choices(loader: ConfigLoader, group: str) -> list[str]:
+    """List what may be chosen instead, as overrides; sets of settings (experiment, ablation) are left out instead."""
+    if group in ("experiment", "ablation"):
+        return [f"{group}=null"]
+    now = chosen(group)
+    options = loader.get_group_options(group.partition("@")[0])
+    return [f"{group}={option}" for option in options if option != now]
+
+
+def put(settings: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    *above, name = path
+    for key in above:
+        if not isinstance(settings.get(key), dict):
+            settings[key] = {}
+        settings = settings[key]
+    settings.pop(name, None) if value is REMOVED else settings.update({name: value})
+
+
+def put_different(settings: dict[str, Any], current: Leaves, other: Leaves) -> None:
+    for path, value in current.items():
+        if path not in other or other[path] != value:
+            put(settings, path, value)
+
+
+def apply_typed(settings: dict[str, Any], now: dict[str, Any]) -> None:
+    """Change the settings that follow from the command line, also where it repeats a default.
+
+    They are those of `now` that would be different had another value been typed, or another choice of a group.
+    """
+    typed = [split(line) for line in HydraConfig.get().overrides.task]
+    if any(prefix == "~" for prefix, _, _ in typed):
+        raise UsageError("resume= takes no ~KEY: give KEY=VALUE")
+    loader = GlobalHydra.instance().config_loader()
+    groups = [key for _, key, _ in typed if loader.get_group_options(key.partition("@")[0])]
+    current = leaves(now)
+    for choice in [choice for group in groups for choice in other_choices(loader, group)]:
+        other = leaves(run_settings(as_dict(compose_again(choice), complete=False)))
+        for path in other.keys() - current.keys():  # what another choice has, and this one has not
+            put(settings, path, REMOVED)
+        put_different(settings, current, other)
+    if single := [key for _, key, _ in typed if key not in (*groups, "resume")]:
+        config = compose_again()
+        for key in single:
+            OmegaConf.update(config, key, OTHER_VALUE, force_add=True)
+        put_different(settings, current, leaves(run_settings(as_dict(config, complete=False))))
+
+
+def is_ours(data: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether our YAML, or what is typed now, fetches the same files from the same address to the same place."""
+    if data["url"] is None:
+        return True
+    ours = [now]
+    if data["name"] in GlobalHydra.instance().config_loader().get_group_options("data"):
+        ours.append(run_settings(as_dict(compose_again(f"data={data['name']}"), complete=False))["data"])
+    return any(all(data[key] == corpus[key] for key in ("url", "sha256", "directory")) for corpus in ours)
+
+
+def distrust(data: dict[str, Any], now: dict[str, Any], run: Path) -> None:
+    """Let no checkpoint choose what is fetched, or where anything is written: only our YAML and what was typed may.
+
+    A cache that the run has used goes on being used, unless it lies in the run's folder and came with it.
+    """
+    if not is_ours(data, now):
+        data |= {"url": None, "sha256": {}}
+    cache = Path(data["cache"])
+    brought = not cache.is_absolute() or cache.resolve().is_relative_to(run.resolve())
+    if data["cache"] != now["cache"] and (brought or not is_cache(cache)):
+        data["cache"] = now["cache"]
+
+
 def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     """Return the settings of the run that `resume=` names, and the checkpoint to go on from.
 
@@ -56,80 +133,3 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     distrust(settings["data"], now["data"], output_folder())
     settings["loggers"] = [name for name in settings["loggers"] if name in (*OWN_LOGGERS, *now["loggers"])]
     return settings, checkpoint
-
-
-def apply_typed(settings: dict[str, Any], now: dict[str, Any]) -> None:
-    """Change the settings that follow from the command line, also where it repeats a default.
-
-    They are those of `now` that would be different had another value been typed, or another choice of a group.
-    """
-    typed = [split(line) for line in HydraConfig.get().overrides.task]
-    if any(prefix == "~" for prefix, _, _ in typed):
-        raise UsageError("resume= takes no ~KEY: give KEY=VALUE")
-    loader = GlobalHydra.instance().config_loader()
-    groups = [key for _, key, _ in typed if loader.get_group_options(key.partition("@")[0])]
-    current = leaves(now)
-    for choice in [choice for group in groups for choice in other_choices(loader, group)]:
-        other = leaves(run_settings(as_dict(compose_again(choice), complete=False)))
-        for path in other.keys() - current.keys():  # what another choice has, and this one has not
-            put(settings, path, REMOVED)
-        put_different(settings, current, other)
-    if single := [key for _, key, _ in typed if key not in (*groups, "resume")]:
-        config = compose_again()
-        for key in single:
-            OmegaConf.update(config, key, OTHER_VALUE, force_add=True)
-        put_different(settings, current, leaves(run_settings(as_dict(config, complete=False))))
-
-
-def other_choices(loader: ConfigLoader, group: str) -> list[str]:
-    """List what may be chosen instead, as overrides; sets of settings (experiment, ablation) are left out instead."""
-    if group in ("experiment", "ablation"):
-        return [f"{group}=null"]
-    now = chosen(group)
-    options = loader.get_group_options(group.partition("@")[0])
-    return [f"{group}={option}" for option in options if option != now]
-
-
-def put_different(settings: dict[str, Any], current: Leaves, other: Leaves) -> None:
-    for path, value in current.items():
-        if path not in other or other[path] != value:
-            put(settings, path, value)
-
-
-def put(settings: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    *above, name = path
-    for key in above:
-        if not isinstance(settings.get(key), dict):
-            settings[key] = {}
-        settings = settings[key]
-    settings.pop(name, None) if value is REMOVED else settings.update({name: value})
-
-
-def leaves(settings: Any, above: tuple[str, ...] = ()) -> Leaves:
-    """Flatten nested settings; keys are paths, as names of files have dots."""
-    if not isinstance(settings, dict) or not settings:
-        return {above: settings}
-    return {path: leaf for key, value in settings.items() for path, leaf in leaves(value, (*above, key)).items()}
-
-
-def distrust(data: dict[str, Any], now: dict[str, Any], run: Path) -> None:
-    """Let no checkpoint choose what is fetched, or where anything is written: only our YAML and what was typed may.
-
-    A cache that the run has used goes on being used, unless it lies in the run's folder and came with it.
-    """
-    if not is_ours(data, now):
-        data |= {"url": None, "sha256": {}}
-    cache = Path(data["cache"])
-    brought = not cache.is_absolute() or cache.resolve().is_relative_to(run.resolve())
-    if data["cache"] != now["cache"] and (brought or not is_cache(cache)):
-        data["cache"] = now["cache"]
-
-
-def is_ours(data: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Whether our YAML, or what is typed now, fetches the same files from the same address to the same place."""
-    if data["url"] is None:
-        return True
-    ours = [now]
-    if data["name"] in GlobalHydra.instance().config_loader().get_group_options("data"):
-        ours.append(run_settings(as_dict(compose_again(f"data={data['name']}"), complete=False))["data"])
-    return any(all(data[key] == corpus[key] for key in ("url", "sha256", "directory")) for corpus in ours)

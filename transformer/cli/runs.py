@@ -33,6 +33,44 @@ MAX_DESCRIPTION_BYTES = 1 << 22  # of a description or results, which take some 
 new_folders: list[Path] = []
 
 
+def _by_time(runs: Path, file: str) -> list[Path]:
+    paths = [path for depth in ("*", "*/*") for path in runs.glob(f"{depth}/{file}")]
+    return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, str(path)))
+
+
+def newest_run(runs: Path) -> Path:
+    """Find the run last written to, finished or not, a trial of a sweep included."""
+    if not (finished := _by_time(runs, MODELS[-1])):
+        raise FileNotFoundError(f"no run with {MODELS[-1]} in {runs}: train one, or name another")
+    return finished[-1].parent.parent
+
+
+def find_resumable(resume: str, runs: Path) -> tuple[Path, Path]:
+    """Find the folder and the checkpoint of the run that `resume=` means: last, a run's folder or a .ckpt in one."""
+    # Not Path.resolve: for ModelCheckpoint, a link's other name would be another folder, without a best score.
+    path = Path(os.path.abspath(newest_run(runs) if resume == "last" else resume))  # noqa: PTH100
+    checkpoint = path / MODELS[-1] if path.is_dir() else path
+    if not checkpoint.is_file():
+        raise UsageError(f"resume={resume}: no {checkpoint}; give a run's folder, a .ckpt in one, or last")
+    if checkpoint.parent.name != "checkpoints":
+        raise UsageError(f"resume={resume}: it does not lie in the folder checkpoints of a run; give the run's folder")
+    return checkpoint.parent.parent, checkpoint
+
+
+def note_new_folder(folder: Path) -> None:
+    """Remember which folders come into being with this one."""
+    new_folders.extend(path for path in (folder, *folder.parents) if not path.exists())
+
+
+@functools.cache
+def dated_folder(runs: str, name: str | None, ending: str = "") -> str:
+    """Make a folder with the date, the time and a name, also where two start in one second."""
+    suffix = (f"_{name}" if name else "") + ending
+    note_new_folder(Path(runs))
+    new_folders.insert(0, new_folder(Path(runs, f"{datetime.now():%Y-%m-%d_%H-%M-%S}{suffix}")))
+    return str(new_folders[0])
+
+
 @functools.cache  # one process has one run, however often Hydra resolves its folder
 def run_folder(resume: str | None, runs: str, name: str | None) -> str:
     """Return the folder of the run that `resume` names, or make one that no other run has.
@@ -46,15 +84,6 @@ def run_folder(resume: str | None, runs: str, name: str | None) -> str:
     if any(int(os.environ.get(variable, "1")) > 1 for variable in ("WORLD_SIZE", "SLURM_NTASKS")):
         raise UsageError("processes that torchrun or SLURM start need one folder: give hydra.run.dir=PATH")
     return dated_folder(runs, name)
-
-
-@functools.cache
-def dated_folder(runs: str, name: str | None, ending: str = "") -> str:
-    """Make a folder with the date, the time and a name, also where two start in one second."""
-    suffix = (f"_{name}" if name else "") + ending
-    note_new_folder(Path(runs))
-    new_folders.insert(0, new_folder(Path(runs, f"{datetime.now():%Y-%m-%d_%H-%M-%S}{suffix}")))
-    return str(new_folders[0])
 
 
 OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
@@ -72,17 +101,18 @@ def trial_folder() -> Path | None:
     return output_folder() if is_trial else None
 
 
-def note_new_folder(folder: Path) -> None:
-    """Remember which folders come into being with this one."""
-    new_folders.extend(path for path in (folder, *folder.parents) if not path.exists())
-
-
 def remove_empty_folders() -> None:
     """Remove what this process has made and put nothing into, but for the lock."""
     for folder in filter(Path.is_dir, new_folders):
         if {path.name for path in folder.iterdir()} <= {LOCK}:
             (folder / LOCK).unlink(missing_ok=True)
             folder.rmdir()
+
+
+def as_typed(path: Path) -> str:
+    """Write a path as it can be typed in a shell from here."""
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 @contextlib.contextmanager
@@ -93,14 +123,14 @@ def training_in(folder: Path) -> Iterator[None]:
     for which Lightning would kill the first.
     """
     from transformer.training.callbacks.nonfinite import NonFiniteError
-    from transformer.training.loggers import first_process
+    from transformer.training.loggers import is_rank_zero
 
     try:
         # Before loggers are built, which cut the log back to the checkpoint.
-        with exclusive_lock(folder / LOCK, f"the run {folder}") if first_process() else contextlib.nullcontext():
+        with exclusive_lock(folder / LOCK, f"the run {folder}") if is_rank_zero() else contextlib.nullcontext():
             yield
     except (NonFiniteError, Interrupted) as error:
-        if not first_process():
+        if not is_rank_zero():
             sys.exit(0)
         if isinstance(error, Interrupted):
             is_saved = (folder / MODELS[-1]).exists()
@@ -123,31 +153,12 @@ def check_new_run() -> None:
         raise UsageError(f"{foreign[0]} is of no run, and would be written over: name a new folder by hydra.run.dir")
 
 
-def find_resumable(resume: str, runs: Path) -> tuple[Path, Path]:
-    """Find the folder and the checkpoint of the run that `resume=` means: last, a run's folder or a .ckpt in one."""
-    # Not Path.resolve: for ModelCheckpoint, a link's other name would be another folder, without a best score.
-    path = Path(os.path.abspath(newest_run(runs) if resume == "last" else resume))  # noqa: PTH100
-    checkpoint = path / MODELS[-1] if path.is_dir() else path
-    if not checkpoint.is_file():
-        raise UsageError(f"resume={resume}: no {checkpoint}; give a run's folder, a .ckpt in one, or last")
-    if checkpoint.parent.name != "checkpoints":
-        raise UsageError(f"resume={resume}: it does not lie in the folder checkpoints of a run; give the run's folder")
-    return checkpoint.parent.parent, checkpoint
-
-
 def check_init_from(init_from: str | None) -> None:
     """Refuse a run to begin with that is not there, and name the experiment that trains it."""
     if init_from and not (path := Path(init_from)).exists():
         preset = CONFIGS / "experiment" / f"{path.name}.yaml"
         remedy = f": experiment={path.name} hydra.run.dir={as_typed(path)}" if preset.exists() else ""
         raise UsageError(f"init_from={path}: no such run or checkpoint; train it first{remedy}")
-
-
-def newest_run(runs: Path) -> Path:
-    """Find the run last written to, finished or not, a trial of a sweep included."""
-    if not (finished := _by_time(runs, MODELS[-1])):
-        raise FileNotFoundError(f"no run with {MODELS[-1]} in {runs}: train one, or name another")
-    return finished[-1].parent.parent
 
 
 def newest_finished_run(runs: Path) -> Path:
@@ -158,11 +169,6 @@ def newest_finished_run(runs: Path) -> Path:
         run = as_typed(unfinished[-1].parent.parent)
         raise UsageError(f"no run in {runs} has finished: checkpoint={run} takes what that one has so far")
     raise FileNotFoundError(f"no run in {runs}: train one, or name another folder")
-
-
-def _by_time(runs: Path, file: str) -> list[Path]:
-    paths = [path for depth in ("*", "*/*") for path in runs.glob(f"{depth}/{file}")]
-    return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, str(path)))
 
 
 def find_checkpoint(value: str | None, runs: Path, exports: bool = False, key: str = "checkpoint") -> Path:
@@ -205,19 +211,14 @@ def find_reverse(config: dict[str, Any]) -> dict[str, Any]:
     return choose | {"reverse": str(find_checkpoint(choose["reverse"], runs, key="choose.reverse"))}
 
 
-def say_which(config: dict[str, Any], checkpoint: Path) -> None:
-    """Say which run was taken where `checkpoint=` named none: its languages, its score, and how many newer runs were
-    passed over; and that a run which was named has not finished."""
-    run = run_of(checkpoint)
-    if config["checkpoint"] is None:
-        finished = checkpoint.stat().st_mtime_ns
-        others = [path for path in _by_time(Path(config["runs"]), MODELS[-1]) if path.stat().st_mtime_ns > finished]
-        count = sum(path.parent.parent != run for path in others)
-        passed_over = [f"{count} newer not finished"] if count else []
-        say(f"checkpoint={as_typed(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
-    elif checkpoint.parent.name == "checkpoints" and Path(config["checkpoint"]).is_dir():
-        name = as_typed(run)
-        say(f"{name} has not finished its training, this is its {checkpoint.name}: train.py resume={name} goes on")
+def score_on(split: str, run: Path) -> list[str]:
+    """A run's score on the test set, or on that of another direction, as `test bleu 97.3`, if it has left one."""
+    results = run / "test.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, StopIteration, AttributeError):
+        if results.is_file() and not results.is_symlink() and results.stat().st_size <= MAX_DESCRIPTION_BYTES:
+            name, score = next(iter(json.loads(results.read_bytes())[split].items()))
+            return [f"{split} {name} {float(score):.1f}"]
+    return []
 
 
 def _facts(run: Path) -> list[str]:
@@ -236,14 +237,19 @@ def _facts(run: Path) -> list[str]:
     return facts
 
 
-def score_on(split: str, run: Path) -> list[str]:
-    """A run's score on the test set, or on that of another direction, as `test bleu 97.3`, if it has left one."""
-    results = run / "test.json"
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, StopIteration, AttributeError):
-        if results.is_file() and not results.is_symlink() and results.stat().st_size <= MAX_DESCRIPTION_BYTES:
-            name, score = next(iter(json.loads(results.read_bytes())[split].items()))
-            return [f"{split} {name} {float(score):.1f}"]
-    return []
+def say_which(config: dict[str, Any], checkpoint: Path) -> None:
+    """Say which run was taken where `checkpoint=` named none: its languages, its score, and how many newer runs were
+    passed over; and that a run which was named has not finished."""
+    run = run_of(checkpoint)
+    if config["checkpoint"] is None:
+        finished = checkpoint.stat().st_mtime_ns
+        others = [path for path in _by_time(Path(config["runs"]), MODELS[-1]) if path.stat().st_mtime_ns > finished]
+        count = sum(path.parent.parent != run for path in others)
+        passed_over = [f"{count} newer not finished"] if count else []
+        say(f"checkpoint={as_typed(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
+    elif checkpoint.parent.name == "checkpoints" and Path(config["checkpoint"]).is_dir():
+        name = as_typed(run)
+        say(f"{name} has not finished its training, this is its {checkpoint.name}: train.py resume={name} goes on")
 
 
 def model_name(checkpoint: Path) -> str:
@@ -269,6 +275,11 @@ def check_output_folder(output: str) -> None:
         raise UsageError(f"{path} cannot be written: name another folder by output=FOLDER")
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a folder has the model of a run, finished or not."""
+    return any((folder / model).is_file() for model in MODELS)
+
+
 def check_output_file(output: str, suffixes: Sequence[str] = (), key: str = "output") -> None:
     """Refuse a place for results that is no file, has none of `suffixes`, or has the name of a model."""
     path = Path(output)
@@ -281,14 +292,3 @@ def check_output_file(output: str, suffixes: Sequence[str] = (), key: str = "out
         raise UsageError(f"{key}={output} has the name of a model: name another file")
     if is_run(run_of(path)) and any(path.match(model) for model in MODELS):
         raise UsageError(f"{key}={output} is a run's own model, which must stay as it is: name another")
-
-
-def is_run(folder: Path) -> bool:
-    """Whether a folder has the model of a run, finished or not."""
-    return any((folder / model).is_file() for model in MODELS)
-
-
-def as_typed(path: Path) -> str:
-    """Write a path as it can be typed in a shell from here."""
-    here = Path.cwd()
-    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))

@@ -34,13 +34,8 @@ NOT_MODEL = ("heads", "layers", "score")
 NOT_DATA = ("file",)
 
 
-def run_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's settings from the composed configuration; paths are absolute, to be read from anywhere."""
-    settings = {key: value for key, value in config.items() if key not in NOT_SETTINGS}
-    settings["model"] = {key: value for key, value in config["model"].items() if key not in NOT_MODEL}
-    settings["data"] = corpus_settings(config["data"])
-    settings["init_from"] = absolute(config["init_from"])
-    return settings
+def absolute(path: Any) -> Any:
+    return str(Path(path).expanduser().absolute()) if isinstance(path, str) else path
 
 
 def corpus_settings(data: dict[str, Any]) -> dict[str, Any]:
@@ -53,8 +48,20 @@ def corpus_settings(data: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def absolute(path: Any) -> Any:
-    return str(Path(path).expanduser().absolute()) if isinstance(path, str) else path
+def run_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's settings from the composed configuration; paths are absolute, to be read from anywhere."""
+    settings = {key: value for key, value in config.items() if key not in NOT_SETTINGS}
+    settings["model"] = {key: value for key, value in config["model"].items() if key not in NOT_MODEL}
+    settings["data"] = corpus_settings(config["data"])
+    settings["init_from"] = absolute(config["init_from"])
+    return settings
+
+
+def typed_keys() -> set[str]:
+    """Return the keys on the running script's command line; none while the trials of a sweep are checked."""
+    from hydra.core.hydra_config import HydraConfig
+
+    return {split(line)[1] for line in HydraConfig.get().overrides.task} if HydraConfig.initialized() else set()
 
 
 def training_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Training:
@@ -69,13 +76,6 @@ def training_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Training
     settings = run_settings(as_dict(compose_again(*below.values())) if below else config)
     trainer = choose_precision(settings["trainer"])
     return Training(read_run_settings(settings), settings["model"], trainer, experiment)
-
-
-def typed_keys() -> set[str]:
-    """Return the keys on the running script's command line; none while the trials of a sweep are checked."""
-    from hydra.core.hydra_config import HydraConfig
-
-    return {split(line)[1] for line in HydraConfig.get().overrides.task} if HydraConfig.initialized() else set()
 
 
 def doctor_minutes(config: dict[str, Any]) -> float | None:
@@ -94,6 +94,16 @@ def doctor_minutes(config: dict[str, Any]) -> float | None:
 SERVING = ("device", "precision", "batch_tokens", "shortlist")
 
 
+def _with_serving(config: dict[str, Any]) -> dict[str, Any]:
+    settings = {key: value for key, value in config.items() if key not in (*SERVING, "runs", "debug", "checkpoint")}
+    settings["serving"] = {key: config[key] for key in SERVING}
+    if (shortlist := config["shortlist"]) is not None and not Path(shortlist).is_file():
+        raise UsageError(f"shortlist={shortlist}: no such file; python scripts/shortlist.py makes one")
+    if "resume" in config:  # it arrives as text
+        settings["resume"] = {"true": True, "false": False}.get(config["resume"], config["resume"])
+    return settings
+
+
 def translate_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of translate.py from the composed configuration."""
     if config["input"] is not None and not Path(config["input"]).exists():
@@ -102,6 +112,10 @@ def translate_settings(config: dict[str, Any]) -> dict[str, Any]:
         if config[key] is not None:
             check_output_file(config[key], key=key)
     return _with_serving(config) | {"choose": find_reverse(config)}
+
+
+def _corpus(config: dict[str, Any]) -> dict[str, Any] | None:
+    return corpus_settings(config["data"]) if config.get("data") else None
 
 
 def augment_settings(config: dict[str, Any]) -> dict[str, Any]:
@@ -132,17 +146,3 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
         check_entries(run)
     found = {"checkpoints": [*map(str, checkpoints)], "output": output, "choose": find_reverse(config)}
     return _with_serving(config) | found | {"data": _corpus(config)}
-
-
-def _with_serving(config: dict[str, Any]) -> dict[str, Any]:
-    settings = {key: value for key, value in config.items() if key not in (*SERVING, "runs", "debug", "checkpoint")}
-    settings["serving"] = {key: config[key] for key in SERVING}
-    if (shortlist := config["shortlist"]) is not None and not Path(shortlist).is_file():
-        raise UsageError(f"shortlist={shortlist}: no such file; python scripts/shortlist.py makes one")
-    if "resume" in config:  # it arrives as text
-        settings["resume"] = {"true": True, "false": False}.get(config["resume"], config["resume"])
-    return settings
-
-
-def _corpus(config: dict[str, Any]) -> dict[str, Any] | None:
-    return corpus_settings(config["data"]) if config.get("data") else None

@@ -24,6 +24,80 @@ RULE = (
 )
 
 
+def _swept(trials: list[Row]) -> list[str]:
+    """The settings in which the trials differ."""
+    keys = dict.fromkeys(key for trial in trials for key in trial["overrides"])
+    return [key for key in keys if len({trial["overrides"].get(key) for trial in trials}) > 1]
+
+
+def _rows(trials: list[Row], swept: list[str]) -> Iterator[Row]:
+    for trial in trials:
+        overrides = {key: trial["overrides"].get(key, "") for key in swept}
+        error = {"error": trial["error"]} if trial["error"] else {}
+        yield {"trial": trial["trial"], **overrides, **trial["results"], **error}
+
+
+def number(value: float) -> str:
+    """A result as the tables show it: all of one column with as many decimals, however small."""
+    return f"{value:,.2f}"
+
+
+def _show(rows: list[Row], output: Path) -> None:
+    """Prints rows as one table on stdout and writes them as CSV."""
+    columns = sorted({key: None for row in rows for key in row}, key=lambda column: column == "error")
+    with output.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+    table = Table(*columns, box=box.SIMPLE)
+    for row in rows:
+        cells = [row.get(column, "") for column in columns]
+        table.add_row(*(number(cell) if isinstance(cell, float) else str(cell) for cell in cells))
+    console().print(table)
+
+
+def welch(one: list[float], other: list[float]) -> float:
+    """Half the width of the 95 % interval of the difference of two means (Welch 1947), two values or more a side.
+
+    Degrees of freedom are rounded down: the interval is rather too wide.
+    """
+    errors = [statistics.variance(values) / len(values) for values in (one, other)]
+    if not any(errors):
+        return 0.0
+    freedom = sum(errors) ** 2 / sum(e**2 / (len(v) - 1) for e, v in zip(errors, (one, other), strict=True))
+    whole = int(freedom + 1e-9)  # equal variances give 4 degrees, not 3.999…
+    return STUDENT[min(len(STUDENT), whole) - 1] * math.sqrt(sum(errors))
+
+
+def describe_gain(before: list[float], after: list[float]) -> str:
+    """How much higher the mean of some seeds is than that of others, and whether more than chance speaks for it."""
+    gain = statistics.mean(after) - statistics.mean(before)
+    if min(len(before), len(after)) < 2:
+        return f"{gain:+,.2f} (one seed tells no spread)"
+    interval = welch(before, after)
+    return f"{gain:+,.2f} ± {number(interval)}, {'within' if abs(gain) <= interval else 'beyond'} the spread"
+
+
+def _summary(rows: list[Row], settings: list[str], results: list[str]) -> Iterator[Row]:
+    """One row a setting: the mean and spread of every result over its seeds, and the gain in the first result."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        if "error" not in row:
+            groups.setdefault(tuple(row[key] for key in settings), []).append(row)
+    for group in groups.values():
+        summary = {key: group[0][key] for key in settings} | {"seeds": len(group)}
+        for name in results:
+            values = [row[name] for row in group if name in row]  # other metrics and directions have other results
+            spread = f" ± {number(statistics.stdev(values))}" if len(values) > 1 else ""
+            summary[name] = f"{number(statistics.mean(values))}{spread}" if values else ""
+        if results and len(groups) > 1:
+            first, *_ = groups.values()
+            before, after = ([row[results[0]] for row in seeds if results[0] in row] for seeds in (first, group))
+            is_gain = group is not first and before and after
+            summary[f"gain in {results[0]}"] = describe_gain(before, after) if is_gain else ""
+        yield summary
+
+
 def show_sweep(folder: Path, earlier: dict[Path, int]) -> bool:
     """Prints the trials below `folder`, writes them to sweep.csv and sweep.png, and says whether all went well.
 
@@ -54,77 +128,3 @@ def show_sweep(folder: Path, earlier: dict[Path, int]) -> bool:
         draw_sweep(settings, values, results[0], folder / "sweep.png")
         say(f"picture: {folder / 'sweep.png'}")
     return bool(trials) and len(finished) == len(trials)
-
-
-def _swept(trials: list[Row]) -> list[str]:
-    """The settings in which the trials differ."""
-    keys = dict.fromkeys(key for trial in trials for key in trial["overrides"])
-    return [key for key in keys if len({trial["overrides"].get(key) for trial in trials}) > 1]
-
-
-def _rows(trials: list[Row], swept: list[str]) -> Iterator[Row]:
-    for trial in trials:
-        overrides = {key: trial["overrides"].get(key, "") for key in swept}
-        error = {"error": trial["error"]} if trial["error"] else {}
-        yield {"trial": trial["trial"], **overrides, **trial["results"], **error}
-
-
-def _summary(rows: list[Row], settings: list[str], results: list[str]) -> Iterator[Row]:
-    """One row a setting: the mean and spread of every result over its seeds, and the gain in the first result."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        if "error" not in row:
-            groups.setdefault(tuple(row[key] for key in settings), []).append(row)
-    for group in groups.values():
-        summary = {key: group[0][key] for key in settings} | {"seeds": len(group)}
-        for name in results:
-            values = [row[name] for row in group if name in row]  # other metrics and directions have other results
-            spread = f" ± {number(statistics.stdev(values))}" if len(values) > 1 else ""
-            summary[name] = f"{number(statistics.mean(values))}{spread}" if values else ""
-        if results and len(groups) > 1:
-            first, *_ = groups.values()
-            before, after = ([row[results[0]] for row in seeds if results[0] in row] for seeds in (first, group))
-            is_gain = group is not first and before and after
-            summary[f"gain in {results[0]}"] = describe_gain(before, after) if is_gain else ""
-        yield summary
-
-
-def number(value: float) -> str:
-    """A result as the tables show it: all of one column with as many decimals, however small."""
-    return f"{value:,.2f}"
-
-
-def describe_gain(before: list[float], after: list[float]) -> str:
-    """How much higher the mean of some seeds is than that of others, and whether more than chance speaks for it."""
-    gain = statistics.mean(after) - statistics.mean(before)
-    if min(len(before), len(after)) < 2:
-        return f"{gain:+,.2f} (one seed tells no spread)"
-    interval = welch(before, after)
-    return f"{gain:+,.2f} ± {number(interval)}, {'within' if abs(gain) <= interval else 'beyond'} the spread"
-
-
-def welch(one: list[float], other: list[float]) -> float:
-    """Half the width of the 95 % interval of the difference of two means (Welch 1947), two values or more a side.
-
-    Degrees of freedom are rounded down: the interval is rather too wide.
-    """
-    errors = [statistics.variance(values) / len(values) for values in (one, other)]
-    if not any(errors):
-        return 0.0
-    freedom = sum(errors) ** 2 / sum(e**2 / (len(v) - 1) for e, v in zip(errors, (one, other), strict=True))
-    whole = int(freedom + 1e-9)  # equal variances give 4 degrees, not 3.999…
-    return STUDENT[min(len(STUDENT), whole) - 1] * math.sqrt(sum(errors))
-
-
-def _show(rows: list[Row], output: Path) -> None:
-    """Prints rows as one table on stdout and writes them as CSV."""
-    columns = sorted({key: None for row in rows for key in row}, key=lambda column: column == "error")
-    with output.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(rows)
-    table = Table(*columns, box=box.SIMPLE)
-    for row in rows:
-        cells = [row.get(column, "") for column in columns]
-        table.add_row(*(number(cell) if isinstance(cell, float) else str(cell) for cell in cells))
-    console().print(table)

@@ -33,21 +33,6 @@ from transformer.training.callbacks.signals import Interrupted, SignalHandler
 ALL_CHECKED = 32
 
 
-def check_trials(overrides: list[str], config_name: str, configs: Path, read: Read) -> Path:
-    """Read the settings of every trial, so that a mistake in the last is reported before the first trial.
-
-    Returns the folder of the sweep.
-    """
-    with hydra.initialize_config_dir(str(configs), version_base="1.3", job_name=config_name):
-        parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-        trials = list(checked_trials([alternatives(override) for override in parser.parse_overrides(overrides)]))
-        composed = [hydra.compose(config_name, list(trial), return_hydra_config=True) for trial in trials]
-        for config in composed:
-            check_devices(config.get("trainer") or {})
-            read_settings(read, config)
-        return Path(str(composed[0].hydra.sweep.dir))
-
-
 def checked_trials(choices: list[list[str]]) -> Iterator[Sequence[str]]:
     """Combine the values of a sweep: all with all, as its trials do, but of very many trials each value only once."""
     if math.prod(map(len, choices)) <= ALL_CHECKED:
@@ -57,11 +42,6 @@ def checked_trials(choices: list[list[str]]) -> Iterator[Sequence[str]]:
     yield first
     for index, values in enumerate(choices):
         yield from ([*first[:index], value, *first[index + 1 :]] for value in values[1:])
-
-
-def outcomes(folder: Path) -> dict[Path, int]:
-    """When each trial in a folder left its outcome: this distinguishes those of an earlier sweep from new ones."""
-    return {path: path.stat().st_mtime_ns for path in folder.rglob("trial.json")}
 
 
 def alternatives(override: Override) -> list[str]:
@@ -81,6 +61,61 @@ def check_devices(trainer: dict[str, Any]) -> None:
             f"-m cannot train with trainer.strategy={strategy} trainer.devices={devices}: "
             "use trainer=cpu or trainer=gpu with trainer.devices=1"
         )
+
+
+def check_trials(overrides: list[str], config_name: str, configs: Path, read: Read) -> Path:
+    """Read the settings of every trial, so that a mistake in the last is reported before the first trial.
+
+    Returns the folder of the sweep.
+    """
+    with hydra.initialize_config_dir(str(configs), version_base="1.3", job_name=config_name):
+        parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+        trials = list(checked_trials([alternatives(override) for override in parser.parse_overrides(overrides)]))
+        composed = [hydra.compose(config_name, list(trial), return_hydra_config=True) for trial in trials]
+        for config in composed:
+            check_devices(config.get("trainer") or {})
+            read_settings(read, config)
+        return Path(str(composed[0].hydra.sweep.dir))
+
+
+def outcomes(folder: Path) -> dict[Path, int]:
+    """When each trial in a folder left its outcome: this distinguishes those of an earlier sweep from new ones."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("trial.json")}
+
+
+def _record(results: dict[str, float] | None, error: str) -> None:
+    """Leave a trial's outcome in its folder, where any launcher's process can, for the table of the sweep."""
+    job = HydraConfig.get()
+    outcome = {
+        "trial": job.job.num,
+        # Paths arrive in quotes (arguments.quote), which nobody has typed.
+        "overrides": {key: re.sub("^'(.*)'$", r"\1", value) for _, key, value in map(split, job.overrides.task)},
+        "results": {key: float(value) for key, value in (results or {}).items()},
+        "error": error,
+    }
+    Path(job.runtime.output_dir, "trial.json").write_text(json.dumps(outcome), encoding="utf-8")
+
+
+def _work_and_record(read: Read, work: Work, config: dict[str, Any], hydra_config: Any, debug: bool) -> None:
+    HydraConfig.instance().set_config(hydra_config)
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+    results, message = None, ""
+    try:
+        with SignalHandler():
+            results = work(read(config))
+    except Interrupted as stopped:
+        say(str(stopped))
+        sys.exit(128 + stopped.number)
+    except Exception as error:
+        report(error, debug)
+        message = describe(error)
+    _record(results, message)
+
+
+def _results(outcome: Path) -> Any:
+    """Read a trial's results; to a sweeper that optimizes, a failed trial is nan."""
+    trial = json.loads(outcome.read_text(encoding="utf-8"))
+    return float("nan") if trial["error"] else trial["results"]
 
 
 def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> Any:
@@ -106,38 +141,3 @@ def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> Any:
         code = process.exitcode or 0
         _record(None, f"the process of this trial ended with {signal.Signals(-code).name if code < 0 else code}")
     return _results(outcome)
-
-
-def _work_and_record(read: Read, work: Work, config: dict[str, Any], hydra_config: Any, debug: bool) -> None:
-    HydraConfig.instance().set_config(hydra_config)
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
-    results, message = None, ""
-    try:
-        with SignalHandler():
-            results = work(read(config))
-    except Interrupted as stopped:
-        say(str(stopped))
-        sys.exit(128 + stopped.number)
-    except Exception as error:
-        report(error, debug)
-        message = describe(error)
-    _record(results, message)
-
-
-def _record(results: dict[str, float] | None, error: str) -> None:
-    """Leave a trial's outcome in its folder, where any launcher's process can, for the table of the sweep."""
-    job = HydraConfig.get()
-    outcome = {
-        "trial": job.job.num,
-        # Paths arrive in quotes (arguments.quote), which nobody has typed.
-        "overrides": {key: re.sub("^'(.*)'$", r"\1", value) for _, key, value in map(split, job.overrides.task)},
-        "results": {key: float(value) for key, value in (results or {}).items()},
-        "error": error,
-    }
-    Path(job.runtime.output_dir, "trial.json").write_text(json.dumps(outcome), encoding="utf-8")
-
-
-def _results(outcome: Path) -> Any:
-    """Read a trial's results; to a sweeper that optimizes, a failed trial is nan."""
-    trial = json.loads(outcome.read_text(encoding="utf-8"))
-    return float("nan") if trial["error"] else trial["results"]

@@ -1,4 +1,4 @@
-"""What training is served: other segmentations in every epoch, several directions, synthetic pairs beside real ones."""
+"""What training takes: other segmentations in every epoch, several directions, synthetic pairs beside real ones."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -145,7 +145,7 @@ class JoinedSplit(Split):
         return f"{self.names[part]} {line}" if self.names[part] else line
 
 
-def shares(pairs: Sequence[int], temperature: float) -> list[int]:
+def pairs_per_epoch(pairs: Sequence[int], temperature: float) -> list[int]:
     """How many of all pairs of an epoch each direction has: in proportion to (its own pairs)^(1/temperature), so that
     those of few pairs come more often (Arivazhagan et al. 2019, section 4.2); 1 is as many as there are."""
     weights = [(count / sum(pairs)) ** (1 / temperature) for count in pairs]
@@ -172,7 +172,7 @@ def augmented_training(data: TranslationData, bpe_dropout: float) -> Split:
         named = [("-".join(corpus.languages), name) for name, (corpus, one) in data.parts.items() if one == split]
         parts = {direction: part(name, number) for number, (direction, name) in enumerate(named)}
         if settings.direction_temperature != 1 and split != SYNTHETIC:
-            counts = shares([len(one) for one in parts.values()], settings.direction_temperature)
+            counts = pairs_per_epoch([len(one) for one in parts.values()], settings.direction_temperature)
             parts = {
                 direction: DrawnSplit(parts[direction], count, [data.seed, number, 1])
                 for number, (direction, count) in enumerate(zip(parts, counts, strict=True))

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, Sampler
 from transformer.data.encoded import Split
 from transformer.data.mmap import IntArray
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.model.masks import padding_visible
+from transformer.model.masks import padding_mask
 
 
 class Batch(NamedTuple):
@@ -80,18 +80,18 @@ class PairDataset(Dataset[Batch]):
         widths = [padded_length(max(map(len, side)) + 1, self.buckets) for side in (sources, targets)]
         source, labels = (_with_eos(pad(side, width)) for side, width in zip((sources, targets), widths, strict=True))
         inputs = functional.pad(pad(targets, widths[1] - 1), (1, 0), value=BOS)
-        return Batch(source, padding_visible(source, PAD), inputs, labels, torch.from_numpy(indices))
+        return Batch(source, padding_mask(source, PAD), inputs, labels, torch.from_numpy(indices))
 
 
 def make_batches(
     source_lengths: IntArray,
     target_lengths: IntArray,
-    tokens: int,
+    batch_tokens: int,
     random: np.random.Generator,
     buckets: IntArray | None = None,
 ) -> list[NDArray[np.int64]]:
-    """Cuts the pairs, sorted by their longer side, into batches of at most `tokens` = sentences × longest side, which
-    is padded to one of the `buckets` if there are any.
+    """Cuts the pairs, sorted by their longer side, into batches of at most `batch_tokens` = sentences × longest
+    side, which is padded to one of the `buckets` if there are any.
 
     The end symbol (or the begin symbol) counts. Pairs of equal lengths come in random order. A pair that alone exceeds
     the budget is a batch of its own.
@@ -104,17 +104,18 @@ def make_batches(
     widths, start = (widths[order] if buckets is None else buckets[ranks[order]]), 0
     batches: list[NDArray[np.int64]] = []
     while start < len(order):
-        longest = widths[start : start + max(1, tokens // int(widths[start]))]  # of a batch with each further pair
-        size = max(1, int((longest * np.arange(1, len(longest) + 1) <= tokens).sum()))
+        most = max(1, batch_tokens // int(widths[start]))
+        longest = widths[start : start + most]  # of a batch with each further pair
+        size = max(1, int((longest * np.arange(1, len(longest) + 1) <= batch_tokens).sum()))
         batches.append(order[start : start + size])
         start += size
     return batches
 
 
 class TokenBudgetSampler(Sampler[Index]):
-    """Distributes the batches of an epoch: every process forms and shuffles all of them alike and takes every world-th.
+    """Distributes the batches of an epoch: every process forms and shuffles all of them alike and takes its share.
 
-    Each process gets the same number in every epoch, a multiple of `accumulated`, so that every update has as many;
+    Each process gets the same number in every epoch, a multiple of `accumulate`, so that every update has as many;
     each pair comes exactly once: the largest batches are halved until there are enough. (Of pairs that are segmented
     again in each epoch, a few are left out of an epoch in which they come out far longer than in the first.) The order
     depends on `seed` and the epoch alone; `start` is (epoch, batches of it to skip), where a resumed run goes on.
@@ -124,23 +125,23 @@ class TokenBudgetSampler(Sampler[Index]):
     def __init__(
         self,
         split: Split,
-        tokens: int,
+        batch_tokens: int,
         seed: int,
         shuffle: bool,
         rank: int = 0,
-        world: int = 1,
-        accumulated: int = 1,
+        world_size: int = 1,
+        accumulate: int = 1,
         start: tuple[int, int] = (0, 0),
         buckets: IntArray | None = None,
     ) -> None:
-        if len(split) < world:
-            raise ValueError(f"{len(split)} sentences cannot be distributed to {world} processes")
-        self.split, self.tokens, self.seed, self.shuffle, self.buckets = split, tokens, seed, shuffle, buckets
-        self.rank, self.world, self.accumulated = rank, world, accumulated
+        if len(split) < world_size:
+            raise ValueError(f"{len(split)} sentences cannot be distributed to {world_size} processes")
+        self.split, self.batch_tokens, self.seed, self.shuffle = split, batch_tokens, seed, shuffle
+        self.rank, self.world_size, self.accumulate, self.buckets = rank, world_size, accumulate, buckets
         (self.epoch, self.skipped), self.count = start, 0
         self.count = len(self._batches(epoch=0))
         if split.resampled_each_epoch:  # some more, for epochs whose pairs come out longer than those of the first
-            share = world * accumulated
+            share = world_size * accumulate
             self.count += share * min(-(-self.count // (50 * share)), (len(split) - self.count) // share)
 
     def set_epoch(self, epoch: int) -> None:
@@ -149,24 +150,24 @@ class TokenBudgetSampler(Sampler[Index]):
             self.epoch, self.skipped = epoch, 0
 
     def __len__(self) -> int:
-        return self.count // self.world
+        return self.count // self.world_size
 
     def __iter__(self) -> Iterator[Index]:
         # A generator: Lightning tells the epoch after it has asked for the iterator.
-        for batch in self._batches(self.epoch)[self.rank :: self.world][self.skipped :]:
+        for batch in self._batches(self.epoch)[self.rank :: self.world_size][self.skipped :]:
             yield self.epoch, batch
 
     def _batches(self, epoch: int) -> list[NDArray[np.int64]]:
         random = np.random.default_rng([self.seed, epoch])
         source, target = self.split.lengths(epoch)
-        batches = make_batches(source, target, self.tokens, random, self.buckets)
-        share = self.world * self.accumulated
+        batches = make_batches(source, target, self.batch_tokens, random, self.buckets)
+        share = self.world_size * self.accumulate
         count = self.count or -(-len(batches) // share) * share
         while len(batches) < count:
             largest = max(range(len(batches)), key=lambda i: len(batches[i]))
             batch = batches[largest]
             if len(batch) == 1:
-                shares = f"{self.world} processes × {self.accumulated} batches a step"
+                shares = f"{self.world_size} processes × {self.accumulate} batches a step"
                 raise ValueError(f"{len(batches)} sentences cannot be distributed evenly to {shares}")
             batches[largest : largest + 1] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
         if self.shuffle:

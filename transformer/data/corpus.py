@@ -35,6 +35,11 @@ FILE_SETTINGS = ("directory", "pairs", *SPLITS)
 MAX_DIRECTIONS = 500  # a checkpoint holds their names
 
 
+def split_name(split: str, direction: Direction) -> str:
+    """The name of a split in a direction that is not the corpus' first."""
+    return f"{split}.{'-'.join(direction)}"
+
+
 @dataclass(frozen=True)
 class DataSettings:
     """Where a corpus is and how it is batched; configs/data/files.yaml explains every setting."""
@@ -54,7 +59,7 @@ class DataSettings:
     sha256: dict[str, str]
     max_length: Annotated[int, ">= 1", "<= 1000000"]
     batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
-    few_lengths: bool | None
+    length_buckets: bool | None
     workers: Annotated[int, ">= 0", "<= 128"]
     directions: list[str]
     direction_temperature: Annotated[float, ">= 1", "<= 1000"]
@@ -180,7 +185,7 @@ class DataSettings:
         }
 
     @property
-    def one_way(self) -> list["DataSettings"]:
+    def one_per_language_pair(self) -> list["DataSettings"]:
         """One corpus for each pair of languages: en-de has the files of de-en."""
         kept: dict[frozenset[str], DataSettings] = {}
         for direction in self.all_directions:
@@ -250,7 +255,7 @@ class DataSettings:
         """One table, or a file for each of `all_languages`, of which line n is the same sentence. Raises ValueError
         where a direction has files of its own, and for a table of more than two languages that does not name them."""
         files: dict[str, Path] = {}
-        for corpus in self.one_way:
+        for corpus in self.one_per_language_pair:
             sides = find_files(prefix, *corpus.languages)
             for language, file in zip(corpus.languages, (sides * 2)[:2], strict=True):
                 if files.setdefault(language, file) != file:
@@ -280,8 +285,3 @@ class DataSettings:
         """The places of source and target in a table, counted from 1, as the settings or its first line say."""
         _, first_line = next(table_rows(table), (1, []))
         return find_columns(first_line, self.languages, self.columns)[:2]
-
-
-def split_name(split: str, direction: Direction) -> str:
-    """The name of a split in a direction that is not the corpus' first."""
-    return f"{split}.{'-'.join(direction)}"

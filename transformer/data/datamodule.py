@@ -26,7 +26,7 @@ from transformer.data.synthetic import (
 )
 from transformer.data.text_files import Pair, digest_of, read_pairs
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
-from transformer.device import makes_kernels
+from transformer.device import compiles_kernel_per_shape
 from transformer.files import cache_key, cached_folder
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
@@ -57,25 +57,25 @@ class TranslationData(LightningDataModule):
         self.digests = {name: settings.digest(name) for name in self.parts}
         if settings.synthetic:
             self._add_synthetic()
-        self._source_model, self.target_tokenizer = (
+        self._untagged_source, self.target_tokenizer = (
             (one.with_tags(*self._tags) for one in tokenizers) if tokenizers else self._train_tokenizers()
         )
         self.source_tokenizer = self.source_tokenizer_to(settings.target_language)
         # By name, as soon as they are encoded.
         self.encoded: dict[str, EncodedSplit] = {}
-        # What training is served instead of its plain pairs, if they are augmented.
+        # What training takes in place of its plain pairs: `augmented_training` of all directions.
         self.augmented: Split | None = None
         # The dataset of a split, where that is not PairDataset.
         self.datasets: dict[str, Dataset[Batch]] = {}
         # Whether the batches of training are padded to few lengths, so that their shapes come again.
-        self.few_lengths = bool(settings.few_lengths)
+        self.is_bucketed = bool(settings.length_buckets)
         # Where training begins: an epoch, and how many of its batches a resumed run has had already.
         self.start = (0, 0)
 
     def _check_languages(self) -> list[str]:
         """Reads the first pairs. Raises ValueError if source and target are swapped; other faults are returned."""
         all_faults = []
-        for corpus in self.settings.one_way:
+        for corpus in self.settings.one_per_language_pair:
             is_swapped, faults = language_faults(islice(corpus.read("train"), LANGUAGE_SAMPLE), corpus.languages)
             if is_swapped:
                 raise ValueError(
@@ -97,7 +97,7 @@ class TranslationData(LightningDataModule):
     def source_tokenizer_to(self, target_language: str, is_synthetic: bool = False) -> Tokenizer:
         """The tokenizer of sources to be translated into a language: with its tag, and that of synthetic pairs, if the
         vocabulary has them."""
-        return Tokenizer(self._source_model.model, self._source_model.kind, target_language, is_synthetic)
+        return Tokenizer(self._untagged_source.model, self._untagged_source.kind, target_language, is_synthetic)
 
     def tokenizers(self, name: str) -> tuple[Tokenizer, Tokenizer]:
         """Of the sources and the targets of a split."""
@@ -170,14 +170,9 @@ class TranslationData(LightningDataModule):
             self.encoded[name] = encoded
         return self.encoded[name]
 
-    @property
-    def training(self) -> Split:
-        """The pairs that training is served, of all directions."""
-        return self.augmented or self.split("train")
-
-    def served(self, name: str) -> Split:
+    def examples(self, name: str) -> Split:
         """What batches are made of: the ids of a split, for `train` those of all directions, augmented."""
-        return self.training if name == "train" else self.split(name)
+        return self.augmented if self.augmented and name == "train" else self.split(name)
 
     def names(self, split: str) -> list[str]:
         """The names of a split in all directions."""
@@ -192,27 +187,27 @@ class TranslationData(LightningDataModule):
         train, trainer = name == "train", self.trainer
         place = (trainer.global_rank, trainer.world_size, trainer.accumulate_grad_batches) if trainer else (0, 1, 1)
         sampler = self.sampler(name, *place)
-        dataset = self.datasets.get(name) or PairDataset(self.served(name), self.buckets(name))
+        dataset = self.datasets.get(name) or PairDataset(self.examples(name), self.buckets(name))
         # Batches made on the CPU may be made ahead by workers, and are pinned, so that a GPU can fetch them meanwhile.
         on_cpu = isinstance(dataset, PairDataset)
         workers, pin = self.settings.workers if train and on_cpu else 0, on_cpu and torch.cuda.is_available()
         # An index is a whole batch already.
         return DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=workers, pin_memory=pin)
 
-    def sampler(self, name: str, rank: int, world: int, accumulated: int) -> TokenBudgetSampler:
-        """The order of a split's batches for one of `world` processes; only training accumulates."""
+    def sampler(self, name: str, rank: int, world_size: int, accumulate: int) -> TokenBudgetSampler:
+        """The order of a split's batches for one of `world_size` processes; only training accumulates."""
         train = name == "train"
-        order = (self.seed, train, rank, world, accumulated if train else 1, self.start if train else (0, 0))
-        return TokenBudgetSampler(self.served(name), self.settings.batch_tokens, *order, self.buckets(name))
+        order = (self.seed, train, rank, world_size, accumulate if train else 1, self.start if train else (0, 0))
+        return TokenBudgetSampler(self.examples(name), self.settings.batch_tokens, *order, self.buckets(name))
 
-    def choose_lengths(self, accelerator: str, precision: str) -> None:
+    def choose_bucketing(self, accelerator: str, precision: str) -> None:
         """Decides on few lengths for a training on this device and in this precision, unless the setting does."""
-        if self.settings.few_lengths is None:
-            self.few_lengths = makes_kernels(accelerator, precision)
+        if self.settings.length_buckets is None:
+            self.is_bucketed = compiles_kernel_per_shape(accelerator, precision)
 
     def buckets(self, name: str) -> IntArray | None:
         """The lengths that a split's batches are padded to; only those of training are few."""
-        return length_buckets(self.training.longest + 1) if name == "train" and self.few_lengths else None
+        return length_buckets(self.examples(name).longest + 1) if name == "train" and self.is_bucketed else None
 
     def train_dataloader(self) -> DataLoader[Batch]:
         return self.loader("train")

@@ -22,20 +22,6 @@ RECIPES = {
 TIMEOUT = 60  # seconds without a byte
 
 
-def fetch_corpus(url: str | None, folder: Path, digests: dict[str, str], languages: tuple[str, str]) -> None:
-    """Brings the corpus at `url` into `folder`: the missing ones of the files in `digests`, or what a recipe makes.
-
-    Raises OSError when it cannot be had and ValueError when the bytes are not the published ones.
-    """
-    if url in RECIPES:
-        run_recipe(RECIPES[url], folder, languages)
-    for name, digest in digests.items():
-        if any(f".{language}" in name for language in languages):
-            if url is None and not (folder / name).exists():
-                raise FileNotFoundError(f"data.sha256 names {folder / name}: put it there, or give its data.url")
-            download(f"{url}/{name}", folder / name, digest)
-
-
 def run_recipe(recipe: Path, folder: Path, languages: tuple[str, str]) -> None:
     """Makes `folder` by a corpus' recipe, a program of its own, unless it is there; whole or not at all.
 
@@ -85,3 +71,17 @@ def download(url: str, path: Path, expected: str) -> None:
         ) from error
     if sha256(path) != expected:
         raise ValueError(f"{path} is not the published file (its sha256 differs): delete it and try again")
+
+
+def fetch_corpus(url: str | None, folder: Path, digests: dict[str, str], languages: tuple[str, str]) -> None:
+    """Brings the corpus at `url` into `folder`: the missing ones of the files in `digests`, or what a recipe makes.
+
+    Raises OSError when it cannot be had and ValueError when the bytes are not the published ones.
+    """
+    if url in RECIPES:
+        run_recipe(RECIPES[url], folder, languages)
+    for name, digest in digests.items():
+        if any(f".{language}" in name for language in languages):
+            if url is None and not (folder / name).exists():
+                raise FileNotFoundError(f"data.sha256 names {folder / name}: put it there, or give its data.url")
+            download(f"{url}/{name}", folder / name, digest)

@@ -11,7 +11,7 @@ from transformer.data.batching import Batch, Index, padded_length
 from transformer.data.encoded import EncodedSplit, Split
 from transformer.data.mmap import IntArray
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.model.masks import padding_visible
+from transformer.model.masks import padding_mask
 
 # Bytes of ids that a GPU is asked to hold: some 100 million tokens.
 MAX_BYTES_ON_GPU = 1 << 29
@@ -37,7 +37,7 @@ class GPUPairDataset(Dataset[Batch]):
         source, labels = (self._rows(*side, rows, length) for side, length in zip(self.sides, longest, strict=True))
         inputs = functional.pad(labels.masked_fill(labels == EOS, PAD)[:, :-1], (1, 0), value=BOS)
         has_padding = bool(self.lengths[0][index[1]].min() + 1 < longest[0])
-        return Batch(source, padding_visible(source, PAD, has_padding), inputs, labels, numbers)
+        return Batch(source, padding_mask(source, PAD, has_padding), inputs, labels, numbers)
 
     def _rows(
         self, ids: Int[Tensor, " all"], offsets: Int[Tensor, " bounds"], rows: Int[Tensor, " batch"], longest: int

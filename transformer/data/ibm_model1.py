@@ -16,23 +16,8 @@ PLACES = 4_000_000  # pairs × source × target tokens counted at a time
 IdPair = tuple[list[int], list[int]]
 
 
-def translation_probabilities(
-    pairs: Sequence[IdPair], vocabularies: tuple[int, int], doing: str
-) -> Float[Tensor, "source_vocabulary target_vocabulary"]:
-    """p(target id | source id) by IBM's model 1 (Brown et al. 1993, section 4.2). EOS, which every source has, is its
-    empty word. `doing` stands beside the progress bar."""
-    probabilities, chunks = torch.ones(vocabularies), list(_chunks(pairs))
-    for _ in track(range(ITERATIONS), doing, console=console(stderr=True)):
-        counts = torch.zeros(vocabularies)
-        for source, target in chunks:
-            places = source[:, :, None] * vocabularies[1] + target[:, None, :]
-            shares = probabilities.view(-1)[places]
-            shares *= (source != PAD)[:, :, None] & (target != PAD)[:, None, :]
-            # Each target token is shared out among the tokens of its source.
-            shares /= shares.sum(dim=1, keepdim=True).clamp_min(1e-30)
-            counts.view(-1).scatter_add_(0, places.flatten(), shares.flatten())
-        probabilities = counts / counts.sum(dim=1, keepdim=True).clamp_min(1e-30)
-    return probabilities
+def _padded(chunk: list[IdPair]) -> tuple[Tensor, Tensor]:
+    return pad([[*source, EOS] for source, _ in chunk]), pad([target for _, target in chunk])
 
 
 def _chunks(pairs: Sequence[IdPair]) -> Iterator[tuple[Int[Tensor, "pairs source"], Int[Tensor, "pairs target"]]]:
@@ -47,5 +32,20 @@ def _chunks(pairs: Sequence[IdPair]) -> Iterator[tuple[Int[Tensor, "pairs source
         yield _padded(chunk)
 
 
-def _padded(chunk: list[IdPair]) -> tuple[Tensor, Tensor]:
-    return pad([[*source, EOS] for source, _ in chunk]), pad([target for _, target in chunk])
+def translation_probabilities(
+    pairs: Sequence[IdPair], vocabularies: tuple[int, int], description: str
+) -> Float[Tensor, "source_vocabulary target_vocabulary"]:
+    """p(target id | source id) by IBM's model 1 (Brown et al. 1993, section 4.2). EOS, which every source has, is its
+    empty word. `description` stands beside the progress bar."""
+    probabilities, chunks = torch.ones(vocabularies), list(_chunks(pairs))
+    for _ in track(range(ITERATIONS), description, console=console(stderr=True)):
+        counts = torch.zeros(vocabularies)
+        for source, target in chunks:
+            places = source[:, :, None] * vocabularies[1] + target[:, None, :]
+            shares = probabilities.view(-1)[places]
+            shares *= (source != PAD)[:, :, None] & (target != PAD)[:, None, :]
+            # Each target token is shared out among the tokens of its source.
+            shares /= shares.sum(dim=1, keepdim=True).clamp_min(1e-30)
+            counts.view(-1).scatter_add_(0, places.flatten(), shares.flatten())
+        probabilities = counts / counts.sum(dim=1, keepdim=True).clamp_min(1e-30)
+    return probabilities

@@ -10,6 +10,15 @@ from itertools import chain
 LANGUAGE_SAMPLE = 5000
 # Japanese has three scripts, which count as one with that of Chinese.
 HAN = "CJK"
+
+
+@cache
+def script(character: str) -> str:
+    """The script of a letter: the first word of its Unicode name."""
+    name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
+    return HAN if name in ("HIRAGANA", "KATAKANA") else name
+
+
 SCRIPTS = {
     language: script
     for script, languages in {
@@ -75,13 +84,6 @@ MIN_SHARE, SYLLABLES, WEIGHT = 0.15, (HAN, "HANGUL"), 4
 MIN_WORDS, MIN_RATIO = 3, 4
 
 
-@cache
-def script(character: str) -> str:
-    """The script of a letter: the first word of its Unicode name."""
-    name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
-    return HAN if name in ("HIRAGANA", "KATAKANA") else name
-
-
 def scripts(text: str) -> Counter[str]:
     """The number of letters of each script."""
     if text.isascii():
@@ -133,6 +135,11 @@ def looks_like(texts: Iterable[str], language: str) -> str | None:
     return likeliest if different >= MIN_WORDS and counts[likeliest] >= MIN_RATIO * counts[code] else None
 
 
+def _example(texts: Iterable[str]) -> str:
+    text = next(text for text in chain(texts, [""]) if sum(map(str.isalpha, text)) >= MIN_LETTERS or not text)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
 def language_faults(pairs: Iterable[tuple[str, str]], languages: tuple[str, str]) -> tuple[bool, list[str]]:
     """Whether source and target are swapped, and what is wrong with each side, ready to be printed."""
     sides = list(zip(*pairs, strict=True))
@@ -147,8 +154,3 @@ def language_faults(pairs: Iterable[tuple[str, str]], languages: tuple[str, str]
         if seen
     ]
     return is_swapped, faults
-
-
-def _example(texts: Iterable[str]) -> str:
-    text = next(text for text in chain(texts, [""]) if sum(map(str.isalpha, text)) >= MIN_LETTERS or not text)
-    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -38,6 +38,11 @@ def print_safely(*lines: str) -> None:
         print(terminal_safe(line))
 
 
+def silence(stream: TextIO) -> None:
+    """Lets what is still printed on a stream go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def say(*lines: str) -> None:
     """Prints lines on stderr, at once."""
     try:
@@ -47,16 +52,36 @@ def say(*lines: str) -> None:
         silence(sys.stderr)
 
 
-def silence(stream: TextIO) -> None:
-    """Lets what is still printed on a stream go nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
 class SafeFormatter(logging.Formatter):
     """Formats a log message so that it is safe to print; the lines of a traceback stay lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(map(terminal_safe, super().format(record).expandtabs(2).split("\n")))
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """In place of rich's own method, which ends the program without a word."""
+        if not self.stderr:
+            raise  # this is called where the error is handled
+        silence(sys.stderr)
+
+
+class _Safe:
+    """What `renderable` looks like with all its text made safe; rich's own controls, of its bars, stay."""
+
+    def __init__(self, renderable: RenderableType) -> None:
+        self.renderable = renderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for text, style, control in console.render(self.renderable, options):
+            safe = text if control else "\n".join(map(terminal_safe, text.split("\n")))
+            yield Segment(safe, style, control)
+
+
+class _SafeText(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Safe(renderable) for renderable in renderables]
 
 
 def console(stderr: bool = False) -> Console:
@@ -80,28 +105,3 @@ def with_progress(items: Iterable[Item], what: str, total: int | None = None) ->
 
     bar = console(stderr=True)
     return track(items, what, total, console=bar, transient=True, disable=not bar.is_terminal)
-
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """In place of rich's own method, which ends the program without a word."""
-        if not self.stderr:
-            raise  # this is called where the error is handled
-        silence(sys.stderr)
-
-
-class _SafeText(RenderHook):
-    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        return [_Safe(renderable) for renderable in renderables]
-
-
-class _Safe:
-    """What `renderable` looks like with all its text made safe; rich's own controls, of its bars, stay."""
-
-    def __init__(self, renderable: RenderableType) -> None:
-        self.renderable = renderable
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        for text, style, control in console.render(self.renderable, options):
-            safe = text if control else "\n".join(map(terminal_safe, text.split("\n")))
-            yield Segment(safe, style, control)

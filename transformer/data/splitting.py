@@ -136,30 +136,6 @@ def is_in_fold(lines: Iterable[Line], languages: Sequence[str], fold: int, folds
     return inside
 
 
-def write_splits(
-    folder: Path,
-    read: Callable[[], Iterable[Line]],
-    languages: Sequence[str],
-    shares: tuple[float, float],
-) -> dict[str, int]:
-    """Writes SPLIT.LANGUAGE into `folder`, the lines in their order, and returns how many each split has.
-
-    `read` reads the lines again each time that it is called: they need not fit in memory.
-    """
-    return _write_parts(folder, read, languages, SPLITS, assign_splits(read(), languages, shares))
-
-
-def write_fold(
-    folder: Path,
-    read: Callable[[], Iterable[Line]],
-    languages: Sequence[str],
-    fold: int,
-    folds: int,
-) -> dict[str, int]:
-    """Writes the lines of a fold as LEFT_OUT.LANGUAGE, the others as train.LANGUAGE, and returns how many they are."""
-    return _write_parts(folder, read, languages, ("train", LEFT_OUT), is_in_fold(read(), languages, fold, folds))
-
-
 def _write_parts(
     folder: Path,
     read: Callable[[], Iterable[Line]],
@@ -182,36 +158,28 @@ def _write_parts(
     return dict(zip(names, np.bincount(parts, minlength=len(names)).tolist(), strict=True))
 
 
-def with_splits(corpus: DataSettings) -> DataSettings:
-    """The settings with files for every split: a corpus in one piece is cut, and `fold` is left out of train, unless a
-    run before has done it.
+def write_splits(
+    folder: Path,
+    read: Callable[[], Iterable[Line]],
+    languages: Sequence[str],
+    shares: tuple[float, float],
+) -> dict[str, int]:
+    """Writes SPLIT.LANGUAGE into `folder`, the lines in their order, and returns how many each split has.
 
-    The splits stay in a folder of the cache whose name depends on the corpus' bytes and the settings of the cut.
+    `read` reads the lines again each time that it is called: they need not fit in memory.
     """
-    settings = corpus
-    if corpus.whole:
-        folder = _cut(corpus, corpus.whole)
-        train, validation, test = (str(folder / split) for split in SPLITS)
-        settings = replace(corpus, pairs=None, train=train, validation=validation, test=test)
-    if settings.fold:
-        settings = replace(settings, train=str(_without_fold(settings, *settings.fold) / "train"), fold=None)
-    return settings
+    return _write_parts(folder, read, languages, SPLITS, assign_splits(read(), languages, shares))
 
 
-def notes_of_cut(corpus: DataSettings, whole: DataSettings) -> list[str]:
-    """Says where the splits of `corpus` are and what they were cut from, with its first pair, which shows swapped
-    columns and a line of headings; nothing if `whole` had splits."""
-    notes = []
-    if whole.whole is not None:
-        folder = Path(str(corpus.test)).parent
-        first = " | ".join(text if len(text) <= 60 else f"{text[:59]}…" for text in next(_lines(whole, whole.whole)))
-        notes += [
-            f"validation and test were taken from {whole.whole} (data.split={corpus.split}): {folder} holds all splits",
-            f"its first pair: {first}",
-        ]
-    if whole.fold:
-        notes.append(f"part {whole.fold[0]} of {whole.fold[1]} of the training pairs is left out (data.fold)")
-    return notes
+def write_fold(
+    folder: Path,
+    read: Callable[[], Iterable[Line]],
+    languages: Sequence[str],
+    fold: int,
+    folds: int,
+) -> dict[str, int]:
+    """Writes the lines of a fold as LEFT_OUT.LANGUAGE, the others as train.LANGUAGE, and returns how many they are."""
+    return _write_parts(folder, read, languages, ("train", LEFT_OUT), is_in_fold(read(), languages, fold, folds))
 
 
 def _lines(corpus: DataSettings, prefix: str) -> Iterator[Line]:
@@ -246,7 +214,7 @@ def _cut(corpus: DataSettings, whole: str) -> Path:
 
     # The same for both directions: a corpus has one test set.
     files, content = corpus.file_of_each_language(whole), set()
-    for one in corpus.one_way:
+    for one in corpus.one_per_language_pair:
         source, target = (files[language] for language in one.languages)
         columns = one.columns_of(source) if source == target else (1, 1)
         for language, column, path in zip(one.languages, columns, (source, target), strict=True):
@@ -264,3 +232,35 @@ def _without_fold(corpus: DataSettings, fold: int, folds: int) -> Path:
     digests = [corpus.digest(name) for name, (_, split) in corpus.parts.items() if split == "train"]
     key = cache_key([RULE, digests, corpus.all_languages, fold, folds])
     return cached_folder(Path(corpus.cache).expanduser() / f"fold-{key}", make)
+
+
+def with_splits(corpus: DataSettings) -> DataSettings:
+    """The settings with files for every split: a corpus in one piece is cut, and `fold` is left out of train, unless a
+    run before has done it.
+
+    The splits stay in a folder of the cache whose name depends on the corpus' bytes and the settings of the cut.
+    """
+    settings = corpus
+    if corpus.whole:
+        folder = _cut(corpus, corpus.whole)
+        train, validation, test = (str(folder / split) for split in SPLITS)
+        settings = replace(corpus, pairs=None, train=train, validation=validation, test=test)
+    if settings.fold:
+        settings = replace(settings, train=str(_without_fold(settings, *settings.fold) / "train"), fold=None)
+    return settings
+
+
+def notes_of_cut(corpus: DataSettings, whole: DataSettings) -> list[str]:
+    """Says where the splits of `corpus` are and what they were cut from, with its first pair, which shows swapped
+    columns and a line of headings; nothing if `whole` had splits."""
+    notes = []
+    if whole.whole is not None:
+        folder = Path(str(corpus.test)).parent
+        first = " | ".join(text if len(text) <= 60 else f"{text[:59]}…" for text in next(_lines(whole, whole.whole)))
+        notes += [
+            f"validation and test were taken from {whole.whole} (data.split={corpus.split}): {folder} holds all splits",
+            f"its first pair: {first}",
+        ]
+    if whole.fold:
+        notes.append(f"part {whole.fold[0]} of {whole.fold[1]} of the training pairs is left out (data.fold)")
+    return notes

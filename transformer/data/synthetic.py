@@ -44,25 +44,6 @@ def held_out_sentences(settings: DataSettings) -> HeldOut:
     return held_out
 
 
-def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
-    """Raises ValueError for swapped languages, for a held-out sentence on either side, and where PREFIX.origin, which
-    the model card needs at the end, holds no origins."""
-    origins(settings)
-    for files in synthetic_files(settings):
-        is_swapped, faults = language_faults(
-            islice(read_pairs(files, *settings.languages), LANGUAGE_SAMPLE), settings.languages
-        )
-        if is_swapped:
-            raise ValueError(f"source and target of {files[0]} are swapped: {'; '.join(faults)}")
-        for number, pair in enumerate(read_pairs(files, *settings.languages), 1):
-            for file, text in zip(files, pair, strict=True):
-                if leak := held_out.get(comparable(text)):
-                    raise ValueError(
-                        f"{file} line {number} is a sentence of {leak[0]} (line {leak[1]}): its score would flatter; "
-                        "scripts/augment.py leaves such lines out (filters=held_out), by the corpus that data= names"
-                    )
-
-
 def origins(settings: DataSettings) -> Counter[str]:
     """How many pairs have which side by which model, as PREFIX.origin says, or that nothing says it."""
     counts: Counter[str] = Counter()
@@ -80,3 +61,22 @@ def origins(settings: DataSettings) -> Counter[str]:
             text, _, language, model, method = columns
             counts[f"`{language}` by `{model}` ({method}), from `{text}`"] += 1
     return counts
+
+
+def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
+    """Raises ValueError for swapped languages, for a held-out sentence on either side, and where PREFIX.origin, which
+    the model card needs at the end, holds no origins."""
+    origins(settings)
+    for files in synthetic_files(settings):
+        is_swapped, faults = language_faults(
+            islice(read_pairs(files, *settings.languages), LANGUAGE_SAMPLE), settings.languages
+        )
+        if is_swapped:
+            raise ValueError(f"source and target of {files[0]} are swapped: {'; '.join(faults)}")
+        for number, pair in enumerate(read_pairs(files, *settings.languages), 1):
+            for file, text in zip(files, pair, strict=True):
+                if leak := held_out.get(comparable(text)):
+                    raise ValueError(
+                        f"{file} line {number} is a sentence of {leak[0]} (line {leak[1]}): its score would flatter; "
+                        "scripts/augment.py leaves such lines out (filters=held_out), by the corpus that data= names"
+                    )

@@ -36,6 +36,16 @@ def digest_of(files: list[Path]) -> str:
     return digest.hexdigest()
 
 
+def _possible_files(base: Path, sides: tuple[str, str]) -> Iterator[list[list[Path]]]:
+    """With the direction in the names, the reversed one, or none: for each side the two files that it may be."""
+    for infix in (f".{sides[0]}-{sides[1]}", f".{sides[1]}-{sides[0]}", ""):
+        yield [[base.with_name(f"{base.name}{infix}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
+
+
+def _found(choice: list[Path]) -> Path | None:
+    return next(filter(Path.is_file, choice), None)
+
+
 def find_files(prefix: str, source_language: str, target_language: str) -> list[Path]:
     """PREFIX itself if it is a table, else PREFIX.<language> for both languages, or the same with .gz.
 
@@ -78,55 +88,87 @@ def has_files(prefix: str, source_language: str, target_language: str) -> bool:
     return any(map(_found, own)) or all(map(_found, plain)) or (is_table(prefix) and base.is_file())
 
 
-def _possible_files(base: Path, sides: tuple[str, str]) -> Iterator[list[list[Path]]]:
-    """With the direction in the names, the reversed one, or none: for each side the two files that it may be."""
-    for infix in (f".{sides[0]}-{sides[1]}", f".{sides[1]}-{sides[0]}", ""):
-        yield [[base.with_name(f"{base.name}{infix}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
+def _check_unpacked_size(path: Path) -> None:
+    """Before its lines are worked on, which takes a hundred times as long as to unpack them."""
+    max_bytes, size = max(MAX_UNPACKED_BYTES, MAX_RATIO * path.stat().st_size), 0
+    with suppress(EOFError, gzip.BadGzipFile, zlib.error), gzip.open(path) as file:  # reading the lines will say which
+        while part := file.read(1 << 20):
+            if (size := size + len(part)) > max_bytes:
+                raise ValueError(f"{path} unpacks to more than {max_bytes:,} bytes: unpack it yourself")
 
 
-def _found(choice: list[Path]) -> Path | None:
-    return next(filter(Path.is_file, choice), None)
+def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None = None) -> Iterator[str]:
+    """The same of a stream that is open, by its method `readline`; `name` is what errors call it."""
+    number = 0
+    try:
+        # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
+        for number, line in enumerate(iter(lambda: readline(MAX_LINE_BYTES + 1), b""), 1):
+            if number == 1 and line.count(b"\r") > 1 and b"\n" not in line:
+                raise ValueError(
+                    f"{name}: its lines end in carriage returns (\\r) alone: save it with line feeds (\\n)"
+                )
+            if len(line) > MAX_LINE_BYTES:
+                raise ValueError(f"{name} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
+            yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
+    except UnicodeDecodeError as error:
+        if number == 1 and error.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise ValueError(f"{name} line 1 is not UTF-8 but UTF-16: save it as UTF-8") from error
+        raise ValueError(
+            f"{name} line {number} is not UTF-8 (byte {error.start + 1} of the line): save it as UTF-8"
+        ) from error
+    except (EOFError, OSError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        place = f" after line {number}" if number else ""
+        raise ValueError(f"{name} cannot be read{place}: {reason}") from error
 
 
-def read_pairs(
-    files: list[Path], source_language: str, target_language: str, columns: list[int] | None = None
-) -> Iterator[Pair]:
-    """Yields the sentence pairs, edge spaces removed. Raises ValueError as `read_raw_pairs` does."""
-    for source, target in read_raw_pairs(files, source_language, target_language, columns):
-        yield source.strip(), target.strip()
+def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
+    """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
+    try:
+        if path.suffix == ".gz":
+            _check_unpacked_size(path)
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield from decode_lines(file.readline, str(path), edges)
+    except gzip.BadGzipFile as error:
+        raise ValueError(f"{path} cannot be read: it is not packed with gzip, as its name says") from error
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def read_raw_pairs(
-    files: list[Path], source_language: str, target_language: str, columns: list[int] | None = None
-) -> Iterator[Pair]:
-    """Yields the sentence pairs as they are in the files. Only \\n and \\r\\n end a line.
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    taken = 0  # characters of the row that is read: it may go on over many lines
 
-    A table holds source and target in `columns`, counted from 1, or in its only two, or in those that its first line
-    names by the two languages. Columns are separated by tabs, in a .csv by commas.
-    Raises ValueError that names the file and line: not UTF-8, cut short, a column missing, empty, counts that differ.
-    """
-    if len(files) == 1:
-        pairs = _table_pairs(files[0], (source_language, target_language), columns)
-    else:
-        pairs = _aligned_pairs(*files)
-    pair: Pair | None = None
-    for pair in pairs:
-        yield pair
-    if pair is None:
-        raise ValueError(f"{files[0]} is empty")
+    def lines() -> Iterator[str]:
+        nonlocal taken
+        for number, line in enumerate(read_lines(path, ""), 1):
+            if (taken := taken + len(line)) > MAX_LINE_BYTES:
+                raise ValueError(f"{path} line {number}: a row of more than {MAX_LINE_BYTES:,} characters is no pair")
+            yield line
+
+    rows = csv.reader(lines(), strict=True)
+    try:
+        for cells in rows:
+            taken = 0
+            if cells:  # an empty line is no row
+                yield rows.line_num, [re.sub(r"[\r\n]+", " ", cell) for cell in cells]
+    except csv.Error as error:
+        raise ValueError(
+            f"{path} line {rows.line_num} is not CSV: {error}; is a quotation mark open before it?"
+        ) from error
 
 
-def _aligned_pairs(source_path: Path, target_path: Path) -> Iterator[Pair]:
-    sources, targets = read_lines(source_path, "\n"), read_lines(target_path, "\n")
-    for count, (source, target) in enumerate(zip_longest(sources, targets)):
-        if source is None or target is None:
-            rest = 1 + sum(1 for _ in (targets if source is None else sources))
-            source_count, target_count = (count, count + rest) if source is None else (count + rest, count)
-            raise ValueError(
-                f"{source_path} has {source_count:,} lines but {target_path} has {target_count:,}: "
-                "line n of one must translate line n of the other"
-            )
-        yield source, target
+def is_csv(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(".csv")
+
+
+def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(read_lines(path, "\r\n"), 1):
+        if line:  # an empty line is no row
+            yield number, line.split("\t")
+
+
+def table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    return _csv_rows(path) if is_csv(path) else _tsv_rows(path)
 
 
 class Columns(NamedTuple):
@@ -161,6 +203,15 @@ def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[
     return Columns(source, target, len(names) if has_names else None if typed else 2, has_names)
 
 
+def _more_like_it(rows: Iterator[tuple[int, list[str]]], columns: Columns) -> str:
+    """Names the lines after a faulty one that have the same fault, so that all of them can be corrected at once."""
+    more: list[int] = []
+    with suppress(ValueError):  # of another fault
+        more.extend(number for number, cells in rows if not columns.fit(cells))
+    some = f"{', '.join(map(str, more[:5]))}{', …' if len(more) > 5 else ''}"
+    return f" (and so {len(more):,} more: {some})" if more else ""
+
+
 def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None) -> Iterator[Pair]:
     columns, pairs, rows = None, 0, table_rows(path)
     for number, cells in rows:
@@ -189,93 +240,42 @@ def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None
         yield cells[columns.source - 1], cells[columns.target - 1]
 
 
-def _more_like_it(rows: Iterator[tuple[int, list[str]]], columns: Columns) -> str:
-    """Names the lines after a faulty one that have the same fault, so that all of them can be corrected at once."""
-    more: list[int] = []
-    with suppress(ValueError):  # of another fault
-        more.extend(number for number, cells in rows if not columns.fit(cells))
-    some = f"{', '.join(map(str, more[:5]))}{', …' if len(more) > 5 else ''}"
-    return f" (and so {len(more):,} more: {some})" if more else ""
+def _aligned_pairs(source_path: Path, target_path: Path) -> Iterator[Pair]:
+    sources, targets = read_lines(source_path, "\n"), read_lines(target_path, "\n")
+    for count, (source, target) in enumerate(zip_longest(sources, targets)):
+        if source is None or target is None:
+            rest = 1 + sum(1 for _ in (targets if source is None else sources))
+            source_count, target_count = (count, count + rest) if source is None else (count + rest, count)
+            raise ValueError(
+                f"{source_path} has {source_count:,} lines but {target_path} has {target_count:,}: "
+                "line n of one must translate line n of the other"
+            )
+        yield source, target
 
 
-def table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    return _csv_rows(path) if is_csv(path) else _tsv_rows(path)
+def read_raw_pairs(
+    files: list[Path], source_language: str, target_language: str, columns: list[int] | None = None
+) -> Iterator[Pair]:
+    """Yields the sentence pairs as they are in the files. Only \\n and \\r\\n end a line.
+
+    A table holds source and target in `columns`, counted from 1, or in its only two, or in those that its first line
+    names by the two languages. Columns are separated by tabs, in a .csv by commas.
+    Raises ValueError that names the file and line: not UTF-8, cut short, a column missing, empty, counts that differ.
+    """
+    if len(files) == 1:
+        pairs = _table_pairs(files[0], (source_language, target_language), columns)
+    else:
+        pairs = _aligned_pairs(*files)
+    pair: Pair | None = None
+    for pair in pairs:
+        yield pair
+    if pair is None:
+        raise ValueError(f"{files[0]} is empty")
 
 
-def is_csv(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(".csv")
-
-
-def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(read_lines(path, "\r\n"), 1):
-        if line:  # an empty line is no row
-            yield number, line.split("\t")
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    taken = 0  # characters of the row that is read: it may go on over many lines
-
-    def lines() -> Iterator[str]:
-        nonlocal taken
-        for number, line in enumerate(read_lines(path, ""), 1):
-            if (taken := taken + len(line)) > MAX_LINE_BYTES:
-                raise ValueError(f"{path} line {number}: a row of more than {MAX_LINE_BYTES:,} characters is no pair")
-            yield line
-
-    rows = csv.reader(lines(), strict=True)
-    try:
-        for cells in rows:
-            taken = 0
-            if cells:  # an empty line is no row
-                yield rows.line_num, [re.sub(r"[\r\n]+", " ", cell) for cell in cells]
-    except csv.Error as error:
-        raise ValueError(
-            f"{path} line {rows.line_num} is not CSV: {error}; is a quotation mark open before it?"
-        ) from error
-
-
-def _check_unpacked_size(path: Path) -> None:
-    """Before its lines are worked on, which takes a hundred times as long as to unpack them."""
-    max_bytes, size = max(MAX_UNPACKED_BYTES, MAX_RATIO * path.stat().st_size), 0
-    with suppress(EOFError, gzip.BadGzipFile, zlib.error), gzip.open(path) as file:  # reading the lines will say which
-        while part := file.read(1 << 20):
-            if (size := size + len(part)) > max_bytes:
-                raise ValueError(f"{path} unpacks to more than {max_bytes:,} bytes: unpack it yourself")
-
-
-def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
-    """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
-    try:
-        if path.suffix == ".gz":
-            _check_unpacked_size(path)
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield from decode_lines(file.readline, str(path), edges)
-    except gzip.BadGzipFile as error:
-        raise ValueError(f"{path} cannot be read: it is not packed with gzip, as its name says") from error
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None = None) -> Iterator[str]:
-    """The same of a stream that is open, by its method `readline`; `name` is what errors call it."""
-    number = 0
-    try:
-        # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
-        for number, line in enumerate(iter(lambda: readline(MAX_LINE_BYTES + 1), b""), 1):
-            if number == 1 and line.count(b"\r") > 1 and b"\n" not in line:
-                raise ValueError(
-                    f"{name}: its lines end in carriage returns (\\r) alone: save it with line feeds (\\n)"
-                )
-            if len(line) > MAX_LINE_BYTES:
-                raise ValueError(f"{name} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
-            yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
-    except UnicodeDecodeError as error:
-        if number == 1 and error.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise ValueError(f"{name} line 1 is not UTF-8 but UTF-16: save it as UTF-8") from error
-        raise ValueError(
-            f"{name} line {number} is not UTF-8 (byte {error.start + 1} of the line): save it as UTF-8"
-        ) from error
-    except (EOFError, OSError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        place = f" after line {number}" if number else ""
-        raise ValueError(f"{name} cannot be read{place}: {reason}") from error
+def read_pairs(
+    files: list[Path], source_language: str, target_language: str, columns: list[int] | None = None
+) -> Iterator[Pair]:
+    """Yields the sentence pairs, edge spaces removed. Raises ValueError as `read_raw_pairs` does."""
+    for source, target in read_raw_pairs(files, source_language, target_language, columns):
+        yield source.strip(), target.strip()

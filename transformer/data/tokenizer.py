@@ -75,19 +75,24 @@ class Tokenizer:
     ) -> None:
         self.model = model
         self.kind = kind
-        self._pieces = sentencepiece.SentencePieceProcessor()
+        self._processor = sentencepiece.SentencePieceProcessor()
         try:
-            self._pieces.LoadFromSerializedProto(model)
+            self._processor.LoadFromSerializedProto(model)
         except (RuntimeError, ValueError) as error:
             raise ValueError("the tokenizer's bytes are not a SentencePiece model") from error
-        special = (self._pieces.pad_id(), self._pieces.unk_id(), self._pieces.bos_id(), self._pieces.eos_id())
+        special = (
+            self._processor.pad_id(),
+            self._processor.unk_id(),
+            self._processor.bos_id(),
+            self._processor.eos_id(),
+        )
         if special != (PAD, UNK, BOS, EOS):
             raise ValueError(f"the tokenizer numbers its special ids {special}, not as this program does")
-        ids = map(self._pieces.PieceToId, _tags([target_language_tag] if target_language_tag else [], is_synthetic))
+        ids = map(self._processor.PieceToId, _tags([target_language_tag] if target_language_tag else [], is_synthetic))
         self.prefix = [id for id in ids if id != UNK]
 
     def __len__(self) -> int:
-        return int(self._pieces.GetPieceSize())
+        return int(self._processor.GetPieceSize())
 
     @property
     def digest(self) -> str:
@@ -102,7 +107,7 @@ class Tokenizer:
 
     def with_tags(self, languages: Sequence[str], synthetic_tag: bool = False) -> "Tokenizer":
         """The same vocabulary with the tags of target languages, and of synthetic pairs, at its end: those it lacks."""
-        missing = [tag for tag in _tags(languages, synthetic_tag) if self._pieces.PieceToId(tag) == UNK]
+        missing = [tag for tag in _tags(languages, synthetic_tag) if self._processor.PieceToId(tag) == UNK]
         if not missing:
             return self
         from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
@@ -119,10 +124,10 @@ class Tokenizer:
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         """The ids of each text. Raises ValueError where normalization makes a long text much longer still."""
         for text in texts:
-            if len(text) > LONG and len(self._pieces.Normalize(text)) > MAX_GROWTH * len(text):
+            if len(text) > LONG and len(self._processor.Normalize(text)) > MAX_GROWTH * len(text):
                 raise ValueError(f"a line of {len(text):,} characters is too long for this tokenizer")
         return [
-            self.prefix + ids for ids in self._pieces.EncodeAsIds([_with_joiners(text, self.kind) for text in texts])
+            self.prefix + ids for ids in self._processor.EncodeAsIds([_with_joiners(text, self.kind) for text in texts])
         ]
 
     def sample_segmentation(self, ids: list[int], strength: float, random: Random) -> list[int]:
@@ -131,24 +136,24 @@ class Tokenizer:
 
     @cached_property
     def _segmentation(self) -> Segmentation:
-        return Segmentation(self._pieces, self.kind == "bpe")
+        return Segmentation(self._processor, self.kind == "bpe")
 
     def unknown(self, text: str) -> list[str]:
         """What the vocabulary lacks of a text, each once: characters, or whole words with tokenizer=word."""
         text = _with_joiners(text, self.kind)
-        pieces = zip(self._pieces.EncodeAsPieces(text), self._pieces.EncodeAsIds(text), strict=True)
+        pieces = zip(self._processor.EncodeAsPieces(text), self._processor.EncodeAsIds(text), strict=True)
         words = [word for piece, id in pieces if id == UNK for word in piece.split("▁") if word]
         return list(dict.fromkeys(words if self.kind == "word" else "".join(words)))
 
     def piece(self, id: int) -> str:
-        return str(self._pieces.IdToPiece(id))
+        return str(self._processor.IdToPiece(id))
 
     def pieces(self, text: str) -> list[str]:
         """What `encode` cuts a text into, without a tag; what the vocabulary lacks stands in them as it was written."""
-        return list(self._pieces.EncodeAsPieces(_with_joiners(text, self.kind)))
+        return list(self._processor.EncodeAsPieces(_with_joiners(text, self.kind)))
 
     def ids(self, pieces: Sequence[str]) -> list[int]:
-        return [int(self._pieces.PieceToId(piece)) for piece in pieces]
+        return [int(self._processor.PieceToId(piece)) for piece in pieces]
 
     def word_indices(self, pieces: Sequence[str]) -> list[int]:
         """The word, counted from 0, that each piece belongs to; spaces stand between words, ▁ in the pieces. Unknown
@@ -156,7 +161,7 @@ class Tokenizer:
         symbols and tags, which an untrained model may write, are of none: -1."""
         words, word, starts = [], -1, True
         for piece in pieces:
-            if self._pieces.IsControl(self._pieces.PieceToId(piece)):
+            if self._processor.IsControl(self._processor.PieceToId(piece)):
                 words.append(-1)
                 continue
             rest = piece.removeprefix("▁")
@@ -170,7 +175,7 @@ class Tokenizer:
 
     def decode(self, ids: list[int]) -> str:
         """The text of ids. Special ids give none, but for an unknown, which is shown as ⁇."""
-        text = str(self._pieces.DecodeIds([id for id in ids if id not in (PAD, BOS, EOS)]))
+        text = str(self._processor.DecodeIds([id for id in ids if id not in (PAD, BOS, EOS)]))
         # An unknown word spelled in bytes has the mark of a space, ▁, among them.
         return re.sub(f" ?{JOINER}", "", text.replace("▁", " ").strip()) if self.kind == "word" else text
 

@@ -58,6 +58,11 @@ def besides_training(cost: CostEstimate) -> dict[str, float]:
     return {"start and end": START_AND_END * cost.seconds_to_start, "last validation and test": cost.seconds_to_test}
 
 
+def max_time(seconds: float) -> str:
+    hours, rest = divmod(max(1, int(seconds)), 3600)  # of 0 Lightning would make no step
+    return f"trainer.max_time={hours // 24:02d}:{hours % 24:02d}:{rest // 60:02d}:{rest % 60:02d}"
+
+
 def fit(candidate: Candidate, seconds: float) -> Proposal | None:
     """The run of a candidate that takes so many seconds, or fewer where all its steps fit, unless these are meant for
     a smaller corpus; None where hardly a step fits.
@@ -91,11 +96,6 @@ def fit(candidate: Candidate, seconds: float) -> Proposal | None:
     if steps < FEW_EPOCHS * cost.steps_per_epoch:
         chosen += ["model.dropout=0.1", "training.bpe_dropout=0"]
     return Proposal(seconds / 60, (*overrides, *chosen), steps, {"training": for_training} | rest)
-
-
-def max_time(seconds: float) -> str:
-    hours, rest = divmod(max(1, int(seconds)), 3600)  # of 0 Lightning would make no step
-    return f"trainer.max_time={hours // 24:02d}:{hours % 24:02d}:{rest // 60:02d}:{rest % 60:02d}"
 
 
 def propose(minutes: float, candidates: list[Candidate]) -> tuple[Candidate, Proposal]:

@@ -40,6 +40,10 @@ class Context:
     met: set[int] = field(default_factory=set)
 
 
+def too_long(line: Line, context: Context) -> Sides:
+    return BOTH if line.number in context.too_long else NEITHER
+
+
 def _each(line: Line, has_fault: Callable[[str], object]) -> Sides:
     return bool(has_fault(line.text[0])), bool(has_fault(line.text[1]))
 
@@ -55,10 +59,6 @@ def carriage_returns(line: Line, context: Context) -> Sides:
 
 def empty(line: Line, context: Context) -> Sides:
     return _each(line, lambda text: not text)
-
-
-def too_long(line: Line, context: Context) -> Sides:
-    return BOTH if line.number in context.too_long else NEITHER
 
 
 def duplicate(line: Line, context: Context) -> Sides:

@@ -12,6 +12,25 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _answer(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process, which then ends this one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    answer: tuple[Any, Exception | None]
+    try:
+        answer = function(*arguments), None
+    except Exception as error:
+        answer = None, error
+    with contextlib.suppress(BrokenPipeError):
+        sender.send(answer)
+
+
 def in_new_process(function: Callable[..., Result], *arguments: Any) -> Result:
     """What `function` returns, or raises, in a new process: its memory is its own. Both must be picklable."""
     context = multiprocessing.get_context("spawn")
@@ -29,22 +48,3 @@ def in_new_process(function: Callable[..., Result], *arguments: Any) -> Result:
     if error is not None:
         raise error
     return answer  # type: ignore[no-any-return]
-
-
-def _answer(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process, which then ends this one
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    answer: tuple[Any, Exception | None]
-    try:
-        answer = function(*arguments), None
-    except Exception as error:
-        answer = None, error
-    with contextlib.suppress(BrokenPipeError):
-        sender.send(answer)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

@@ -64,14 +64,22 @@ class CostEstimate:
     machine: str
 
 
-def estimate(trainings: list[Training]) -> list[CostEstimate]:
-    """`measure` each in one new process, so that the peak of memory is that of training alone."""
-    return in_new_process(_measure_all, trainings, time.time())
+def _size(batch: Batch) -> int:
+    return batch.source.numel() + batch.inputs.numel()
 
 
-def _measure_all(trainings: list[Training], asked: float) -> list[CostEstimate]:
-    importing = time.time() - asked
-    return [measure(training, importing) for training in trainings]
+def seconds_to_translate(translator: Translator, data: TranslationData, split: str, search: SearchSettings) -> float:
+    """How long a search takes for a whole split, by some of its sentences.
+
+    The new model finds no end: its hypotheses are held to the length that a model of little training gives.
+    """
+    encoded = data.split(split)
+    numbers = range(0, len(encoded), max(1, len(encoded) // MAX_SENTENCES))
+    sources = [encoded.source[number].tolist() for number in numbers]
+    ratio = len(encoded.target.ids) / len(encoded.source.ids)
+    started = time.perf_counter()
+    translator.n_best_ids(sources, replace(search, length_ratio=REPETITION * ratio, length_extra=1))
+    return (time.perf_counter() - started) * len(encoded) / len(sources)
 
 
 def measure(training: Training, importing: float = 0.0) -> CostEstimate:
@@ -81,8 +89,8 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     settings, accelerator = training.settings, str(training.trainer.get("accelerator", "auto"))
     precision = str(training.trainer.get("precision", "32-true"))
     data = TranslationData(settings.data, settings.tokenizer, settings.seed)
-    data.choose_lengths(accelerator, precision)
-    machine = configure_torch(settings.machine, accelerator, few_shapes=data.few_lengths)
+    data.choose_bucketing(accelerator, precision)
+    machine = configure_torch(settings.machine, accelerator, bucketed=data.is_bucketed)
     machine += f", {find_hardware(accelerator).describe(precision)}"
     device = torch.device(device_kind(accelerator))
     torch.manual_seed(settings.seed)
@@ -141,19 +149,11 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     )
 
 
-def _size(batch: Batch) -> int:
-    return batch.source.numel() + batch.inputs.numel()
+def _measure_all(trainings: list[Training], asked: float) -> list[CostEstimate]:
+    importing = time.time() - asked
+    return [measure(training, importing) for training in trainings]
 
 
-def seconds_to_translate(translator: Translator, data: TranslationData, split: str, search: SearchSettings) -> float:
-    """How long a search takes for a whole split, by some of its sentences.
-
-    The new model finds no end: its hypotheses are held to the length that a model of little training gives.
-    """
-    encoded = data.split(split)
-    numbers = range(0, len(encoded), max(1, len(encoded) // MAX_SENTENCES))
-    sources = [encoded.source[number].tolist() for number in numbers]
-    ratio = len(encoded.target.ids) / len(encoded.source.ids)
-    started = time.perf_counter()
-    translator.n_best_ids(sources, replace(search, length_ratio=REPETITION * ratio, length_extra=1))
-    return (time.perf_counter() - started) * len(encoded) / len(sources)
+def estimate(trainings: list[Training]) -> list[CostEstimate]:
+    """`measure` each in one new process, so that the peak of memory is that of training alone."""
+    return in_new_process(_measure_all, trainings, time.time())

@@ -21,6 +21,56 @@ from transformer.doctor.text import Line
 from transformer.training.train import build_translator
 
 
+def _candidate(overrides: tuple[str, ...], training_for: Callable[[tuple[str, ...]], Training]) -> Candidate:
+    """The training with these overrides, and its corpus, prepared as training would, or why it cannot be trained on."""
+    settings = (training := training_for(overrides)).settings
+    if settings.tokenizer.kind not in ("bpe", "unigram") and settings.training.bpe_dropout:
+        overrides = (*overrides, "training.bpe_dropout=0")
+        settings = (training := training_for(overrides)).settings
+    try:
+        try:
+            data = TranslationData(settings.data, settings.tokenizer, settings.seed)
+        except VocabularyTooLargeError as error:  # of a small corpus: as many as it gives, unless the size was typed
+            overrides = (*overrides, f"tokenizer.vocabulary_size={error.max_size}")
+            settings = (training := training_for(overrides)).settings
+            data = TranslationData(settings.data, settings.tokenizer, settings.seed)
+        build_translator(settings, training.model, data, None)  # refuses sentences that are too long for the model
+        return Candidate(overrides, training, data, "")
+    except ValueError as error:
+        return Candidate(overrides, training, None, str(error))
+
+
+def _named(corpus: DataSettings, examination: Examination, split: str) -> str:
+    """The name of an examination's split among those of all directions."""
+    languages = examination.settings.languages
+    return split if languages == corpus.languages else split_name(split, languages)
+
+
+def _check_pairs(examination: Examination, too_long: set[int], fix: Path | None) -> int:
+    """Run all checks and write a cleaned copy if asked to; return how many training pairs have a fault."""
+    corpus, dropped = examination.settings, 0
+    with clean_copy(fix, corpus.languages, list(corpus.splits)) if fix else nullcontext() as copy:
+
+        def drop(pair: Dropped) -> None:
+            nonlocal dropped
+            dropped += 1
+            if copy:
+                copy.drop(pair)
+
+        def keep(line: Line) -> None:
+            if copy:
+                copy.write("train", line)
+
+        examination.run(too_long, keep, drop)
+        if copy:
+            for split in corpus.splits:
+                for line in examination.lines(split) if split != "train" else ():
+                    copy.write(split, line)
+            if dropped == examination.pairs["train"]:
+                raise ValueError(f"fix={fix}: every pair of train has a fault: nothing would be left")
+    return dropped
+
+
 def examine(
     corpus: DataSettings,
     training_for: Callable[[tuple[str, ...]], Training],
@@ -37,7 +87,8 @@ def examine(
     corpus.fetch()
     whole, corpus = corpus, with_splits(corpus)
     examinations = [
-        Examination(one, with_progress, [other for other in corpus.one_way if other != one]) for one in corpus.one_way
+        Examination(one, with_progress, [other for other in corpus.one_per_language_pair if other != one])
+        for one in corpus.one_per_language_pair
     ]
     pairs = sum(examination.pairs["train"] for examination in examinations)
     preset = preset_for(pairs)
@@ -96,53 +147,3 @@ def examine(
         "proposal": proposal_as_dict(proposal) if proposal else None,
     }
     return report, proposal.overrides if proposal else chosen.overrides
-
-
-def _named(corpus: DataSettings, examination: Examination, split: str) -> str:
-    """The name of an examination's split among those of all directions."""
-    languages = examination.settings.languages
-    return split if languages == corpus.languages else split_name(split, languages)
-
-
-def _candidate(overrides: tuple[str, ...], training_for: Callable[[tuple[str, ...]], Training]) -> Candidate:
-    """The training with these overrides, and its corpus, prepared as training would, or why it cannot be trained on."""
-    settings = (training := training_for(overrides)).settings
-    if settings.tokenizer.kind not in ("bpe", "unigram") and settings.training.bpe_dropout:
-        overrides = (*overrides, "training.bpe_dropout=0")
-        settings = (training := training_for(overrides)).settings
-    try:
-        try:
-            data = TranslationData(settings.data, settings.tokenizer, settings.seed)
-        except VocabularyTooLargeError as error:  # of a small corpus: as many as it gives, unless the size was typed
-            overrides = (*overrides, f"tokenizer.vocabulary_size={error.max_size}")
-            settings = (training := training_for(overrides)).settings
-            data = TranslationData(settings.data, settings.tokenizer, settings.seed)
-        build_translator(settings, training.model, data, None)  # refuses sentences that are too long for the model
-        return Candidate(overrides, training, data, "")
-    except ValueError as error:
-        return Candidate(overrides, training, None, str(error))
-
-
-def _check_pairs(examination: Examination, too_long: set[int], fix: Path | None) -> int:
-    """Run all checks and write a cleaned copy if asked to; return how many training pairs have a fault."""
-    corpus, dropped = examination.settings, 0
-    with clean_copy(fix, corpus.languages, list(corpus.splits)) if fix else nullcontext() as copy:
-
-        def drop(pair: Dropped) -> None:
-            nonlocal dropped
-            dropped += 1
-            if copy:
-                copy.drop(pair)
-
-        def keep(line: Line) -> None:
-            if copy:
-                copy.write("train", line)
-
-        examination.run(too_long, keep, drop)
-        if copy:
-            for split in corpus.splits:
-                for line in examination.lines(split) if split != "train" else ():
-                    copy.write(split, line)
-            if dropped == examination.pairs["train"]:
-                raise ValueError(f"fix={fix}: every pair of train has a fault: nothing would be left")
-    return dropped

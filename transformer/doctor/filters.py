@@ -107,6 +107,10 @@ FILTERS = Registry(
 )
 
 
+def _lines(corpus: DataSettings, split: str) -> Iterator[Line]:
+    return read_raw(corpus.files(split), corpus.languages, corpus.columns)
+
+
 class PairFilter:
     """Says by which of the filters `names` a text or a pair is to be dropped."""
 
@@ -121,7 +125,7 @@ class PairFilter:
         directions are held out."""
         self.filters = {name: FILTERS[name] for name in names}
         indices = HeldOut(), HeldOut()
-        for one in corpus.one_way:
+        for one in corpus.one_per_language_pair:
             for split in one.splits:
                 for line in _lines(one, split) if split != "train" else ():
                     for language, text in zip(one.languages, line.text, strict=True):
@@ -151,7 +155,3 @@ class PairFilter:
 
     def _first(self, line: Line, side: int) -> str | None:
         return next((name for name, one in self.filters.items() if one.find(line, self.context)[side]), None)
-
-
-def _lines(corpus: DataSettings, split: str) -> Iterator[Line]:
-    return read_raw(corpus.files(split), corpus.languages, corpus.columns)

@@ -74,12 +74,47 @@ def error_rates(translator: Translator, pairs: Sequence[Pair], gold: Sequence[Go
     return {head: error_rate([of_pair[i] for of_pair in links], gold) for i, head in enumerate(heads)}
 
 
-def best_head(translator: Translator, validation: Sequence[Pair], training: Sequence[Pair]) -> AlignmentHead:
-    """The weights that agree best with a statistical aligner on validation pairs; it learns from training pairs too."""
-    judged = list(validation[:JUDGED])
-    links = statistical_alignments([*judged, *training[:LEARNED_FROM]])[: len(judged)]
-    rates = error_rates(translator, judged, [Gold({*found}, {*found}) for found in links])
-    return min(rates, key=lambda head: rates[head])
+def _plain(side: str, word: str) -> str:
+    """The word without its punctuation and capitals, which are no other word; apart from those of the other side."""
+    return side + (re.sub(r"^\W+|\W+$", "", word) or word).lower()
+
+
+def _cooccurrences(
+    pairs: Sequence[Pair], numbers: dict[str, int]
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """For each pair, the numbers of source and target word and the prior of each way to link them, target by target."""
+    numbers.setdefault("", 0)  # no source word
+    for pair in pairs:
+        source, target = (
+            np.array([numbers.setdefault(_plain(side, word), len(numbers)) for word in text.split()], dtype=np.int64)
+            for side, text in zip("st", pair, strict=True)
+        )
+        if not len(target):
+            continue
+        places = [(np.arange(len(side)) + 0.5) / max(1, len(side)) for side in (source, target)]
+        near = np.exp(-DIAGONAL * np.abs(places[1][:, None] - places[0])) if len(source) else np.zeros((len(target), 0))
+        near = (1 - NULL_SHARE) * near / near.sum(axis=1, keepdims=True)
+        prior = np.concatenate([near, np.full((len(target), 1), NULL_SHARE)], axis=1)
+        yield np.tile(np.append(source, 0), len(target)), np.repeat(target, len(source) + 1), prior.ravel()
+
+
+def _sums(values: Tensor, of: Tensor, count: int) -> Tensor:
+    return torch.zeros(count, dtype=values.dtype).index_add(0, of, values)
+
+
+def _links(pairs: Sequence[Pair], weights: list[float]) -> list[list[Link]]:
+    """The heaviest source word of each target word, unless none is heavier."""
+    links, start = [], 0
+    for source, target in pairs:
+        size = len(source.split()) + 1
+        found = []
+        for word in range(len(target.split())):
+            group = weights[start : start + size]
+            best = max(range(size), key=group.__getitem__)
+            found += [(best, word)] if best < size - 1 else []
+            start += size
+        links.append(found)
+    return links
 
 
 def statistical_alignments(pairs: Sequence[Pair]) -> list[list[Link]]:
@@ -107,44 +142,9 @@ def statistical_alignments(pairs: Sequence[Pair]) -> list[list[Link]]:
     return _links(pairs, (probability[entry] * prior).tolist())
 
 
-def _cooccurrences(
-    pairs: Sequence[Pair], numbers: dict[str, int]
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """For each pair, the numbers of source and target word and the prior of each way to link them, target by target."""
-    numbers.setdefault("", 0)  # no source word
-    for pair in pairs:
-        source, target = (
-            np.array([numbers.setdefault(_plain(side, word), len(numbers)) for word in text.split()], dtype=np.int64)
-            for side, text in zip("st", pair, strict=True)
-        )
-        if not len(target):
-            continue
-        places = [(np.arange(len(side)) + 0.5) / max(1, len(side)) for side in (source, target)]
-        near = np.exp(-DIAGONAL * np.abs(places[1][:, None] - places[0])) if len(source) else np.zeros((len(target), 0))
-        near = (1 - NULL_SHARE) * near / near.sum(axis=1, keepdims=True)
-        prior = np.concatenate([near, np.full((len(target), 1), NULL_SHARE)], axis=1)
-        yield np.tile(np.append(source, 0), len(target)), np.repeat(target, len(source) + 1), prior.ravel()
-
-
-def _plain(side: str, word: str) -> str:
-    """The word without its punctuation and capitals, which are no other word; apart from those of the other side."""
-    return side + (re.sub(r"^\W+|\W+$", "", word) or word).lower()
-
-
-def _sums(values: Tensor, of: Tensor, count: int) -> Tensor:
-    return torch.zeros(count, dtype=values.dtype).index_add(0, of, values)
-
-
-def _links(pairs: Sequence[Pair], weights: list[float]) -> list[list[Link]]:
-    """The heaviest source word of each target word, unless none is heavier."""
-    links, start = [], 0
-    for source, target in pairs:
-        size = len(source.split()) + 1
-        found = []
-        for word in range(len(target.split())):
-            group = weights[start : start + size]
-            best = max(range(size), key=group.__getitem__)
-            found += [(best, word)] if best < size - 1 else []
-            start += size
-        links.append(found)
-    return links
+def best_head(translator: Translator, validation: Sequence[Pair], training: Sequence[Pair]) -> AlignmentHead:
+    """The weights that agree best with a statistical aligner on validation pairs; it learns from training pairs too."""
+    judged = list(validation[:JUDGED])
+    links = statistical_alignments([*judged, *training[:LEARNED_FROM]])[: len(judged)]
+    rates = error_rates(translator, judged, [Gold({*found}, {*found}) for found in links])
+    return min(rates, key=lambda head: rates[head])

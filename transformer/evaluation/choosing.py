@@ -17,7 +17,41 @@ from transformer.inference.choice import ChoiceSettings
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import LongLines, Translation
 from transformer.model.eval_mode import eval_mode
-from transformer.model.masks import padding_visible
+from transformer.model.masks import padding_mask
+
+
+@torch.inference_mode()
+def log_probabilities(
+    translator: Translator, pairs: Sequence[tuple[str, str]], batch_tokens: int = 2048
+) -> list[float]:
+    """log p(target | source), the end symbol included, in one teacher-forced pass a batch.
+
+    -inf where a side is empty or has more tokens than the model has positions.
+    """
+    sources, targets = (
+        tokenizer.encode_all([pair[side] for pair in pairs]) for side, tokenizer in enumerate(translator.tokenizers)
+    )
+    results, empty = [-math.inf] * len(pairs), len(translator.source_tokenizer.prefix)
+    fitting = [
+        index
+        for index, (source, target) in enumerate(zip(sources, targets, strict=True))
+        if len(source) > empty and target and max(len(source), len(target)) < translator.max_length
+    ]
+    lengths = [max(len(sources[index]), len(targets[index])) for index in fitting]
+    model, device = translator.model, translator.device
+    with eval_mode(model):
+        for batch in batches_by_length(lengths, batch_tokens, min_batches=1):
+            indices = [fitting[i] for i in batch]
+            source = pad([[*sources[i], EOS] for i in indices]).to(device)
+            inputs = pad([[BOS, *targets[i]] for i in indices]).to(device)
+            labels = pad([[*targets[i], EOS] for i in indices]).to(device)
+            with torch.autocast(device.type, enabled=False):
+                logits = model(source, inputs, padding_mask(source, PAD)).float()
+            chosen = logits.log_softmax(dim=-1).gather(2, labels[..., None]).squeeze(2)
+            totals = chosen.masked_fill(labels == PAD, 0.0).sum(dim=1)
+            for index, value in zip(indices, totals.tolist(), strict=True):
+                results[index] = value
+    return results
 
 
 class Chooser:
@@ -100,37 +134,3 @@ class Chooser:
             order = sorted(range(len(hypotheses)), key=lambda index: -totals[index])
             ordered.append([hypotheses[index] for index in order])
         return ordered
-
-
-@torch.inference_mode()
-def log_probabilities(
-    translator: Translator, pairs: Sequence[tuple[str, str]], batch_tokens: int = 2048
-) -> list[float]:
-    """log p(target | source), the end symbol included, in one teacher-forced pass a batch.
-
-    -inf where a side is empty or has more tokens than the model has positions.
-    """
-    sources, targets = (
-        tokenizer.encode_all([pair[side] for pair in pairs]) for side, tokenizer in enumerate(translator.tokenizers)
-    )
-    results, empty = [-math.inf] * len(pairs), len(translator.source_tokenizer.prefix)
-    fitting = [
-        index
-        for index, (source, target) in enumerate(zip(sources, targets, strict=True))
-        if len(source) > empty and target and max(len(source), len(target)) < translator.max_length
-    ]
-    lengths = [max(len(sources[index]), len(targets[index])) for index in fitting]
-    model, device = translator.model, translator.device
-    with eval_mode(model):
-        for batch in batches_by_length(lengths, batch_tokens, min_batches=1):
-            indices = [fitting[i] for i in batch]
-            source = pad([[*sources[i], EOS] for i in indices]).to(device)
-            inputs = pad([[BOS, *targets[i]] for i in indices]).to(device)
-            labels = pad([[*targets[i], EOS] for i in indices]).to(device)
-            with torch.autocast(device.type, enabled=False):
-                logits = model(source, inputs, padding_visible(source, PAD)).float()
-            chosen = logits.log_softmax(dim=-1).gather(2, labels[..., None]).squeeze(2)
-            totals = chosen.masked_fill(labels == PAD, 0.0).sum(dim=1)
-            for index, value in zip(indices, totals.tolist(), strict=True):
-                results[index] = value
-    return results

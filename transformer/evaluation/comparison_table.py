@@ -10,6 +10,31 @@ from transformer.evaluation.metrics import METRICS
 from transformer.evaluation.significance import LEVEL, Difference, TestedScore
 
 
+def _score(tested: TestedScore) -> str:
+    differs = tested.p is not None and tested.p < LEVEL
+    return f"{tested.score:.1f} ± {tested.interval:.1f}{'*' if differs else ' '}"
+
+
+def _p(p: float | None) -> str:
+    if p is None:
+        return ""
+    # 0.0499 is below the level, and should look so.
+    return "< 0.001" if p < 0.001 else f"{p:.4f}" if round(p, 3) == LEVEL else f"{p:.3f}"
+
+
+def verdict(first: str, other: str, metric: str, tested: dict[str, TestedScore]) -> str:
+    """Says in a sentence whether the other system is better or worse than the first."""
+    gain, p, label = tested[other].score - tested[first].score, tested[other].p, METRICS[metric].label
+    assert p is not None
+    if gain == 0:
+        return f"{other} and {first} have the same {label}"
+    certainty = f"p {_p(p)}" if p < 0.001 else f"p = {_p(p)}"
+    if p >= LEVEL:
+        return f"{other} and {first} do not differ significantly: {gain:+.1f} {label}, {certainty}"
+    better = (gain > 0) == METRICS[metric].higher_is_better
+    return f"{other} is {'better' if better else 'worse'} than {first}: {gain:+.1f} {label}, {certainty}"
+
+
 def show_comparison(tested: dict[str, dict[str, TestedScore]], comet: dict[str, float], notes: list[str]) -> None:
     """Prints all scores (with * where they too differ from the first system's) and a verdict by the first metric."""
     out = console()
@@ -41,19 +66,6 @@ def show_comparison(tested: dict[str, dict[str, TestedScore]], comet: dict[str, 
         out.print(Text(line, style="dim"))
 
 
-def verdict(first: str, other: str, metric: str, tested: dict[str, TestedScore]) -> str:
-    """Says in a sentence whether the other system is better or worse than the first."""
-    gain, p, label = tested[other].score - tested[first].score, tested[other].p, METRICS[metric].label
-    assert p is not None
-    if gain == 0:
-        return f"{other} and {first} have the same {label}"
-    certainty = f"p {_p(p)}" if p < 0.001 else f"p = {_p(p)}"
-    if p >= LEVEL:
-        return f"{other} and {first} do not differ significantly: {gain:+.1f} {label}, {certainty}"
-    better = (gain > 0) == METRICS[metric].higher_is_better
-    return f"{other} is {'better' if better else 'worse'} than {first}: {gain:+.1f} {label}, {certainty}"
-
-
 def show_differences(
     first: str, other: str, differences: list[Difference], pairs: list[Pair], systems: dict[str, list[str]]
 ) -> None:
@@ -73,15 +85,3 @@ def show_differences(
         out.print(f"\nline {difference.sentence + 1}", style="dim")
         for name, text in lines.items():
             out.print(Text(f"  {name:<{width}}  {text}"))
-
-
-def _score(tested: TestedScore) -> str:
-    differs = tested.p is not None and tested.p < LEVEL
-    return f"{tested.score:.1f} ± {tested.interval:.1f}{'*' if differs else ' '}"
-
-
-def _p(p: float | None) -> str:
-    if p is None:
-        return ""
-    # 0.0499 is below the level, and should look so.
-    return "< 0.001" if p < 0.001 else f"{p:.4f}" if round(p, 3) == LEVEL else f"{p:.3f}"

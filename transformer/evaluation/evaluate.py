@@ -73,6 +73,28 @@ class Texts(NamedTuple):
         return list(zip(self.sources, self.references, strict=True))
 
 
+def _texts(name: str, pairs: Iterable[Pair]) -> Texts:
+    sources, references = zip(*pairs, strict=True)
+    return Texts(name, list(sources), list(references))
+
+
+def _is_tested(split: str, digest: str, run: Path) -> bool:
+    """Whether these are the files that the run was tested on under the name `split`, as far as it tells."""
+    try:
+        return bool(read_json(run / RESULTS)["corpus"].get(split, digest) == digest)
+    except (OSError, ValueError, KeyError, AttributeError):
+        return True
+
+
+def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:
+    """`split`, unless the run was tested on other files of this name, whose translations must stay."""
+    is_tested = _is_tested(split, digest, run)
+    name = split if is_tested and (digest or split not in RESERVED_NAMES) else f"{corpus}.{split}"
+    if Path(name).name != name or name.startswith(".") or not name.isprintable():
+        raise ValueError(f"data.name={corpus} split={split}: this cannot be part of a file's name")
+    return name
+
+
 def read_texts(settings: EvaluationSettings, run: Path, languages: Direction, directions: Sequence[Direction]) -> Texts:
     """Read what is to be scored by a translator in one of its `directions`; ValueError where it is of others."""
     if settings.source and settings.reference:
@@ -96,28 +118,6 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: Direction, di
     return _texts(_own_name(unique, one.digest(name), run, corpus.name), one.read(name))
 
 
-def _texts(name: str, pairs: Iterable[Pair]) -> Texts:
-    sources, references = zip(*pairs, strict=True)
-    return Texts(name, list(sources), list(references))
-
-
-def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:
-    """`split`, unless the run was tested on other files of this name, whose translations must stay."""
-    is_tested = _is_tested(split, digest, run)
-    name = split if is_tested and (digest or split not in RESERVED_NAMES) else f"{corpus}.{split}"
-    if Path(name).name != name or name.startswith(".") or not name.isprintable():
-        raise ValueError(f"data.name={corpus} split={split}: this cannot be part of a file's name")
-    return name
-
-
-def _is_tested(split: str, digest: str, run: Path) -> bool:
-    """Whether these are the files that the run was tested on under the name `split`, as far as it tells."""
-    try:
-        return bool(read_json(run / RESULTS)["corpus"].get(split, digest) == digest)
-    except (OSError, ValueError, KeyError, AttributeError):
-        return True
-
-
 def translate_texts(chooser: Chooser, texts: Texts, search: SearchSettings, batch_tokens: int) -> list[str]:
     """Translate chunk by chunk, so that there is progress to see."""
     hypotheses: list[str] = []
@@ -126,6 +126,17 @@ def translate_texts(chooser: Chooser, texts: Texts, search: SearchSettings, batc
         n_best = chooser.n_best(chunk, search, batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
         hypotheses += [translations[0].text for translations in n_best]
     return hypotheses
+
+
+def _earlier(path: Path, digest: str) -> dict[str, Any]:
+    """Read what stands in `path`, if it is of the checkpoint (or the several) with this sha256."""
+    try:
+        results = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    by_split = (results.get(key) for key in ("sentences", "searches", "seconds"))
+    is_same = all(isinstance(part, dict) for part in by_split) and results.get("sha256") == digest
+    return results if is_same else {}
 
 
 def write_evaluation(
@@ -164,14 +175,3 @@ def write_evaluation(
             results["zero_shot"] = sorted({texts.name, *earlier.get("zero_shot", [])})
         atomic_write(output / EVALUATION, json.dumps(results, indent=2, ensure_ascii=False).encode())
     log.info("%s has the scores, %s the translations", output / EVALUATION, file.name)
-
-
-def _earlier(path: Path, digest: str) -> dict[str, Any]:
-    """Read what stands in `path`, if it is of the checkpoint (or the several) with this sha256."""
-    try:
-        results = read_json(path)
-    except (OSError, ValueError):
-        return {}
-    by_split = (results.get(key) for key in ("sentences", "searches", "seconds"))
-    is_same = all(isinstance(part, dict) for part in by_split) and results.get("sha256") == digest
-    return results if is_same else {}

@@ -22,15 +22,6 @@ from transformer.files import read_file, read_json, read_path_list
 TOLERANCE = 1e-6
 
 
-def find_runs(text: str) -> list[Path]:
-    """Find the folders that `runs=[A,B,…]` means, in this order; a part that holds a comma stands in quotes."""
-    parts = [text] if Path(text).is_dir() else read_path_list(text)
-    folders = list({folder.resolve(): folder for part in parts for folder in _folders(part)}.values())
-    if len(folders) < 2:
-        raise ValueError(f"runs={text} means {len(folders) or 'no'} run: name two or more, as runs=[A,B]")
-    return folders
-
-
 def _folders(part: str) -> list[Path]:
     """Find a run's folder, the trials of a sweep's, or what a pattern matches."""
     path = Path(part).expanduser()
@@ -45,6 +36,15 @@ def _folders(part: str) -> list[Path]:
         raise ValueError(f"runs: {part}: {reason}")
     # Trial 10 after trial 9.
     return sorted(folders, key=lambda folder: [int(n) if n.isdigit() else n for n in re.split(r"(\d+)", str(folder))])
+
+
+def find_runs(text: str) -> list[Path]:
+    """Find the folders that `runs=[A,B,…]` means, in this order; a part that holds a comma stands in quotes."""
+    parts = [text] if Path(text).is_dir() else read_path_list(text)
+    folders = list({folder.resolve(): folder for part in parts for folder in _folders(part)}.values())
+    if len(folders) < 2:
+        raise ValueError(f"runs={text} means {len(folders) or 'no'} run: name two or more, as runs=[A,B]")
+    return folders
 
 
 def run_names(folders: list[Path]) -> list[str]:
@@ -63,6 +63,29 @@ class RunResults:
     hypotheses: list[str]
     signatures: dict[str, str]
     note: str | None
+
+
+def _close(scores: Scores, others: Scores) -> bool:
+    """Whether the metrics that both have agree; there must be one."""
+    shared = scores.values.keys() & others.values.keys()
+    return bool(shared) and all(math.isclose(scores[name], others[name], abs_tol=TOLERANCE) for name in shared)
+
+
+def _evaluated_again(folder: Path, split: str, scores: Scores) -> str:
+    """The search of evaluate.py, if that has replaced the run's own translations by those with these `scores`.
+
+    Raises ValueError if it has not: then nobody knows who made them.
+    """
+    evaluation = folder / EVALUATION
+    results = read_json(evaluation) if evaluation.exists() else {}
+    if split not in results or not _close(scores, Scores.from_dict(results[split], f"{evaluation}: {split}")):
+        name, value = next(iter(scores.values.items()))
+        raise ValueError(
+            f"{folder / f'hypotheses.{split}.txt'} was altered: it gives {METRICS[name].label} {value:.2f}, which "
+            f"is not the score in {RESULTS}; evaluate.py replaces it by new translations"
+        )
+    search = ", ".join(f"{key}={value}" for key, value in results.get("searches", {}).get(split, {}).items())
+    return f"translated again by evaluate.py ({search})"
 
 
 def read_results(folder: Path, split: str, cache: str) -> RunResults:
@@ -91,29 +114,6 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
     rescored = score(hypotheses, [reference for _, reference in pairs], language, scores.values)
     note = None if _close(rescored, scores) else _evaluated_again(folder, split, rescored)
     return RunResults(folder, language, pairs, hypotheses, scores.signatures, note)
-
-
-def _evaluated_again(folder: Path, split: str, scores: Scores) -> str:
-    """The search of evaluate.py, if that has replaced the run's own translations by those with these `scores`.
-
-    Raises ValueError if it has not: then nobody knows who made them.
-    """
-    evaluation = folder / EVALUATION
-    results = read_json(evaluation) if evaluation.exists() else {}
-    if split not in results or not _close(scores, Scores.from_dict(results[split], f"{evaluation}: {split}")):
-        name, value = next(iter(scores.values.items()))
-        raise ValueError(
-            f"{folder / f'hypotheses.{split}.txt'} was altered: it gives {METRICS[name].label} {value:.2f}, which "
-            f"is not the score in {RESULTS}; evaluate.py replaces it by new translations"
-        )
-    search = ", ".join(f"{key}={value}" for key, value in results.get("searches", {}).get(split, {}).items())
-    return f"translated again by evaluate.py ({search})"
-
-
-def _close(scores: Scores, others: Scores) -> bool:
-    """Whether the metrics that both have agree; there must be one."""
-    shared = scores.values.keys() & others.values.keys()
-    return bool(shared) and all(math.isclose(scores[name], others[name], abs_tol=TOLERANCE) for name in shared)
 
 
 def check_comparable(first: RunResults, other: RunResults) -> None:

@@ -48,6 +48,18 @@ def paired_tests(metrics: Iterable[str]) -> list[MetricTest]:
     return [(metric, test) for metric in metrics for test in ("bs", "ar")]  # type: ignore[misc]
 
 
+def _tested(bootstrap: list[Result], randomization: list[Result], index: int) -> TestedScore:
+    score = bootstrap[index].score
+    interval = float(bootstrap[index].ci or 0)
+    if index == 0:
+        return TestedScore(score, interval, None, None)
+    if score == bootstrap[0].score:
+        # sacrebleu counts the samples that differ by more than the systems do. Of systems that say the same none does,
+        # and its p-value would be the smallest there is.
+        return TestedScore(score, interval, 1.0, 1.0)
+    return TestedScore(score, interval, bootstrap[index].p_value, randomization[index].p_value)
+
+
 def compare(
     systems: dict[str, list[str]],
     references: list[str],
@@ -80,18 +92,6 @@ def compare(
         }
         for metric in metrics
     }
-
-
-def _tested(bootstrap: list[Result], randomization: list[Result], index: int) -> TestedScore:
-    score = bootstrap[index].score
-    interval = float(bootstrap[index].ci or 0)
-    if index == 0:
-        return TestedScore(score, interval, None, None)
-    if score == bootstrap[0].score:
-        # sacrebleu counts the samples that differ by more than the systems do. Of systems that say the same none does,
-        # and its p-value would be the smallest there is.
-        return TestedScore(score, interval, 1.0, 1.0)
-    return TestedScore(score, interval, bootstrap[index].p_value, randomization[index].p_value)
 
 
 def largest_differences(

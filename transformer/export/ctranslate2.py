@@ -29,6 +29,10 @@ ACTIVATIONS = {
 }
 
 
+def _refused(setting: str, reason: str) -> ValueError:
+    return ValueError(f"{setting} cannot be exported to CTranslate2: {reason}")
+
+
 def check(config: ModelConfig) -> None:
     """Raises ValueError, naming the setting, for a model that CTranslate2 cannot express."""
     cross = config.decoder.cross_attention
@@ -50,8 +54,81 @@ def check(config: ModelConfig) -> None:
             )
 
 
-def _refused(setting: str, reason: str) -> ValueError:
-    return ValueError(f"{setting} cannot be exported to CTranslate2: {reason}")
+def _form(config: ModelConfig) -> transformer_spec.TransformerSpec:
+    """The form to be filled in; the widths of heads come with each attention."""
+    form = {
+        "pre_norm": config.norm == "pre",
+        "activation": ACTIVATIONS[config.feed_forward.activation],
+        "ffn_glu": config.feed_forward.activation == "swiglu",
+        "rotary_dim": 0 if config.positions == "rotary" else None,  # 0: the whole width of a head
+        "head_dim": 0,
+    }
+    encoder, decoder = config.encoder, config.decoder
+    return transformer_spec.TransformerSpec(
+        transformer_spec.TransformerEncoderSpec(encoder.layers, encoder.self_attention.heads, **form),
+        transformer_spec.TransformerDecoderSpec(decoder.layers, decoder.self_attention.heads, **form),
+    )
+
+
+def _copy(weight: Any) -> Tensor:
+    """What the converter may change: it quantizes in place."""
+    return weight.detach().cpu().clone()
+
+
+def _norm(spec: common_spec.LayerNormSpec, norm: nn.Module) -> None:
+    spec.gamma, spec.beta = _copy(norm.weight), _copy(norm.bias)
+
+
+def _linear(spec: common_spec.LinearSpec, linear: nn.Module) -> None:
+    spec.weight = _copy(linear.weight)
+    if linear.bias is not None:
+        spec.bias = _copy(linear.bias)
+
+
+def _attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm, fused: int) -> None:
+    """The last `fused` of query, key and value lie in one matrix: all three where they see the same states."""
+    parts = [common_spec.LinearSpec() for _ in range(3)]
+    for name, part in dot_product_query(attention).items():
+        setattr(parts[0], name, part)
+    _linear(parts[1], attention.key)
+    _linear(parts[2], attention.value)
+    if fused == 2:
+        spec.linear[0] = parts[0]
+    fuse_linear(spec.linear[3 - fused], parts[-fused:])
+    _linear(spec.linear[-1], attention.output)
+    _norm(spec.layer_norm, add_norm.norm)
+    spec.queries_scale = attention.score.scale
+    spec.head_dim = np.int32(attention.head_dim)
+
+
+def _layer(spec: Any, layer: nn.Module) -> None:
+    assert isinstance(layer, EncoderLayer | DecoderLayer)
+    _attention(spec.self_attention, layer.self_attention, layer.add_norm_self, fused=3)
+    if isinstance(layer, DecoderLayer) and layer.cross_attention is not None:
+        _attention(spec.attention, layer.cross_attention, layer.add_norm_cross, fused=2)
+    _norm(spec.ffn.layer_norm, layer.add_norm_feed.norm)
+    feed = layer.feed_forward
+    if feed.gate is not None:
+        _linear(spec.ffn.linear_0, feed.gate)
+        _linear(spec.ffn.linear_0_noact, feed.inner)
+    else:
+        _linear(spec.ffn.linear_0, feed.inner)
+    _linear(spec.ffn.linear_1, feed.outer)
+
+
+def _side(spec: Any, side: Encoder | Decoder, config: ModelConfig) -> None:
+    embedding = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
+    embedding.weight = _copy(side.embedding.tokens.weight)
+    spec.scale_embeddings = side.embedding.scale
+    if config.positions == "none":
+        # Without a table the engine would make one of its own.
+        spec.position_encodings.encodings = torch.zeros(config.max_length, config.dim)
+    elif config.positions != "rotary":
+        spec.position_encodings.encodings = _copy(side.embedding.positions.table)
+    if config.norm == "pre":
+        _norm(spec.layer_norm, side.norm)
+    for layer_spec, layer in zip(spec.layer, side.layers, strict=True):
+        _layer(layer_spec, layer)
 
 
 def export(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], precision: str, folder: Path) -> None:
@@ -73,80 +150,3 @@ def export(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], precisio
     spec.validate()
     spec.optimize(quantization=precision)
     spec.save(str(folder))
-
-
-def _form(config: ModelConfig) -> transformer_spec.TransformerSpec:
-    """The form to be filled in; the widths of heads come with each attention."""
-    form = {
-        "pre_norm": config.norm == "pre",
-        "activation": ACTIVATIONS[config.feed_forward.activation],
-        "ffn_glu": config.feed_forward.activation == "swiglu",
-        "rotary_dim": 0 if config.positions == "rotary" else None,  # 0: the whole width of a head
-        "head_dim": 0,
-    }
-    encoder, decoder = config.encoder, config.decoder
-    return transformer_spec.TransformerSpec(
-        transformer_spec.TransformerEncoderSpec(encoder.layers, encoder.self_attention.heads, **form),
-        transformer_spec.TransformerDecoderSpec(decoder.layers, decoder.self_attention.heads, **form),
-    )
-
-
-def _side(spec: Any, side: Encoder | Decoder, config: ModelConfig) -> None:
-    embedding = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
-    embedding.weight = _copy(side.embedding.tokens.weight)
-    spec.scale_embeddings = side.embedding.scale
-    if config.positions == "none":
-        # Without a table the engine would make one of its own.
-        spec.position_encodings.encodings = torch.zeros(config.max_length, config.dim)
-    elif config.positions != "rotary":
-        spec.position_encodings.encodings = _copy(side.embedding.positions.table)
-    if config.norm == "pre":
-        _norm(spec.layer_norm, side.norm)
-    for layer_spec, layer in zip(spec.layer, side.layers, strict=True):
-        _layer(layer_spec, layer)
-
-
-def _layer(spec: Any, layer: nn.Module) -> None:
-    assert isinstance(layer, EncoderLayer | DecoderLayer)
-    _attention(spec.self_attention, layer.self_attention, layer.add_norm_self, fused=3)
-    if isinstance(layer, DecoderLayer) and layer.cross_attention is not None:
-        _attention(spec.attention, layer.cross_attention, layer.add_norm_cross, fused=2)
-    _norm(spec.ffn.layer_norm, layer.add_norm_feed.norm)
-    feed = layer.feed_forward
-    if feed.gate is not None:
-        _linear(spec.ffn.linear_0, feed.gate)
-        _linear(spec.ffn.linear_0_noact, feed.inner)
-    else:
-        _linear(spec.ffn.linear_0, feed.inner)
-    _linear(spec.ffn.linear_1, feed.outer)
-
-
-def _attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm, fused: int) -> None:
-    """The last `fused` of query, key and value lie in one matrix: all three where they see the same states."""
-    parts = [common_spec.LinearSpec() for _ in range(3)]
-    for name, part in dot_product_query(attention).items():
-        setattr(parts[0], name, part)
-    _linear(parts[1], attention.key)
-    _linear(parts[2], attention.value)
-    if fused == 2:
-        spec.linear[0] = parts[0]
-    fuse_linear(spec.linear[3 - fused], parts[-fused:])
-    _linear(spec.linear[-1], attention.output)
-    _norm(spec.layer_norm, add_norm.norm)
-    spec.queries_scale = attention.score.scale
-    spec.head_dim = np.int32(attention.head_dim)
-
-
-def _linear(spec: common_spec.LinearSpec, linear: nn.Module) -> None:
-    spec.weight = _copy(linear.weight)
-    if linear.bias is not None:
-        spec.bias = _copy(linear.bias)
-
-
-def _norm(spec: common_spec.LayerNormSpec, norm: nn.Module) -> None:
-    spec.gamma, spec.beta = _copy(norm.weight), _copy(norm.bias)
-
-
-def _copy(weight: Any) -> Tensor:
-    """What the converter may change: it quantizes in place."""
-    return weight.detach().cpu().clone()

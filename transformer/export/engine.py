@@ -26,6 +26,18 @@ NO_PENALTY = 1e-30
 Target = tuple[list[str], float]
 
 
+def _device(device: str) -> tuple[str, int]:
+    """The kind of device and its number."""
+    if device == "auto":
+        device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
+    if not (match := re.fullmatch(r"(cpu)|(cuda)(?::(\d+))?", device)):
+        raise ValueError(f"device={device} is not allowed; choose one of auto, cpu, cuda, cuda:0, …")
+    device_type, index = match[1] or match[2], int(match[3] or 0)
+    if device_type == "cuda" and index >= ctranslate2.get_cuda_device_count():
+        raise ValueError(f"device={device}: this machine has no such GPU that CTranslate2 can use")
+    return device_type, index
+
+
 class CTranslate2Translator(Translator):
     """Translates by CTranslate2, in the precision of the export or the nearest one that the device has.
 
@@ -130,15 +142,3 @@ class CTranslate2Translator(Translator):
             raise ValueError(f"{self._folder} has a vocabulary that is not its tokenizer's: {foreign[0]!r}")
         ids = [self._ids[piece] for piece in target[:-1]]
         return Hypothesis(ids, score, score / settings.score(1.0, len(target)))
-
-
-def _device(device: str) -> tuple[str, int]:
-    """The kind of device and its number."""
-    if device == "auto":
-        device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
-    if not (match := re.fullmatch(r"(cpu)|(cuda)(?::(\d+))?", device)):
-        raise ValueError(f"device={device} is not allowed; choose one of auto, cpu, cuda, cuda:0, …")
-    device_type, index = match[1] or match[2], int(match[3] or 0)
-    if device_type == "cuda" and index >= ctranslate2.get_cuda_device_count():
-        raise ValueError(f"device={device}: this machine has no such GPU that CTranslate2 can use")
-    return device_type, index

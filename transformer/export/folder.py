@@ -33,6 +33,19 @@ class Manifest:
     files: dict[str, str]
 
 
+def check_replaceable(folder: Path) -> None:
+    """Raises ValueError unless `folder` is not there, empty, or an export and nothing besides."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"output={folder} is a file: name a folder")
+    if folder.exists() and any(folder.iterdir()):
+        try:
+            known = {MANIFEST, *read_json(folder / MANIFEST, MAX_PLAIN_BYTES, follow_links=True)["files"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            known = set()
+        if foreign := sorted(path.name for path in folder.iterdir() if path.name not in known):
+            raise ValueError(f"output={folder} holds {foreign[0]}, which is of no export: name a new or empty folder")
+
+
 def write(folder: Path, export: Program, translator: Translator, make: Callable[[Path], None]) -> None:
     """Writes an export, whole or not at all; `make` puts the other program's files into the folder it is given.
 
@@ -47,31 +60,6 @@ def write(folder: Path, export: Program, translator: Translator, make: Callable[
         files = {path.name: sha256(path) for path in sorted(work.iterdir())}
         manifest = {"export": export, "translator": translator.description(), "files": files}
         (work / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
-
-
-def check_replaceable(folder: Path) -> None:
-    """Raises ValueError unless `folder` is not there, empty, or an export and nothing besides."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"output={folder} is a file: name a folder")
-    if folder.exists() and any(folder.iterdir()):
-        try:
-            known = {MANIFEST, *read_json(folder / MANIFEST, MAX_PLAIN_BYTES, follow_links=True)["files"]}
-        except (OSError, ValueError, KeyError, TypeError):
-            known = set()
-        if foreign := sorted(path.name for path in folder.iterdir() if path.name not in known):
-            raise ValueError(f"output={folder} holds {foreign[0]}, which is of no export: name a new or empty folder")
-
-
-def read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
-    """Reads the manifest and the tokenizers, and compares every file with its digest.
-
-    Raises ValueError, naming the folder and what is wrong with it.
-    """
-    try:
-        return _read(folder)
-    except (OSError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:500]
-        raise ValueError(f"{folder} is not a usable export of this program: {reason}") from error
 
 
 def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
@@ -98,3 +86,15 @@ def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
     if (len(source), len(target)) != (config.source_vocab_size, config.target_vocab_size):
         raise ValueError("its tokenizers and its model have vocabularies of different sizes")
     return manifest, (source, target)
+
+
+def read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
+    """Reads the manifest and the tokenizers, and compares every file with its digest.
+
+    Raises ValueError, naming the folder and what is wrong with it.
+    """
+    try:
+        return _read(folder)
+    except (OSError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:500]
+        raise ValueError(f"{folder} is not a usable export of this program: {reason}") from error

@@ -59,6 +59,14 @@ class ExportSettings:
             raise ValueError(f"output={self.output} must name a file that ends in {suffix}")
 
 
+@contextmanager
+def _extra() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ValueError(f"{error.name} is not installed: pip install -e '.[export]'") from error
+
+
 def export(translator: Translator, settings: ExportSettings, name: str = "", card: str = "") -> None:
     """Writes the translator, whole or not at all; a page calls it `name`, and a folder for the hub takes its `card`.
 
@@ -99,11 +107,3 @@ def load(path: str | Path, device: str = "cpu", threads: int = 0) -> Translator:
     with _extra():
         from transformer.export.engine import CTranslate2Translator
     return CTranslate2Translator(Path(path), device, threads)
-
-
-@contextmanager
-def _extra() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise ValueError(f"{error.name} is not installed: pip install -e '.[export]'") from error

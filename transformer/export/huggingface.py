@@ -88,6 +88,82 @@ def check(config: ModelConfig, tokenizer: Tokenizer) -> None:
             raise ValueError(f"cannot be exported to Hugging Face: {reason}")
 
 
+def _weights(model: Transformer) -> dict[str, Tensor]:
+    """Their state dict: our weights under its names, in the order of its width."""
+    config = model.config
+    ours = {name: weight.detach().cpu() for name, weight in model.named_parameters()}
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention):
+            ours.pop(f"{name}.score.weight", None)
+            # Its score is scaled_dot: what ours does besides goes into the query.
+            for part, query in dot_product_query(module).items():
+                ours[f"{name}.query.{part}"] = query * module.score.scale * module.head_dim**0.5
+            for part in ("query", "key", "value", "output"):
+                ours.setdefault(f"{name}.{part}.bias", torch.zeros(len(ours[f"{name}.{part}.weight"])))
+    if config.norm == "pre":
+        for side, positions in (
+            ("encoder", model.encoder.embedding.positions),
+            ("decoder", model.decoder.embedding.positions),
+        ):
+            none = torch.zeros(config.max_length, config.dim)
+            ours[f"{side}.embedding.positions.table"] = getattr(positions, "table", none).detach().cpu()
+    order = sines_first(config.dim) if config.norm == "post" else torch.arange(config.dim)
+    theirs = {their_name(name): reorder_width(name, weight, order) for name, weight in ours.items()}
+    if config.tied_embeddings == "all":
+        theirs["model.shared.weight"] = theirs.pop("model.encoder.embed_tokens.weight")
+    theirs.setdefault("final_logits_bias", torch.zeros(config.target_vocab_size))
+    return theirs | {"final_logits_bias": theirs["final_logits_bias"][None]}
+
+
+def _config(config: ModelConfig, dtype: torch.dtype) -> dict[str, Any]:
+    """Their config.json: the shape of the model, and its dropout for those who train it further."""
+    model_type, attention = MODEL_TYPES[config.norm], config.encoder.self_attention
+    return {
+        "architectures": [CLASSES[model_type]],
+        "model_type": model_type,
+        "vocab_size": config.source_vocab_size,
+        "decoder_vocab_size": config.target_vocab_size,
+        "d_model": config.dim,
+        "encoder_layers": config.encoder.layers,
+        "decoder_layers": config.decoder.layers,
+        "encoder_attention_heads": attention.heads,
+        "decoder_attention_heads": config.decoder.self_attention.heads,
+        "encoder_ffn_dim": config.feed_forward.dim,
+        "decoder_ffn_dim": config.feed_forward.dim,
+        "activation_function": ACTIVATIONS[config.feed_forward.activation][0],
+        "max_position_embeddings": config.max_length,
+        "scale_embedding": True,
+        "share_encoder_decoder_embeddings": config.tied_embeddings == "all",
+        "tie_word_embeddings": config.tied_embeddings != "none",
+        "dropout": config.dropout,
+        "attention_dropout": attention.dropout,
+        "activation_dropout": config.feed_forward.dropout,
+        # Blenderbot would forbid to repeat three source tokens, and force an end.
+        "encoder_no_repeat_ngram_size": 0,
+        "forced_eos_token_id": None,
+        "is_encoder_decoder": True,
+        "dtype": str(dtype).removeprefix("torch."),
+    }
+
+
+def _vocabulary(tokenizer: Tokenizer, directions: Sequence[Direction]) -> dict[str, int]:
+    """Piece → id. The tags of a model of several directions have a second name, which a MarianTokenizer looks for."""
+    pieces = {tokenizer.piece(id): id for id in range(len(tokenizer))}
+    tags = {marian_code(target): pieces.get(language_tag(target)) for _, target in directions}
+    return {code: id for code, id in tags.items() if id is not None} | pieces
+
+
+def hub_card(card: str, languages: tuple[str, str]) -> str:
+    """The card of a run as that of the folder: only how to load the model differs. Without one, what is known."""
+    head, how_to_load, rest = card.partition("## How to load\n")
+    if not how_to_load or not head.startswith("---\n"):
+        head = NO_CARD.format(languages=json.dumps(languages), direction=" → ".join(languages))
+        rest = ""
+    head = head.replace("pipeline_tag: translation\n", "pipeline_tag: translation\nlibrary_name: transformers\n", 1)
+    scores = rest[rest.find("## Scores\n") :] if "## Scores\n" in rest else ""
+    return f"{head}{HOW_TO_LOAD}\n{scores}"
+
+
 def export(
     model: Transformer,
     tokenizers: tuple[Tokenizer, Tokenizer],
@@ -137,79 +213,3 @@ def export(
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
     (folder / "README.md").write_text(hub_card(card, languages), encoding="utf-8")
-
-
-def hub_card(card: str, languages: tuple[str, str]) -> str:
-    """The card of a run as that of the folder: only how to load the model differs. Without one, what is known."""
-    head, how_to_load, rest = card.partition("## How to load\n")
-    if not how_to_load or not head.startswith("---\n"):
-        head = NO_CARD.format(languages=json.dumps(languages), direction=" → ".join(languages))
-        rest = ""
-    head = head.replace("pipeline_tag: translation\n", "pipeline_tag: translation\nlibrary_name: transformers\n", 1)
-    scores = rest[rest.find("## Scores\n") :] if "## Scores\n" in rest else ""
-    return f"{head}{HOW_TO_LOAD}\n{scores}"
-
-
-def _config(config: ModelConfig, dtype: torch.dtype) -> dict[str, Any]:
-    """Their config.json: the shape of the model, and its dropout for those who train it further."""
-    model_type, attention = MODEL_TYPES[config.norm], config.encoder.self_attention
-    return {
-        "architectures": [CLASSES[model_type]],
-        "model_type": model_type,
-        "vocab_size": config.source_vocab_size,
-        "decoder_vocab_size": config.target_vocab_size,
-        "d_model": config.dim,
-        "encoder_layers": config.encoder.layers,
-        "decoder_layers": config.decoder.layers,
-        "encoder_attention_heads": attention.heads,
-        "decoder_attention_heads": config.decoder.self_attention.heads,
-        "encoder_ffn_dim": config.feed_forward.dim,
-        "decoder_ffn_dim": config.feed_forward.dim,
-        "activation_function": ACTIVATIONS[config.feed_forward.activation][0],
-        "max_position_embeddings": config.max_length,
-        "scale_embedding": True,
-        "share_encoder_decoder_embeddings": config.tied_embeddings == "all",
-        "tie_word_embeddings": config.tied_embeddings != "none",
-        "dropout": config.dropout,
-        "attention_dropout": attention.dropout,
-        "activation_dropout": config.feed_forward.dropout,
-        # Blenderbot would forbid to repeat three source tokens, and force an end.
-        "encoder_no_repeat_ngram_size": 0,
-        "forced_eos_token_id": None,
-        "is_encoder_decoder": True,
-        "dtype": str(dtype).removeprefix("torch."),
-    }
-
-
-def _weights(model: Transformer) -> dict[str, Tensor]:
-    """Their state dict: our weights under its names, in the order of its width."""
-    config = model.config
-    ours = {name: weight.detach().cpu() for name, weight in model.named_parameters()}
-    for name, module in model.named_modules():
-        if isinstance(module, MultiHeadAttention):
-            ours.pop(f"{name}.score.weight", None)
-            # Its score is scaled_dot: what ours does besides goes into the query.
-            for part, query in dot_product_query(module).items():
-                ours[f"{name}.query.{part}"] = query * module.score.scale * module.head_dim**0.5
-            for part in ("query", "key", "value", "output"):
-                ours.setdefault(f"{name}.{part}.bias", torch.zeros(len(ours[f"{name}.{part}.weight"])))
-    if config.norm == "pre":
-        for side, positions in (
-            ("encoder", model.encoder.embedding.positions),
-            ("decoder", model.decoder.embedding.positions),
-        ):
-            none = torch.zeros(config.max_length, config.dim)
-            ours[f"{side}.embedding.positions.table"] = getattr(positions, "table", none).detach().cpu()
-    order = sines_first(config.dim) if config.norm == "post" else torch.arange(config.dim)
-    theirs = {their_name(name): reorder_width(name, weight, order) for name, weight in ours.items()}
-    if config.tied_embeddings == "all":
-        theirs["model.shared.weight"] = theirs.pop("model.encoder.embed_tokens.weight")
-    theirs.setdefault("final_logits_bias", torch.zeros(config.target_vocab_size))
-    return theirs | {"final_logits_bias": theirs["final_logits_bias"][None]}
-
-
-def _vocabulary(tokenizer: Tokenizer, directions: Sequence[Direction]) -> dict[str, int]:
-    """Piece → id. The tags of a model of several directions have a second name, which a MarianTokenizer looks for."""
-    pieces = {tokenizer.piece(id): id for id in range(len(tokenizer))}
-    tags = {marian_code(target): pieces.get(language_tag(target)) for _, target in directions}
-    return {code: id for code, id in tags.items() if id is not None} | pieces

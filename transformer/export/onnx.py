@@ -77,6 +77,32 @@ class StepGraph(nn.Module):
         return logits, *(tensor for layer in cache.layers for tensor in layer.target.buffer)
 
 
+def _write(
+    graph: nn.Module,
+    examples: tuple[Tensor, ...],
+    shapes: dict[str, Any],
+    inputs: list[str],
+    outputs: list[str],
+    path: Path,
+) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*LeafSpec.*", FutureWarning)  # within torch
+        # strict: traced otherwise, `len` of a tensor makes a constant of the batch.
+        program = torch.export.export(graph, examples, dynamic_shapes=shapes, strict=True)
+        # Not optimized: runtimes do that when they load a graph, and the exporter's own fails on some of ours.
+        torch.onnx.export(
+            program,
+            (),
+            path,
+            input_names=inputs,
+            output_names=outputs,
+            dynamo=True,
+            optimize=False,
+            external_data=False,
+            verbose=False,
+        )
+
+
 def export(model: Transformer, folder: Path) -> None:
     """Writes both graphs, in float32.
 
@@ -115,30 +141,4 @@ def export(model: Transformer, folder: Path) -> None:
             names,
             outputs,
             folder / "decoder_step.onnx",
-        )
-
-
-def _write(
-    graph: nn.Module,
-    examples: tuple[Tensor, ...],
-    shapes: dict[str, Any],
-    inputs: list[str],
-    outputs: list[str],
-    path: Path,
-) -> None:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*LeafSpec.*", FutureWarning)  # within torch
-        # strict: traced otherwise, `len` of a tensor makes a constant of the batch.
-        program = torch.export.export(graph, examples, dynamic_shapes=shapes, strict=True)
-        # Not optimized: runtimes do that when they load a graph, and the exporter's own fails on some of ours.
-        torch.onnx.export(
-            program,
-            (),
-            path,
-            input_names=inputs,
-            output_names=outputs,
-            dynamo=True,
-            optimize=False,
-            external_data=False,
-            verbose=False,
         )

@@ -40,31 +40,26 @@ def check(translator: Translator) -> None:
             raise ValueError("this tokenizer cannot be exported to a page: it handles spaces in a way of its own")
 
 
-def export(translator: Translator, precision: str, output: Path, text: str = "", name: str = "") -> None:
-    """Writes the page of `build`, whole or not at all."""
-    atomic_write(output, build(translator, precision, text, name).encode())
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.contiguous().numpy().tobytes()
 
 
-def build(translator: Translator, precision: str, text: str = "", name: str = "") -> str:
-    """The page as HTML; `precision` is int8 or float16. Raises what `check` does.
-
-    It opens with the translation of `text`, and calls the model `name`.
-    """
-    check(translator)
-    weights = base64.b64encode(pack(translator, precision)).decode("ascii")
-    return page(to_json({"text": text, "name": name}), weights)
+def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Integers from -127 to 127, and the scale of each row: weight ≈ scale · integers."""
+    scales = weight.abs().amax(dim=-1) / 127
+    integers = (weight / scales.where(scales > 0, 1.0)[..., None]).round()
+    return integers.to(torch.int8), scales
 
 
-def page(opening: str, weights: str) -> str:
-    return assemble({"opening": opening, "runtime": bundle("runtime/worker.js"), "weights": weights})
-
-
-def renewed(html: str) -> str:
-    """An exported page with the program of today: what it opens with, and its weights, stay as they are."""
-    opening, weights = (
-        re.findall(f'<script [^>]*id="{name}">(.*?)</script>', html)[0] for name in ("opening", "weights")
-    )
-    return page(opening, weights)
+def encoded(weight: Tensor, precision: str) -> tuple[str, list[int], bytes]:
+    """A weight's type, shape and bytes."""
+    weight = weight.detach().float().cpu()
+    if precision == "float16":
+        return "float16", list(weight.shape), _bytes(weight.half())
+    if weight.dim() == 1:
+        return "float32", list(weight.shape), _bytes(weight)
+    integers, scales = quantized(weight)
+    return "int8", list(weight.shape), _bytes(scales) + _bytes(integers)
 
 
 def pack(translator: Translator, precision: str) -> bytes:
@@ -97,22 +92,31 @@ def pack(translator: Translator, precision: str) -> bytes:
     return gzip.compress(b"".join(parts), mtime=0)
 
 
-def encoded(weight: Tensor, precision: str) -> tuple[str, list[int], bytes]:
-    """A weight's type, shape and bytes."""
-    weight = weight.detach().float().cpu()
-    if precision == "float16":
-        return "float16", list(weight.shape), _bytes(weight.half())
-    if weight.dim() == 1:
-        return "float32", list(weight.shape), _bytes(weight)
-    integers, scales = quantized(weight)
-    return "int8", list(weight.shape), _bytes(scales) + _bytes(integers)
+def page(opening: str, weights: str) -> str:
+    return assemble({"opening": opening, "runtime": bundle("runtime/worker.js"), "weights": weights})
 
 
-def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Integers from -127 to 127, and the scale of each row: weight ≈ scale · integers."""
-    scales = weight.abs().amax(dim=-1) / 127
-    integers = (weight / scales.where(scales > 0, 1.0)[..., None]).round()
-    return integers.to(torch.int8), scales
+def build(translator: Translator, precision: str, text: str = "", name: str = "") -> str:
+    """The page as HTML; `precision` is int8 or float16. Raises what `check` does.
+
+    It opens with the translation of `text`, and calls the model `name`.
+    """
+    check(translator)
+    weights = base64.b64encode(pack(translator, precision)).decode("ascii")
+    return page(to_json({"text": text, "name": name}), weights)
+
+
+def export(translator: Translator, precision: str, output: Path, text: str = "", name: str = "") -> None:
+    """Writes the page of `build`, whole or not at all."""
+    atomic_write(output, build(translator, precision, text, name).encode())
+
+
+def renewed(html: str) -> str:
+    """An exported page with the program of today: what it opens with, and its weights, stay as they are."""
+    opening, weights = (
+        re.findall(f'<script [^>]*id="{name}">(.*?)</script>', html)[0] for name in ("opening", "weights")
+    )
+    return page(opening, weights)
 
 
 def rounded(translator: Translator, precision: str) -> Translator:
@@ -128,7 +132,3 @@ def rounded(translator: Translator, precision: str) -> Translator:
     result = Translator(model, translator.tokenizers, translator.languages, translator.directions)
     result.length_penalty = translator.length_penalty
     return result
-
-
-def _bytes(tensor: Tensor) -> bytes:
-    return tensor.contiguous().numpy().tobytes()

@@ -20,7 +20,7 @@ from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.translator import Translation, Translator
 from transformer.model.attention import AttentionRecord
 from transformer.model.eval_mode import eval_mode
-from transformer.model.masks import padding_visible
+from transformer.model.masks import padding_mask
 
 log = logging.getLogger(__name__)
 # Source word, target word, both counted from 0.
@@ -52,6 +52,34 @@ def encode_pair(translator: Translator, source: str, target: str | Sequence[str]
     return TokenPair(tag + ids[0], [-1] * len(tag) + words[0], ids[1], words[1])
 
 
+@torch.inference_mode()
+def _cross_attention(
+    translator: Translator, pairs: list[TokenPair]
+) -> Float[Tensor, "pairs layers heads queries keys"]:
+    """The weights of a batch in one teacher-forced pass; query t is at the decoder's input t: BOS, then the target."""
+    model, device, cross = translator.model, translator.device, list[Tensor]()
+    source = pad([[*pair.source, EOS] for pair in pairs]).to(device)
+    inputs = pad([[BOS, *pair.target] for pair in pairs]).to(device)
+    with torch.autocast(device.type, enabled=False):
+        model.decode_hidden(inputs, model.encode(source, padding_mask(source, PAD)), AttentionRecord(cross=cross))
+    return torch.stack(cross, dim=1).float().cpu()
+
+
+def _membership(words: list[int]) -> Float[Tensor, "tokens words"]:
+    """1 where a token belongs to a word. (Sum and mean over a target word's tokens have the same largest entry.)"""
+    return (torch.tensor(words)[:, None] == torch.arange(max(words) + 1)).float()
+
+
+def _links(cross: Float[Tensor, "layers heads queries keys"], head: AlignmentHead, pair: TokenPair) -> list[Link]:
+    """A source word has the sum of its tokens' weights, a target word the mean; EOS and padding have no part."""
+    weights = cross[head.layer - 1].mean(dim=0) if head.head is None else cross[head.layer - 1][head.head - 1]
+    first = int(head.shifted)
+    weights = weights[first : first + len(pair.target), : len(pair.source)]
+    source, target = (_membership(words) for words in (pair.source_words, pair.target_words))
+    found = (target.T @ weights @ source).argmax(dim=1).tolist()
+    return [(found[word], word) for word in sorted({*pair.target_words} - {-1})]
+
+
 def align(
     translator: Translator,
     sources: Sequence[str],
@@ -76,34 +104,6 @@ def align(
             for i, pair, cross in zip(batch, pairs, _cross_attention(translator, pairs), strict=True):
                 links[kept[i][0]] = [_links(cross, head, pair) for head in heads]
     return links
-
-
-@torch.inference_mode()
-def _cross_attention(
-    translator: Translator, pairs: list[TokenPair]
-) -> Float[Tensor, "pairs layers heads queries keys"]:
-    """The weights of a batch in one teacher-forced pass; query t is at the decoder's input t: BOS, then the target."""
-    model, device, cross = translator.model, translator.device, list[Tensor]()
-    source = pad([[*pair.source, EOS] for pair in pairs]).to(device)
-    inputs = pad([[BOS, *pair.target] for pair in pairs]).to(device)
-    with torch.autocast(device.type, enabled=False):
-        model.decode_hidden(inputs, model.encode(source, padding_visible(source, PAD)), AttentionRecord(cross=cross))
-    return torch.stack(cross, dim=1).float().cpu()
-
-
-def _links(cross: Float[Tensor, "layers heads queries keys"], head: AlignmentHead, pair: TokenPair) -> list[Link]:
-    """A source word has the sum of its tokens' weights, a target word the mean; EOS and padding have no part."""
-    weights = cross[head.layer - 1].mean(dim=0) if head.head is None else cross[head.layer - 1][head.head - 1]
-    first = int(head.shifted)
-    weights = weights[first : first + len(pair.target), : len(pair.source)]
-    source, target = (_membership(words) for words in (pair.source_words, pair.target_words))
-    found = (target.T @ weights @ source).argmax(dim=1).tolist()
-    return [(found[word], word) for word in sorted({*pair.target_words} - {-1})]
-
-
-def _membership(words: list[int]) -> Float[Tensor, "tokens words"]:
-    """1 where a token belongs to a word. (Sum and mean over a target word's tokens have the same largest entry.)"""
-    return (torch.tensor(words)[:, None] == torch.arange(max(words) + 1)).float()
 
 
 def moses_lines(

@@ -155,6 +155,90 @@ def save(
     atomic_write(path, data[:8] + header.encode().ljust(end - 8) + data[end:])
 
 
+def _newest_whole(damaged: Path, read: Callable[[Path], Any]) -> Path | None:
+    """The newest other file of the same run that can be read."""
+    run = run_of(damaged)
+    if damaged.parent == run and damaged.name != TRANSLATOR:
+        return None
+    others = {run / TRANSLATOR, *run.glob("checkpoints/*.ckpt")} - {damaged}
+    for other in sorted(filter(Path.is_file, others), key=lambda path: path.stat().st_mtime_ns, reverse=True):
+        try:
+            read(other)
+        except Exception:  # damaged too
+            continue
+        return other
+    return None
+
+
+def _read(path: Path, read: Callable[[Path], T]) -> T:
+    """`read(path)`, with one line for whatever goes wrong."""
+    if not path.is_file():
+        raise FileNotFoundError(f"no checkpoint at {path}")
+    try:
+        return read(path)
+    except Exception as error:  # a stranger's file may be wrong in any way: the answer is always one line
+        # What stands in the file could steer the terminal of whoever uses this from Python.
+        reason = terminal_safe(" ".join(str(error).split())[:300]) or type(error).__name__
+        offer = _newest_whole(path, read)
+        raise ValueError(
+            f"{path} is not a usable checkpoint of this program: {reason}"
+            + (f"; {offer} is whole, use it" if offer else "")
+        ) from error
+
+
+def _translator_in(checkpoint: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor], str]:
+    try:
+        description = checkpoint["hyper_parameters"]["translator"]
+        content = {name: checkpoint["state_dict"][f"model.{name}"] for name in checkpoint["weights"]}
+        return description, content | checkpoint["tokenizers"], checkpoint["sha256"]
+    except (KeyError, TypeError) as error:
+        raise ValueError("it does not describe a translator") from error
+
+
+def _check(
+    path: Path, description: dict[str, Any], content: dict[str, Tensor], expected: str
+) -> tuple[Description, dict[str, Tensor], AlignmentHead | None]:
+    """Compares what was read with the digest in the file, after bounding what that takes."""
+    check_plain(description)
+    check_tensors(path, content)
+    if digest(description, content) != expected:
+        raise ValueError("its content does not match the digest in it: it was altered or damaged")
+    # Before its settings are typed: those of another format may have other names.
+    if (version := description.get("format")) != FORMAT:
+        raise ValueError(f"its format is {version!r}, not {FORMAT!r}: another version of this program wrote it")
+    plain = {key: value for key, value in description.items() if key != ALIGNMENT}
+    typed, alignment = from_dict(Description, with_defaults(plain), "translator"), None
+    if ALIGNMENT in description:
+        alignment = from_dict(AlignmentHead, description[ALIGNMENT], f"translator.{ALIGNMENT}")
+        check_head(alignment, typed.model)
+    return typed, content, alignment
+
+
+def _load(path: Path) -> SavedTranslator:
+    if path.suffix == ".html":
+        raise ValueError("a page has rounded weights for a browser: name the run that it was exported from")
+    parts = _translator_in(read_checkpoint(path)) if path.suffix == ".ckpt" else read_safetensors(path)
+    description, content, alignment = _check(path, *parts)
+    sides = [content.pop(f"tokenizer.{side}", torch.empty(0)) for side in ("source", "target")]
+    if any(side.dtype != torch.uint8 for side in sides):
+        raise ValueError("it holds no tokenizers")
+    for side in sides:
+        check_tokenizer(side.numpy().tobytes())
+    source, target = (Tokenizer(side.numpy().tobytes(), description.tokenizer_kind) for side in sides)
+    if (len(source), len(target)) != (description.model.source_vocab_size, description.model.target_vocab_size):
+        raise ValueError("its tokenizers and its model have vocabularies of different sizes")
+    check_shapes(description.model, content)
+    return SavedTranslator(
+        description.model,
+        (source, target),
+        description.languages,
+        content,
+        description.all_directions,
+        description.length_penalty,
+        alignment,
+    )
+
+
 def load(path: Path) -> SavedTranslator:
     """Reads and checks a .safetensors, a .ckpt, a run's folder or one of Hugging Face's transformers.
 
@@ -183,87 +267,3 @@ def load_training(path: Path) -> dict[str, Any]:
         return checkpoint
 
     return _read(path, everything)
-
-
-def _read(path: Path, read: Callable[[Path], T]) -> T:
-    """`read(path)`, with one line for whatever goes wrong."""
-    if not path.is_file():
-        raise FileNotFoundError(f"no checkpoint at {path}")
-    try:
-        return read(path)
-    except Exception as error:  # a stranger's file may be wrong in any way: the answer is always one line
-        # What stands in the file could steer the terminal of whoever uses this from Python.
-        reason = terminal_safe(" ".join(str(error).split())[:300]) or type(error).__name__
-        offer = _newest_whole(path, read)
-        raise ValueError(
-            f"{path} is not a usable checkpoint of this program: {reason}"
-            + (f"; {offer} is whole, use it" if offer else "")
-        ) from error
-
-
-def _newest_whole(damaged: Path, read: Callable[[Path], Any]) -> Path | None:
-    """The newest other file of the same run that can be read."""
-    run = run_of(damaged)
-    if damaged.parent == run and damaged.name != TRANSLATOR:
-        return None
-    others = {run / TRANSLATOR, *run.glob("checkpoints/*.ckpt")} - {damaged}
-    for other in sorted(filter(Path.is_file, others), key=lambda path: path.stat().st_mtime_ns, reverse=True):
-        try:
-            read(other)
-        except Exception:  # damaged too
-            continue
-        return other
-    return None
-
-
-def _load(path: Path) -> SavedTranslator:
-    if path.suffix == ".html":
-        raise ValueError("a page has rounded weights for a browser: name the run that it was exported from")
-    parts = _translator_in(read_checkpoint(path)) if path.suffix == ".ckpt" else read_safetensors(path)
-    description, content, alignment = _check(path, *parts)
-    sides = [content.pop(f"tokenizer.{side}", torch.empty(0)) for side in ("source", "target")]
-    if any(side.dtype != torch.uint8 for side in sides):
-        raise ValueError("it holds no tokenizers")
-    for side in sides:
-        check_tokenizer(side.numpy().tobytes())
-    source, target = (Tokenizer(side.numpy().tobytes(), description.tokenizer_kind) for side in sides)
-    if (len(source), len(target)) != (description.model.source_vocab_size, description.model.target_vocab_size):
-        raise ValueError("its tokenizers and its model have vocabularies of different sizes")
-    check_shapes(description.model, content)
-    return SavedTranslator(
-        description.model,
-        (source, target),
-        description.languages,
-        content,
-        description.all_directions,
-        description.length_penalty,
-        alignment,
-    )
-
-
-def _check(
-    path: Path, description: dict[str, Any], content: dict[str, Tensor], expected: str
-) -> tuple[Description, dict[str, Tensor], AlignmentHead | None]:
-    """Compares what was read with the digest in the file, after bounding what that takes."""
-    check_plain(description)
-    check_tensors(path, content)
-    if digest(description, content) != expected:
-        raise ValueError("its content does not match the digest in it: it was altered or damaged")
-    # Before its settings are typed: those of another format may have other names.
-    if (version := description.get("format")) != FORMAT:
-        raise ValueError(f"its format is {version!r}, not {FORMAT!r}: another version of this program wrote it")
-    plain = {key: value for key, value in description.items() if key != ALIGNMENT}
-    typed, alignment = from_dict(Description, with_defaults(plain), "translator"), None
-    if ALIGNMENT in description:
-        alignment = from_dict(AlignmentHead, description[ALIGNMENT], f"translator.{ALIGNMENT}")
-        check_head(alignment, typed.model)
-    return typed, content, alignment
-
-
-def _translator_in(checkpoint: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor], str]:
-    try:
-        description = checkpoint["hyper_parameters"]["translator"]
-        content = {name: checkpoint["state_dict"][f"model.{name}"] for name in checkpoint["weights"]}
-        return description, content | checkpoint["tokenizers"], checkpoint["sha256"]
-    except (KeyError, TypeError) as error:
-        raise ValueError("it does not describe a translator") from error

@@ -90,6 +90,18 @@ class FastCache:
         )
 
 
+def _hooks(module: nn.Module) -> list[object]:
+    """Those that look at what goes through a module."""
+    return [*module._forward_pre_hooks, *module._forward_hooks]
+
+
+def _fingerprint(module: nn.Module) -> tuple[object, ...]:
+    """Changes with its parts and weights, with training, and with who looks at what goes through it."""
+    weights = [weight for weight in module._parameters.values() if weight is not None]
+    counts = [number for weight in weights for number in (weight.data_ptr(), weight._version)]
+    return (module.training, *module._modules.values(), *_hooks(module), *counts)
+
+
 class FastTransformer:
     """Encodes sources and makes the steps of a search, as `model` does, whose weights and embeddings it shares."""
 
@@ -193,15 +205,3 @@ class FastTransformer:
             states = layer(states, target, source, score_mask)
         cache.length += 1
         return output(self.model.decoder.norm(states)), cache
-
-
-def _hooks(module: nn.Module) -> list[object]:
-    """Those that look at what goes through a module."""
-    return [*module._forward_pre_hooks, *module._forward_hooks]
-
-
-def _fingerprint(module: nn.Module) -> tuple[object, ...]:
-    """Changes with its parts and weights, with training, and with who looks at what goes through it."""
-    weights = [weight for weight in module._parameters.values() if weight is not None]
-    counts = [number for weight in weights for number in (weight.data_ptr(), weight._version)]
-    return (module.training, *module._modules.values(), *_hooks(module), *counts)

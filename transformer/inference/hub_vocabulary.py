@@ -56,6 +56,12 @@ def number(vocabulary: Mapping[str, int], size: int, special: Mapping[int, int],
     return numbering
 
 
+def kind_of(model: ModelProto) -> Kind:
+    if model.trainer_spec.model_type not in KINDS:
+        raise ValueError(f"its tokenizer is of none of the kinds {', '.join(KINDS.values())}")
+    return KINDS[model.trainer_spec.model_type]
+
+
 def renumbered(model: ModelProto, numbering: Numbering) -> Tokenizer:
     """The tokenizer of a SentencePiece model with its pieces in the order of `numbering`.
 
@@ -84,12 +90,6 @@ def renumbered(model: ModelProto, numbering: Numbering) -> Tokenizer:
     trainer.pad_piece, trainer.unk_piece, trainer.bos_piece, trainer.eos_piece = numbering.pieces[:4]
     trainer.vocab_size = len(numbering.pieces)
     return Tokenizer(result.SerializeToString(), kind)
-
-
-def kind_of(model: ModelProto) -> Kind:
-    if model.trainer_spec.model_type not in KINDS:
-        raise ValueError(f"its tokenizer is of none of the kinds {', '.join(KINDS.values())}")
-    return KINDS[model.trainer_spec.model_type]
 
 
 def parse(content: bytes) -> ModelProto:

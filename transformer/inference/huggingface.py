@@ -167,51 +167,6 @@ class HubConfig:
 Parts = tuple[ModelConfig, tuple[Tokenizer, Tokenizer], Direction, dict[str, Tensor], list[Direction], float]
 
 
-def read(folder: Path) -> Parts:
-    """A translator's parts from a folder of transformers: configuration, tokenizers, languages, weights, directions and
-    length penalty.
-
-    Our ids are theirs in another order; see `hub_vocabulary`. Runs no code of the folder. Raises ValueError or OSError
-    for what is damaged, and for a model that computes what ours cannot.
-    """
-    settings, tensors = HubConfig.read(folder / CONFIG), _read_weights(folder)
-    for side, size in (("encoder", settings.vocab_size), ("decoder", settings.target_vocab_size())):
-        if len(_tensor(tensors, f"model.{side}.embed_tokens.weight")) != size:
-            raise ValueError(f"its settings say {size:,} ids, the embeddings of its {side} are not as many")
-    tokenizers, numberings = _read_vocabularies(folder, settings)
-    tables = [tensors.get(f"model.{side}.embed_positions.weight") for side in ("encoder", "decoder")]
-    shape = (settings.max_position_embeddings, settings.d_model)
-    learned = settings.model_type == MODEL_TYPES["pre"] and not (
-        all(table is not None and table.shape == shape for table in tables)
-        and all(torch.equal(table.float(), sinusoidal_table(*shape)) for table in tables if table is not None)
-    )
-    vocab_sizes = (len(numberings[0].their_ids), len(numberings[1].their_ids))
-    output_bias = bool(tensors.get("final_logits_bias", torch.zeros(1)).any())
-    config = settings.model("learned" if learned else "sinusoidal", output_bias, vocab_sizes)
-    weights = dict(_our_weights(config, settings, tensors, numberings))
-    check_shapes(config, weights)
-    about = read_json(folder / TOKENIZER_CONFIG, MAX_HUB_FILE_BYTES, follow_links=True)
-    source, target = (str(about.get(f"{side}_lang") or "und") for side in ("source", "target"))
-    directions = _directions(about, (source, target), tokenizers[0])
-    return config, tokenizers, (source, target), weights, directions, _length_penalty(folder / GENERATION_CONFIG)
-
-
-def _length_penalty(generation: Path) -> float:
-    settings = read_json(generation, MAX_HUB_FILE_BYTES, follow_links=True) if generation.is_file() else {}
-    found = settings.get("length_penalty", DEFAULT_LENGTH_PENALTY)
-    return float(read_value(LengthPenalty, found, f"{generation.name}: length_penalty"))
-
-
-def _directions(about: dict[str, Any], languages: Direction, tokenizer: Tokenizer) -> list[Direction]:
-    """What our own export has noted; of others those that the codes in the vocabulary ask for."""
-    if DIRECTIONS in about:
-        noted = read_value(list[str], about[DIRECTIONS], f"{TOKENIZER_CONFIG}: {DIRECTIONS}")
-        return [parse_direction(text, f"{TOKENIZER_CONFIG}: {DIRECTIONS}") for text in noted] or [languages]
-    source, target = languages
-    tagged = [(target, source) if tag == source else (source, tag) for tag in tokenizer.tagged_languages]
-    return list(dict.fromkeys([languages, *tagged]))
-
-
 def _read_weights(folder: Path) -> dict[str, Tensor]:
     """All tensors of a folder, from model.safetensors or pytorch_model.bin."""
     path, old = folder / "model.safetensors", folder / "pytorch_model.bin"
@@ -240,6 +195,25 @@ def _tensor(tensors: dict[str, Tensor], name: str) -> Tensor:
     return weight
 
 
+def _read_vocabulary(path: Path) -> dict[str, int]:
+    vocabulary = read_json(path, MAX_HUB_FILE_BYTES, follow_links=True)
+    if not all(type(id) is int for id in vocabulary.values()):
+        raise ValueError(f"{path.name} does not number pieces")
+    return vocabulary
+
+
+def _special(vocabulary: dict[str, int], config: HubConfig) -> dict[int, int]:
+    """Our special ids → theirs."""
+    if "<unk>" not in vocabulary:
+        raise ValueError("its vocabulary has no <unk>")
+    return {
+        PAD: config.pad_token_id,
+        UNK: vocabulary["<unk>"],
+        BOS: config.decoder_start_token_id,
+        EOS: config.eos_token_id,
+    }
+
+
 def _read_vocabularies(
     folder: Path, config: HubConfig
 ) -> tuple[tuple[Tokenizer, Tokenizer], tuple[Numbering, Numbering]]:
@@ -260,25 +234,6 @@ def _read_vocabularies(
             number(others, config.target_vocab_size(), _special(others, config), target),
         )
     return (renumbered(source, numberings[0]), renumbered(target, numberings[1])), numberings
-
-
-def _read_vocabulary(path: Path) -> dict[str, int]:
-    vocabulary = read_json(path, MAX_HUB_FILE_BYTES, follow_links=True)
-    if not all(type(id) is int for id in vocabulary.values()):
-        raise ValueError(f"{path.name} does not number pieces")
-    return vocabulary
-
-
-def _special(vocabulary: dict[str, int], config: HubConfig) -> dict[int, int]:
-    """Our special ids → theirs."""
-    if "<unk>" not in vocabulary:
-        raise ValueError("its vocabulary has no <unk>")
-    return {
-        PAD: config.pad_token_id,
-        UNK: vocabulary["<unk>"],
-        BOS: config.decoder_start_token_id,
-        EOS: config.eos_token_id,
-    }
 
 
 def _our_weights(
@@ -304,3 +259,48 @@ def _our_weights(
             yield name, reorder_width(name, weight, to_ours)
         except IndexError:
             raise ValueError(f"its tensor {theirs} is {tuple(weight.shape)}, which its settings do not say") from None
+
+
+def _directions(about: dict[str, Any], languages: Direction, tokenizer: Tokenizer) -> list[Direction]:
+    """What our own export has noted; of others those that the codes in the vocabulary ask for."""
+    if DIRECTIONS in about:
+        noted = read_value(list[str], about[DIRECTIONS], f"{TOKENIZER_CONFIG}: {DIRECTIONS}")
+        return [parse_direction(text, f"{TOKENIZER_CONFIG}: {DIRECTIONS}") for text in noted] or [languages]
+    source, target = languages
+    tagged = [(target, source) if tag == source else (source, tag) for tag in tokenizer.tagged_languages]
+    return list(dict.fromkeys([languages, *tagged]))
+
+
+def _length_penalty(generation: Path) -> float:
+    settings = read_json(generation, MAX_HUB_FILE_BYTES, follow_links=True) if generation.is_file() else {}
+    found = settings.get("length_penalty", DEFAULT_LENGTH_PENALTY)
+    return float(read_value(LengthPenalty, found, f"{generation.name}: length_penalty"))
+
+
+def read(folder: Path) -> Parts:
+    """A translator's parts from a folder of transformers: configuration, tokenizers, languages, weights, directions and
+    length penalty.
+
+    Our ids are theirs in another order; see `hub_vocabulary`. Runs no code of the folder. Raises ValueError or OSError
+    for what is damaged, and for a model that computes what ours cannot.
+    """
+    settings, tensors = HubConfig.read(folder / CONFIG), _read_weights(folder)
+    for side, size in (("encoder", settings.vocab_size), ("decoder", settings.target_vocab_size())):
+        if len(_tensor(tensors, f"model.{side}.embed_tokens.weight")) != size:
+            raise ValueError(f"its settings say {size:,} ids, the embeddings of its {side} are not as many")
+    tokenizers, numberings = _read_vocabularies(folder, settings)
+    tables = [tensors.get(f"model.{side}.embed_positions.weight") for side in ("encoder", "decoder")]
+    shape = (settings.max_position_embeddings, settings.d_model)
+    learned = settings.model_type == MODEL_TYPES["pre"] and not (
+        all(table is not None and table.shape == shape for table in tables)
+        and all(torch.equal(table.float(), sinusoidal_table(*shape)) for table in tables if table is not None)
+    )
+    vocab_sizes = (len(numberings[0].their_ids), len(numberings[1].their_ids))
+    output_bias = bool(tensors.get("final_logits_bias", torch.zeros(1)).any())
+    config = settings.model("learned" if learned else "sinusoidal", output_bias, vocab_sizes)
+    weights = dict(_our_weights(config, settings, tensors, numberings))
+    check_shapes(config, weights)
+    about = read_json(folder / TOKENIZER_CONFIG, MAX_HUB_FILE_BYTES, follow_links=True)
+    source, target = (str(about.get(f"{side}_lang") or "und") for side in ("source", "target"))
+    directions = _directions(about, (source, target), tokenizers[0])
+    return config, tokenizers, (source, target), weights, directions, _length_penalty(folder / GENERATION_CONFIG)

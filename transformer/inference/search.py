@@ -78,46 +78,6 @@ class Hypothesis(NamedTuple):
     log_probability: float
 
 
-def search(
-    step: Step,
-    state: State,
-    bos_ids: Ids,
-    eos: int,
-    max_lengths: list[int],
-    lines: list[int],
-    settings: SearchSettings,
-) -> list[list[Hypothesis]]:
-    """The hypotheses of each sentence, best first: `beam` of them from beam search, one from the other methods.
-
-    `bos_ids` holds the first id of each sentence. `lines` are the numbers of the sentences: a sampled translation
-    depends on the seed and its own number, not on its batch.
-    """
-    if settings.method == "beam":
-        return beam_search(step, state, bos_ids, eos, max_lengths, settings)
-    if settings.method == "greedy":
-        return generate(step, state, bos_ids, eos, max_lengths, settings, most_probable)
-    # Uniform random numbers for every position of each sentence.
-    generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + line) % 2**63) for line in lines]
-    draws = torch.stack([torch.rand(max(max_lengths) + 1, generator=generator) for generator in generators]).to(
-        bos_ids.device
-    )
-
-    def draw(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
-        return sample(log_probs, draws[sentences, position], settings)
-
-    return generate(step, state, bos_ids, eos, max_lengths, settings, draw)
-
-
-def most_probable(log_probs: Float[Tensor, "rows vocabulary"], sentences: Tensor, position: int) -> Tensor:
-    """The same as log_probs.argmax(dim=1), also among equals, but faster on a CPU: it finds the block with the largest
-    maximum, then looks into that block only."""
-    if (block := block_size(log_probs)) == 1:
-        return log_probs.argmax(dim=1)
-    blocks = log_probs.view(len(log_probs), -1, block)
-    largest = blocks.amax(dim=2).argmax(dim=1)
-    return largest * block + blocks[torch.arange(len(blocks), device=blocks.device), largest].argmax(dim=1)
-
-
 def block_size(log_probs: Tensor) -> int:
     """How many ids form a block. The maximum of a block is fast on a CPU; torch.argmax and topk are not. Multiples of
     16 are fastest, if not too small. 1: no blocks."""
@@ -125,69 +85,6 @@ def block_size(log_probs: Tensor) -> int:
     if log_probs.device.type != "cpu":
         return 1
     return next((size for size in (*range(128, 513, 16), *range(64, 513)) if vocabulary % size == 0), 1)
-
-
-def sample(
-    log_probs: Float[Tensor, "rows vocabulary"], draws: Float[Tensor, " rows"], settings: SearchSettings
-) -> Int[Tensor, " rows"]:
-    """Draws one id per row from softmax(log_probs / temperature), cut to the `top_k` most probable ids and to the
-    smallest set of them that holds a share of `top_p` (Holtzman et al. 2020)."""
-    ordered, ids = (log_probs / settings.temperature).sort(dim=-1, descending=True)
-    if settings.top_k:
-        ordered[:, settings.top_k :] = -torch.inf
-    shares = ordered.softmax(dim=-1)
-    # An id stays while those before it hold less than top_p: the first always stays.
-    shares = shares.masked_fill(shares.cumsum(dim=-1) - shares >= settings.top_p, 0.0)
-    sums = shares.cumsum(dim=-1)
-    # Rounding may leave the draw at or beyond the last sum: never choose an id without a share.
-    chosen = torch.searchsorted(sums, draws[:, None] * sums[:, -1:], right=True).squeeze(1)
-    chosen = chosen.minimum((shares > 0).sum(dim=-1) - 1)
-    return ids.gather(1, chosen[:, None]).squeeze(1)
-
-
-def generate(
-    step: Step,
-    state: State,
-    bos_ids: Ids,
-    eos: int,
-    max_lengths: list[int],
-    settings: SearchSettings,
-    choose: Callable[[Tensor, Tensor, int], Tensor],
-) -> list[list[Hypothesis]]:
-    """Greedy search and sampling, one hypothesis per sentence: `choose(log_probs, sentences, position)` picks each next
-    id."""
-    ids, count, device = bos_ids, len(bos_ids), bos_ids.device
-    hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
-    limits, sentences = torch.tensor(max_lengths, device=device), torch.arange(count, device=device)
-    totals = torch.zeros(count, device=device)
-    tokens = torch.full((count, max(max_lengths) + 1), eos, device=device)
-    for position in range(max(max_lengths) + 1):
-        log_probs, state = step(ids, state)
-        if position < settings.min_length:
-            log_probs[:, eos] = -torch.inf
-        # At its limit a hypothesis must end.
-        ids = choose(log_probs, sentences, position).masked_fill(limits[sentences] == position, eos)
-        totals = totals + log_probs.gather(1, ids[:, None]).squeeze(1)
-        tokens[sentences, position] = ids
-        numbers = sentences.tolist()
-        for row in (ids == eos).nonzero().flatten().tolist():
-            if not hypotheses[numbers[row]]:
-                total, path = totals[row].item(), tokens[numbers[row], :position].tolist()
-                hypotheses[numbers[row]].append(Hypothesis(path, settings.score(total, position + 1), total))
-        finished = [bool(hypotheses[sentence]) for sentence in numbers]
-        if all(finished):
-            break
-        if (remaining := unfinished(finished, device)) is not None:
-            sentences, ids, totals = sentences[remaining], ids[remaining], totals[remaining]
-            state = state.select(None, remaining)
-    return hypotheses
-
-
-def unfinished(finished: list[bool], device: torch.device) -> Tensor | None:
-    """The indices of the sentences that go on; None while too few are finished to be worth removing."""
-    if sum(finished) < COMPACT_WHEN_FINISHED * len(finished):
-        return None
-    return torch.tensor([index for index, done in enumerate(finished) if not done], device=device)
 
 
 def best_continuations(
@@ -212,6 +109,13 @@ def best_continuations(
     sums, at = (candidates + of_rows[..., None]).flatten(1).topk(k)
     places = chosen.gather(1, at // block) * block + at % block
     return sums, places // vocabulary, places % vocabulary
+
+
+def unfinished(finished: list[bool], device: torch.device) -> Tensor | None:
+    """The indices of the sentences that go on; None while too few are finished to be worth removing."""
+    if sum(finished) < COMPACT_WHEN_FINISHED * len(finished):
+        return None
+    return torch.tensor([index for index, done in enumerate(finished) if not done], device=device)
 
 
 def beam_search(
@@ -263,3 +167,99 @@ def beam_search(
         tokens = torch.cat([tokens.take_along_dim(origins[..., None], dim=1), ids[..., None]], dim=2)
         state = state.select(origins, remaining)
     return [sorted(ended, key=lambda hypothesis: -hypothesis.score)[:beam] for ended in hypotheses]
+
+
+def generate(
+    step: Step,
+    state: State,
+    bos_ids: Ids,
+    eos: int,
+    max_lengths: list[int],
+    settings: SearchSettings,
+    choose: Callable[[Tensor, Tensor, int], Tensor],
+) -> list[list[Hypothesis]]:
+    """Greedy search and sampling, one hypothesis per sentence: `choose(log_probs, sentences, position)` picks each next
+    id."""
+    ids, count, device = bos_ids, len(bos_ids), bos_ids.device
+    hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
+    limits, sentences = torch.tensor(max_lengths, device=device), torch.arange(count, device=device)
+    totals = torch.zeros(count, device=device)
+    tokens = torch.full((count, max(max_lengths) + 1), eos, device=device)
+    for position in range(max(max_lengths) + 1):
+        log_probs, state = step(ids, state)
+        if position < settings.min_length:
+            log_probs[:, eos] = -torch.inf
+        # At its limit a hypothesis must end.
+        ids = choose(log_probs, sentences, position).masked_fill(limits[sentences] == position, eos)
+        totals = totals + log_probs.gather(1, ids[:, None]).squeeze(1)
+        tokens[sentences, position] = ids
+        numbers = sentences.tolist()
+        for row in (ids == eos).nonzero().flatten().tolist():
+            if not hypotheses[numbers[row]]:
+                total, path = totals[row].item(), tokens[numbers[row], :position].tolist()
+                hypotheses[numbers[row]].append(Hypothesis(path, settings.score(total, position + 1), total))
+        finished = [bool(hypotheses[sentence]) for sentence in numbers]
+        if all(finished):
+            break
+        if (remaining := unfinished(finished, device)) is not None:
+            sentences, ids, totals = sentences[remaining], ids[remaining], totals[remaining]
+            state = state.select(None, remaining)
+    return hypotheses
+
+
+def most_probable(log_probs: Float[Tensor, "rows vocabulary"], sentences: Tensor, position: int) -> Tensor:
+    """The same as log_probs.argmax(dim=1), also among equals, but faster on a CPU: it finds the block with the largest
+    maximum, then looks into that block only."""
+    if (block := block_size(log_probs)) == 1:
+        return log_probs.argmax(dim=1)
+    blocks = log_probs.view(len(log_probs), -1, block)
+    largest = blocks.amax(dim=2).argmax(dim=1)
+    return largest * block + blocks[torch.arange(len(blocks), device=blocks.device), largest].argmax(dim=1)
+
+
+def sample(
+    log_probs: Float[Tensor, "rows vocabulary"], draws: Float[Tensor, " rows"], settings: SearchSettings
+) -> Int[Tensor, " rows"]:
+    """Draws one id per row from softmax(log_probs / temperature), cut to the `top_k` most probable ids and to the
+    smallest set of them that holds a share of `top_p` (Holtzman et al. 2020)."""
+    ordered, ids = (log_probs / settings.temperature).sort(dim=-1, descending=True)
+    if settings.top_k:
+        ordered[:, settings.top_k :] = -torch.inf
+    shares = ordered.softmax(dim=-1)
+    # An id stays while those before it hold less than top_p: the first always stays.
+    shares = shares.masked_fill(shares.cumsum(dim=-1) - shares >= settings.top_p, 0.0)
+    sums = shares.cumsum(dim=-1)
+    # Rounding may leave the draw at or beyond the last sum: never choose an id without a share.
+    chosen = torch.searchsorted(sums, draws[:, None] * sums[:, -1:], right=True).squeeze(1)
+    chosen = chosen.minimum((shares > 0).sum(dim=-1) - 1)
+    return ids.gather(1, chosen[:, None]).squeeze(1)
+
+
+def search(
+    step: Step,
+    state: State,
+    bos_ids: Ids,
+    eos: int,
+    max_lengths: list[int],
+    lines: list[int],
+    settings: SearchSettings,
+) -> list[list[Hypothesis]]:
+    """The hypotheses of each sentence, best first: `beam` of them from beam search, one from the other methods.
+
+    `bos_ids` holds the first id of each sentence. `lines` are the numbers of the sentences: a sampled translation
+    depends on the seed and its own number, not on its batch.
+    """
+    if settings.method == "beam":
+        return beam_search(step, state, bos_ids, eos, max_lengths, settings)
+    if settings.method == "greedy":
+        return generate(step, state, bos_ids, eos, max_lengths, settings, most_probable)
+    # Uniform random numbers for every position of each sentence.
+    generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + line) % 2**63) for line in lines]
+    draws = torch.stack([torch.rand(max(max_lengths) + 1, generator=generator) for generator in generators]).to(
+        bos_ids.device
+    )
+
+    def draw(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
+        return sample(log_probs, draws[sentences, position], settings)
+
+    return generate(step, state, bos_ids, eos, max_lengths, settings, draw)

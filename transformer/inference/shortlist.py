@@ -128,6 +128,14 @@ def load_shortlist(path: Path, tokenizers: Tokenizers, languages: Direction) -> 
     return Shortlist(likely, by_frequency, described.frequent)
 
 
+def training_ids(tokenizers: Tokenizers, corpus: DataSettings) -> list[IdPair]:
+    """The training pairs as ids, without those that training leaves out."""
+    step = -(-sum(1 for _ in corpus.read("train")) // MAX_PAIRS) or 1
+    texts = zip(*islice(corpus.read("train"), 0, None, step), strict=True)
+    sides = [tokenizer.encode_all(list(side)) for tokenizer, side in zip(tokenizers, texts, strict=True)]
+    return [pair for pair in zip(*sides, strict=True) if all(pair) and max(map(len, pair)) <= corpus.max_length]
+
+
 def learn_shortlist(tokenizers: Tokenizers, corpus: DataSettings, settings: ShortlistSettings) -> Shortlist:
     """A shortlist from the training pairs of a corpus. ValueError where memory does not suffice."""
     sizes = len(tokenizers[0]), len(tokenizers[1])
@@ -139,14 +147,6 @@ def learn_shortlist(tokenizers: Tokenizers, corpus: DataSettings, settings: Shor
     counts[SPECIAL] = counts.max(initial=0) + 1  # they always stay
     by_frequency = torch.from_numpy(np.argsort(-counts, kind="stable"))
     return Shortlist(likely.masked_fill(best == 0, EOS), by_frequency, max(settings.frequent, len(SPECIAL)))
-
-
-def training_ids(tokenizers: Tokenizers, corpus: DataSettings) -> list[IdPair]:
-    """The training pairs as ids, without those that training leaves out."""
-    step = -(-sum(1 for _ in corpus.read("train")) // MAX_PAIRS) or 1
-    texts = zip(*islice(corpus.read("train"), 0, None, step), strict=True)
-    sides = [tokenizer.encode_all(list(side)) for tokenizer, side in zip(tokenizers, texts, strict=True)]
-    return [pair for pair in zip(*sides, strict=True) if all(pair) and max(map(len, pair)) <= corpus.max_length]
 
 
 def select_outputs(output: nn.Linear, ids: Int[Tensor, " ids"] | None) -> nn.Linear:

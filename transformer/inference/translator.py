@@ -38,7 +38,7 @@ from transformer.inference.search import DEFAULT_LENGTH_PENALTY, Hypothesis, Sea
 from transformer.inference.shortlist import Shortlist, select_outputs
 from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
-from transformer.model.masks import padding_visible
+from transformer.model.masks import padding_mask
 from transformer.model.packed import PackedLinear, pack
 from transformer.model.transformer import Transformer
 
@@ -71,6 +71,17 @@ class Decoding(NamedTuple):
 
     def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> Decoding:
         return self._replace(cache=self.cache.select(origins, sentences))
+
+
+def _joined(parts: list[list[Translation]], space: str) -> list[Translation]:
+    """The hypotheses of a text: of its only part, or one that joins the best of every part."""
+    if len(parts) == 1:
+        return parts[0]
+    best = [hypotheses[0] for hypotheses in parts]
+    score, total = sum((part.score for part in best), 0.0), sum((part.log_probability for part in best), 0.0)
+    return [
+        Translation(space.join(part.text for part in best), score, total, [p for part in best for p in part.pieces])
+    ]
 
 
 class Translator:
@@ -324,7 +335,7 @@ class Translator:
     def start(self, source: Int[Tensor, "sentences source"], ids: Int[Tensor, " ids"] | None = None) -> Any:
         """What a search begins with: the cache in which the encoded sources stand. With `ids` these alone are scored,
         entry i of a score is that of ids[i]."""
-        visible, output, fast = padding_visible(source, PAD), select_outputs(self.model.output, ids), self.fast_model
+        visible, output, fast = padding_mask(source, PAD), select_outputs(self.model.output, ids), self.fast_model
         if fast is not None and fast.applies_to(self.model):
             return Decoding(fast, fast.start(source, visible), output)
         return Decoding(self.model, self.model.decoder.init_cache(self.model.encode(source, visible)), output)
@@ -372,14 +383,3 @@ class Translator:
         # Bytes may spell a line end, but a translation is one line.
         text = " ".join(re.split(r"[\r\n]+", self.target_tokenizer.decode(hypothesis.ids)))
         return Translation(text, hypothesis.score, hypothesis.log_probability, pieces)
-
-
-def _joined(parts: list[list[Translation]], space: str) -> list[Translation]:
-    """The hypotheses of a text: of its only part, or one that joins the best of every part."""
-    if len(parts) == 1:
-        return parts[0]
-    best = [hypotheses[0] for hypotheses in parts]
-    score, total = sum((part.score for part in best), 0.0), sum((part.log_probability for part in best), 0.0)
-    return [
-        Translation(space.join(part.text for part in best), score, total, [p for part in best for p in part.pieces])
-    ]

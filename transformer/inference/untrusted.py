@@ -42,14 +42,16 @@ SAFE_NAMES = {
 }
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """All of a .ckpt, as plain data and tensors on the CPU."""
-    try:
-        return torch.load(_checked_archive(path), map_location="cpu", weights_only=True)
-    except (zipfile.BadZipFile, RuntimeError, EOFError, NotImplementedError) as error:
-        raise ValueError(f"truncated or no checkpoint ({error})") from error
-    except pickle.UnpicklingError as error:
-        raise ValueError("it would run code when loaded, or is no checkpoint; nothing of it was run") from error
+def _check_pickle(content: bytes) -> None:
+    """Refuses a pickle that is large, or names anything that a checkpoint of ours does not."""
+    if len(content) > MAX_PLAIN_BYTES:
+        raise ValueError(f"it holds {len(content):,} bytes besides its tensors")
+    for step, (opcode, argument, _) in enumerate(pickletools.genops(content)):
+        if step > MAX_PICKLE_STEPS:
+            raise ValueError("it holds too much besides its tensors")
+        # Only by GLOBAL does torch take names.
+        if opcode.name == "GLOBAL" and argument not in SAFE_NAMES:
+            raise pickle.UnpicklingError(argument)
 
 
 def _checked_archive(path: Path) -> io.BytesIO:
@@ -75,16 +77,14 @@ def _checked_archive(path: Path) -> io.BytesIO:
     return checked
 
 
-def _check_pickle(content: bytes) -> None:
-    """Refuses a pickle that is large, or names anything that a checkpoint of ours does not."""
-    if len(content) > MAX_PLAIN_BYTES:
-        raise ValueError(f"it holds {len(content):,} bytes besides its tensors")
-    for step, (opcode, argument, _) in enumerate(pickletools.genops(content)):
-        if step > MAX_PICKLE_STEPS:
-            raise ValueError("it holds too much besides its tensors")
-        # Only by GLOBAL does torch take names.
-        if opcode.name == "GLOBAL" and argument not in SAFE_NAMES:
-            raise pickle.UnpicklingError(argument)
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """All of a .ckpt, as plain data and tensors on the CPU."""
+    try:
+        return torch.load(_checked_archive(path), map_location="cpu", weights_only=True)
+    except (zipfile.BadZipFile, RuntimeError, EOFError, NotImplementedError) as error:
+        raise ValueError(f"truncated or no checkpoint ({error})") from error
+    except pickle.UnpicklingError as error:
+        raise ValueError("it would run code when loaded, or is no checkpoint; nothing of it was run") from error
 
 
 def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
@@ -182,22 +182,6 @@ def check_shapes(config: ModelConfig, content: dict[str, Tensor]) -> None:
             raise ValueError(f"its tensor {name} holds values that are no numbers")
 
 
-def check_tokenizer(model: bytes) -> None:
-    """Refuses a SentencePiece model with strings or a map of characters that SentencePiece itself would not make.
-
-    Its reader trusts the map: text could be lengthened to any size, or memory be read that is not the map's. The fields
-    are those of sentencepiece_model.proto.
-    """
-    for number, content in _fields(model):
-        if number == 1 and len(content) > MAX_STRING_BYTES:  # a piece
-            raise ValueError(f"its tokenizer has a piece of {len(content):,} bytes")
-        for inner, value in _fields(content) if number in (2, 3, 5) else ():  # settings of training, two normalizers
-            if number != 2 and inner == 2:
-                _check_character_map(value)
-            elif len(value) > MAX_STRING_BYTES:
-                raise ValueError(f"its tokenizer has a text of {len(value):,} bytes")
-
-
 def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
     """The fields of a Protocol Buffers message with their numbers; those that are numbers have no bytes."""
 
@@ -244,3 +228,19 @@ def _check_character_map(content: bytes) -> None:
         raise ValueError("the tokenizer's map of characters leads out of itself")
     if (longest := max(map(len, texts.split(b"\0")))) > MAX_NORMALIZED_BYTES:
         raise ValueError(f"the tokenizer's map of characters makes {longest:,} bytes of one letter")
+
+
+def check_tokenizer(model: bytes) -> None:
+    """Refuses a SentencePiece model with strings or a map of characters that SentencePiece itself would not make.
+
+    Its reader trusts the map: text could be lengthened to any size, or memory be read that is not the map's. The fields
+    are those of sentencepiece_model.proto.
+    """
+    for number, content in _fields(model):
+        if number == 1 and len(content) > MAX_STRING_BYTES:  # a piece
+            raise ValueError(f"its tokenizer has a piece of {len(content):,} bytes")
+        for inner, value in _fields(content) if number in (2, 3, 5) else ():  # settings of training, two normalizers
+            if number != 2 and inner == 2:
+                _check_character_map(value)
+            elif len(value) > MAX_STRING_BYTES:
+                raise ValueError(f"its tokenizer has a text of {len(value):,} bytes")

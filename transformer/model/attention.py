@@ -15,7 +15,7 @@ from transformer.model.masks import Visible
 from transformer.model.scores import SCORES
 
 # What is added to the scores, to say how far apart query and key are.
-Bias = Float[Tensor, "#sentences heads #all_queries keys"]
+PositionBias = Float[Tensor, "#sentences heads #all_queries keys"]
 # The float32 numbers that a CPU computes with at once (AVX-512), and how many scores are worth the calls that fill
 # their rows.
 CPU_VECTOR, MANY_SCORES = 16, 1024
@@ -28,16 +28,6 @@ class AttentionRecord(NamedTuple):
     encoder: list[Tensor] | None = None
     decoder: list[Tensor] | None = None
     cross: list[Tensor] | None = None
-
-
-def attention_weights(
-    scores: Float[Tensor, "batch heads queries keys"], visible: Visible | None = None
-) -> Float[Tensor, "batch heads queries keys"]:
-    """The share of each query's attention that goes to each key: a softmax over the visible keys.
-
-    Every query must see at least one key: a softmax over nothing is NaN.
-    """
-    return softmax(scores if visible is None else torch.where(visible, scores, -math.inf))
 
 
 def softmax(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
@@ -54,6 +44,16 @@ def softmax(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
     return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))[..., :keys].to(scores.dtype)
 
 
+def attention_weights(
+    scores: Float[Tensor, "batch heads queries keys"], visible: Visible | None = None
+) -> Float[Tensor, "batch heads queries keys"]:
+    """The share of each query's attention that goes to each key: a softmax over the visible keys.
+
+    Every query must see at least one key: a softmax over nothing is NaN.
+    """
+    return softmax(scores if visible is None else torch.where(visible, scores, -math.inf))
+
+
 def attention(
     queries: Float[Tensor, "batch heads queries head_dim"],
     keys: Float[Tensor, "batch heads keys head_dim"],
@@ -66,6 +66,34 @@ def attention(
     The equation by itself, for reading, tests and docs/tour.md; the model calls `MultiHeadAttention`.
     """
     return attention_weights(scale * queries @ keys.transpose(-2, -1), visible) @ values
+
+
+def split_heads(
+    projected: Float[Tensor, "rows length all_heads"], heads: int
+) -> Float[Tensor, "rows heads length width"]:
+    return projected.view(*projected.shape[:2], heads, -1).transpose(1, 2)
+
+
+def group_by_sentence(
+    vectors: Float[Tensor, "rows heads length width"], sentence_count: int
+) -> Float[Tensor, "sentence_count heads all_length width"]:
+    """Puts the vectors of all rows of a sentence one after the other: fewer rows, each longer."""
+    if len(vectors) == sentence_count:
+        return vectors
+    return vectors.view(sentence_count, -1, *vectors.shape[1:]).transpose(1, 2).flatten(2, 3)
+
+
+def use_fused_kernel(states: Tensor) -> bool:
+    """A GPU, and compiled training, always use torch's fused kernel. A CPU uses the written-out equation, which is
+    faster there, except in training with machine.attention=fused (`configure_torch` sets torch's own flag by it)."""
+    if states.device.type != "cpu" or torch.compiler.is_compiling():
+        return True  # asked first: torch.compile cannot follow the next line, and would split its graph at every layer
+    return torch.is_grad_enabled() and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call,no-any-return]
+
+
+def bias_and_mask(bias: PositionBias, visible: Visible | None) -> Tensor:
+    """Bias and mask in one tensor, as torch's kernel takes them."""
+    return bias if visible is None else torch.where(visible, bias, -math.inf)
 
 
 class MultiHeadAttention(nn.Module):
@@ -119,11 +147,11 @@ class MultiHeadAttention(nn.Module):
         key_values: KeyValues,
         visible: Visible | None = None,
         offset: int = 0,
-        bias: Bias | None = None,
+        position_bias: PositionBias | None = None,
         record: list[Tensor] | None = None,
     ) -> Float[Tensor, "rows queries dim"]:
-        """Lets each state look at `key_values`. A `bias` is added to the scores; `record` collects the weights, each
-        batch × heads × queries × keys.
+        """Lets each state look at `key_values`. A `position_bias` is added to the scores; `record` collects the
+        weights, each batch × heads × queries × keys.
 
         Rows that share a sentence (the hypotheses of a beam) may share one row of them: they are then further
         queries of that sentence, so keys and values are projected and stored once per sentence.
@@ -137,40 +165,12 @@ class MultiHeadAttention(nn.Module):
         queries = group_by_sentence(self.project_queries(states, offset), len(key_values.keys))
         if record is None and self.score.is_dot_product and use_fused_kernel(states):
             dropout = self.dropout.p if self.training else 0.0
-            mask = visible if bias is None else biased(visible, bias.to(queries.dtype))
+            mask = visible if position_bias is None else bias_and_mask(position_bias.to(queries.dtype), visible)
             heads = functional.scaled_dot_product_attention(queries, *key_values, mask, dropout, scale=self.score.scale)
         else:
             scores = self.score(queries, key_values.keys)
-            weights = attention_weights(scores if bias is None else scores + bias, visible)
+            weights = attention_weights(scores if position_bias is None else scores + position_bias, visible)
             if record is not None:
                 record.append(weights)
             heads = self.dropout(weights) @ key_values.values
         return self.output(heads.transpose(1, 2).reshape(rows, length, self.heads * self.value_dim))
-
-
-def use_fused_kernel(states: Tensor) -> bool:
-    """A GPU, and compiled training, always use torch's fused kernel. A CPU uses the written-out equation, which is
-    faster there, except in training with machine.attention=fused (`configure_torch` sets torch's own flag by it)."""
-    if states.device.type != "cpu" or torch.compiler.is_compiling():
-        return True  # asked first: torch.compile cannot follow the next line, and would split its graph at every layer
-    return torch.is_grad_enabled() and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call,no-any-return]
-
-
-def biased(visible: Visible | None, bias: Bias) -> Tensor:
-    """Bias and mask in one tensor, as torch's kernel takes them."""
-    return bias if visible is None else torch.where(visible, bias, -math.inf)
-
-
-def split_heads(
-    projected: Float[Tensor, "rows length all_heads"], heads: int
-) -> Float[Tensor, "rows heads length width"]:
-    return projected.view(*projected.shape[:2], heads, -1).transpose(1, 2)
-
-
-def group_by_sentence(
-    vectors: Float[Tensor, "rows heads length width"], sentence_count: int
-) -> Float[Tensor, "sentence_count heads all_length width"]:
-    """Puts the vectors of all rows of a sentence one after the other: fewer rows, each longer."""
-    if len(vectors) == sentence_count:
-        return vectors
-    return vectors.view(sentence_count, -1, *vectors.shape[1:]).transpose(1, 2).flatten(2, 3)

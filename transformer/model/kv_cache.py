@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transformer.model.masks import SourceVisible, Visible, causal_visible
+from transformer.model.masks import SourceVisible, Visible, causal_mask
 
 
 class KeyValues(NamedTuple):
@@ -66,6 +66,18 @@ class LayerCache(NamedTuple):
         return LayerCache(self.target.select(sentences), source)
 
 
+def hypotheses_per_sentence(rows: int, sentences: int) -> int:
+    """How many rows (hypotheses) of a step each sentence has. Raises ValueError where they are not equally many."""
+    if rows == sentences:
+        return 1
+    if rows % sentences:
+        raise ValueError(
+            f"{rows} rows cannot be shared out among the {sentences} sentences of the cache: a step takes equally many "
+            "ids (hypotheses) for every sentence"
+        )
+    return rows // sentences
+
+
 class Cache(NamedTuple):
     """How far decoding is. The first one comes from `Decoder.init_cache(memory)`, each next one from the step before.
 
@@ -104,24 +116,12 @@ class Cache(NamedTuple):
         if hypotheses == 1 and keys == self.length:
             # There was never more than one hypothesis per sentence (training, greedy search, the first step of a beam):
             # every key is its past, and a single new token may look at all of it, without a mask.
-            visible = causal_visible(length, keys + length, self.ancestry.device) if length > 1 else None
+            visible = causal_mask(length, keys + length, self.ancestry.device) if length > 1 else None
             return visible, self.ancestry.new_ones(sentences, 1, 1, keys + length)
         # Several hypotheses with one new token each: each sees its own past and its own new key.
         newest = torch.eye(hypotheses, dtype=torch.bool, device=self.ancestry.device).expand(sentences, 1, -1, -1)
         ancestry = torch.cat([self.ancestry.expand(-1, -1, hypotheses, -1), newest], dim=3)
         return ancestry, ancestry
-
-
-def hypotheses_per_sentence(rows: int, sentences: int) -> int:
-    """How many rows (hypotheses) of a step each sentence has. Raises ValueError where they are not equally many."""
-    if rows == sentences:
-        return 1
-    if rows % sentences:
-        raise ValueError(
-            f"{rows} rows cannot be shared out among the {sentences} sentences of the cache: a step takes equally many "
-            "ids (hypotheses) for every sentence"
-        )
-    return rows // sentences
 
 
 def next_distances(

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transformer.model.attention import AttentionRecord, Bias, MultiHeadAttention
+from transformer.model.attention import AttentionRecord, MultiHeadAttention, PositionBias
 from transformer.model.config import AttentionConfig, FeedForwardConfig, ModelConfig
 from transformer.model.dropout import Dropout
 from transformer.model.kv_cache import LayerCache
@@ -80,13 +80,14 @@ class EncoderLayer(nn.Module):
         self,
         states: States,
         visible: SourceVisible | None,
-        bias: Bias | None = None,
+        position_bias: PositionBias | None = None,
         record: AttentionRecord | None = None,
     ) -> States:
         weights = record.encoder if record else None
 
         def self_attention(x: States) -> States:
-            return self.self_attention(x, self.self_attention.project_kv(x), visible, bias=bias, record=weights)
+            key_values = self.self_attention.project_kv(x)
+            return self.self_attention(x, key_values, visible, position_bias=position_bias, record=weights)
 
         states = self.add_norm_self(states, self_attention)
         return self.add_norm_feed(states, self.feed_forward)
@@ -120,7 +121,7 @@ class DecoderLayer(nn.Module):
         visible: Visible | None,
         source_visible: SourceVisible | None,
         offset: int = 0,
-        bias: Bias | None = None,
+        position_bias: PositionBias | None = None,
         record: AttentionRecord | None = None,
     ) -> tuple[Float[Tensor, "rows length dim"], LayerCache]:
         """`states` stand at the positions from `offset` on, behind those in `cache`."""
@@ -131,7 +132,7 @@ class DecoderLayer(nn.Module):
         def masked_self_attention(x: States) -> States:
             nonlocal target  # x is the sublayer's input, normalized if norm=pre: only now can its keys be made
             target = target.update(self.self_attention.project_kv(x, offset, sentence_count))
-            return self.self_attention(x, target.key_values, visible, offset, bias, self_weights)
+            return self.self_attention(x, target.key_values, visible, offset, position_bias, self_weights)
 
         states = self.add_norm_self(states, masked_self_attention)
         if cross is not None and source is not None:

@@ -10,7 +10,7 @@ Visible = Bool[Tensor, "#sentences #heads #all_queries keys"]
 SourceVisible = Bool[Tensor, "sentences 1 1 source"]
 
 
-def padding_visible(
+def padding_mask(
     ids: Int[Tensor, "batch length"], pad: int, has_padding: bool | None = None
 ) -> Bool[Tensor, "batch length"] | None:
     """The padding mask: True where an id is not `pad`; None if there is no padding, so that no mask is applied.
@@ -23,6 +23,6 @@ def padding_visible(
     return visible if has_padding else None
 
 
-def causal_visible(queries: int, keys: int, device: torch.device) -> Bool[Tensor, "1 1 queries keys"]:
+def causal_mask(queries: int, keys: int, device: torch.device) -> Bool[Tensor, "1 1 queries keys"]:
     """The causal mask: each of the last `queries` positions of `keys` sees itself and what came before it."""
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)[None, None]

@@ -40,6 +40,10 @@ class PackedMatmul(NamedTuple):
         return torch.ops.mkldnn._linear_pointwise.binary(x, factor, self.weight, self.bias, "mul")  # type: ignore[no-any-return]
 
 
+def pack_weight(weight: Tensor) -> Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach())  # type: ignore[no-any-return]
+
+
 class PackedLinear(nn.Linear):
     """`nn.Linear` with the same parameters, which multiplies by a packed copy of its weight.
 
@@ -77,8 +81,17 @@ class PackedLinear(nn.Linear):
         return PackedMatmul(packed, self.bias)(input)
 
 
-def pack_weight(weight: Tensor) -> Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach())  # type: ignore[no-any-return]
+@functools.cache
+def packed_types() -> list[torch.dtype]:
+    """The types of weights that are packed on this processor."""
+    if platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return []  # on ARM this has not been tried
+    return [torch.float32, *([torch.bfloat16] if "bf16" in fast_instructions(cpu_features()) else [])]
+
+
+def _packs(weight: Tensor, types: list[torch.dtype]) -> bool:
+    # Weights made in inference mode do not count their changes.
+    return weight.device.type == "cpu" and weight.dtype in types and not weight.is_inference()
 
 
 def pack(model: Model) -> Model:
@@ -93,16 +106,3 @@ def pack(model: Model) -> Model:
             if type(layer) is nn.Linear and _packs(layer.weight, types):
                 setattr(module, name, PackedLinear(layer))
     return model
-
-
-def _packs(weight: Tensor, types: list[torch.dtype]) -> bool:
-    # Weights made in inference mode do not count their changes.
-    return weight.device.type == "cpu" and weight.dtype in types and not weight.is_inference()
-
-
-@functools.cache
-def packed_types() -> list[torch.dtype]:
-    """The types of weights that are packed on this processor."""
-    if platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return []  # on ARM this has not been tried
-    return [torch.float32, *([torch.bfloat16] if "bf16" in fast_instructions(cpu_features()) else [])]

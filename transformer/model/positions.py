@@ -12,16 +12,16 @@ from torch import Tensor, nn
 from transformer.config import Registry
 
 
+def frequencies(dim: int) -> Float[Tensor, " half"]:
+    """10000^(-2i/dim) for i = 0 … dim/2 - 1: from one radian a position down to about 1/10000."""
+    return 10000.0 ** -(torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+
+
 def sinusoidal_table(length: int, dim: int) -> Float[Tensor, "length dim"]:
     """PE(pos, 2i) = sin(pos / 10000^(2i/dim)), PE(pos, 2i+1) = cos(the same) (Vaswani et al. 2017, section 3.5)."""
     angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies(dim))
     # Interleaved: the sine and cosine of one frequency are neighbors.
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
-
-
-def frequencies(dim: int) -> Float[Tensor, " half"]:
-    """10000^(-2i/dim) for i = 0 … dim/2 - 1: from one radian a position down to about 1/10000."""
-    return 10000.0 ** -(torch.arange(0, dim, 2, dtype=torch.float64) / dim)
 
 
 class Sinusoidal(nn.Module):

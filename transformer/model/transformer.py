@@ -71,12 +71,12 @@ class Encoder(nn.Module):
         visible: SourceVisible | None,
         record: AttentionRecord | None = None,
     ) -> Float[Tensor, "batch source dim"]:
-        states, bias = self.embedding(ids), None
+        states, position_bias = self.embedding(ids), None
         if self.position_bias is not None:
             positions = torch.arange(ids.size(1), device=ids.device)
-            bias = self.position_bias((positions[:, None] - positions)[None, None])
+            position_bias = self.position_bias((positions[:, None] - positions)[None, None])
         for layer in self.layers:
-            states = layer(states, visible, bias, record)
+            states = layer(states, visible, position_bias, record)
         return self.norm(states)
 
 
@@ -108,13 +108,15 @@ class Decoder(nn.Module):
         Returns the states of `ids` and the cache that includes them; the cache given is not to be used again.
         """
         offset, length = cache.length, ids.size(1)
-        states, bias = self.embedding(ids, offset), None
+        states, position_bias = self.embedding(ids, offset), None
         visible, ancestry = cache.next_mask(*ids.shape)
         if self.position_bias is not None:
-            bias = self.position_bias(next_distances(ancestry, offset, length))
+            position_bias = self.position_bias(next_distances(ancestry, offset, length))
         layers = []
         for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
-            states, layer_cache = layer(states, layer_cache, visible, cache.source_visible, offset, bias, record)
+            states, layer_cache = layer(
+                states, layer_cache, visible, cache.source_visible, offset, position_bias, record
+            )
             layers.append(layer_cache)
         return self.norm(states), Cache(tuple(layers), cache.source_visible, offset + length, ancestry)
 
@@ -169,7 +171,7 @@ class Transformer(nn.Module):
 
         `source` holds ids [batch, source]: sentences of different lengths, each with EOS at its end, are padded to the
         longest. `source_visible` is bool [batch, source], True at tokens and False at padding
-        (`masks.padding_visible` makes it); None: no padding. `record` collects the attention weights.
+        (`masks.padding_mask` makes it); None: no padding. `record` collects the attention weights.
 
         Returns states [batch, source, dim] and the mask, for `decode` and `Decoder.init_cache`. Raises ValueError for
         a source without tokens and a mask of another shape.

@@ -22,6 +22,15 @@ from transformer.server.settings import ServerSettings
 CLIENT_HAS_GONE = 499  # nginx's number; nobody reads it
 
 
+def versions(asked: TranslationRequest, pieces: list[Piece], n_best: list[list[Translation]]) -> list[str]:
+    """A document with the best hypothesis of each piece, then with the second ones, and so on: none of them twice."""
+    documents: dict[str, None] = {}
+    for rank in range(max([1, *map(len, n_best)])):
+        texts = [hypotheses[min(rank, len(hypotheses) - 1)].text for hypotheses in n_best]
+        documents[join(pieces, texts, asked.format)] = None
+    return list(documents)[: 1 + asked.alternatives]
+
+
 class Api:
     """The endpoints over some directions and the batcher that translates."""
 
@@ -102,12 +111,3 @@ class Api:
         finally:
             found.cancel()  # the batcher drops what nobody waits for
             gone.cancel()
-
-
-def versions(asked: TranslationRequest, pieces: list[Piece], n_best: list[list[Translation]]) -> list[str]:
-    """A document with the best hypothesis of each piece, then with the second ones, and so on: none of them twice."""
-    documents: dict[str, None] = {}
-    for rank in range(max([1, *map(len, n_best)])):
-        texts = [hypotheses[min(rank, len(hypotheses) - 1)].text for hypotheses in n_best]
-        documents[join(pieces, texts, asked.format)] = None
-    return list(documents)[: 1 + asked.alternatives]

@@ -32,18 +32,42 @@ HEADERS = {
 }
 
 
-def make_app(api: Api) -> Starlette:
-    pages = {f"{source}-{target}": direction for (source, target), direction in api.directions.items()}
-    routes = [
-        Route("/", partial(show_index, pages)),
-        Route("/page/{pair:path}", partial(show_page, pages)),
-        Route("/translate", api.translate, methods=["POST"]),
-        Route("/detect", api.detect, methods=["POST"]),
-        Route("/languages", api.list_languages),
-        Route("/health", api.health),
+# ---- pages
+
+
+def plain_page(title: str, body: str) -> Response:
+    head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>\n'
+    return HTMLResponse(f"{head}<h1>{html.escape(title)}</h1>\n{body}\n</html>\n")
+
+
+def page_of(direction: ServedDirection) -> Response:
+    if direction.page is None:
+        text = f"{direction.name} has no page here: {direction.why_no_page}. POST /translate translates."
+        return plain_page(direction.languages, f"<p>{html.escape(text)}</p>")
+    # The policy that stands in the page, and what a page cannot say of itself.
+    [policy] = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', direction.page[:4096])
+    return HTMLResponse(direction.page, headers={"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"})
+
+
+async def show_index(pages: Mapping[str, ServedDirection], request: Request) -> Response:
+    """The page of the only direction, or links to several."""
+    if len(pages) == 1:
+        return page_of(*pages.values())
+    links = [
+        f'<li><a href="/page/{quote(pair, safe="")}">{html.escape(direction.languages)}</a>: '
+        f"{html.escape(direction.name)}</li>"
+        for pair, direction in pages.items()
     ]
-    bounds = Middleware(Bounds, max_bytes=api.settings.max_bytes)
-    return Starlette(routes=routes, middleware=[bounds], exception_handlers={HTTPException: answer_error})
+    return plain_page("Translators", f"<ul>{''.join(links)}</ul>")
+
+
+async def show_page(pages: Mapping[str, ServedDirection], request: Request) -> Response:
+    if request.path_params["pair"] not in pages:
+        raise HTTPException(404, "Not Found")
+    return page_of(pages[request.path_params["pair"]])
+
+
+# ---- what holds for every request
 
 
 async def answer_error(request: Request, error: Exception) -> Response:
@@ -97,36 +121,15 @@ class Bounds:
                 await JSONResponse({"error": "Internal server error"}, 500)(scope, receive, send_safely)
 
 
-# ---- pages
-
-
-async def show_index(pages: Mapping[str, ServedDirection], request: Request) -> Response:
-    """The page of the only direction, or links to several."""
-    if len(pages) == 1:
-        return page_of(*pages.values())
-    links = [
-        f'<li><a href="/page/{quote(pair, safe="")}">{html.escape(direction.languages)}</a>: '
-        f"{html.escape(direction.name)}</li>"
-        for pair, direction in pages.items()
+def make_app(api: Api) -> Starlette:
+    pages = {f"{source}-{target}": direction for (source, target), direction in api.directions.items()}
+    routes = [
+        Route("/", partial(show_index, pages)),
+        Route("/page/{pair:path}", partial(show_page, pages)),
+        Route("/translate", api.translate, methods=["POST"]),
+        Route("/detect", api.detect, methods=["POST"]),
+        Route("/languages", api.list_languages),
+        Route("/health", api.health),
     ]
-    return plain_page("Translators", f"<ul>{''.join(links)}</ul>")
-
-
-async def show_page(pages: Mapping[str, ServedDirection], request: Request) -> Response:
-    if request.path_params["pair"] not in pages:
-        raise HTTPException(404, "Not Found")
-    return page_of(pages[request.path_params["pair"]])
-
-
-def page_of(direction: ServedDirection) -> Response:
-    if direction.page is None:
-        text = f"{direction.name} has no page here: {direction.why_no_page}. POST /translate translates."
-        return plain_page(direction.languages, f"<p>{html.escape(text)}</p>")
-    # The policy that stands in the page, and what a page cannot say of itself.
-    [policy] = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', direction.page[:4096])
-    return HTMLResponse(direction.page, headers={"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"})
-
-
-def plain_page(title: str, body: str) -> Response:
-    head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>\n'
-    return HTMLResponse(f"{head}<h1>{html.escape(title)}</h1>\n{body}\n</html>\n")
+    bounds = Middleware(Bounds, max_bytes=api.settings.max_bytes)
+    return Starlette(routes=routes, middleware=[bounds], exception_handlers={HTTPException: answer_error})

@@ -35,6 +35,17 @@ class Job:
     found: NBest = field(default_factory=list)
 
 
+def _up_to(limit: int, texts: Sequence[str]) -> list[str]:
+    """The first texts that fit into a limit, at least one."""
+    taken: list[str] = []
+    for text in texts:
+        limit -= len(text) + TEXT
+        if taken and limit < 0:
+            break
+        taken.append(text)
+    return taken
+
+
 class Batcher:
     """Translates for many callers at once, as long as the process lives."""
 
@@ -103,14 +114,3 @@ class Batcher:
         hypotheses = iter(found)
         for job, share in shares:
             job.found += [next(hypotheses) for _ in share]
-
-
-def _up_to(limit: int, texts: Sequence[str]) -> list[str]:
-    """The first texts that fit into a limit, at least one."""
-    taken: list[str] = []
-    for text in texts:
-        limit -= len(text) + TEXT
-        if taken and limit < 0:
-            break
-        taken.append(text)
-    return taken

@@ -35,6 +35,22 @@ class ServedDirection:
         return "test" if languages == first else split_name("test", languages)
 
 
+def _with_page(translator: Translator, checkpoint: Path, name: str, settings: ServerSettings) -> ServedDirection:
+    why = ""
+    if settings.page is False:
+        why = "it is switched off (page=false)"
+    elif settings.page is None and settings.api_key_file is not None:
+        why = "it would give the model to everyone, while translating needs a key (page=true offers it)"
+    elif translator.model.output.weight.is_meta:
+        why = "the weights of an export are another program's"
+    else:
+        try:
+            return ServedDirection(translator, checkpoint, name, page.build(translator, "int8", name=name))
+        except ValueError as error:
+            why = str(error)
+    return ServedDirection(translator, checkpoint, name, None, why)
+
+
 def load_directions(
     checkpoints: Sequence[tuple[str, Path]], settings: ServerSettings
 ) -> dict[Direction, ServedDirection]:
@@ -54,19 +70,3 @@ def load_directions(
                 )
             models[one.languages] = one, path, name
     return {pair: _with_page(*model, settings) for pair, model in models.items()}
-
-
-def _with_page(translator: Translator, checkpoint: Path, name: str, settings: ServerSettings) -> ServedDirection:
-    why = ""
-    if settings.page is False:
-        why = "it is switched off (page=false)"
-    elif settings.page is None and settings.api_key_file is not None:
-        why = "it would give the model to everyone, while translating needs a key (page=true offers it)"
-    elif translator.model.output.weight.is_meta:
-        why = "the weights of an export are another program's"
-    else:
-        try:
-            return ServedDirection(translator, checkpoint, name, page.build(translator, "int8", name=name))
-        except ValueError as error:
-            why = str(error)
-    return ServedDirection(translator, checkpoint, name, None, why)

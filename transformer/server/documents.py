@@ -42,25 +42,35 @@ VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 FOREIGN = ("svg", "math")
 
 
-def split(text: str, kind: Format) -> list[Piece]:
-    """The pieces of a text, line by line, or of HTML; ValueError for HTML that browsers may read in several ways."""
-    return list(split_html(text) if kind == "html" else split_lines(text))
-
-
-def join(pieces: Sequence[Piece], translations: Sequence[str], kind: Format) -> str:
-    """The document with `translations` in place of the pieces to be translated."""
-    translated = iter(translations)
-    write = escape if kind == "html" else str
-    return "".join(write(next(translated)) if piece.translated else piece.text for piece in pieces)
+def _around(whole: str, inner: str, write: Callable[[str], str]) -> Iterator[Piece]:
+    """What is to be translated, between the spaces around it."""
+    end = len(whole.rstrip()) if inner else len(whole)
+    start = len(whole) - len(whole.lstrip()) if inner else end
+    yield Piece(write(whole[:start]), False)
+    if inner:
+        yield Piece(inner, True)
+    yield Piece(write(whole[end:]), False)
 
 
 def escape(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def split_lines(text: str) -> Iterator[Piece]:
-    for line in LINE.findall(text):
-        yield from _around(line, line.strip(), str)
+def _content(text: str, start: int, element: str) -> str:
+    """What stands before the end of an element without markup in it."""
+    if not (end := re.compile(rf"</{element}(?=[ \t\n\f\r/>])", FLAGS).search(text, start)):
+        raise ValueError(f"HTML with a <{element}> that does not end")
+    return text[start : end.start()]
+
+
+def _stays(element: str, attributes: str) -> bool:
+    """Whether an element is not to be translated."""
+    values = (
+        html.unescape(value.strip("\"'"))
+        for name, value in ATTRIBUTE.findall(attributes)
+        if name.lower() == "translate"
+    )
+    return element in UNTRANSLATED or next(values, "").lower() == "no"  # of an attribute given twice the first counts
 
 
 def split_html(text: str) -> Iterator[Piece]:
@@ -99,28 +109,18 @@ def split_html(text: str) -> Iterator[Piece]:
         raise ValueError(f"HTML with a <{skipped}> that is not to be translated and does not end: close it")
 
 
-def _stays(element: str, attributes: str) -> bool:
-    """Whether an element is not to be translated."""
-    values = (
-        html.unescape(value.strip("\"'"))
-        for name, value in ATTRIBUTE.findall(attributes)
-        if name.lower() == "translate"
-    )
-    return element in UNTRANSLATED or next(values, "").lower() == "no"  # of an attribute given twice the first counts
+def split_lines(text: str) -> Iterator[Piece]:
+    for line in LINE.findall(text):
+        yield from _around(line, line.strip(), str)
 
 
-def _content(text: str, start: int, element: str) -> str:
-    """What stands before the end of an element without markup in it."""
-    if not (end := re.compile(rf"</{element}(?=[ \t\n\f\r/>])", FLAGS).search(text, start)):
-        raise ValueError(f"HTML with a <{element}> that does not end")
-    return text[start : end.start()]
+def split(text: str, kind: Format) -> list[Piece]:
+    """The pieces of a text, line by line, or of HTML; ValueError for HTML that browsers may read in several ways."""
+    return list(split_html(text) if kind == "html" else split_lines(text))
 
 
-def _around(whole: str, inner: str, write: Callable[[str], str]) -> Iterator[Piece]:
-    """What is to be translated, between the spaces around it."""
-    end = len(whole.rstrip()) if inner else len(whole)
-    start = len(whole) - len(whole.lstrip()) if inner else end
-    yield Piece(write(whole[:start]), False)
-    if inner:
-        yield Piece(inner, True)
-    yield Piece(write(whole[end:]), False)
+def join(pieces: Sequence[Piece], translations: Sequence[str], kind: Format) -> str:
+    """The document with `translations` in place of the pieces to be translated."""
+    translated = iter(translations)
+    write = escape if kind == "html" else str
+    return "".join(write(next(translated)) if piece.translated else piece.text for piece in pieces)

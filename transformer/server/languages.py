@@ -6,6 +6,10 @@ from collections.abc import Collection
 from transformer.data.languages import FREQUENT_WORDS, SCRIPTS, base_language, scripts
 
 
+def _script(code: str) -> str:
+    return SCRIPTS.get(base_language(code), "")
+
+
 def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
     """How much speaks for each of `languages`, from 0 to 100, the likeliest first.
 
@@ -21,7 +25,3 @@ def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
         rivals = sum(other for one, other in weights.items() if _script(one) == script)
         confidences[language] = round(100 * letters[script] / max(1, letters.total()) * weight / rivals, 1)
     return sorted(confidences.items(), key=lambda pair: -pair[1])
-
-
-def _script(code: str) -> str:
-    return SCRIPTS.get(base_language(code), "")

@@ -85,6 +85,33 @@ def read_texts(fields: Mapping[str, Any], max_characters: int) -> list[str]:
     return texts
 
 
+def _read_word(fields: Mapping[str, Any], key: str) -> str:
+    value = fields.get(key)
+    if not value:
+        raise HTTPException(400, f"Invalid request: missing {key} parameter")
+    if not isinstance(value, str):
+        raise HTTPException(400, f"Invalid request: {key} must be a text")
+    return value
+
+
+def shown(word: str) -> str:
+    """What an error repeats of a word: its beginning, and nothing that UTF-8 cannot hold."""
+    return word[:MAX_SHOWN].encode(errors="replace").decode()
+
+
+def _read_count(given: Any, limit: int) -> int:
+    """A number of alternatives, which is text in a form."""
+    if isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) < 10:
+        given = int(given)
+    if given in (None, ""):
+        return 0
+    if type(given) is not int or given < 0:
+        raise HTTPException(400, "Invalid request: alternatives must be a whole number from 0")
+    if given > limit:
+        raise HTTPException(400, f"Invalid request: alternatives exceed the limit ({limit})")
+    return given
+
+
 def read_translation_request(
     fields: Mapping[str, Any], pairs: Collection[tuple[str, str]], max_characters: int, max_alternatives: int
 ) -> TranslationRequest:
@@ -103,30 +130,3 @@ def read_translation_request(
         raise HTTPException(400, f"{shown(str(kind))} format is not supported")
     alternatives = _read_count(fields.get("alternatives"), max_alternatives)
     return TranslationRequest(texts, isinstance(fields["q"], list), source, target, kind, alternatives)
-
-
-def shown(word: str) -> str:
-    """What an error repeats of a word: its beginning, and nothing that UTF-8 cannot hold."""
-    return word[:MAX_SHOWN].encode(errors="replace").decode()
-
-
-def _read_word(fields: Mapping[str, Any], key: str) -> str:
-    value = fields.get(key)
-    if not value:
-        raise HTTPException(400, f"Invalid request: missing {key} parameter")
-    if not isinstance(value, str):
-        raise HTTPException(400, f"Invalid request: {key} must be a text")
-    return value
-
-
-def _read_count(given: Any, limit: int) -> int:
-    """A number of alternatives, which is text in a form."""
-    if isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) < 10:
-        given = int(given)
-    if given in (None, ""):
-        return 0
-    if type(given) is not int or given < 0:
-        raise HTTPException(400, "Invalid request: alternatives must be a whole number from 0")
-    if given > limit:
-        raise HTTPException(400, f"Invalid request: alternatives exceed the limit ({limit})")
-    return given

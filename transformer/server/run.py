@@ -56,6 +56,12 @@ def example(url: str, direction: Direction, key_file: str | None) -> str:
     return " --data-urlencode ".join([f"curl {url}translate", *fields, *key])
 
 
+def log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """In place of asyncio's own: what fails on a connection is its client's affair, anything else takes one line."""
+    if "transport" not in context:
+        log.error("%s: %s", context["message"], type(context.get("exception")).__name__)
+
+
 class Server(uvicorn.Server):
     """uvicorn, but for its own signal handlers; whatever comes over the wire, its log has no traceback."""
 
@@ -67,10 +73,28 @@ class Server(uvicorn.Server):
         return contextlib.nullcontext()
 
 
-def log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """In place of asyncio's own: what fails on a connection is its client's affair, anything else takes one line."""
-    if "transport" not in context:
-        log.error("%s: %s", context["message"], type(context.get("exception")).__name__)
+@contextlib.contextmanager
+def stopping(server: uvicorn.Server) -> Iterator[list[int]]:
+    """A context in which signals stop a server; yields those that have come."""
+    received: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if not received:
+            received.append(number)
+            server.should_exit = True
+        elif number != ASKS_ONLY:
+            say(str(Interrupted(number, "at once")))
+            os._exit(128 + number)  # threads still compute, and Python would wait for them
+
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(number, stop)
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def run(app: ASGIApp, listener: socket.socket, settings: ServerSettings) -> None:
@@ -98,27 +122,3 @@ def run(app: ASGIApp, listener: socket.socket, settings: ServerSettings) -> None
     with stopping(server) as received:
         server.run(sockets=[listener])
     raise Interrupted(received[0])
-
-
-@contextlib.contextmanager
-def stopping(server: uvicorn.Server) -> Iterator[list[int]]:
-    """A context in which signals stop a server; yields those that have come."""
-    received: list[int] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if not received:
-            received.append(number)
-            server.should_exit = True
-        elif number != ASKS_ONLY:
-            say(str(Interrupted(number, "at once")))
-            os._exit(128 + number)  # threads still compute, and Python would wait for them
-
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    for number, handler in before.items():
-        if handler != signal.SIG_IGN:
-            signal.signal(number, stop)
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -103,6 +103,110 @@ OTHERS = " and, asked by `source_language=` and `target_language=`, {0}"
 FIRST = "`test` is of {0}, the first direction; another's name stands behind its split. "
 
 
+def identifier(corpus: DataSettings) -> str | None:
+    """The license as the Hugging Face hub writes it, if it is one: `apache-2.0`, `cc-by-4.0`; None for a remark."""
+    license = corpus.license or ""
+    return license.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", license) else None
+
+
+def terms(corpus: DataSettings) -> str:
+    """What the license of the corpus means for those who publish the weights."""
+    if corpus.license is None:
+        return (
+            "The license of the corpus is not stated. **State it here before you publish the weights**, and what holds "
+            "for them; `data.license=…` and `data.home=…` of a training write it into this card."
+        )
+    if identifier(corpus) is None:
+        return (
+            f"The corpus has no open license ({corpus.license}). **The weights may not be freely redistributable**: "
+            "settle that with those who hold the rights in the corpus before you publish them."
+        )
+    return f"The corpus has the license {corpus.license}; so have the weights, unless their publisher says otherwise."
+
+
+def metadata(corpus: DataSettings, license: str | None, tested: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
+    """What the Hugging Face hub reads of a card: its search finds a model by this, and shows the scores.
+
+    https://github.com/huggingface/hub-docs/blob/main/modelcard.md
+    """
+    terms = {"license": license or "other"}
+    if license is None:
+        terms |= {"license_name": "see-below", "license_link": "README.md"}
+    results = [
+        {
+            "task": {"type": "translation", "name": arrow(corpus.part(name)[0].languages)},
+            "dataset": {"type": corpus.name, "name": corpus.name, "split": corpus.part(name)[1]},
+            "metrics": [
+                {
+                    "type": metric,
+                    "name": METRICS[metric].label,
+                    "value": round(scores[metric], 2),
+                    "args": {"signature": scores["signatures"][metric]},
+                }
+                for metric in metrics
+            ],
+        }
+        for name, scores in tested.items()
+    ]
+    return {
+        "language": corpus.all_languages,
+        **terms,
+        "pipeline_tag": "translation",
+        "tags": ["translation", "transformer", "encoder-decoder"],
+        "datasets": [corpus.name],
+        "metrics": metrics,
+        "model-index": [{"name": f"{corpus.name} {arrow(*corpus.all_directions)}", "results": results}],
+    }
+
+
+def _table(*rows: tuple[str, ...]) -> str:
+    heading, *others = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([heading, f"|{'---|' * len(rows[0])}", *others])
+
+
+def _lines(folder: Path, split: str) -> int:
+    """How many sentences of a split were translated: trainer.limit_test_batches leaves some out."""
+    return (folder / f"hypotheses.{split}.txt").read_bytes().count(b"\n")
+
+
+def synthetic_pairs(data: TranslationData) -> str:
+    """What the card says of the synthetic pairs: how many, in which share, and where they come from."""
+    if not data.settings.synthetic:
+        return ""
+    ratio = data.settings.synthetic_ratio
+    shares = "each once an epoch" if ratio is None else f"{ratio:g} for each real pair"
+    corpora = (corpus for corpus, split in data.parts.values() if split == SYNTHETIC)
+    of_pairs = sum(map(origins, corpora), Counter[str]())
+    rows = [(origin, f"{count:,}") for origin, count in of_pairs.most_common()]
+    table = _table(("side written by a model", "pairs"), *rows)
+    pairs = sum(len(data.split(name)) for name in data.names(SYNTHETIC))
+    return SYNTHETIC_PAIRS.format(pairs=pairs, shares=shares, origins=table)
+
+
+def finetuned_terms(model: Path) -> str:
+    """What follows from the weights that training began with."""
+    try:
+        corpus = read_corpus(run_of(model))
+    except (OSError, ValueError):
+        return FINETUNED  # a model whose folder says nothing
+    return FINETUNED + (SYNTHETIC_BEFORE if corpus.synthetic else "")
+
+
+def processor(machine: str) -> str:
+    """The name of the GPU or the CPU that a run used."""
+    if machine.startswith("cuda"):
+        return torch.cuda.get_device_name()
+    known = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.+)$", known.read_text(), re.MULTILINE) if known.exists() else []
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _typed(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    """Null, true and false as they are typed; no folder of this machine."""
+    without_paths = [(key, value) for key, value in flatten(settings) if "/" not in str(value)]
+    return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in without_paths]
+
+
 def write_card(
     folder: Path, translator: Translator, data: TranslationData, settings: dict[str, Any], machine: str
 ) -> None:
@@ -159,107 +263,3 @@ def write_card(
         longest=translator.model.config.max_length - 1,
     )
     atomic_write(folder / "README.md", card.encode())
-
-
-def metadata(corpus: DataSettings, license: str | None, tested: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
-    """What the Hugging Face hub reads of a card: its search finds a model by this, and shows the scores.
-
-    https://github.com/huggingface/hub-docs/blob/main/modelcard.md
-    """
-    terms = {"license": license or "other"}
-    if license is None:
-        terms |= {"license_name": "see-below", "license_link": "README.md"}
-    results = [
-        {
-            "task": {"type": "translation", "name": arrow(corpus.part(name)[0].languages)},
-            "dataset": {"type": corpus.name, "name": corpus.name, "split": corpus.part(name)[1]},
-            "metrics": [
-                {
-                    "type": metric,
-                    "name": METRICS[metric].label,
-                    "value": round(scores[metric], 2),
-                    "args": {"signature": scores["signatures"][metric]},
-                }
-                for metric in metrics
-            ],
-        }
-        for name, scores in tested.items()
-    ]
-    return {
-        "language": corpus.all_languages,
-        **terms,
-        "pipeline_tag": "translation",
-        "tags": ["translation", "transformer", "encoder-decoder"],
-        "datasets": [corpus.name],
-        "metrics": metrics,
-        "model-index": [{"name": f"{corpus.name} {arrow(*corpus.all_directions)}", "results": results}],
-    }
-
-
-def synthetic_pairs(data: TranslationData) -> str:
-    """What the card says of the synthetic pairs: how many, in which share, and where they come from."""
-    if not data.settings.synthetic:
-        return ""
-    ratio = data.settings.synthetic_ratio
-    shares = "each once an epoch" if ratio is None else f"{ratio:g} for each real pair"
-    corpora = (corpus for corpus, split in data.parts.values() if split == SYNTHETIC)
-    of_pairs = sum(map(origins, corpora), Counter[str]())
-    rows = [(origin, f"{count:,}") for origin, count in of_pairs.most_common()]
-    table = _table(("side written by a model", "pairs"), *rows)
-    pairs = sum(len(data.split(name)) for name in data.names(SYNTHETIC))
-    return SYNTHETIC_PAIRS.format(pairs=pairs, shares=shares, origins=table)
-
-
-def finetuned_terms(model: Path) -> str:
-    """What follows from the weights that training began with."""
-    try:
-        corpus = read_corpus(run_of(model))
-    except (OSError, ValueError):
-        return FINETUNED  # a model whose folder says nothing
-    return FINETUNED + (SYNTHETIC_BEFORE if corpus.synthetic else "")
-
-
-def identifier(corpus: DataSettings) -> str | None:
-    """The license as the Hugging Face hub writes it, if it is one: `apache-2.0`, `cc-by-4.0`; None for a remark."""
-    license = corpus.license or ""
-    return license.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", license) else None
-
-
-def terms(corpus: DataSettings) -> str:
-    """What the license of the corpus means for those who publish the weights."""
-    if corpus.license is None:
-        return (
-            "The license of the corpus is not stated. **State it here before you publish the weights**, and what holds "
-            "for them; `data.license=…` and `data.home=…` of a training write it into this card."
-        )
-    if identifier(corpus) is None:
-        return (
-            f"The corpus has no open license ({corpus.license}). **The weights may not be freely redistributable**: "
-            "settle that with those who hold the rights in the corpus before you publish them."
-        )
-    return f"The corpus has the license {corpus.license}; so have the weights, unless their publisher says otherwise."
-
-
-def processor(machine: str) -> str:
-    """The name of the GPU or the CPU that a run used."""
-    if machine.startswith("cuda"):
-        return torch.cuda.get_device_name()
-    known = Path("/proc/cpuinfo")
-    names = re.findall(r"^model name\s*: (.+)$", known.read_text(), re.MULTILINE) if known.exists() else []
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _lines(folder: Path, split: str) -> int:
-    """How many sentences of a split were translated: trainer.limit_test_batches leaves some out."""
-    return (folder / f"hypotheses.{split}.txt").read_bytes().count(b"\n")
-
-
-def _typed(settings: dict[str, Any]) -> list[tuple[str, str]]:
-    """Null, true and false as they are typed; no folder of this machine."""
-    without_paths = [(key, value) for key, value in flatten(settings) if "/" not in str(value)]
-    return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in without_paths]
-
-
-def _table(*rows: tuple[str, ...]) -> str:
-    heading, *others = (f"| {' | '.join(row)} |" for row in rows)
-    return "\n".join([heading, f"|{'---|' * len(rows[0])}", *others])

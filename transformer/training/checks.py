@@ -15,7 +15,7 @@ from transformer.data.datamodule import TranslationData
 from transformer.device import available_threads, check_memory
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.train_progress import limited
-from transformer.training.loggers import quiet
+from transformer.training.loggers import silence_lightning
 
 # What would leave weights as they began, or nothing to score.
 NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches")
@@ -56,7 +56,7 @@ def check_trainer_names(arguments: dict[str, Any]) -> None:
 
 def check_trainer(arguments: dict[str, Any]) -> None:
     """Raises ValueError for what Lightning's Trainer does not take, by making one, and for what cannot work here."""
-    quiet()
+    silence_lightning()
     check_trainer_names(arguments)
     strategy = str(arguments.get("strategy", "auto"))
     if re.search("fsdp|deepspeed|model_parallel", strategy):
@@ -133,10 +133,10 @@ def check_limits(data: TranslationData, trainer: dict[str, Any], averaging: str,
         )
 
 
-def check_shares(data: TranslationData, processes: int) -> None:
+def check_enough_sentences(data: TranslationData, processes: int) -> None:
     """Raises ValueError where a split has no sentence for one of the processes."""
     for name in data.settings.parts:
-        if (count := len(data.served(name))) < processes:
+        if (count := len(data.examples(name))) < processes:
             raise ValueError(
                 f"data: the {count} sentences of {name} cannot be distributed to {processes} processes: give "
                 f"trainer.devices={count} or less, or more sentences"
@@ -146,7 +146,7 @@ def check_shares(data: TranslationData, processes: int) -> None:
 def check_lengths(data: TranslationData, config: ModelConfig) -> None:
     """Raises ValueError when a sentence that is kept is longer than the model's positions."""
     for name in data.parts:
-        longest = data.served(name).longest + 1
+        longest = data.examples(name).longest + 1
         if longest > config.max_length:
             raise ValueError(
                 f"model.max_length={config.max_length} is less than the longest sentence of {name} needs ({longest} "

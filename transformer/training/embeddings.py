@@ -71,16 +71,16 @@ def cooccurrence_embeddings(
     Raises ValueError where memory does not suffice: it takes 16 bytes × vocabulary².
     """
     check_memory(16 * vocabulary**2, f"counting with {vocabulary:,} pieces", "give training.initial_embeddings=random")
-    information = count_cooccurrences(splits, vocabulary)
-    for relation in range(information.size(1)):
-        positive_pmi_(information[:, relation])
+    ppmi = count_cooccurrences(splits, vocabulary)
+    for relation in range(ppmi.size(1)):
+        positive_pmi_(ppmi[:, relation])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         rank = min(dim, vocabulary)
-        left, singular_values, _ = torch.svd_lowrank(information.flatten(1), rank, niter=3)
-        turn = nn.init.orthogonal_(torch.empty(rank, dim))
-    counted = information.flatten(1).any(dim=1, keepdim=True)  # of the others the decomposition leaves rounding errors
-    return nn.functional.normalize((left * singular_values.sqrt()) @ turn, dim=1) * counted
+        left, singular_values, _ = torch.svd_lowrank(ppmi.flatten(1), rank, niter=3)
+        rotation = nn.init.orthogonal_(torch.empty(rank, dim))
+    counted = ppmi.flatten(1).any(dim=1, keepdim=True)  # of the others the decomposition leaves rounding errors
+    return nn.functional.normalize((left * singular_values.sqrt()) @ rotation, dim=1) * counted
 
 
 @torch.no_grad()

@@ -34,6 +34,12 @@ class GuidedAlignmentSettings:
     steps: Annotated[int, ">= 1", "<= 1000000000"]
 
 
+def relative_places(ids: Tensor) -> Float[Tensor, "batch length"]:
+    """The middle of each token in its sentence, which goes from 0 to 1."""
+    places = torch.arange(ids.size(1), device=ids.device) + 0.5
+    return places / (ids != PAD).sum(dim=1, keepdim=True)
+
+
 class GuidedAlignment:
     """A loss that draws the first head of the second-to-last decoder layer (Garg et al. 2019, section 3.1) toward
     alignments counted in the training pairs (Chen et al. 2016, section 3)."""
@@ -67,11 +73,11 @@ class GuidedAlignment:
 
         `layers` are the weights of cross-attention; of R-Drop they have the batch twice, one view after the other.
         """
-        shares, head = self.shares(batch), layers[max(0, len(layers) - 2)][:, 0].float()
-        attention = head.view(-1, *shares.shape).mean(dim=0)
-        return -(shares * attention.clamp_min(EPSILON).log()).sum()
+        targets, head = self.targets(batch), layers[max(0, len(layers) - 2)][:, 0].float()
+        attention = head.view(-1, *targets.shape).mean(dim=0)
+        return -(targets * attention.clamp_min(EPSILON).log()).sum()
 
-    def shares(self, batch: Batch) -> Float[Tensor, "batch target source"]:
+    def targets(self, batch: Batch) -> Float[Tensor, "batch target source"]:
         """How likely each target token comes from each source token: p(target id | source id), more where both stand
         at the same place of their sentences (Dyer et al. 2013). Zeros for a target token that was never counted."""
         self.probabilities = self.probabilities.to(batch.source.device)
@@ -79,9 +85,3 @@ class GuidedAlignment:
         likely = self.probabilities[batch.source[:, None, :], batch.labels[:, :, None]]
         likely = likely * torch.exp(-DIAGONAL * (of_target - of_source).abs())
         return likely / likely.sum(dim=-1, keepdim=True).clamp_min(1e-30)
-
-
-def relative_places(ids: Tensor) -> Float[Tensor, "batch length"]:
-    """The middle of each token in its sentence, which goes from 0 to 1."""
-    places = torch.arange(ids.size(1), device=ids.device) + 0.5
-    return places / (ids != PAD).sum(dim=1, keepdim=True)

@@ -16,21 +16,16 @@ from transformer.training.config import LoggerName
 MAX_LOG_BYTES, MAX_ROW_BYTES = 1 << 28, 10_000 + 200 * MAX_DIRECTIONS
 
 
-def first_process() -> bool:
+def is_rank_zero() -> bool:
     """Whether this is the process that prints and writes for all."""
     return getattr(rank_zero_only, "rank", 0) == 0
 
 
-def build_logger(name: LoggerName, folder: Path, rows: int, steps: int) -> Logger:
-    """A resumed run keeps its history as it was at its checkpoint: `rows` of metrics.csv, the points of `steps`."""
-    if name == "tensorboard":
-        return TensorBoardLogger(folder, name="", version="tensorboard", purge_step=steps or None)
-    if name == "wandb":
-        return WandbLogger(save_dir=folder)
-    logger = CSVLogger(folder, name="", version="")
-    if first_process():
-        logger._experiment = CSVFile(folder / "metrics.csv", rows)
-    return logger
+def _is_utf8(row: bytes) -> bool:
+    try:
+        return bool(row.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False
 
 
 def read_rows(path: Path) -> list[bytes]:
@@ -40,13 +35,6 @@ def read_rows(path: Path) -> list[bytes]:
         if len(row) > MAX_ROW_BYTES or b'"' in row or b"\0" in row or not _is_utf8(row):
             raise ValueError(f"{path} line {number} is no row of numbers: delete the file, or put back what it held")
     return rows
-
-
-def _is_utf8(row: bytes) -> bool:
-    try:
-        return bool(row.decode("utf-8"))
-    except UnicodeDecodeError:
-        return False
 
 
 class CSVFile(ExperimentWriter):
@@ -65,7 +53,19 @@ class CSVFile(ExperimentWriter):
         pass
 
 
-def quiet() -> None:
+def build_logger(name: LoggerName, folder: Path, rows: int, steps: int) -> Logger:
+    """A resumed run keeps its history as it was at its checkpoint: `rows` of metrics.csv, the points of `steps`."""
+    if name == "tensorboard":
+        return TensorBoardLogger(folder, name="", version="tensorboard", purge_step=steps or None)
+    if name == "wandb":
+        return WandbLogger(save_dir=folder)
+    logger = CSVLogger(folder, name="", version="")
+    if is_rank_zero():
+        logger._experiment = CSVFile(folder / "metrics.csv", rows)
+    return logger
+
+
+def silence_lightning() -> None:
     """Silences Lightning's tips, and its advice about what this project has chosen on purpose."""
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -28,6 +28,19 @@ from transformer.training.loss import linear_cross_entropy, r_drop_loss
 from transformer.training.optim import OPTIMIZERS, can_be_fused, learning_rate_factor
 from transformer.training.regularization import regularize
 
+COMPILED = ("encode", "decode_hidden")
+
+
+def compile_for_training(model: Transformer, backend: str) -> None:
+    """Compiles the forward pass over whole sentences; the single steps of a search are not compiled."""
+    for name in COMPILED:
+        setattr(model, name, torch.compile(getattr(model, name), backend=backend, dynamic=True))
+
+
+def twice(batch: Batch) -> Batch:
+    """The sentences of a batch, then the same once more."""
+    return Batch._make(part if part is None else torch.cat([part, part]) for part in batch)
+
 
 class TranslationModule(LightningModule):
     """Trains a Translator's model. `texts` are the pairs of every split that is scored (`validation` and, of other
@@ -189,20 +202,6 @@ class TranslationModule(LightningModule):
             if line in cut:
                 [translations[index]] = translator.n_best([self.texts[split][line - 1][0]], search, lines=[line])
         return [hypotheses[0].text for hypotheses in translations]
-
-
-def twice(batch: Batch) -> Batch:
-    """The sentences of a batch, then the same once more."""
-    return Batch._make(part if part is None else torch.cat([part, part]) for part in batch)
-
-
-COMPILED = ("encode", "decode_hidden")
-
-
-def compile_for_training(model: Transformer, backend: str) -> None:
-    """Compiles the forward pass over whole sentences; the single steps of a search are not compiled."""
-    for name in COMPILED:
-        setattr(model, name, torch.compile(getattr(model, name), backend=backend, dynamic=True))
 
 
 def end_compiling(model: Transformer) -> None:

@@ -41,17 +41,6 @@ def adam(
     return torch.optim.Adam(groups, learning_rate, (betas[0], betas[1]), weight_decay=weight_decay, fused=fused)
 
 
-def muon(
-    model: Transformer, learning_rate: float, betas: Sequence[float], weight_decay: float, fused: bool
-) -> torch.optim.Optimizer:
-    """Muon (Jordan et al. 2024) for the hidden matrices, AdamW for embeddings, output projection and vectors.
-
-    Raises ValueError where torch has no Muon.
-    """
-    require_muon()
-    return MuonAdamW(model, learning_rate, (betas[0], betas[1]), weight_decay, fused)
-
-
 def require_muon() -> None:
     """Raises ValueError where torch has no Muon."""
     if not hasattr(torch.optim, "Muon"):
@@ -89,6 +78,17 @@ class MuonAdamW(torch.optim.Optimizer):
         self.muon.step()  # type: ignore[no-untyped-call]
         self.adamw.step()
         return loss
+
+
+def muon(
+    model: Transformer, learning_rate: float, betas: Sequence[float], weight_decay: float, fused: bool
+) -> torch.optim.Optimizer:
+    """Muon (Jordan et al. 2024) for the hidden matrices, AdamW for embeddings, output projection and vectors.
+
+    Raises ValueError where torch has no Muon.
+    """
+    require_muon()
+    return MuonAdamW(model, learning_rate, (betas[0], betas[1]), weight_decay, fused)
 
 
 OPTIMIZERS = Registry({"adamw": adamw, "adam": adam, "muon": muon})

@@ -37,6 +37,23 @@ class Result:
         return scores | self.cost
 
 
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    names = ("torch", "lightning", "torchmetrics", "sacrebleu", "sentencepiece", "hydra-core")
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in names}
+
+
+def revision() -> str | None:
+    """The commit of the checkout that this file stands in, with + where it was changed; None outside one."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + ("+" if changed.stdout.strip() else "")
+
+
 def write_results(
     folder: Path,
     scores: dict[str, Scores],
@@ -56,23 +73,6 @@ def write_results(
         "cost": cost,
     }
     atomic_write(folder / "test.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
-
-
-def versions() -> dict[str, str]:
-    """What the numbers were made with."""
-    names = ("torch", "lightning", "torchmetrics", "sacrebleu", "sentencepiece", "hydra-core")
-    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in names}
-
-
-def revision() -> str | None:
-    """The commit of the checkout that this file stands in, with + where it was changed; None outside one."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    try:
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return commit + ("+" if changed.stdout.strip() else "")
 
 
 def draw_attentions(translator: Translator, source: str, translation: str, folder: Path) -> None:

@@ -3,7 +3,7 @@
 from rich.box import SIMPLE
 from rich.table import Table
 
-from transformer.data.augmentation import shares
+from transformer.data.augmentation import pairs_per_epoch
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow
 from transformer.data.printable import console
@@ -54,7 +54,9 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
                 more = ", …" if len(lines) > 10 else ""
                 notes.append(f"{name}: {len(lines):,} {reason}: pairs {', '.join(map(str, lines[:10]))}{more}")
     if settings.direction_temperature != 1:
-        counts = shares([len(data.split(name)) for name in data.names("train")], settings.direction_temperature)
+        counts = pairs_per_epoch(
+            [len(data.split(name)) for name in data.names("train")], settings.direction_temperature
+        )
         listed = (f"{'-'.join(one)} {count:,}" for one, count in zip(settings.all_directions, counts, strict=True))
         notes.append(f"pairs of an epoch: {', '.join(listed)}")
     out.print(table, *notes, sep="\n")

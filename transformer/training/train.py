@@ -24,19 +24,19 @@ from transformer.files import TRANSLATOR, check_writable, mark_cache
 from transformer.inference import Translator, checkpoint
 from transformer.inference.checkpoint import SavedTranslator, load_training
 from transformer.model import ModelConfig, Transformer
-from transformer.training import seen
+from transformer.training import leakage
 from transformer.training.callbacks.averaging import WeightAveraging
 from transformer.training.callbacks.checkpointing import (
     AtomicCheckpoints,
     BestCheckpoint,
-    FixedCheckpoint,
     StepCheckpoints,
+    ValidationCheckpoint,
 )
 from transformer.training.callbacks.dropout_warmup import DropoutWarmup
 from transformer.training.callbacks.out_of_memory import CurrentBatch, explain_out_of_memory
-from transformer.training.callbacks.progress import Curves, Reporter
+from transformer.training.callbacks.reporter import Curves, Reporter
 from transformer.training.callbacks.resume import (
-    History,
+    ResumePoint,
     check_resumption,
     explain_restoring,
     numerics,
@@ -51,117 +51,18 @@ from transformer.training.callbacks.validation import FinalValidation, Patience
 from transformer.training.card import write_card
 from transformer.training.checks import (
     TRAINER_DEFAULTS,
+    check_enough_sentences,
     check_lengths,
     check_limits,
-    check_shares,
     check_size,
 )
 from transformer.training.config import RunSettings
 from transformer.training.embeddings import initialize_embeddings
 from transformer.training.guided_alignment import GuidedAlignment
-from transformer.training.loggers import build_logger, first_process, quiet
+from transformer.training.loggers import build_logger, is_rank_zero, silence_lightning
 from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.results import Result, draw_attentions, write_results
 from transformer.training.summary import show_run
-
-
-def run(
-    settings: RunSettings,
-    model: dict[str, Any],
-    trainer_arguments: dict[str, Any],
-    folder: Path,
-    resume: Path | None,
-) -> Result:
-    """Trains, tests the best checkpoint and leaves a whole folder behind.
-
-    The settings have passed `check_settings` and `check_trainer`; `resume` continues from a checkpoint of the
-    same folder. Raises ValueError or OSError, before it trains, for what the corpus, the checkpoint or the folder does
-    not allow, and Interrupted when a signal ends the run.
-    """
-    started = time.monotonic()
-    quiet()
-    check_writable(folder)
-    seed_everything(settings.seed, verbose=False)
-    pretrained = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
-    data = prepare_data(settings, pretrained)
-    saved = read_run(resume)
-    accelerator = str(trainer_arguments.get("accelerator", "auto"))
-    precision = str(trainer_arguments.get("precision", "32-true"))
-    data.choose_lengths(accelerator, precision)
-    machine = configure_torch(restore_numerics(settings.machine, saved), accelerator, few_shapes=data.few_lengths)
-    machine += f", {find_hardware(accelerator).describe(precision)}"
-    plain = asdict(settings) | {"model": model, "trainer": trainer_arguments}
-    recorded = plain | {"digests": {SYNTHETIC: "none"} | data.digests, "numerics": numerics()}
-    history = check_resumption(saved, recorded, print_changes=first_process())
-
-    translator = build_translator(settings, model, data, pretrained)
-    if settings.training.initial_embeddings == "cooccurrence" and pretrained is None and resume is None:
-        initialize_embeddings(translator.model, [data.split(name) for name in data.names("train")], settings.seed)
-    guide = guided_alignment(settings, data, history.steps)
-    scored = {name: corpus.languages for name, (corpus, split) in data.settings.parts.items() if split != "train"}
-    texts = {name: data.texts(name) for name in scored}
-    searches = settings.validation_search, settings.search
-    module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics, scored, guide)
-    callbacks = RunCallbacks(settings, recorded, folder, module)
-    trainer = build_trainer(settings, trainer_arguments, folder, history, callbacks.in_order)
-    processes = trainer.num_devices * trainer.num_nodes
-    check_shares(data, processes)
-    check_limits(data, trainer_arguments, settings.training.averaging.kind, processes)
-    data.datasets = gpu_datasets(data.training, trainer.strategy.root_device, data.buckets("train"))
-    if trainer.is_global_zero:
-        show_run(data, translator, machine, settings.init_from)
-        write_config(folder, plain)
-        mark_cache(data.cache)
-        record_seen(settings.init_from, data.settings, texts, folder, resume)
-        if settings.init_from and settings.data.fold and resume is None:
-            say(*seen.fold_warnings(settings.init_from, settings.data.fold, data.settings))
-
-    explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
-    with callbacks.signals, explain_restoring(resume, lambda: trainer.global_step > history.steps), explained:
-        trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
-        end_compiling(translator.model)
-        cost = callbacks.throughput.measured(trainer)
-        best, validation_bleu = callbacks.best_weights(trainer, module)
-        if settings.test:
-            trainer.test(module, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
-        elif best is not None:
-            module.load_state_dict(load_training(best)["state_dict"])
-    if trainer.is_global_zero:
-        if translator.model.config.decoder.cross_attention is not None:
-            pairs = list(islice(data.settings.read("train"), LEARNED_FROM))
-            translator.alignment = best_head(translator, texts["validation"], pairs)
-        translator.save(folder / TRANSLATOR)
-    if not settings.test:
-        return Result(validation_bleu, {}, cost, [])
-
-    hypotheses = module.test_hypotheses
-    outputs, tested = {split: hypotheses.texts(split) for split in hypotheses.by_split}, hypotheses.numbers("test")
-    samples = [(*texts["test"][tested[i]], outputs["test"][i]) for i in _spread(len(tested), 3)]
-    if trainer.is_global_zero:
-        write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, cost)
-        write_card(folder, translator, data, recorded, machine)
-        texts_of_pictures = [(source, translation) for source, _, translation in samples if source and translation]
-        if texts_of_pictures:
-            source, translation = min(texts_of_pictures, key=lambda sample: len(sample[0]))
-            draw_attentions(translator, source, translation, folder / "attention")
-    return Result(validation_bleu, module.test_scores, cost, samples)
-
-
-def record_seen(
-    init_from: str | None, corpus: DataSettings, texts: dict[str, list[Pair]], folder: Path, resume: Path | None
-) -> None:
-    """Leaves the hashes of the training sentences; says which of `texts` the weights to begin with were trained on."""
-    if resume is not None:
-        return
-    before: seen.Hashes | None = seen.NO_SENTENCES
-    if init_from:
-        say(*seen.seen_warnings(init_from, texts))
-        before = seen.read_seen(Path(init_from))
-    if before is None:
-        return  # what the weights have seen is not known, and so it stays
-    trained = [one for one, split in corpus.parts.values() if split == "train"]
-    pairs = chain.from_iterable(chain(one.read("train"), read_synthetic(one)) for one in trained)
-    seen.write_seen(folder, seen.hashes_of(pairs, before))
 
 
 def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> TranslationData:
@@ -197,6 +98,11 @@ def guided_alignment(settings: RunSettings, data: TranslationData, steps_done: i
         return None
     vocabularies = len(data.source_tokenizer), len(data.target_tokenizer)
     return GuidedAlignment.learn([data.split(name) for name in data.names("train")], vocabularies, asked)
+
+
+def _spread(total: int, count: int) -> list[int]:
+    """Up to `count` indices spread evenly over `total`."""
+    return sorted({(2 * i + 1) * total // (2 * count) for i in range(count)})
 
 
 class RunCallbacks:
@@ -239,7 +145,7 @@ class RunCallbacks:
             Patience(training.patience),
             Curves(folder),
             self.best,
-            FixedCheckpoint(folder, "last", monitor=None),
+            ValidationCheckpoint(folder, "last", monitor=None),
             *([LearningRateMonitor("step")] if settings.loggers else []),
         ]
 
@@ -254,7 +160,7 @@ class RunCallbacks:
 
 
 def build_trainer(
-    settings: RunSettings, arguments: dict[str, Any], folder: Path, history: History, callbacks: list[Callback]
+    settings: RunSettings, arguments: dict[str, Any], folder: Path, history: ResumePoint, callbacks: list[Callback]
 ) -> Trainer:
     """Lightning's Trainer, with the arguments of `trainer=` above our defaults."""
     every = settings.training.validate_every * int(arguments.get("accumulate_grad_batches", 1))
@@ -268,6 +174,100 @@ def build_trainer(
     )
 
 
-def _spread(total: int, count: int) -> list[int]:
-    """Up to `count` indices spread evenly over `total`."""
-    return sorted({(2 * i + 1) * total // (2 * count) for i in range(count)})
+def record_training_sentences(
+    init_from: str | None, corpus: DataSettings, texts: dict[str, list[Pair]], folder: Path, resume: Path | None
+) -> None:
+    """Leaves the hashes of the training sentences; says which of `texts` the weights to begin with were trained on."""
+    if resume is not None:
+        return
+    before: leakage.Hashes | None = leakage.NO_SENTENCES
+    if init_from:
+        say(*leakage.leakage_warnings(init_from, texts))
+        before = leakage.read_hashes(Path(init_from))
+    if before is None:
+        return  # what the weights have seen is not known, and so it stays
+    trained = [one for one, split in corpus.parts.values() if split == "train"]
+    pairs = chain.from_iterable(chain(one.read("train"), read_synthetic(one)) for one in trained)
+    leakage.write_hashes(folder, leakage.sentence_hashes(pairs, before))
+
+
+def run(
+    settings: RunSettings,
+    model: dict[str, Any],
+    trainer_arguments: dict[str, Any],
+    folder: Path,
+    resume: Path | None,
+) -> Result:
+    """Trains, tests the best checkpoint and leaves a whole folder behind.
+
+    The settings have passed `check_settings` and `check_trainer`; `resume` continues from a checkpoint of the
+    same folder. Raises ValueError or OSError, before it trains, for what the corpus, the checkpoint or the folder does
+    not allow, and Interrupted when a signal ends the run.
+    """
+    started = time.monotonic()
+    silence_lightning()
+    check_writable(folder)
+    seed_everything(settings.seed, verbose=False)
+    pretrained = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
+    data = prepare_data(settings, pretrained)
+    saved = read_run(resume)
+    accelerator = str(trainer_arguments.get("accelerator", "auto"))
+    precision = str(trainer_arguments.get("precision", "32-true"))
+    data.choose_bucketing(accelerator, precision)
+    machine = configure_torch(restore_numerics(settings.machine, saved), accelerator, bucketed=data.is_bucketed)
+    machine += f", {find_hardware(accelerator).describe(precision)}"
+    plain = asdict(settings) | {"model": model, "trainer": trainer_arguments}
+    recorded = plain | {"digests": {SYNTHETIC: "none"} | data.digests, "numerics": numerics()}
+    history = check_resumption(saved, recorded, print_changes=is_rank_zero())
+
+    translator = build_translator(settings, model, data, pretrained)
+    if settings.training.initial_embeddings == "cooccurrence" and pretrained is None and resume is None:
+        initialize_embeddings(translator.model, [data.split(name) for name in data.names("train")], settings.seed)
+    guide = guided_alignment(settings, data, history.steps)
+    scored = {name: corpus.languages for name, (corpus, split) in data.settings.parts.items() if split != "train"}
+    texts = {name: data.texts(name) for name in scored}
+    searches = settings.validation_search, settings.search
+    module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics, scored, guide)
+    callbacks = RunCallbacks(settings, recorded, folder, module)
+    trainer = build_trainer(settings, trainer_arguments, folder, history, callbacks.in_order)
+    processes = trainer.num_devices * trainer.num_nodes
+    check_enough_sentences(data, processes)
+    check_limits(data, trainer_arguments, settings.training.averaging.kind, processes)
+    data.datasets = gpu_datasets(data.examples("train"), trainer.strategy.root_device, data.buckets("train"))
+    if trainer.is_global_zero:
+        show_run(data, translator, machine, settings.init_from)
+        write_config(folder, plain)
+        mark_cache(data.cache)
+        record_training_sentences(settings.init_from, data.settings, texts, folder, resume)
+        if settings.init_from and settings.data.fold and resume is None:
+            say(*leakage.fold_warnings(settings.init_from, settings.data.fold, data.settings))
+
+    explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
+    with callbacks.signals, explain_restoring(resume, lambda: trainer.global_step > history.steps), explained:
+        trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
+        end_compiling(translator.model)
+        cost = callbacks.throughput.measured(trainer)
+        best, validation_bleu = callbacks.best_weights(trainer, module)
+        if settings.test:
+            trainer.test(module, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
+        elif best is not None:
+            module.load_state_dict(load_training(best)["state_dict"])
+    if trainer.is_global_zero:
+        if translator.model.config.decoder.cross_attention is not None:
+            pairs = list(islice(data.settings.read("train"), LEARNED_FROM))
+            translator.alignment = best_head(translator, texts["validation"], pairs)
+        translator.save(folder / TRANSLATOR)
+    if not settings.test:
+        return Result(validation_bleu, {}, cost, [])
+
+    hypotheses = module.test_hypotheses
+    outputs, tested = {split: hypotheses.texts(split) for split in hypotheses.by_split}, hypotheses.numbers("test")
+    samples = [(*texts["test"][tested[i]], outputs["test"][i]) for i in _spread(len(tested), 3)]
+    if trainer.is_global_zero:
+        write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, cost)
+        write_card(folder, translator, data, recorded, machine)
+        texts_of_pictures = [(source, translation) for source, _, translation in samples if source and translation]
+        if texts_of_pictures:
+            source, translation = min(texts_of_pictures, key=lambda sample: len(sample[0]))
+            draw_attentions(translator, source, translation, folder / "attention")
+    return Result(validation_bleu, module.test_scores, cost, samples)

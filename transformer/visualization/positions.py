@@ -18,15 +18,6 @@ SEED = 1
 TOKENS = 10  # of the sentence that `draw_shift` moves
 
 
-def draw_table(table: Float[Tensor, "positions dim"], title: str, output: Path) -> None:
-    """Draws a table that is added to embeddings: `sinusoidal_table(…)`, or what a trained model learned.
-
-    That is `model.encoder.embedding.positions.table`. Rows beyond the longest training sentence keep their random
-    initial values.
-    """
-    save(table_figure(table, title), output)
-
-
 def table_figure(table: Float[Tensor, "positions dim"], title: str) -> Figure:
     figure = blank(7.5, 4.2)
     axes = figure.subplots()
@@ -41,13 +32,13 @@ def table_figure(table: Float[Tensor, "positions dim"], title: str) -> Figure:
     return figure
 
 
-def draw_waves(dim: int, output: Path) -> None:
-    """Draws a few dimensions of the sinusoidal table against the position: sines and cosines, each of its own length.
+def draw_table(table: Float[Tensor, "positions dim"], title: str, output: Path) -> None:
+    """Draws a table that is added to embeddings: `sinusoidal_table(…)`, or what a trained model learned.
 
-    In dimension 0 a wave takes 2π = 6.28 positions, so that positions 1 and 7 nearly agree there: it takes the slower
-    dimensions to tell them apart.
+    That is `model.encoder.embedding.positions.table`. Rows beyond the longest training sentence keep their random
+    initial values.
     """
-    save(waves_figure(dim), output)
+    save(table_figure(table, title), output)
 
 
 def waves_figure(dim: int, positions: int = 41) -> Figure:
@@ -74,6 +65,15 @@ def waves_figure(dim: int, positions: int = 41) -> Figure:
     return figure
 
 
+def draw_waves(dim: int, output: Path) -> None:
+    """Draws a few dimensions of the sinusoidal table against the position: sines and cosines, each of its own length.
+
+    In dimension 0 a wave takes 2π = 6.28 positions, so that positions 1 and 7 nearly agree there: it takes the slower
+    dimensions to tell them apart.
+    """
+    save(waves_figure(dim), output)
+
+
 def sinusoidal_dot_products(dim: int, reach: int) -> Float[Tensor, " distances"]:
     """PE(p) · PE(p + distance) for the distances from -reach to reach: the same for any p, before or after."""
     table = sinusoidal_table(2 * reach + 1, dim)
@@ -90,11 +90,6 @@ def rotary_dot_products(
     rotary = Rotary(len(query), 2 * reach + 1)
     rotated_query = rotary(query.expand(1, 1, 2 * reach + 1, -1))[0, 0, reach]
     return rotary(key.expand(1, 1, 2 * reach + 1, -1))[0, 0] @ rotated_query
-
-
-def draw_dot_products(dim: int, output: Path) -> None:
-    """Draws q·k by distance: sinusoidal encodings cannot tell before from after, rotary ones can."""
-    save(dot_products_figure(dim), output)
 
 
 def dot_products_figure(dim: int, reach: int = 40) -> Figure:
@@ -117,6 +112,11 @@ def dot_products_figure(dim: int, reach: int = 40) -> Figure:
         axes.grid(alpha=0.3)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
+
+
+def draw_dot_products(dim: int, output: Path) -> None:
+    """Draws q·k by distance: sinusoidal encodings cannot tell before from after, rotary ones can."""
+    save(dot_products_figure(dim), output)
 
 
 @torch.inference_mode()
@@ -143,13 +143,18 @@ def largest_change(
     return (shifted - start).abs().max().item()
 
 
-def draw_shift(dim: int, offset: int, output: Path) -> None:
-    """Draws what shifting a sentence does to its attention weights: they change with sinusoidal positions, which are
-    added before the projections to queries and keys; they do not with rotary ones, which rotate the projections.
-
-    Both rows have the same random sentence and the same untrained projections.
-    """
-    save(shift_figure(dim, offset), output)
+def shift_example(
+    dim: int, offset: int
+) -> tuple[dict[str, tuple[MultiHeadAttention, nn.Module]], Float[Tensor, "1 tokens dim"]]:
+    """One random sentence, and one attention with sinusoidal and with rotary positions, its projections the same."""
+    config = AttentionConfig(heads=1, head_dim=None, value_dim=None, dropout=0.0, bias=True, score="scaled_dot")
+    most = offset + TOKENS
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        added, turned = MultiHeadAttention(dim, config), MultiHeadAttention(dim, config, Rotary(dim, most))
+        turned.load_state_dict(added.state_dict())
+        embedded = torch.randn(1, TOKENS, dim)
+    return {"sinusoidal": (added, Sinusoidal(dim, most)), "rotary": (turned, NoPositions(dim, most))}, embedded
 
 
 def shift_figure(dim: int, offset: int) -> Figure:
@@ -174,15 +179,10 @@ def shift_figure(dim: int, offset: int) -> Figure:
     return figure
 
 
-def shift_example(
-    dim: int, offset: int
-) -> tuple[dict[str, tuple[MultiHeadAttention, nn.Module]], Float[Tensor, "1 tokens dim"]]:
-    """One random sentence, and one attention with sinusoidal and with rotary positions, its projections the same."""
-    config = AttentionConfig(heads=1, head_dim=None, value_dim=None, dropout=0.0, bias=True, score="scaled_dot")
-    most = offset + TOKENS
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
-        added, turned = MultiHeadAttention(dim, config), MultiHeadAttention(dim, config, Rotary(dim, most))
-        turned.load_state_dict(added.state_dict())
-        embedded = torch.randn(1, TOKENS, dim)
-    return {"sinusoidal": (added, Sinusoidal(dim, most)), "rotary": (turned, NoPositions(dim, most))}, embedded
+def draw_shift(dim: int, offset: int, output: Path) -> None:
+    """Draws what shifting a sentence does to its attention weights: they change with sinusoidal positions, which are
+    added before the projections to queries and keys; they do not with rotary ones, which rotate the projections.
+
+    Both rows have the same random sentence and the same untrained projections.
+    """
+    save(shift_figure(dim, offset), output)

@@ -36,11 +36,6 @@ def sharpness(head_dim: int, scale: float) -> Sharpness:
     return Sharpness(weights.amax(dim=-1).mean().item(), gradient.mean().item())
 
 
-def draw_softmax(output: Path) -> None:
-    """Draws how sharp the softmax is, and what gradient it passes on, with and without scaling, as heads grow wider."""
-    save(softmax_figure(), output)
-
-
 def softmax_figure() -> Figure:
     lines = {
         "scaled: q · k / √H": [sharpness(dim, dim**-0.5) for dim in HEAD_DIMS],
@@ -62,3 +57,8 @@ def softmax_figure() -> Figure:
         axes.grid(alpha=0.3)
         axes.legend()
     return figure
+
+
+def draw_softmax(output: Path) -> None:
+    """Draws how sharp the softmax is, and what gradient it passes on, with and without scaling, as heads grow wider."""
+    save(softmax_figure(), output)

@@ -12,19 +12,6 @@ from transformer.visualization.picture import save
 Values = dict[tuple[str, ...], list[float]]
 
 
-def draw_sweep(settings: list[str], values: Values, result: str, output: Path) -> None:
-    """Draws `result` for every combination of the `settings` that was tried; seeds show as their mean and spread."""
-    if len(settings) == 2:
-        rows, columns = (list(dict.fromkeys(key[side] for key in values)) for side in (0, 1))
-        figure = Figure(figsize=(2.6 + 1.1 * len(columns), 1.6 + 0.55 * len(rows)), layout="constrained")
-        _grid(figure.subplots(), settings, values, rows, columns)
-        figure.suptitle(result)
-    else:
-        figure = Figure(figsize=(8, 1.2 + 0.4 * len(values)), layout="constrained")
-        _points(figure.subplots(), settings, values, result)
-    save(figure, output)
-
-
 def _grid(axes: Axes, settings: list[str], values: Values, rows: list[str], columns: list[str]) -> None:
     means = [[statistics.mean(values.get((row, column), [float("nan")])) for column in columns] for row in rows]
     axes.imshow(means, cmap="Blues", aspect="auto")
@@ -53,3 +40,16 @@ def _points(axes: Axes, settings: list[str], values: Values, result: str) -> Non
         f"{result} (points: seeds; bar: mean ± standard deviation)" if max(map(len, values.values())) > 1 else result
     )
     axes.grid(alpha=0.3)
+
+
+def draw_sweep(settings: list[str], values: Values, result: str, output: Path) -> None:
+    """Draws `result` for every combination of the `settings` that was tried; seeds show as their mean and spread."""
+    if len(settings) == 2:
+        rows, columns = (list(dict.fromkeys(key[side] for key in values)) for side in (0, 1))
+        figure = Figure(figsize=(2.6 + 1.1 * len(columns), 1.6 + 0.55 * len(rows)), layout="constrained")
+        _grid(figure.subplots(), settings, values, rows, columns)
+        figure.suptitle(result)
+    else:
+        figure = Figure(figsize=(8, 1.2 + 0.4 * len(values)), layout="constrained")
+        _points(figure.subplots(), settings, values, result)
+    save(figure, output)

@@ -34,7 +34,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
         return load_training(Path(path))
 
 
-class FixedCheckpoint(ModelCheckpoint):
+class ValidationCheckpoint(ModelCheckpoint):
     """Saves `<name>.ckpt` after a validation, by the best value of `monitor` or (None) always.
 
     Going on from a checkpoint, its paths are those of this run's folder, whatever the checkpoint says: Lightning
@@ -54,7 +54,7 @@ class FixedCheckpoint(ModelCheckpoint):
         self.current_score = state_dict["current_score"]
 
 
-class BestCheckpoint(FixedCheckpoint):
+class BestCheckpoint(ValidationCheckpoint):
     """`best.ckpt`, by validation BLEU; of equal ones the later, as the first are often all 0. A new one makes
     `translator.safetensors`, which an earlier end of the run has left, out of date: it is deleted."""
 
@@ -73,9 +73,9 @@ class BestCheckpoint(FixedCheckpoint):
 class StepCheckpoints(Callback):
     """Saves `last.ckpt` between two steps: every so many of them, every so many minutes, when a signal asks the run to
     stop (then also within a validation), when a loss or gradient is not finite (and that is seen at once), and at the
-    end of a run without validations, after which FixedCheckpoint saves.
+    end of a run without validations, after which ValidationCheckpoint saves.
 
-    Every checkpoint, FixedCheckpoint's too, holds the TrainProgress, the settings and the number of rows of
+    Every checkpoint, ValidationCheckpoint's too, holds the TrainProgress, the settings and the number of rows of
     `metrics.csv`. Must be first of the callbacks but for FinalValidation: what the others do at the start of a step
     must not have been done yet when a checkpoint is saved there.
     """
@@ -187,5 +187,5 @@ class StepCheckpoints(Callback):
     def _sharding(self, trainer: Trainer) -> list[int | float]:
         """What decides, beside seed and corpus, which batches a process gets."""
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
-        sharding = [trainer.world_size, trainer.accumulate_grad_batches, data.settings.batch_tokens, data.few_lengths]
+        sharding = [trainer.world_size, trainer.accumulate_grad_batches, data.settings.batch_tokens, data.is_bucketed]
         return [*sharding, self.settings["training"]["bpe_dropout"]]

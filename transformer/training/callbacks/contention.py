@@ -6,6 +6,18 @@ from pathlib import Path
 import torch
 
 
+def seconds_waited(threads: Path = Path("/proc/self/task")) -> dict[str, float]:
+    """How long each thread of this process could have run so far, but had no processor; empty where that is unknown."""
+    waited = {}
+    for file in threads.glob("*/schedstat"):
+        try:
+            _, nanoseconds, _ = file.read_text().split()
+        except (OSError, ValueError):  # the thread has ended
+            continue
+        waited[file.parent.name] = int(nanoseconds) / 1e9
+    return waited
+
+
 class Contention:
     """Watches whether other programs slow down several threads, which wait for each other at every operation: one busy
     core of two makes a step three times as long, and then a single thread is faster (docs/speed.md)."""
@@ -36,15 +48,3 @@ class Contention:
             f"other programs use the same processors: in the last {passed:.0f} s training waited for one in "
             f"{longest / passed:.0%} of the time. machine.threads={threads // 2} may be faster, also to resume with"
         )
-
-
-def seconds_waited(threads: Path = Path("/proc/self/task")) -> dict[str, float]:
-    """How long each thread of this process could have run so far, but had no processor; empty where that is unknown."""
-    waited = {}
-    for file in threads.glob("*/schedstat"):
-        try:
-            _, nanoseconds, _ = file.read_text().split()
-        except (OSError, ValueError):  # the thread has ended
-            continue
-        waited[file.parent.name] = int(nanoseconds) / 1e9
-    return waited

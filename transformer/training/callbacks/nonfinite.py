@@ -35,6 +35,31 @@ class Step:
     finite: Tensor
 
 
+def _describe(step: Step, trainer: Trainer) -> str:
+    """What was not finite, and in which batches: those of all processes, since any of them may have caused it."""
+    data: Any = trainer.datamodule  # type: ignore[attr-defined]
+    local_batches = [
+        (number, [data.examples("train").pair_number(step.epoch, pair) for pair in pairs.tolist()], loss.item())
+        for number, pairs, loss in step.batches
+    ]
+    shares: list[Any] = [local_batches]
+    if trainer.world_size > 1:
+        shares = [None] * trainer.world_size
+        torch.distributed.all_gather_object(shares, local_batches)
+    batches = [batch for share in shares for batch in share]
+    bad = [batch for batch in batches if not math.isfinite(batch[2])]
+    what = f"the loss is {bad[0][2]}" if bad else f"the norm of the gradient is {step.norm.item()}"
+    where = "; ".join(
+        f"batch {number} of epoch {step.epoch} (training pairs {', '.join(map(str, numbers[:10]))}"
+        f"{', …' if len(numbers) > 10 else ''})"
+        for number, numbers, _ in (bad or batches)[:4]
+    )
+    return (
+        f"{what} at step {step.number}, {where}, learning rate {step.learning_rate:.3g}: this update was not made; try "
+        "a lower training.learning_rate or more training.warmup_steps"
+    )
+
+
 class NonFiniteGuard:
     """Raises NonFiniteError before an update whose loss or gradient is not finite, in all processes alike.
 
@@ -74,28 +99,3 @@ class NonFiniteGuard:
         for step, finite in zip(steps, all_finite, strict=True):
             if not finite:
                 raise NonFiniteError(_describe(step, trainer), seen_late=step.number != trainer.global_step)
-
-
-def _describe(step: Step, trainer: Trainer) -> str:
-    """What was not finite, and in which batches: those of all processes, since any of them may have caused it."""
-    data: Any = trainer.datamodule  # type: ignore[attr-defined]
-    local_batches = [
-        (number, [data.training.pair_number(step.epoch, pair) for pair in pairs.tolist()], loss.item())
-        for number, pairs, loss in step.batches
-    ]
-    shares: list[Any] = [local_batches]
-    if trainer.world_size > 1:
-        shares = [None] * trainer.world_size
-        torch.distributed.all_gather_object(shares, local_batches)
-    batches = [batch for share in shares for batch in share]
-    bad = [batch for batch in batches if not math.isfinite(batch[2])]
-    what = f"the loss is {bad[0][2]}" if bad else f"the norm of the gradient is {step.norm.item()}"
-    where = "; ".join(
-        f"batch {number} of epoch {step.epoch} (training pairs {', '.join(map(str, numbers[:10]))}"
-        f"{', …' if len(numbers) > 10 else ''})"
-        for number, numbers, _ in (bad or batches)[:4]
-    )
-    return (
-        f"{what} at step {step.number}, {where}, learning rate {step.learning_rate:.3g}: this update was not made; try "
-        "a lower training.learning_rate or more training.warmup_steps"
-    )

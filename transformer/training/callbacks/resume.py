@@ -32,7 +32,7 @@ PATHS = tuple(
 
 
 @dataclass
-class History:
+class ResumePoint:
     """The rows of `metrics.csv` and the steps at the checkpoint that a run goes on from."""
 
     rows: int = 0
@@ -92,40 +92,8 @@ def restore_numerics(machine: MachineSettings, saved: dict[str, Any] | None) -> 
     return replace(machine, matmul_precision=saved["settings"]["numerics"]["matmul_precision"])
 
 
-def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], print_changes: bool) -> History:
-    """Compares the `settings` with those of the run that `read_run` has read, and prints changes on stderr.
-
-    Raises UsageError where the run cannot go on with them.
-    """
-    if saved is None:
-        return History()
-    steps, max_steps = saved["progress"]["steps"], settings["trainer"].get("max_steps", -1)
-    if type(max_steps) is int and 0 <= max_steps < steps:
-        raise UsageError(
-            f"trainer.max_steps={max_steps}: the run has done {steps:,} steps already; give more, or leave it"
-        )
-    for line in changed_settings(saved["settings"], settings):
-        if print_changes:
-            say(f"changed: {line}")
-    rates = [learning_rate(run, steps) for run in (saved["settings"], settings)]
-    if print_changes and None not in rates and rates[0] != rates[1]:
-        say(f"changed: the next step's learning rate is {rates[1]:.3g} (was {rates[0]:.3g})")
-    return History(saved["rows"], steps)
-
-
-def learning_rate(settings: dict[str, Any], steps: int) -> float | None:
-    """The rate of the step after `steps`; None where it depends on time, or on how many steps an epoch has."""
-    training, trainer = settings["training"], settings["trainer"]
-    max_steps = trainer.get("max_steps", -1)
-    if (
-        type(max_steps) is not int
-        or max_steps < 0
-        or trainer.get("max_epochs", -1) not in (None, -1)
-        or trainer.get("max_time")
-    ):
-        return None
-    factor = learning_rate_factor(training["schedule"], training["warmup_steps"], max_steps)
-    return float(training["learning_rate"] * factor(steps))
+def _within(key: str, groups: tuple[str, ...]) -> bool:
+    return any(key == group or key.startswith(f"{group}.") for group in groups)
 
 
 def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -148,5 +116,37 @@ def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return [lines[key] for key in changed if not _within(key, (*PATHS, "digests"))]
 
 
-def _within(key: str, groups: tuple[str, ...]) -> bool:
-    return any(key == group or key.startswith(f"{group}.") for group in groups)
+def learning_rate(settings: dict[str, Any], steps: int) -> float | None:
+    """The rate of the step after `steps`; None where it depends on time, or on how many steps an epoch has."""
+    training, trainer = settings["training"], settings["trainer"]
+    max_steps = trainer.get("max_steps", -1)
+    if (
+        type(max_steps) is not int
+        or max_steps < 0
+        or trainer.get("max_epochs", -1) not in (None, -1)
+        or trainer.get("max_time")
+    ):
+        return None
+    factor = learning_rate_factor(training["schedule"], training["warmup_steps"], max_steps)
+    return float(training["learning_rate"] * factor(steps))
+
+
+def check_resumption(saved: dict[str, Any] | None, settings: dict[str, Any], print_changes: bool) -> ResumePoint:
+    """Compares the `settings` with those of the run that `read_run` has read, and prints changes on stderr.
+
+    Raises UsageError where the run cannot go on with them.
+    """
+    if saved is None:
+        return ResumePoint()
+    steps, max_steps = saved["progress"]["steps"], settings["trainer"].get("max_steps", -1)
+    if type(max_steps) is int and 0 <= max_steps < steps:
+        raise UsageError(
+            f"trainer.max_steps={max_steps}: the run has done {steps:,} steps already; give more, or leave it"
+        )
+    for line in changed_settings(saved["settings"], settings):
+        if print_changes:
+            say(f"changed: {line}")
+    rates = [learning_rate(run, steps) for run in (saved["settings"], settings)]
+    if print_changes and None not in rates and rates[0] != rates[1]:
+        say(f"changed: the next step's learning rate is {rates[1]:.3g} (was {rates[0]:.3g})")
+    return ResumePoint(saved["rows"], steps)

@@ -12,6 +12,21 @@ from lightning import Callback, Trainer
 from torch import Tensor
 
 
+def peak_memory() -> int:
+    """The most memory that this process has held so far, in bytes."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Linux's getrusage would count the parent process too, up to its exec.
+        [line] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+        return int(line.split()[1]) * 1024
+    if sys.platform == "win32":
+        return 0  # not known without a further library
+    import resource  # Windows has none
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
 class Throughput(Callback):
     """Measures a run: the median time of a step, with loading and logging but without validation and checkpoints after
     it, how many target tokens a second that makes, and the peak of memory."""
@@ -58,18 +73,3 @@ class Throughput(Callback):
             "tokens/s": round(int(sum(tokens)) / sum(seconds)) if seconds else 0.0,
             "peak MB": round(memory / 1e6),
         }
-
-
-def peak_memory() -> int:
-    """The most memory that this process has held so far, in bytes."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Linux's getrusage would count the parent process too, up to its exec.
-        [line] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
-        return int(line.split()[1]) * 1024
-    if sys.platform == "win32":
-        return 0  # not known without a further library
-    import resource  # Windows has none
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

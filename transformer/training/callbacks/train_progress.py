@@ -59,22 +59,22 @@ class TrainProgress:
         epoch), and from some of those hooks it would resume at another point.
         """
 
-        def count(done: int, begun: int = 0) -> dict[str, int]:
-            return {"ready": done + begun, "started": done + begun, "processed": done, "completed": done}
+        def count(done: int, in_progress: int = 0) -> dict[str, int]:
+            return {"ready": done + in_progress, "started": done + in_progress, "processed": done, "completed": done}
 
         def counts(total: dict[str, int], current: dict[str, int] | None = None) -> dict[str, Any]:
             return {"total": total, "current": dict(current or total)}
 
         not_last, steps = {"is_last_batch": False}, counts({"ready": self.steps, "completed": self.steps})
         return {
-            "epoch_progress": counts(count(self.epoch, begun=int(self.batch > 0))),
+            "epoch_progress": counts(count(self.epoch, in_progress=int(self.batch > 0))),
             # The step that a validation is logged at; StepCheckpoints corrects it before the next batch.
             "epoch_loop.state_dict": {"_batches_that_stepped": self.steps - 1},
             "epoch_loop.batch_progress": counts(count(self.total), count(self.batch)) | not_last,
             "epoch_loop.automatic_optimization.optim_progress": {
                 "optimizer": {"step": steps, "zero_grad": counts(count(self.steps))}
             },
-            "epoch_loop.val_loop.batch_progress": counts(count(0, begun=int(self.validating))) | not_last,
+            "epoch_loop.val_loop.batch_progress": counts(count(0, in_progress=int(self.validating))) | not_last,
         }
 
 

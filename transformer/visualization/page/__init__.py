@@ -21,30 +21,8 @@ IMPORT = re.compile(r'^import \{[^}]*\} from "(\.[^"]+)";\n', re.MULTILINE)
 ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
-def assemble(blocks: dict[str, str]) -> str:
-    """The page as HTML. `blocks` are its data by the id of the element that holds it: JSON as `to_json` writes it, or
-    of TEXT what is no JSON and does not contain `</script`.
-
-    The page makes a worker of the block "runtime", if it has one.
-    """
-    style, script = _read("style.css"), bundle("view/main.js")
-    texts = to_json({language: json.loads(_read(f"texts/{language}.json")) for language in LANGUAGES})
-    parts = {
-        "policy": f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}"
-        + ("; worker-src blob:" if "runtime" in blocks else ""),
-        "style": style,
-        "texts": texts,
-        "script": script,
-        # The data last: it may contain anything.
-        "blocks": "\n".join(
-            f'<script type="{"text/plain" if name in TEXT else "application/json"}" id="{name}">{data}</script>'
-            for name, data in blocks.items()
-        ),
-    }
-    html = _read("page.html")
-    for name, part in parts.items():
-        html = html.replace(f"{{{{{name}}}}}", part)
-    return html
+def _read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
 
 
 def bundle(entry: str) -> str:
@@ -74,9 +52,31 @@ def to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(ESCAPES)
 
 
-def _read(name: str) -> str:
-    return (FOLDER / name).read_text(encoding="utf-8")
-
-
 def _digest(part: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"
+
+
+def assemble(blocks: dict[str, str]) -> str:
+    """The page as HTML. `blocks` are its data by the id of the element that holds it: JSON as `to_json` writes it, or
+    of TEXT what is no JSON and does not contain `</script`.
+
+    The page makes a worker of the block "runtime", if it has one.
+    """
+    style, script = _read("style.css"), bundle("view/main.js")
+    texts = to_json({language: json.loads(_read(f"texts/{language}.json")) for language in LANGUAGES})
+    parts = {
+        "policy": f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}"
+        + ("; worker-src blob:" if "runtime" in blocks else ""),
+        "style": style,
+        "texts": texts,
+        "script": script,
+        # The data last: it may contain anything.
+        "blocks": "\n".join(
+            f'<script type="{"text/plain" if name in TEXT else "application/json"}" id="{name}">{data}</script>'
+            for name, data in blocks.items()
+        ),
+    }
+    html = _read("page.html")
+    for name, part in parts.items():
+        html = html.replace(f"{{{{{name}}}}}", part)
+    return html

@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 
 from tests.reliability.runs import DIGITS, ENGLISH, corpus, settings, train
-from transformer.training import seen
-from transformer.training.seen import FILE, hashes_of, read_seen, seen_before, sentence_hash, write_seen
+from transformer.training import leakage
+from transformer.training.leakage import (
+    FILE,
+    count_known_pairs,
+    read_hashes,
+    sentence_hash,
+    sentence_hashes,
+    write_hashes,
+)
 
 PAIRS = [("Ein Hund läuft.", "A dog runs."), ("Zwei Katzen!", "Two cats!"), ("…", "?"), ("水", "Water")]
 
@@ -21,26 +28,26 @@ def test_sentences_are_the_same_whatever_their_case_marks_spaces_and_numbers() -
 
 
 def test_a_sentence_is_found_on_either_side_and_in_either_direction(tmp_path: Path) -> None:
-    write_seen(tmp_path, hashes_of(PAIRS))
-    known = read_seen(tmp_path / "checkpoints" / "best.ckpt")
+    write_hashes(tmp_path, sentence_hashes(PAIRS))
+    known = read_hashes(tmp_path / "checkpoints" / "best.ckpt")
     assert known is not None
-    assert read_seen(tmp_path) is not None
+    assert read_hashes(tmp_path) is not None
     others = [("Drei Vögel", "two cats"), ("WATER", "l'eau"), ("Vier Fische", "Four fish"), ("--", "--")]
-    assert seen_before(known, others) == (2, 3)
+    assert count_known_pairs(known, others) == (2, 3)
     assert (tmp_path / FILE).stat().st_size == 8 * 6
 
 
 def test_of_many_sentences_those_that_are_kept_can_still_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen, "MAX_HASHES", 300)
+    monkeypatch.setattr(leakage, "MAX_HASHES", 300)
     names = ["".join(letters) for letters in product("abcdefghij", repeat=3)]
     trained = [(f"Satz {name}", f"Sentence {name}") for name in names]
     others = [(f"Neuer Satz {name}", f"New sentence {name}") for name in names]
-    known = hashes_of(trained)
+    known = sentence_hashes(trained)
     assert len(known) == 300
-    np.testing.assert_array_equal(known, hashes_of(trained[500:], hashes_of(trained[:500])))
-    found, looked_up = seen_before(known, trained)
+    np.testing.assert_array_equal(known, sentence_hashes(trained[500:], sentence_hashes(trained[:500])))
+    found, looked_up = count_known_pairs(known, trained)
     assert 0 < found == looked_up < 1000
-    found, looked_up = seen_before(known, others)
+    found, looked_up = count_known_pairs(known, others)
     assert found == 0 < looked_up
 
 
@@ -48,7 +55,7 @@ def test_of_many_sentences_those_that_are_kept_can_still_be_told(monkeypatch: py
 def test_a_file_that_was_cut_or_altered_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(ValueError, match="holds no hashes of sentences"):
-        read_seen(tmp_path)
+        read_hashes(tmp_path)
 
 
 def test_what_is_not_known_of_the_first_model_stays_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +84,7 @@ def test_a_test_that_the_first_run_was_trained_on_is_said(tmp_path: Path, capsys
     shared = len(set(range(17, 4000, 23)) & set(range(18, 4000, 97)))
     assert f"validation: {shared} of 42 sentences" in said
     # What was seen before is seen by the second run too.
-    first_seen, second_seen = read_seen(tmp_path / "first"), read_seen(tmp_path / "second")
+    first_seen, second_seen = read_hashes(tmp_path / "first"), read_hashes(tmp_path / "second")
     assert first_seen is not None
     assert second_seen is not None
     assert set(first_seen.tolist()) < set(second_seen.tolist())

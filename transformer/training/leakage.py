@@ -30,7 +30,7 @@ def sentence_hash(text: str) -> int | None:
     return hash64(kept, byteorder="little") if (kept := comparable(text)) else None
 
 
-def hashes_of(pairs: Iterable[Pair], before: Hashes = NO_SENTENCES) -> Hashes:
+def sentence_hashes(pairs: Iterable[Pair], before: Hashes = NO_SENTENCES) -> Hashes:
     """The hashes of both sides of all pairs and those of `before`, sorted, the smallest MAX_HASHES of them."""
     values: Iterator[int] = (value for pair in pairs for text in pair if (value := sentence_hash(text)) is not None)
     hashes = before
@@ -39,11 +39,11 @@ def hashes_of(pairs: Iterable[Pair], before: Hashes = NO_SENTENCES) -> Hashes:
     return hashes
 
 
-def write_seen(folder: Path, hashes: Hashes) -> None:
+def write_hashes(folder: Path, hashes: Hashes) -> None:
     atomic_write(folder / FILE, hashes.astype("<u8").tobytes())
 
 
-def read_seen(model: Path) -> Hashes | None:
+def read_hashes(model: Path) -> Hashes | None:
     """The hashes in the folder of the run that a checkpoint or a translator lies in; None where there are none.
 
     Raises ValueError for a file that is not of this kind.
@@ -58,7 +58,7 @@ def read_seen(model: Path) -> Hashes | None:
     return hashes
 
 
-def seen_before(seen: Hashes, pairs: Iterable[Pair]) -> tuple[int, int]:
+def count_known_pairs(seen: Hashes, pairs: Iterable[Pair]) -> tuple[int, int]:
     """How many pairs have a side that was seen, and how many could be looked up."""
     limit = int(seen[-1]) if len(seen) == MAX_HASHES else (1 << 64) - 1
     known, found, looked_up = set(seen.tolist()), 0, 0
@@ -69,13 +69,13 @@ def seen_before(seen: Hashes, pairs: Iterable[Pair]) -> tuple[int, int]:
     return found, looked_up
 
 
-def seen_warnings(model: str, texts: dict[str, list[Pair]]) -> list[str]:
+def leakage_warnings(model: str, texts: dict[str, list[Pair]]) -> list[str]:
     """A line for each split of `texts` that has sentences which the model to begin with was trained on."""
-    seen = read_seen(Path(model))
+    seen = read_hashes(Path(model))
     if seen is None:
         unknown = "whether sentences of the test were among it is not known"
         return [f"{model} does not say what it was trained on: {unknown}"]
-    counts = {split: seen_before(seen, pairs) for split, pairs in texts.items()}
+    counts = {split: count_known_pairs(seen, pairs) for split, pairs in texts.items()}
     return [
         f"{split}: {found:,} of {looked_up:,}{'' if looked_up == len(texts[split]) else ' checked'} sentences were in "
         f"what {model} was trained on, so its score is too high"
@@ -87,12 +87,12 @@ def seen_warnings(model: str, texts: dict[str, list[Pair]]) -> list[str]:
 def fold_warnings(model: str, fold: list[int], corpus: DataSettings) -> list[str]:
     """A line if the model to begin with was trained on pairs of the part that `corpus` has left out: what it makes of
     them is not the translation of a model that has not seen them."""
-    seen = read_seen(Path(model))
+    seen = read_hashes(Path(model))
     if seen is None:
-        return []  # `seen_warnings` says that it is not known
+        return []  # `leakage_warnings` says that it is not known
     left_out = replace(corpus, train=str(Path(str(corpus.train)).with_name(LEFT_OUT)))
     parts = [one for one, split in left_out.parts.values() if split == "train"]
-    found, looked_up = seen_before(seen, chain.from_iterable(one.read("train") for one in parts))
+    found, looked_up = count_known_pairs(seen, chain.from_iterable(one.read("train") for one in parts))
     if not found:
         return []
     remedy = "leave init_from= out, or begin with a run that has not seen them"

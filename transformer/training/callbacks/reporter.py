@@ -25,6 +25,12 @@ HEARTBEAT = 30.0
 OF_ONE = "validation/bleu."
 
 
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
 class Reporter(Callback):
     """Shows on stderr how far training is: a bar with tokens/s and time left (in a file a line every half minute), a
     line a validation, and sample translations when BLEU improves. The first process speaks, the others are silent."""
@@ -170,9 +176,3 @@ class Curves(Callback):
             logger.save()
         if trainer.is_global_zero and not trainer.sanity_checking and metrics.exists():
             draw_curves(metrics, self.folder / "curves.png")
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
