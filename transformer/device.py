@@ -16,7 +16,7 @@ import torch
 log = logging.getLogger(__name__)
 
 MatmulPrecision = Literal["highest", "high", "medium"]
-# medium keeps a kernel for every shape that it has met: only for so many times the speed is that worth the memory.
+# `medium` keeps a compiled kernel for every shape: it is worth that memory only if it is at least this much faster.
 MIN_SPEEDUP = 1.25
 # Between calls of torch, Python runs one thread at a time: more workers than these would wait for each other.
 MAX_WORKERS = 8

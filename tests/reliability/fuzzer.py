@@ -36,7 +36,7 @@ from transformer.cli.compose import CONFIGS, as_dict
 from transformer.cli.errors import describe
 from transformer.cli.runs import find_resumable
 from transformer.data.printable import say
-from transformer.training.loggers import quiet
+from transformer.training.loggers import silence_lightning
 
 SECRET = "hunter2-of-the-environment"
 TRACE = "FUZZ_TRACE" in os.environ  # tells each folder, and where a muddled line came from
@@ -385,7 +385,7 @@ def try_folders(home: Path, first: int, number: int) -> list[str]:
     torch.set_num_threads(1)
     outside, work = home / "outside", home / "work"
     os.environ |= {"HOME": str(outside), "FUZZ_SECRET": SECRET}
-    quiet()
+    silence_lightning()
     scripts, watch, lost = Scripts(home), Watch(), []
     kept = {folder: snapshot(folder) for folder in (outside, home / "other", home / "corpus")}
     for seed in range(first, first + number):

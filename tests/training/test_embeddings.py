@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from tests.factories import small_model
+from transformer.data import encoded
 from transformer.data.encoded import Lengths, Split
 from transformer.data.mmap import IntArray
 from transformer.training import embeddings
@@ -58,7 +59,7 @@ def test_counts_are_those_of_plain_loops() -> None:
 
 
 def test_of_too_many_pairs_an_even_share_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embeddings, "MAX_PAIRS", 3)
+    monkeypatch.setattr(encoded, "MAX_COUNTED", 3)
     counts = embeddings.count_cooccurrences([Listed(PAIRS)], VOCABULARY)
     assert torch.equal(counts, embeddings.count_cooccurrences([Listed([PAIRS[0], PAIRS[2]])], VOCABULARY))
 

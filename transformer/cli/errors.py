@@ -4,7 +4,7 @@ import os
 import re
 import traceback
 
-from transformer.data.printable import say
+from transformer.data.printable import one_line, say
 
 
 def rank() -> int:
@@ -17,7 +17,7 @@ def describe(error: BaseException) -> str:
     """Say in one line what went wrong."""
     if isinstance(error, OSError) and error.strerror and str(error).startswith("[Errno"):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    message = " ".join(str(error).split())
+    message = one_line(error)
     if isinstance(error, RuntimeError) and re.search("Connection (closed|reset) by peer|Broken pipe", message):
         # What gloo says. The other process tells the cause, unless it was killed.
         return f"another process has ended before its work was done ({message[-120:]})"

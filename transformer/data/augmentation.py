@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.data.datamodule import TranslationData
+from transformer.data.directions import direction_name
 from transformer.data.encoded import EncodedSplit, Lengths, Split
 from transformer.data.mmap import IntArray
 from transformer.data.synthetic import SYNTHETIC
@@ -75,8 +76,8 @@ class ResampledSplit(Split):
 
 
 class DrawnSplit(Split):
-    """So many pairs of a split in every epoch: a stretch of one shuffled round through all of them after another, so
-    that no pair comes again before every other has come. `seed` and round decide the order."""
+    """`in_epoch` pairs of a split in every epoch. All pairs are shuffled and used up before any comes again; `seed` and
+    the round decide the order."""
 
     def __init__(self, split: Split, in_epoch: int, seed: Sequence[int]) -> None:
         self.split, self.in_epoch, self.seed = split, in_epoch, seed
@@ -169,7 +170,7 @@ def augmented_training(data: TranslationData, bpe_dropout: float) -> Split:
         )
 
     def joined(split: str) -> Split | None:
-        named = [("-".join(corpus.languages), name) for name, (corpus, one) in data.parts.items() if one == split]
+        named = [(direction_name(corpus.languages), name) for name, (corpus, one) in data.parts.items() if one == split]
         parts = {direction: part(name, number) for number, (direction, name) in enumerate(named)}
         if settings.direction_temperature != 1 and split != SYNTHETIC:
             counts = pairs_per_epoch([len(one) for one in parts.values()], settings.direction_temperature)

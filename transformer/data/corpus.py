@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from transformer.data.directions import NAME, NAME_RULE, Direction, arrow, parse_direction
+from transformer.data.directions import NAME, NAME_RULE, Direction, arrow, direction_name, parse_direction
 from transformer.data.download import fetch_corpus
 from transformer.data.languages import CODES
 from transformer.data.text_files import (
@@ -37,7 +37,7 @@ MAX_DIRECTIONS = 500  # a checkpoint holds their names
 
 def split_name(split: str, direction: Direction) -> str:
     """The name of a split in a direction that is not the corpus' first."""
-    return f"{split}.{'-'.join(direction)}"
+    return f"{split}.{direction_name(direction)}"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class DataSettings:
             raise ValueError(f"{setting} names a direction twice")
         if self.languages not in directions:
             raise ValueError(
-                f"{setting} does not name {'-'.join(self.languages)}, which data.source_language and "
+                f"{setting} does not name {direction_name(self.languages)}, which data.source_language and "
                 "data.target_language say: give these two languages as one of the directions has them"
             )
         if self.direction_temperature != 1 and len(directions) == 1:

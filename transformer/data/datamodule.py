@@ -178,6 +178,11 @@ class TranslationData(LightningDataModule):
         """The names of a split in all directions."""
         return [name for name, (_, one) in self.parts.items() if one == split]
 
+    @property
+    def test_names(self) -> list[str]:
+        """The names of the test and of the extra tests in all directions."""
+        return [name for split in ("test", *self.settings.extra_tests) for name in self.names(split)]
+
     def texts(self, name: str) -> list[Pair]:
         """The pairs of a split as text, for scoring."""
         return list(self.settings.read(name))
@@ -216,4 +221,4 @@ class TranslationData(LightningDataModule):
         return [self.loader(name) for name in self.names("validation")]
 
     def test_dataloader(self) -> list[DataLoader[Batch]]:
-        return [self.loader(name) for split in ("test", *self.settings.extra_tests) for name in self.names(split)]
+        return [self.loader(name) for name in self.test_names]

@@ -19,6 +19,11 @@ def parse_direction(text: str, setting: str) -> Direction:
     return source, targets[0]
 
 
+def direction_name(direction: Direction) -> str:
+    """As settings and files name it: de-en."""
+    return "-".join(direction)
+
+
 def arrow(*directions: Direction) -> str:
     """As people read it: de → en, en → fr."""
     return ", ".join(" → ".join(direction) for direction in directions)
@@ -40,7 +45,7 @@ def choose_direction(directions: Sequence[Direction], source: str | None, target
     asked = " ".join(f"{word} {one}" for word, one in (("from", source), ("to", target)) if one is not None)
     hint = ""
     if len(directions) == 1 and {source, target} <= {None, *directions[0]}:
-        there, back = ("-".join(direction) for direction in (directions[0], directions[0][::-1]))
+        there, back = map(direction_name, (directions[0], directions[0][::-1]))
         hint = f" (data.directions=[{there},{back}] would have trained both directions)"
     raise ValueError(f"the checkpoint translates {arrow(*directions)}, not {asked}{hint}")
 

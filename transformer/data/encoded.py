@@ -15,6 +15,8 @@ from transformer.data.tokenizer import Tokenizer
 # anywhere.
 CHUNK, MAX_CHARACTERS = 10_000, 10_000_000
 NUMBERS = ("numbers", "too_long", "empty")  # what stands in `folder` of an EncodedSplit, besides the ids
+# Of a larger corpus so many pairs are counted, for embeddings, alignments or a shortlist: more change little.
+MAX_COUNTED = 200_000
 Lengths = tuple[IntArray, IntArray]  # tokens of each pair's source and target
 
 
@@ -63,9 +65,9 @@ class EncodedSplit(Split):
         return str(self.numbers[number])
 
 
-def evenly_spread(splits: Sequence[Split], most: int) -> list[tuple[Split, int]]:
-    """The splits and numbers of all pairs, or of about `most` pairs at equal distances."""
-    step = max(1, -(-sum(map(len, splits)) // most))
+def evenly_spread(splits: Sequence[Split]) -> list[tuple[Split, int]]:
+    """The splits and numbers of all pairs, or of about MAX_COUNTED pairs at equal distances."""
+    step = max(1, -(-sum(map(len, splits)) // MAX_COUNTED))
     return [(split, number) for split in splits for number in range(0, len(split), step)]
 
 

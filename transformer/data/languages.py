@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 
+from transformer.data.printable import shortened
+
 # Pairs from which the languages of a corpus are recognized: more than enough, and read in a second or two.
 LANGUAGE_SAMPLE = 5000
 # Japanese has three scripts, which count as one with that of Chinese.
@@ -137,7 +139,7 @@ def looks_like(texts: Iterable[str], language: str) -> str | None:
 
 def _example(texts: Iterable[str]) -> str:
     text = next(text for text in chain(texts, [""]) if sum(map(str.isalpha, text)) >= MIN_LETTERS or not text)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return shortened(text)
 
 
 def language_faults(pairs: Iterable[tuple[str, str]], languages: tuple[str, str]) -> tuple[bool, list[str]]:

@@ -32,6 +32,15 @@ def terminal_safe(text: str) -> str:
     )
 
 
+def one_line(error: BaseException, max_length: int | None = None) -> str:
+    """What an error says, on one line."""
+    return " ".join(str(error).split())[:max_length]
+
+
+def shortened(text: str, max_length: int = 60) -> str:
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
+
+
 def print_safely(*lines: str) -> None:
     """Prints lines on stdout."""
     for line in lines:

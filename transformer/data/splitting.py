@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.data.corpus import SPLITS, DataSettings
+from transformer.data.printable import shortened
 from transformer.data.text_files import is_csv, read_pairs
 from transformer.files import cache_key, cached_folder, sha256
 
@@ -256,7 +257,7 @@ def notes_of_cut(corpus: DataSettings, whole: DataSettings) -> list[str]:
     notes = []
     if whole.whole is not None:
         folder = Path(str(corpus.test)).parent
-        first = " | ".join(text if len(text) <= 60 else f"{text[:59]}…" for text in next(_lines(whole, whole.whole)))
+        first = " | ".join(map(shortened, next(_lines(whole, whole.whole))))
         notes += [
             f"validation and test were taken from {whole.whole} (data.split={corpus.split}): {folder} holds all splits",
             f"its first pair: {first}",

@@ -38,7 +38,9 @@ def held_out_sentences(settings: DataSettings) -> HeldOut:
     are cut off a corpus."""
     held_out: HeldOut = {}
     for name, (corpus, split) in settings.parts.items():
-        for number, pair in enumerate(corpus.read(split), 1) if split != "train" else ():
+        if split == "train":
+            continue
+        for number, pair in enumerate(corpus.read(split), 1):
             held_out |= {comparable(text): (name, number) for text in pair}
     held_out.pop("", None)
     return held_out

@@ -89,7 +89,8 @@ def has_files(prefix: str, source_language: str, target_language: str) -> bool:
 
 
 def _check_unpacked_size(path: Path) -> None:
-    """Before its lines are worked on, which takes a hundred times as long as to unpack them."""
+    """Raises ValueError for a .gz that unpacks to too much, before its lines are processed (which is a hundred times
+    slower than unpacking)."""
     max_bytes, size = max(MAX_UNPACKED_BYTES, MAX_RATIO * path.stat().st_size), 0
     with suppress(EOFError, gzip.BadGzipFile, zlib.error), gzip.open(path) as file:  # reading the lines will say which
         while part := file.read(1 << 20):

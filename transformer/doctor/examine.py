@@ -8,6 +8,7 @@ from typing import Any
 
 from transformer.data.corpus import DataSettings, split_name
 from transformer.data.datamodule import TranslationData
+from transformer.data.directions import direction_name
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.printable import with_progress
 from transformer.data.splitting import notes_of_cut, with_splits
@@ -126,7 +127,7 @@ def examine(
     report = {
         "corpus": {
             "name": corpus.name,
-            "directions": ["-".join(direction) for direction in corpus.all_directions],
+            "directions": [*map(direction_name, corpus.all_directions)],
             "pairs": {_named(corpus, one, split): count for one in examinations for split, count in one.pairs.items()},
         },
         "findings": [

@@ -13,6 +13,7 @@ import yaml
 
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
+from transformer.data.printable import one_line
 from transformer.data.splitting import with_splits
 from transformer.files import TRANSLATOR, atomic_write, read_file, run_of
 
@@ -70,7 +71,7 @@ def read_corpus(run: Path) -> DataSettings:
     try:
         data = yaml.load(read_file(path), SafeLoaderWithoutAliases)["data"]
     except (yaml.YAMLError, RecursionError, KeyError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise ValueError(f"{path} cannot be read: it names no corpus ({type(error).__name__}: {reason})") from error
     return from_dict(DataSettings, data, "data")
 

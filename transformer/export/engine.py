@@ -14,6 +14,7 @@ from pathlib import Path
 import ctranslate2
 import torch
 
+from transformer.data.printable import one_line
 from transformer.data.tokenizer import EOS
 from transformer.export import folder as folders
 from transformer.inference.search import Hypothesis, SearchSettings
@@ -76,7 +77,7 @@ class CTranslate2Translator(Translator):
         try:
             yield
         except Exception as error:
-            raise ValueError(f"CTranslate2 cannot use {self._folder}: {' '.join(str(error).split())}") from error
+            raise ValueError(f"CTranslate2 cannot use {self._folder}: {one_line(error)}") from error
 
     @property
     def device(self) -> torch.device:

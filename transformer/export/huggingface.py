@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from transformer.data.directions import Direction
+from transformer.data.directions import Direction, direction_name
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, language_tag
 from transformer.export.supported import check_supported, dot_product_query
 from transformer.inference.hub_vocabulary import KINDS, marian_code
@@ -200,7 +200,7 @@ def export(
         "unk_token": "<unk>",
         "eos_token": "</s>",
         "pad_token": "<pad>",
-        DIRECTIONS: ["-".join(direction) for direction in directions],
+        DIRECTIONS: [*map(direction_name, directions)],
     }
     files: dict[str, dict[str, Any]] = {
         CONFIG: config | ends,

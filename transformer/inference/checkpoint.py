@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from transformer.config import flatten, from_dict
-from transformer.data.directions import Direction, parse_direction
-from transformer.data.printable import terminal_safe
+from transformer.data.directions import Direction, direction_name, parse_direction
+from transformer.data.printable import one_line, terminal_safe
 from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import MODELS, TRANSLATOR, atomic_write, run_of
 from transformer.inference import huggingface
@@ -114,7 +114,7 @@ def describe(
     length_penalty: float = DEFAULT_LENGTH_PENALTY,
 ) -> dict[str, Any]:
     """The description as plain dicts, strings and numbers; of `directions` only several are worth a word."""
-    several = ["-".join(direction) for direction in directions if len(directions) > 1]
+    several = [direction_name(direction) for direction in directions if len(directions) > 1]
     plain = asdict(Description(FORMAT, *languages, tokenizers[0].kind, model.config, several, length_penalty))
     return {key: value for key, value in plain.items() if key not in DEFAULTS or value != DEFAULTS[key]}
 
@@ -178,7 +178,7 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
         return read(path)
     except Exception as error:  # a stranger's file may be wrong in any way: the answer is always one line
         # What stands in the file could steer the terminal of whoever uses this from Python.
-        reason = terminal_safe(" ".join(str(error).split())[:300]) or type(error).__name__
+        reason = terminal_safe(one_line(error, 300)) or type(error).__name__
         offer = _newest_whole(path, read)
         raise ValueError(
             f"{path} is not a usable checkpoint of this program: {reason}"

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.directions import Direction, arrow
+from transformer.data.encoded import MAX_COUNTED
 from transformer.data.ibm_model1 import IdPair, translation_probabilities
-from transformer.data.printable import terminal_safe
+from transformer.data.printable import one_line, terminal_safe
 from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.device import check_memory
 from transformer.files import atomic_write
@@ -29,8 +30,7 @@ from transformer.inference.untrusted import check_tensors, read_tensors
 from transformer.model.packed import pack
 
 FORMAT = "lexical shortlist 1"
-MAX_PAIRS = 200_000  # of a larger corpus so many, evenly spread
-# The shortlist of a batch is filled up to a multiple of this: so the search finds the best of it faster.
+# A shortlist's size is rounded up to a multiple of this: the search is faster then (see `search.block_size`).
 MULTIPLE = 128
 MAX_BEST = 1000  # for each token of a batch so many ids are looked up
 SPECIAL = list(range(EOS + 1))  # padding, unknown, BOS, EOS
@@ -123,14 +123,14 @@ def load_shortlist(path: Path, tokenizers: Tokenizers, languages: Direction) -> 
             raise ValueError("its first ids are not the special ones")
     except (ValueError, KeyError, TypeError, RuntimeError, RecursionError) as error:
         # What stands in the file could steer the terminal of whoever uses this from Python.
-        reason = terminal_safe(" ".join(str(error).split())[:300])
+        reason = terminal_safe(one_line(error, 300))
         raise ValueError(f"shortlist={path} cannot be used: {reason}") from error
     return Shortlist(likely, by_frequency, described.frequent)
 
 
 def training_ids(tokenizers: Tokenizers, corpus: DataSettings) -> list[IdPair]:
     """The training pairs as ids, without those that training leaves out."""
-    step = -(-sum(1 for _ in corpus.read("train")) // MAX_PAIRS) or 1
+    step = -(-sum(1 for _ in corpus.read("train")) // MAX_COUNTED) or 1
     texts = zip(*islice(corpus.read("train"), 0, None, step), strict=True)
     sides = [tokenizer.encode_all(list(side)) for tokenizer, side in zip(tokenizers, texts, strict=True)]
     return [pair for pair in zip(*sides, strict=True) if all(pair) and max(map(len, pair)) <= corpus.max_length]

@@ -50,8 +50,8 @@ LongLines = Literal["split", "refuse"]
 
 @dataclass(frozen=True)
 class Translation:
-    """A text in the target language; `score` is its log-probability by length (see `search.Hypothesis`), and of a text
-    that was translated in parts the sum of theirs."""
+    """A text in the target language. `score` is log-probability / length^α (see `search.Hypothesis`), and for a text
+    translated in parts their sum."""
 
     text: str
     score: float
@@ -243,8 +243,7 @@ class Translator:
             return self.n_best([texts], search, batch_tokens, long_lines, lines)[0]
         lines = range(1, len(texts) + 1) if lines is None else lines
         encoded = self._encode(texts, lines, long_lines)
-        # Each part of a line draws by a number of its own, the first by the line's: up to a million lines, as a
-        # generator takes 32 bits.
+        # The parts of one line draw different random numbers: the part's number goes into the bits above 2^20.
         numbered = [
             (ids, line + (part << 20))
             for line, parts in zip(lines, encoded, strict=True)
@@ -344,8 +343,8 @@ class Translator:
         """log p(next token) after the newest id of each row, and the state with it: one step of a search."""
         logits, cache = state.model.step(ids, state.cache, state.output)
         logits = logits.float()
-        # Nobody else has those of the fast model, so they may be overwritten: a new tensor of this size takes longer to
-        # make than to fill.
+        # The fast model's logits are used nowhere else, so log_softmax may overwrite them: a new tensor of this size
+        # takes longer to make than to fill.
         place = logits if state.model is self.fast_model else None
         return torch.log_softmax(logits, dim=-1, out=place), state._replace(cache=cache)
 

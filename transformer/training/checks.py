@@ -12,12 +12,13 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from transformer.data.datamodule import TranslationData
+from transformer.data.printable import one_line
 from transformer.device import available_threads, check_memory
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.train_progress import limited
 from transformer.training.loggers import silence_lightning
 
-# What would leave weights as they began, or nothing to score.
+# With 0 for one of these, nothing would be trained or nothing scored.
 NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches")
 # Arguments of which -1 means all, or no limit.
 UNLIMITED, MAX_NUMBER = ("max_steps", "max_epochs", "devices", "num_sanity_val_steps"), 10**12
@@ -85,7 +86,7 @@ def check_trainer(arguments: dict[str, Any]) -> None:
     try:
         Trainer(**(TRAINER_DEFAULTS | arguments), logger=False, callbacks=[ModelCheckpoint()])
     except (MisconfigurationException, ImportError, RuntimeError, TypeError, ValueError) as error:
-        message = " ".join(str(error).split())
+        message = one_line(error)
         meant = [value for value in arguments.values() if isinstance(value, str) and value in message]
         named = [f"trainer.{name}={value}" for name, value in arguments.items() if value in meant and value != "auto"]
         if "No supported gpu backend" in message:
@@ -106,13 +107,9 @@ def check_limits(data: TranslationData, trainer: dict[str, Any], averaging: str,
     """Raises ValueError for a share of the batches (trainer.limit_train_batches=0.01) that is less than one batch, for
     steps of unequal numbers of batches, and for an average of weights (of this kind) that nothing validates."""
     accumulated = int(trainer.get("accumulate_grad_batches", 1))
-    for part, splits in {
-        "train": ["train"],
-        "val": ["validation"],
-        "test": ["test", *data.settings.extra_tests],
-    }.items():
+    parts = {"train": ["train"], "val": data.names("validation"), "test": data.test_names}
+    for part, names in parts.items():
         share = trainer.get(f"limit_{part}_batches", 1)
-        names = ["train"] if part == "train" else [name for split in splits for name in data.names(split)]
         for name in names if isinstance(share, float) and 0 < share < 1 else []:
             if int(share * (count := len(data.sampler(name, 0, processes, accumulated)))) < 1:
                 raise ValueError(

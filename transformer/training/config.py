@@ -1,4 +1,5 @@
-"""All settings of a run but the model's and the Trainer's, as plain typed data; configs/training explains each."""
+"""All settings of a run but the model's and the Trainer's, as plain typed data; configs/train.yaml names the files that
+explain them."""
 
 import importlib.util
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from transformer.training.optim import OPTIMIZERS, SCHEDULES, require_muon
 from transformer.training.regularization import REGULARIZERS
 
 Steps = Annotated[int, ">= 1", "<= 1000000000"]
+WarmupSteps = Annotated[int, ">= 0", "<= 1000000000"]  # 0: no warm-up
 LoggerName = Literal["csv", "tensorboard", "wandb"]
 
 
@@ -36,14 +38,14 @@ class TrainingSettings:
     initial_embeddings: Literal["random", "cooccurrence"]
     optimizer: Annotated[str, OPTIMIZERS]
     learning_rate: Annotated[float, "> 0", "<= 1000"]
-    betas: list[Annotated[float, ">= 0", "< 1"]]
+    betas: list[Rate]
     weight_decay: Annotated[float, ">= 0", "<= 1000"]
     schedule: Annotated[str, SCHEDULES]
-    warmup_steps: Annotated[int, ">= 0", "<= 1000000000"]
-    label_smoothing: Annotated[float, ">= 0", "< 1"]
+    warmup_steps: WarmupSteps
+    label_smoothing: Rate
     r_drop: Annotated[float, ">= 0", "<= 1000"]
     bpe_dropout: Rate
-    dropout_warmup_steps: Annotated[int, ">= 0", "<= 1000000000"]
+    dropout_warmup_steps: WarmupSteps
     guided_alignment: GuidedAlignmentSettings
     regularization: dict[Annotated[str, REGULARIZERS], Rate]
     averaging: AveragingSettings

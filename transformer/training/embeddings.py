@@ -23,7 +23,6 @@ CONTEXT_SMOOTHING = 0.75
 # Of an embedding's variance, so much is counted; the rest stays random and tells pieces with equal counts apart.
 COUNTED = 0.9
 CHUNK = 100  # pairs counted at a time: of long sentences each has a million places
-MAX_PAIRS = 200_000  # are counted of a larger corpus: more change little
 
 
 def pairs_and_neighbors(source: IntArray, target: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
@@ -41,7 +40,7 @@ def pairs_and_neighbors(source: IntArray, target: IntArray) -> Iterator[tuple[in
 def count_cooccurrences(splits: Sequence[Split], vocabulary: int) -> Float[Tensor, "vocabulary 2 vocabulary"]:
     """How often each piece occurs with each other: in a pair (0), and as a neighbor (1)."""
     counts = torch.zeros(vocabulary * 2 * vocabulary)
-    numbered = evenly_spread(splits, MAX_PAIRS)
+    numbered = evenly_spread(splits)
     for start in range(0, len(numbered), CHUNK):
         places = [
             (left * 2 + relation) * vocabulary + right

@@ -21,7 +21,6 @@ from transformer.data.tokenizer import PAD
 from transformer.device import check_memory
 from transformer.evaluation.alignments import DIAGONAL
 
-MAX_PAIRS = 200_000  # are counted of a larger corpus: more change little
 # What is less likely counts as that likely: a logarithm of 0 would be infinite.
 EPSILON = 1e-6
 
@@ -60,7 +59,7 @@ class GuidedAlignment:
         source, target = vocabularies
         what = f"counting {source:,} × {target:,} pieces"
         check_memory(12 * source * target, what, "give training.guided_alignment.weight=0")
-        pairs = [split.pair(0, number) for split, number in evenly_spread(splits, MAX_PAIRS)]
+        pairs = [split.pair(0, number) for split, number in evenly_spread(splits)]
         ids = [(source_ids.tolist(), target_ids.tolist()) for source_ids, target_ids in pairs]
         return cls(translation_probabilities(ids, vocabularies, "counting alignments"), settings)
 

@@ -2,8 +2,8 @@
 own test is among them.
 
 The hashes are of both sides of train, and of all that the weights had seen before; where that is not known, none are
-kept. Of more than MAX_HASHES only the smallest are kept, 8 MB: which ones these are depends on the sentences alone, so
-another sentence whose hash is as small can still be looked up. The others say nothing.
+kept. Of more than MAX_HASHES sentences only the smallest hashes are kept (8 MB). A test sentence with a larger hash
+cannot be looked up and is not counted.
 """
 
 from collections.abc import Iterable, Iterator

@@ -11,7 +11,7 @@ from torchmetrics import MeanMetric
 
 from transformer.data.batching import Batch
 from transformer.data.corpus import split_name
-from transformer.data.directions import Direction
+from transformer.data.directions import Direction, direction_name
 from transformer.data.text_files import Pair
 from transformer.data.tokenizer import EOS, PAD
 from transformer.evaluation import Hypotheses, Scores
@@ -170,7 +170,7 @@ class TranslationModule(LightningModule):
         self.log("validation/bleu", torch.stack(bleus).mean(), prog_bar=True)
         if len(bleus) > 1:
             for split, bleu in zip(self.validation_splits, bleus, strict=True):
-                self.log(f"validation/bleu.{'-'.join(self.translators[split].languages)}", bleu)
+                self.log(f"validation/bleu.{direction_name(self.translators[split].languages)}", bleu)
         for metric in (self.validation_loss, *self.validation_bleu):
             metric.reset()  # type: ignore[operator]
 

@@ -5,7 +5,7 @@ from rich.table import Table
 
 from transformer.data.augmentation import pairs_per_epoch
 from transformer.data.datamodule import TranslationData
-from transformer.data.directions import arrow
+from transformer.data.directions import arrow, direction_name
 from transformer.data.printable import console
 from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import UNK, advice
@@ -31,7 +31,7 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
         ids = (split.source, split.target)
         table.add_row(
             # As high as the cell of both sides.
-            name if name == split_of_corpus else f"{split_of_corpus}\n{'-'.join(corpus.languages)}",
+            name if name == split_of_corpus else f"{split_of_corpus}\n{direction_name(corpus.languages)}",
             f"{len(split.source):,}",
             # Both sides in one cell, one above the other: a table of 80 columns holds them all.
             "\n".join(corpus.languages),
@@ -57,7 +57,9 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
         counts = pairs_per_epoch(
             [len(data.split(name)) for name in data.names("train")], settings.direction_temperature
         )
-        listed = (f"{'-'.join(one)} {count:,}" for one, count in zip(settings.all_directions, counts, strict=True))
+        listed = (
+            f"{direction_name(one)} {count:,}" for one, count in zip(settings.all_directions, counts, strict=True)
+        )
         notes.append(f"pairs of an epoch: {', '.join(listed)}")
     out.print(table, *notes, sep="\n")
     model, config = translator.model, translator.model.config

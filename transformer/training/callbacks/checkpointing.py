@@ -37,8 +37,8 @@ class AtomicCheckpoints(TorchCheckpointIO):
 class ValidationCheckpoint(ModelCheckpoint):
     """Saves `<name>.ckpt` after a validation, by the best value of `monitor` or (None) always.
 
-    Going on from a checkpoint, its paths are those of this run's folder, whatever the checkpoint says: Lightning
-    deletes what stands at a path of an earlier best. Its own `load_state_dict` takes up all but `current_score`.
+    When a run resumes, all paths are set to this run's folder, whatever the checkpoint says, because Lightning deletes
+    the file of an earlier best. Lightning does not restore `current_score`, so this class does.
     """
 
     def __init__(self, folder: Path, name: str, monitor: str | None) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from transformer.config import UsageError, flatten, from_dict, shown
 from transformer.data.corpus import FILE_SETTINGS
-from transformer.data.printable import say, terminal_safe
+from transformer.data.printable import one_line, say, terminal_safe
 from transformer.device import MachineSettings, MatmulPrecision
 from transformer.inference.checkpoint import load_training
 from transformer.training.callbacks.train_progress import TrainProgress
@@ -65,21 +65,21 @@ def read_run(path: Path | None) -> dict[str, Any] | None:
             raise TypeError(f"numerics {run['settings']['numerics']!r}")
         return run
     except (KeyError, TypeError, ValueError) as error:
-        reason = terminal_safe(" ".join(str(error).split())[:200])
+        reason = terminal_safe(one_line(error, 200))
         raise ValueError(f"{path} does not say how far its run was: no run can go on from it ({reason})") from error
 
 
 @contextmanager
 def explain_restoring(resume: Path | None, has_gone_on: Callable[[], bool]) -> Iterator[None]:
-    """Tells in one line where the states in a checkpoint to go on from are none that Lightning can take up. Once the
-    run `has_gone_on` by a step, an error has another cause."""
+    """Reports in one line that Lightning cannot restore the states in a checkpoint. After the first step
+    (`has_gone_on`) an error has another cause and is raised as it is."""
     try:
         yield
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError) as error:
         functions = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
         if resume is None or has_gone_on() or functions & {"training_step", "validation_step", "test_step"}:
             raise
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        reason = f"{type(error).__name__}: {one_line(error, 200)}"
         raise ValueError(
             f"{resume.parent}: no run can go on from these checkpoints, their states do not fit it ({reason})"
         ) from error

@@ -12,9 +12,7 @@ from transformer.training.callbacks.train_progress import TrainProgress
 class FinalValidation(Callback):
     """Validates once more when training ends between two validations, so that every run has a best checkpoint.
 
-    Not by `trainer.validate` after `trainer.fit`: tried, that is no shorter (20 lines for 20; the tests of resuming in
-    one process passed, those of several processes and signals were not run). Outside fit, Lightning's ModelCheckpoint
-    and EarlyStopping act only if private methods of theirs are overridden, and signals have to be deferred again.
+    Not by `trainer.validate` after `trainer.fit`: outside fit, Lightning's ModelCheckpoint and EarlyStopping do nothing.
     """
 
     def __init__(self) -> None:
