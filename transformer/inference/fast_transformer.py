@@ -4,8 +4,8 @@ Where one sentence is translated, most of a step is not arithmetic: weights are 
 are called (docs/speed.md). Here one matrix multiplication computes query, key and value; activations and residual
 connections are part of a matrix multiplication; keys and values are written once, into buffers with capacity for more.
 
-To understand the model, read `model.transformer`. What this model does not support runs there. So does everything as soon
-as the two give different results, for example because somebody changed an equation in `model`.
+To understand the model, read `model.transformer`. What this model does not support runs there. So does everything as
+soon as the two give different results, for example because somebody changed an equation in `model`.
 """
 
 from __future__ import annotations

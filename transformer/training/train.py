@@ -150,8 +150,8 @@ class RunCallbacks:
         ]
 
     def best_weights(self, trainer: Trainer, module: TranslationModule) -> tuple[Path | None, float | None]:
-        """The checkpoint to test, and its validation BLEU. None: test the weights of the last step, because there was no
-        validation (trainer.limit_val_batches=0) or because they are better than the average."""
+        """The checkpoint to test, and its validation BLEU. None: test the weights of the last step, because there was
+        no validation (trainer.limit_val_batches=0) or because they are better than the average."""
         if not Path(self.best.path).exists() or self.best.best_model_score is None:
             return None, None
         bleu = float(self.best.best_model_score)

@@ -32,7 +32,7 @@ class TrainProgress:
 
     @classmethod
     def of(cls, trainer: Trainer, validating: bool) -> "TrainProgress":
-        """Where a trainer stands now; within accumulated batches, where it stood before them: gradients are not saved."""
+        """Where a trainer stands; within accumulated batches, where it stood before them: gradients are not saved."""
         loop: Any = trainer.fit_loop
         batches = trainer.num_training_batches
         epoch, batch = loop.epoch_progress.current.processed, loop.epoch_loop.batch_progress.current.completed

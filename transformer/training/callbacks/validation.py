@@ -12,7 +12,8 @@ from transformer.training.callbacks.train_progress import TrainProgress
 class FinalValidation(Callback):
     """Validates once more when training ends between two validations, so that every run has a best checkpoint.
 
-    Not by `trainer.validate` after `trainer.fit`: outside fit, Lightning's ModelCheckpoint and EarlyStopping do nothing.
+    Not by `trainer.validate` after `trainer.fit`: outside fit, Lightning's ModelCheckpoint and EarlyStopping do
+    nothing.
     """
 
     def __init__(self) -> None:
