@@ -6,9 +6,9 @@ Needed after any change of the page (transformer/visualization/page). Other weig
 
 from pathlib import Path
 
-from transformer.export.page import renewed
+from transformer.export.page import with_current_program
 from transformer.files import atomic_write
 
 if __name__ == "__main__":
     demo = Path(__file__).with_name("demo.html")
-    atomic_write(demo, renewed(demo.read_text(encoding="utf-8")).encode())
+    atomic_write(demo, with_current_program(demo.read_text(encoding="utf-8")).encode())

@@ -16,7 +16,7 @@ Job = tuple["AugmentSettings", list[Path], str, int | None]
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.lines import count_lines
     from transformer.cli.pairs import check_prefix
-    from transformer.cli.runs import find_checkpoints, say_which
+    from transformer.cli.runs import announce_checkpoint, find_checkpoints
     from transformer.cli.settings import augment_settings
     from transformer.config import UsageError, from_dict
     from transformer.doctor.augment import AugmentSettings, left_out
@@ -28,7 +28,7 @@ def read(config: dict[str, Any]) -> Job:
     text = settings.input or left_out(settings, checkpoints)
     if not (total := count_lines(text)):
         raise UsageError(f"input={text} is no file with lines in it")
-    say_which(config, checkpoints[0])
+    announce_checkpoint(config, checkpoints[0])
     return settings, checkpoints, text, total
 
 
@@ -38,7 +38,7 @@ def augment(job: Job) -> None:
     from transformer.cli.runs import model_name
     from transformer.doctor.augment import check_languages, translate_rows
     from transformer.doctor.filters import PairFilter
-    from transformer.export.serving import load_translator
+    from transformer.export.load import load_translator
 
     settings, checkpoints, text, total = job
     corpus = settings.corpus_of(checkpoints[0])
@@ -47,11 +47,11 @@ def augment(job: Job) -> None:
         translator = load_translator(checkpoints, settings)
         check_languages(corpus, text, translator.languages)
         output.check_new(translator.languages)
-        chosen = PairFilter(settings.filters, corpus, translator.tokenizers, translator.languages)
-        output.skip(chosen.note(lines))
-        for chunk in chunks(lines, chunk_size(total, settings.serving.batch_tokens), output.lines, total):
+        pair_filter = PairFilter(settings.filters, corpus, translator.tokenizers, translator.languages)
+        output.skip(pair_filter.note(lines))
+        for chunk in chunks(lines, chunk_size(total, settings.inference.batch_tokens), output.lines, total):
             numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
-            output.write_rows(translate_rows(translator, chosen, settings, chunk, numbers))
+            output.write_rows(translate_rows(translator, pair_filter, settings, chunk, numbers))
         counts = output.publish(translator.languages, " + ".join(map(model_name, checkpoints)))
     show_counts(counts, settings.output, translator.languages)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read(config: dict[str, Any]) -> EvaluationSettings:
-    from transformer.cli.runs import say_which
+    from transformer.cli.runs import announce_checkpoint
     from transformer.cli.settings import evaluation_settings
     from transformer.config import from_dict
 
@@ -21,7 +21,7 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
     from transformer.evaluation.evaluate import EvaluationSettings
 
     settings = from_dict(EvaluationSettings, values, "")
-    say_which(config, Path(settings.checkpoints[0]))
+    announce_checkpoint(config, Path(settings.checkpoints[0]))
     return settings
 
 
@@ -36,15 +36,17 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     from transformer.inference.ensemble import load_ensemble
 
     started = time.monotonic()
-    checkpoints, serving = [*map(Path, settings.checkpoints)], settings.serving
-    translator = load_ensemble(checkpoints, serving.device, serving.precision, *settings.languages, serving.shortlist)
+    checkpoints, inference = [*map(Path, settings.checkpoints)], settings.inference
+    translator = load_ensemble(
+        checkpoints, inference.device, inference.precision, *settings.languages, inference.shortlist
+    )
     digest = sha256_of(checkpoints)  # now: a run that is still training replaces them
     translator.configure_torch(settings.machine)
     settings = settings.of_model(translator.length_penalty)
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages, translator.directions)
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
-    chooser = Chooser.load(translator, settings.choose, serving)
-    hypotheses = translate_texts(chooser, texts, settings.search, serving.batch_tokens)
+    chooser = Chooser.load(translator, settings.choose, inference)
+    hypotheses = translate_texts(chooser, texts, settings.search, inference.batch_tokens)
     scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)
     for name, value in scores.values.items():
         print_safely(f"{texts.name} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")

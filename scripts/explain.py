@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer.cli.launch import launch
-from transformer.cli.runs import check_output_file, find_checkpoint, model_name, say_which
+from transformer.cli.runs import announce_checkpoint, check_output_file, find_checkpoint, model_name
 
 if TYPE_CHECKING:
     from transformer.device import MachineSettings
@@ -28,7 +28,7 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.visualization.picture import SUFFIXES
 
     check_output_file(config["output"], [".html", *SUFFIXES])
-    say_which(config, checkpoint)
+    announce_checkpoint(config, checkpoint)
     search = from_dict(SearchSettings, config["search"], "search")
     view = from_dict(View, {key: config[key] for key in ("attention", "layer", "head")}, "")
     return config, checkpoint, search, from_dict(MachineSettings, config["machine"], "machine"), view

@@ -14,7 +14,7 @@ Job = tuple["ExportSettings", Path, tuple[str | None, str | None]]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.runs import check_output_file, find_checkpoint, say_which
+    from transformer.cli.runs import announce_checkpoint, check_output_file, find_checkpoint
     from transformer.config import UsageError, from_dict
 
     if config["output"] is None:
@@ -29,21 +29,21 @@ def read(config: dict[str, Any]) -> Job:
         check_output_file(settings.output, [".safetensors"])
         if Path(settings.output).resolve() == checkpoint.resolve():
             raise UsageError(f"output={settings.output} is the model to export, which must stay as it is: name another")
-    say_which(config, checkpoint)
+    announce_checkpoint(config, checkpoint)
     return settings, checkpoint, (config["source_language"], config["target_language"])
 
 
 def export_translator(job: Job) -> None:
     from transformer import Translator
-    from transformer.cli.runs import as_typed, model_name, read_card
-    from transformer.data.printable import print_safely, say
-    from transformer.export.formats import NEXT, export
+    from transformer.cli.runs import model_name, read_card
+    from transformer.data.printable import print_safely, say, shell_path
+    from transformer.export.formats import NEXT_STEP, export
 
     settings, checkpoint, (source_language, target_language) = job
     translator = Translator.load(checkpoint, source_language=source_language, target_language=target_language)
     export(translator, settings, model_name(checkpoint), read_card(checkpoint))
     print_safely(str(Path(settings.output).absolute()))
-    say(f"next: {NEXT[settings.format].format(as_typed(Path(settings.output)))}")
+    say(f"next: {NEXT_STEP[settings.format].format(shell_path(Path(settings.output)))}")
 
 
 if __name__ == "__main__":

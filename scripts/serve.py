@@ -14,7 +14,7 @@ Job = tuple["ServerSettings", list[Path], bytes | None]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.runs import find_checkpoints, say_which
+    from transformer.cli.runs import announce_checkpoint, find_checkpoints
     from transformer.config import from_dict
     from transformer.data.printable import say
 
@@ -28,7 +28,7 @@ def read(config: dict[str, Any]) -> Job:
     key = read_key(settings.api_key_file)
     if not settings.is_local and key is None:
         say(f"host={settings.host}: whoever reaches this port may translate; api_key_file= asks for a key")
-    say_which(config, checkpoints[0])
+    announce_checkpoint(config, checkpoints[0])
     return settings, checkpoints, key
 
 

@@ -15,7 +15,7 @@ Job = tuple[dict[str, Any], Path, "ShortlistSettings", "DataSettings | None"]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.runs import check_output_file, find_checkpoint, say_which
+    from transformer.cli.runs import announce_checkpoint, check_output_file, find_checkpoint
     from transformer.cli.settings import corpus_settings
     from transformer.config import UsageError, from_dict
 
@@ -29,14 +29,13 @@ def read(config: dict[str, Any]) -> Job:
     check_replaced(Path(config["output"]))
     settings = from_dict(ShortlistSettings, {key: config[key] for key in ("best", "frequent")}, "")
     data = from_dict(DataSettings, corpus_settings(config["data"]), "data") if config.get("data") else None
-    say_which(config, checkpoint)
+    announce_checkpoint(config, checkpoint)
     return config, checkpoint, settings, data
 
 
 def make_shortlist(job: Job) -> None:
     from transformer import Translator
-    from transformer.cli.runs import as_typed
-    from transformer.data.printable import print_safely, say
+    from transformer.data.printable import print_safely, say, shell_path
     from transformer.evaluation.run_files import corpus_of
     from transformer.inference.shortlist import learn_shortlist
 
@@ -47,7 +46,7 @@ def make_shortlist(job: Job) -> None:
     shortlist = learn_shortlist(translator.tokenizers, corpus, settings)
     shortlist.save(Path(config["output"]), translator.tokenizers, translator.languages)
     print_safely(str(Path(config["output"]).absolute()))
-    typed = [f"checkpoint={as_typed(checkpoint)}", f"shortlist={as_typed(Path(config['output']))}"]
+    typed = [f"checkpoint={shell_path(checkpoint)}", f"shortlist={shell_path(Path(config['output']))}"]
     typed += [f"{key}={config[key]}" for key in ("source_language", "target_language") if config[key]]
     say(f"next: python scripts/translate.py {' '.join(typed)}")
 

@@ -42,7 +42,8 @@ def read(config: dict[str, Any]) -> Job:
 
 
 def train(job: Job) -> dict[str, float]:
-    from transformer.cli.runs import as_typed, output_folder, training_in
+    from transformer.cli.runs import output_folder, training_in
+    from transformer.data.printable import shell_path
     from transformer.training.loggers import is_rank_zero
     from transformer.training.results import show_result
     from transformer.training.train import run
@@ -51,7 +52,7 @@ def train(job: Job) -> dict[str, float]:
     with training_in(folder):
         result = run(job.settings, job.model, job.trainer, folder, job.checkpoint)
     if is_rank_zero():
-        show_result(result, as_typed(folder), job.settings.search)
+        show_result(result, shell_path(folder), job.settings.search)
     return result.numbers()
 
 

@@ -10,7 +10,7 @@ from transformer.cli.launch import launch
 
 if TYPE_CHECKING:
     from transformer.cli.output import Output
-    from transformer.export.serving import TranslateSettings
+    from transformer.export.load import TranslateSettings
 
 Job = tuple["TranslateSettings", list[Path], "Output", int | None]
 
@@ -18,29 +18,29 @@ Job = tuple["TranslateSettings", list[Path], "Output", int | None]
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.lines import count_lines
     from transformer.cli.output import open_output
-    from transformer.cli.runs import find_checkpoints, say_which
+    from transformer.cli.runs import announce_checkpoint, find_checkpoints
     from transformer.cli.settings import translate_settings
     from transformer.config import from_dict
 
     values = translate_settings(config)
     checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]))
-    from transformer.export.serving import TranslateSettings
+    from transformer.export.load import TranslateSettings
 
     settings = from_dict(TranslateSettings, values, "")
     made_by = settings.deciding(), [*checkpoints, *settings.choose.models]
     total, output = count_lines(config["input"]), open_output(config["output"], *made_by, settings.resume)
-    say_which(config, checkpoints[0])
+    announce_checkpoint(config, checkpoints[0])
     return settings, checkpoints, output, total
 
 
 def translate(job: Job) -> None:
     from transformer.cli.lines import as_lines, chunk_size, chunks, input_lines, is_prompt
-    from transformer.export.serving import load_chooser, load_translator
+    from transformer.export.load import load_chooser, load_translator
     from transformer.files import atomic_file
     from transformer.inference.alignment import moses_lines
 
     settings, checkpoints, output, total = job
-    batch_tokens, lines = settings.serving.batch_tokens, input_lines(settings.text, settings.input)
+    batch_tokens, lines = settings.inference.batch_tokens, input_lines(settings.text, settings.input)
     size = 1 if is_prompt(settings.text, settings.input) else chunk_size(total, batch_tokens)
     with output, atomic_file(Path(settings.alignments)) if settings.alignments else nullcontext() as alignments:
         output.skip(lines)

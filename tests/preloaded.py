@@ -9,7 +9,7 @@ gc.disable()
 for module in (
     *("hydra", "pytest", "transformer.training.train", "transformer.visualization.explain"),
     *("transformer.export.formats", "transformer.evaluation.evaluate", "transformer.doctor.examine"),
-    *("transformer.cli.launch", "transformer.cli.mistakes", "transformer.cli.sweeps"),
+    *("transformer.cli.launch", "transformer.cli.hydra_errors", "transformer.cli.sweeps"),
     *("tests.reliability.children", "tests.reliability.runs"),
 ):
     importlib.import_module(module)

@@ -41,7 +41,7 @@ class MachineSettings:
 
 
 @dataclass(frozen=True)
-class ServingSettings:
+class InferenceSettings:
     """Where to translate, in which precision, how many tokens at a time, and the file of a shortlist, if any."""
 
     device: str

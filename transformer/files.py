@@ -24,6 +24,8 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES
 # The models in a run's folder, the best one first: the one that a finished run leaves, and the checkpoints of training.
 TRANSLATOR, LAST_CHECKPOINT = "translator.safetensors", "checkpoints/last.ckpt"
 MODELS = (TRANSLATOR, "checkpoints/best.ckpt", LAST_CHECKPOINT)
+# What tells other folders with a model: an export has the first file, one of Hugging Face's transformers the second.
+EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER = "export.json", "tokenizer_config.json"
 # The file in a cached folder that holds the sha256 of all others.
 DIGESTS = "sha256.json"
 # Marks a folder as a cache of this program (https://bford.info/cachedir).

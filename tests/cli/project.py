@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from transformer.cli.arguments import is_multirun, is_override, prepare
+from transformer.cli.arguments import is_override, is_sweep, prepare
 from transformer.cli.compose import as_dict, compose_all
-from transformer.cli.mistakes import explain
+from transformer.cli.hydra_errors import explain_error
 from transformer.cli.sweeps import check_trials
 
 CONFIGS = {
@@ -54,6 +54,8 @@ def train(config):
     name = config.get("name")
     if name == "value":
         raise ValueError("the file\\n  is bad")
+    if name == "log":
+        logging.getLogger("train").info("\\x1b[2J")
     if name == "key":
         raise KeyError("lost")
     if name == "slow":
@@ -101,13 +103,13 @@ def refusal(project: Path, *arguments: str) -> str:
     configs = project / "configs"
     try:
         prepared = prepare(arguments, configs)
-        if any(map(is_multirun, arguments)):
-            check_trials(list(filter(is_override, prepared)), "train", configs, lambda settings: None)
+        if is_sweep(arguments):
+            check_trials(prepared, "train", configs, lambda settings: None)
         else:
             assert all(map(is_override, prepared)), "an option is for Hydra's own parser"
             compose(project, *arguments)
     except Exception as error:
-        line = explain(error, arguments, "train", configs)
+        line = explain_error(error, arguments, "train", configs)
         assert "\n" not in line
         return line
     raise AssertionError(f"{arguments} was accepted")

@@ -54,6 +54,17 @@ def test_null_takes_away_a_path_that_a_preset_names() -> None:
     assert [settings["init_from"], settings["data"]["train"], settings["data"]["validation"]] == [None, None, "./null"]
 
 
+def test_an_empty_path_is_none_of_anybodys() -> None:
+    with pytest.raises(UsageError, match=r"^init_from= is empty: give a path, or init_from=null for none$"):
+        prepare(["init_from="], CONFIGS)
+
+
+@pytest.mark.parametrize("key", ["data.train", "choose.reverse", "hydra.run.dir"])
+def test_a_tilde_that_the_shell_left_is_the_home_folder(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert prepare([f"{key}=~/runs/a"], CONFIGS) == [f"{key}='/home/me/runs/a'"]
+
+
 def test_an_interpolation_in_the_run_folder_stays_hydras() -> None:
     assert prepare(["hydra.run.dir=runs/${now:%Y}"], CONFIGS) == ["hydra.run.dir='runs/${now:%Y}'"]
     assert prepare(["hydra.run.dir='a b'"], CONFIGS) == ["hydra.run.dir='a b'"]

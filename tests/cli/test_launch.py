@@ -188,6 +188,29 @@ def test_what_an_earlier_sweep_left_in_the_folder_is_neither_counted_nor_lost(pr
     assert "13 heads" in (tmp_path / "sweep" / "1" / "trial.json").read_text()
 
 
+def test_a_sweep_in_hydras_own_place_has_one_folder(project: Path, tmp_path: Path) -> None:
+    done = run(project, "translate", "-m", "debug=false,true", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    [table] = tmp_path.rglob("sweep.csv")
+    assert sorted(path.parent.name for path in table.parent.rglob("trial.json")) == ["0", "1"]
+
+
+def test_the_log_lines_of_a_trial_steer_no_terminal(project: Path, tmp_path: Path) -> None:
+    done = run(project, "train", "-m", f"runs={tmp_path}", "name=log", "seed=1")
+    assert "a log line\n\\x1b[2J\n" in done.stderr
+
+
+def test_a_sweep_knows_configs_of_ones_own(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "own" / "experiment").mkdir(parents=True)
+    (tmp_path / "own" / "experiment" / "mine.yaml").write_text("# @package _global_\nmodel: {heads: 3}\n")
+    done = run(
+        project, "train", "-m", "--config-dir", str(tmp_path / "own"), "experiment=mine", "seed=1,2", f"runs={tmp_path}"
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
+    assert [row[:3] for row in rows[:2]] == [["0", "1", "2.00"], ["1", "2", "3.00"]]
+
+
 @pytest.mark.long
 def test_seeds_of_a_setting_end_in_mean_and_spread_and_a_picture(project: Path, tmp_path: Path) -> None:
     done = run(project, "train", "-m", f"runs={tmp_path}", "model.heads=3,6", "seed=1,3")
@@ -195,10 +218,10 @@ def test_seeds_of_a_setting_end_in_mean_and_spread_and_a_picture(project: Path, 
     with (tmp_path / "sweep" / "summary.csv").open(encoding="utf-8") as file:
         table = list(csv.DictReader(file))
     # 1 + 1, 1 + 3: mean 3, variance (1 + 1) / 1.
-    first = {"model.heads": "3", "seeds": "2", "bleu": "3.00 ± 1.41", "loss": "0.50 ± 0.00", "gain in bleu": ""}
+    first = {"model.heads": "3", "seeds": "2", "bleu": "3.00 ± 1.41", "loss": "0.50 ± 0.00", "change in bleu": ""}
     assert table[0] == first
     assert table[1]["bleu"] == "4.00 ± 1.41"
-    assert table[1]["gain in bleu"] == "+1.00 ± 6.09, within the spread"
+    assert table[1]["change in bleu"] == "+1.00 ± 6.09, within the spread"
     assert "within the spread: " in done.stdout
     assert "3.00 ± 1.41" in done.stdout
     assert (tmp_path / "sweep" / "sweep.png").stat().st_size > 5_000

@@ -9,7 +9,7 @@ import torch
 from tests.cli.project import refusal
 from transformer.cli import CONFIGS
 from transformer.cli.settings import run_settings
-from transformer.cli.sweeps import check_trials, checked_trials
+from transformer.cli.sweeps import check_trials, trials_to_check
 from transformer.model.config import read_model
 from transformer.training.checks import check_trainer
 from transformer.training.config import check_settings, read_run_settings
@@ -59,7 +59,7 @@ def test_values_of_a_sweep_that_do_not_go_together_are_found_before_its_first_tr
 
 def test_of_a_sweep_with_very_many_trials_each_value_is_checked_once() -> None:
     choices = [[f"{key}={value}" for value in range(10)] for key in "abc"]
-    trials = [tuple(trial) for trial in checked_trials(choices)]
+    trials = [tuple(trial) for trial in trials_to_check(choices)]
     assert len(trials) == len(set(trials)) == 1 + 3 * 9
     assert {value for trial in trials for value in trial} == {value for values in choices for value in values}
 

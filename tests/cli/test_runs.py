@@ -11,12 +11,12 @@ import transformer.cli.compose  # noqa: F401  (registers what the YAML files cal
 from tests.processes import posix_only
 from transformer.cli import PROJECT
 from transformer.cli.runs import (
+    announce_checkpoint,
     check_output_file,
     find_checkpoint,
     find_checkpoints,
     find_resumable,
     newest_run,
-    say_which,
 )
 from transformer.config import UsageError
 
@@ -74,14 +74,14 @@ def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
 ) -> None:
     monkeypatch.chdir(runs.parent)
     model = finish(runs / "early", 1e9 - 1.5)
-    say_which({"checkpoint": None, "runs": str(runs)}, model)
+    announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
     facts = "newest finished run, de → en, test bleu 34.2, 2 newer not finished"
     assert capsys.readouterr().err == f"checkpoint=runs/early ({facts})\n"
-    say_which({"checkpoint": "runs/early", "runs": str(runs)}, model)
+    announce_checkpoint({"checkpoint": "runs/early", "runs": str(runs)}, model)
     assert capsys.readouterr().err == ""
     for damaged in (b"", b"\xff" * 40, (9).to_bytes(8, "little") + b'{"a": [1]'):
         model.write_bytes(damaged)  # whoever loads it says so
-        say_which({"checkpoint": None, "runs": str(runs)}, model)
+        announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
         assert capsys.readouterr().err == "checkpoint=runs/early (newest finished run)\n"
 
 
@@ -113,7 +113,7 @@ def test_a_pipe_in_the_place_of_weights_is_not_waited_for(tmp_path: Path, capsys
     (tmp_path / "run" / "checkpoints" / "best.ckpt").touch()
     os.mkfifo(tmp_path / "run" / "translator.safetensors")
     checkpoint = find_checkpoint(None, tmp_path)
-    say_which({"checkpoint": None, "runs": str(tmp_path)}, checkpoint)
+    announce_checkpoint({"checkpoint": None, "runs": str(tmp_path)}, checkpoint)
     assert capsys.readouterr().err.endswith("run (newest finished run)\n")
 
 

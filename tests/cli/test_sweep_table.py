@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.cli.sweep_table import STUDENT, describe_gain, show_sweep, welch
+from transformer.cli.sweep_table import STUDENT, describe_change, show_sweep, welch
 
 
 @pytest.mark.parametrize("freedom", range(1, 11))
@@ -26,17 +26,17 @@ def test_students_quantiles_leave_a_fortieth_above(freedom: int) -> None:
 def test_of_equal_settings_few_come_out_as_different() -> None:
     draw = random.Random(1)
     beyond = sum(
-        "beyond" in describe_gain([draw.gauss(0, 1) for _ in range(3)], [draw.gauss(0, 1) for _ in range(3)])
+        "beyond" in describe_change([draw.gauss(0, 1) for _ in range(3)], [draw.gauss(0, 1) for _ in range(3)])
         for _ in range(2000)
     )
     assert 20 <= beyond <= 110  # 5 % would be 100; rounding the degrees of freedom down makes it fewer
 
 
 def test_a_gain_is_within_the_spread_or_beyond_it() -> None:
-    assert describe_gain([10.0, 11.0, 12.0], [12.0, 13.0, 14.0]) == "+2.00 ± 2.27, within the spread"
-    assert describe_gain([10.0, 11.0, 12.0], [9.0, 7.0, 8.0]) == "-3.00 ± 2.27, beyond the spread"
-    assert describe_gain([10.0, 11.0, 12.0], [13.0]) == "+2.00 (one seed tells no spread)"
-    assert describe_gain([10.0, 10.0], [10.0, 10.0]) == "+0.00 ± 0.00, within the spread"
+    assert describe_change([10.0, 11.0, 12.0], [12.0, 13.0, 14.0]) == "+2.00 ± 2.27, within the spread"
+    assert describe_change([10.0, 11.0, 12.0], [9.0, 7.0, 8.0]) == "-3.00 ± 2.27, beyond the spread"
+    assert describe_change([10.0, 11.0, 12.0], [13.0]) == "+2.00 (one seed tells no spread)"
+    assert describe_change([10.0, 10.0], [10.0, 10.0]) == "+0.00 ± 0.00, within the spread"
 
 
 def test_the_seeds_of_the_better_known_side_count_for_less() -> None:
@@ -62,7 +62,7 @@ def test_the_table_of_seeds_says_whether_a_gain_lies_within_the_spread(
         (tmp_path / str(trial) / "trial.json").write_text(json.dumps(result))
     assert show_sweep(tmp_path, {})
     printed = capsys.readouterr().out
-    rows = {line.split()[0]: line for line in printed.split("gain in test/bleu")[1].splitlines() if line.strip()}
+    rows = {line.split()[0]: line for line in printed.split("change in test/bleu")[1].splitlines() if line.strip()}
     assert "31.00 ± 1.00" in rows["4"]
     assert "spread" not in rows["4"]
     assert rows["8"].strip().endswith("within the spread")
@@ -80,7 +80,7 @@ def test_trials_of_other_metrics_leave_cells_empty(tmp_path: Path, capsys: pytes
     with (tmp_path / "summary.csv").open(newline="") as file:
         [bleu, chrf] = csv.DictReader(file)
     assert [bleu["test/bleu"], bleu["test/chrf"]] == ["30.50 ± 0.71", ""]
-    assert [chrf["test/bleu"], chrf["test/chrf"], chrf["gain in test/bleu"]] == ["", "32.50 ± 0.71", ""]
+    assert [chrf["test/bleu"], chrf["test/chrf"], chrf["change in test/bleu"]] == ["", "32.50 ± 0.71", ""]
     assert (tmp_path / "sweep.png").exists()
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.reliability.runs import corpus, settings
-from transformer.cli.arguments import split
+from transformer.cli.arguments import split_override
 from transformer.config import from_dict
-from transformer.doctor.budget import MIN_STEPS, Candidate, fit, max_time, propose, what_to_try
+from transformer.doctor.budget import MIN_TRAINING_STEPS, Candidate, fit, max_time, propose, what_to_try
 from transformer.doctor.estimate import CostEstimate, Training
 from transformer.training.config import RunSettings
 
@@ -37,7 +37,7 @@ def test_a_proposal_fills_its_time_and_warm_up_and_validations_fit_its_steps(
     assert proposal is not None
     assert proposal.seconds == pytest.approx(seconds)
     assert proposal.parts["training"] == pytest.approx(proposal.steps * seconds_per_step, abs=seconds_per_step)
-    chosen = {key: value for _, key, value in map(split, proposal.overrides)}
+    chosen = {key: value for _, key, value in map(split_override, proposal.overrides)}
     assert 1 <= int(chosen["training.warmup_steps"]) <= proposal.steps / 3
     assert 2 < proposal.steps / int(chosen["training.validate_every"]) <= 3
     hours, minutes, rest = map(int, chosen["trainer.max_time"].split(":")[1:])
@@ -61,7 +61,7 @@ def test_the_steps_of_a_preset_for_a_smaller_corpus_do_not_count(tmp_path: Path)
 
 
 def test_no_run_is_proposed_that_only_starts_and_tests(candidate: Candidate) -> None:
-    with pytest.raises(ValueError, match=f"minutes=1 is too short: the start, {MIN_STEPS} steps and the test take 1.4"):
+    with pytest.raises(ValueError, match=f"minutes=1 is too short: the start, {MIN_TRAINING_STEPS} steps and the test"):
         propose(1.0, [replace(candidate, cost=cost(1.0))])
 
 

@@ -13,7 +13,7 @@ from tests.factories import composed, model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
-from transformer.device import ServingSettings
+from transformer.device import InferenceSettings
 from transformer.evaluation.choosing import Chooser, log_probabilities
 from transformer.inference.choice import ChoiceSettings
 from transformer.inference.translator import BEAM, EMPTY
@@ -122,7 +122,7 @@ def test_a_reverse_run_is_asked_for_the_other_direction(
     saved = Translator(reverse.model, reverse.tokenizers, directions[0], directions)
     saved.save(tmp_path / "reverse.safetensors")
     settings = replace(SCORE, method="rerank", reverse=str(tmp_path / "reverse.safetensors"))
-    loaded = Chooser.load(translator, settings, ServingSettings("cpu", "float32", 2048, None))
+    loaded = Chooser.load(translator, settings, InferenceSettings("cpu", "float32", 2048, None))
     chosen = Chooser(translator, settings, saved.in_direction("en", "de")).n_best(TEXTS, SEARCH)
     assert loaded.n_best(TEXTS, SEARCH) == chosen != translator.n_best(TEXTS, SEARCH)
 
@@ -136,7 +136,7 @@ def test_a_reverse_run_of_other_languages_is_named(translator: Translator, rever
         Chooser.load(
             translator,
             replace(SCORE, method="rerank", reverse=str(path)),
-            ServingSettings("cpu", "float32", 2048, None),
+            InferenceSettings("cpu", "float32", 2048, None),
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.factories import composed, data_settings
-from transformer.cli.settings import SERVING
+from transformer.cli.settings import INFERENCE
 from transformer.config import from_dict
 from transformer.evaluation.evaluate import EvaluationSettings, Texts, read_texts, write_evaluation
 from transformer.evaluation.metrics import score
@@ -42,7 +42,7 @@ def evaluation(folder: Path, **changes: Any) -> EvaluationSettings:
         "cache",
     )
     settings = {name: config[name] for name in names} | {"data": None, "output": str(folder), "checkpoints": ["x"]}
-    settings["serving"] = {name: config[name] for name in SERVING}
+    settings["inference"] = {name: config[name] for name in INFERENCE}
     return from_dict(EvaluationSettings, settings | changes, "")
 
 

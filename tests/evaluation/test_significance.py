@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from transformer.evaluation.significance import LEVEL, MetricTest, compare, largest_differences, paired_tests
+from transformer.evaluation.significance import (
+    ALPHA,
+    MetricTest,
+    compare,
+    largest_differences,
+    paired_tests,
+)
 
 DRAW = random.Random(5)
 WORDS = "das Haus ist klein . Hund , läuft schnell 3,5 und".split()
@@ -81,7 +87,7 @@ def test_a_clearly_worse_system_is_told_from_the_first_and_one_as_good_is_not() 
     systems = {"first": noisy(0.2, 1), "alike": noisy(0.2, 2), "worse": noisy(0.5, 3)}
     bleu = compare(systems, REFERENCES, "de", **FEW)["bleu"]
     assert bleu["first"].p is None
-    assert bleu["worse"].p < LEVEL < bleu["alike"].p
+    assert bleu["worse"].p < ALPHA < bleu["alike"].p
     assert bleu["worse"].p == max(bleu["worse"].p_bootstrap, bleu["worse"].p_randomization)
 
 
@@ -92,7 +98,7 @@ def test_systems_that_say_the_same_are_no_discovery() -> None:
     # TER takes no notice of case, so that by TER alone nothing differs.
     lower = compare({"first": lines, "lower": [line.lower() for line in lines]}, REFERENCES, "de", **FEW)
     assert lower["ter"]["lower"].p == 1.0
-    assert lower["bleu"]["lower"].p < LEVEL
+    assert lower["bleu"]["lower"].p < ALPHA
 
 
 def test_equal_calls_give_equal_numbers_and_progress_sees_every_test() -> None:

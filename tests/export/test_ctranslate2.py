@@ -16,9 +16,8 @@ from tests.pages import play
 from transformer import Translator
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
-from transformer.export.folder import MANIFEST
 from transformer.export.formats import ExportSettings, export, load
-from transformer.files import sha256
+from transformer.files import EXPORT_MANIFEST, sha256
 from transformer.inference.translator import BEAM, Translation
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the export extra is not installed")
@@ -265,9 +264,9 @@ def test_what_the_engine_says_against_a_strangers_files_is_one_line(
     content = (folder / name).read_bytes()
     assert old in content
     (folder / name).write_bytes(content.replace(old, new))
-    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest = json.loads((folder / EXPORT_MANIFEST).read_text())
     manifest["files"][name] = sha256(folder / name)  # as a stranger would
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(ValueError, match=str(folder)) as caught:
         load(folder, "cpu", 1).translate(["ja"])
     assert "\n" not in str(caught.value)

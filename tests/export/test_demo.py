@@ -10,7 +10,7 @@ import sacrebleu
 from tests.browsers import Chromium
 from tests.export.pages import Opened, translator_in
 from transformer.data.text_files import read_lines
-from transformer.export.page import renewed
+from transformer.export.page import with_current_program
 from transformer.inference.translator import BEAM
 
 PROJECT = Path(__file__).parents[2]
@@ -19,7 +19,7 @@ DEMO = PROJECT / "docs" / "demo.html"
 
 def test_the_demo_is_the_page_of_today() -> None:
     html = DEMO.read_text(encoding="utf-8")
-    assert renewed(html) == html, "the page has changed: python docs/demo.py writes docs/demo.html anew"
+    assert with_current_program(html) == html, "the page has changed: python docs/demo.py writes docs/demo.html anew"
 
 
 def test_the_demo_has_at_most_two_and_a_half_megabytes() -> None:

@@ -9,8 +9,8 @@ import pytest
 from tests.export.models import TEXTS
 from tests.processes import posix_only
 from transformer import Translator
-from transformer.export.folder import MANIFEST, MAX_TOKENIZER_BYTES, read, write
-from transformer.files import sha256
+from transformer.export.folder import MAX_TOKENIZER_BYTES, read, write
+from transformer.files import EXPORT_MANIFEST, sha256
 
 
 def make(work: Path) -> None:
@@ -24,7 +24,7 @@ def test_tokenizers_and_settings_come_back_alone(taught: Translator, tmp_path: P
     assert (manifest.export, manifest.translator.source_language) == ("onnx", "de")
     assert source.encode_all(TEXTS) == target.encode_all(TEXTS) == taught.source_tokenizer.encode_all(TEXTS)
     names = sorted(path.name for path in (tmp_path / "deep" / "export").iterdir())
-    assert names == [MANIFEST, "model.bin", "source.spm", "target.spm"]
+    assert names == [EXPORT_MANIFEST, "model.bin", "source.spm", "target.spm"]
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["export"]
 
 
@@ -71,7 +71,7 @@ def test_what_is_damaged_missing_or_foreign_is_refused_in_one_line(taught: Trans
         whole = path.read_bytes()
         for place in range(0, len(whole), 1 + len(whole) // 7):
             path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-            assert path.name == MANIFEST or f"{path.name} does not match its digest" in refusal(folder)
+            assert path.name == EXPORT_MANIFEST or f"{path.name} does not match its digest" in refusal(folder)
         path.write_bytes(whole[: len(whole) // 2])
         refusal(folder)
         path.unlink()
@@ -86,21 +86,21 @@ def test_a_tokenizer_larger_than_any_is_not_read_into_memory(taught: Translator,
     folder = tmp_path / "export"
     write(folder, "onnx", taught, make)
     os.truncate(folder / "source.spm", MAX_TOKENIZER_BYTES + 1)
-    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest = json.loads((folder / EXPORT_MANIFEST).read_text())
     manifest["files"]["source.spm"] = sha256(folder / "source.spm")
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
     assert "source.spm cannot be read: it is no file of at most" in refusal(folder)
 
 
 @posix_only
-@pytest.mark.parametrize("name", [MANIFEST, "model.bin", "source.spm"])
+@pytest.mark.parametrize("name", [EXPORT_MANIFEST, "model.bin", "source.spm"])
 def test_a_pipe_in_an_export_is_refused_and_not_waited_for(taught: Translator, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "export"
     write(folder, "onnx", taught, make)
     (folder / name).unlink()
     os.mkfifo(folder / name)
     assert f"{name} " in refusal(folder)
-    if name == MANIFEST:
+    if name == EXPORT_MANIFEST:
         with pytest.raises(ValueError, match="which is of no export"):
             write(folder, "onnx", taught, make)
 
@@ -121,8 +121,8 @@ def test_a_manifest_that_asks_for_more_is_refused(
 ) -> None:
     folder = tmp_path / "export"
     write(folder, "onnx", taught, make)
-    manifest = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps(manifest | change))
+    manifest = json.loads((folder / EXPORT_MANIFEST).read_text())
+    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest | change))
     refusal(folder)
-    (folder / MANIFEST).write_text("[" * 100_000)
+    (folder / EXPORT_MANIFEST).write_text("[" * 100_000)
     refusal(folder)

@@ -9,14 +9,8 @@ import torch
 
 from tests.export.models import TEXTS, Build
 from transformer import Translator
-from transformer.cli.runs import EXPORT
-from transformer.export.folder import MANIFEST
 from transformer.export.formats import ExportSettings, export, load
 from transformer.inference.alignment_head import AlignmentHead
-
-
-def test_the_command_line_knows_an_export_by_its_manifest() -> None:
-    assert EXPORT == MANIFEST  # written twice, as the package takes seconds to import
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])

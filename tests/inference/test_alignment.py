@@ -11,10 +11,10 @@ import torch
 
 from tests.factories import composed, model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
-from transformer.cli.settings import SERVING
+from transformer.cli.settings import INFERENCE
 from transformer.config import from_dict
 from transformer.data.tokenizer import Kind, train_tokenizer
-from transformer.export.serving import AlignmentSettings, TranslateSettings
+from transformer.export.load import AlignmentSettings, TranslateSettings
 from transformer.inference.alignment import align, moses_lines
 from transformer.inference.alignment_head import AlignmentHead, candidates, default_head
 from transformer.inference.checkpoint import digest
@@ -141,7 +141,7 @@ def test_weights_that_are_not_there_are_refused_by_name(translator: Translator) 
 )
 def test_alignments_go_into_a_file_of_their_own_in_one_go(changes: dict[str, object], said: str) -> None:
     config = composed(name="translate")
-    serving = {key: config.pop(key) for key in SERVING}
+    inference = {key: config.pop(key) for key in INFERENCE}
     plain = {key: value for key, value in config.items() if key not in ("runs", "debug", "checkpoint")}
     with pytest.raises(ValueError, match=said):
-        from_dict(TranslateSettings, plain | {"serving": serving, "alignments": "a"} | changes, "")
+        from_dict(TranslateSettings, plain | {"inference": inference, "alignments": "a"} | changes, "")

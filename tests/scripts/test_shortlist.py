@@ -90,7 +90,7 @@ def test_mistakes_are_told_in_one_line_and_nothing_is_written() -> None:
 
 def test_a_stopped_translation_goes_on_with_the_same_shortlist_only(home: Path) -> None:
     learn("output=first.safetensors")
-    settings = {"serving": {"shortlist": "first.safetensors"}}
+    settings = {"inference": {"shortlist": "first.safetensors"}}
     before = made_by(settings)
     assert made_by(settings) == before
     learn("best=2", "output=first.safetensors")

@@ -3,6 +3,7 @@
 This is the only place that changes arguments.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ LIGHTNING_CHILD = "hydra.job.name=train_ddp_process_"
 OmegaConf.register_new_resolver("question_marks", lambda: "???", replace=True)
 
 
-def split(override: str) -> tuple[str, str, str]:
+def split_override(override: str) -> tuple[str, str, str]:
     """Split `++key=value` into prefix, key and value; the value is not read."""
     prefix, key, value = re.fullmatch(r"([+~]*)([^=]*)=?(.*)", override, re.DOTALL).groups()  # type: ignore[union-attr]
     return prefix, key, value
@@ -44,9 +45,9 @@ def is_override(argument: str) -> bool:
     return argument.startswith("~") or ("=" in argument and not argument.startswith("-"))
 
 
-def is_multirun(argument: str) -> bool:
-    """Recognize -m and --multirun, which argparse also takes shortened."""
-    return argument == "-m" or (len(argument) > 2 and "--multirun".startswith(argument))
+def is_sweep(typed: Sequence[str]) -> bool:
+    """Look for -m and --multirun, which argparse also takes shortened."""
+    return any(word == "-m" or (len(word) > 2 and "--multirun".startswith(word)) for word in typed)
 
 
 def is_lightning_child(typed: Sequence[str]) -> bool:
@@ -67,32 +68,32 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
     """Refuse a choice that leads out of our folder of configs, where another YAML file could name code to run; and to
     take a group out."""
     group = key.partition("@")[0]
-    is_group = "/" in group or (configs / group).is_dir()
-    if is_group and prefix == "~":
+    if "/" not in group and not (configs / group).is_dir():
+        return
+    if prefix == "~":
         choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
         raise UsageError(f"~{key}: a group of settings cannot be taken out; leave this out, or choose one of {choices}")
-    if is_group and ("/" in value or ".." in f"{key}{value}"):
+    if "/" in value or ".." in f"{key}{value}":
         raise UsageError(f"{key}={value}: a choice has no path in it; --config-dir=FOLDER adds configs of your own")
 
 
-def _prepare_one(prefix: str, key: str, value: str, is_child: bool) -> str:
-    if prefix == "~":
-        return f"~{key}={value}" if value else f"~{key}"
-    if key.startswith(("trainer.", EXTRA_TESTS)):
-        prefix = "++"  # whether or not our YAML names it
+def _in_grammar(key: str, value: str, typed: Sequence[str]) -> str:
     if key in PATHS and value == "null":  # none, where a preset names one; a file of this name is ./null
-        return f"{prefix}{key}=null"
+        return value
+    if key in PATHS and not value:
+        raise UsageError(f"{key}= is empty: give a path, or {key}=null for none")
+    if key in (*PATHS, *FOLDERS):  # shells leave it alone in data.train=~/x
+        value = os.path.expanduser(value)  # noqa: PTH111  (which keeps ./null and a last slash)
     if key in LITERAL or key.startswith(EXTRA_TESTS):
-        if not value.isascii() and value.encode(errors="replace").decode() != value:
+        if value.encode(errors="replace").decode() != value:
             raise UsageError(f"{key} is not UTF-8 text")
-        value = quote(value)
-    elif key == "hydra.run.dir" and is_child:
-        value = quote(value[1:-1])
-    elif key == "hydra.run.dir" and Path(value).is_file():
+        several = key in PATHS and is_sweep(typed) and not value.startswith("[") and is_list_of_paths(value)
+        return ",".join(map(quote, read_path_list(value) if several else [value]))
+    if key == "hydra.run.dir" and is_lightning_child(typed):
+        return quote(value[1:-1])
+    if key == "hydra.run.dir" and Path(value).is_file():
         raise UsageError(f"hydra.run.dir={value} is a file: name a folder")
-    elif key in FOLDERS and value[:1] not in ("'", '"'):
-        value = quote(value, interpolate=True)
-    return f"{prefix}{key}={value}"
+    return quote(value, interpolate=True) if key in FOLDERS and value[:1] not in ("'", '"') else value
 
 
 def prepare(typed: Sequence[str], configs: Path) -> list[str]:
@@ -102,23 +103,22 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
     """
     options = [argument for argument in typed if not is_override(argument)]
     own_configs = any(option.startswith(("--config-dir", "-cd")) for option in options)
-    is_sweep = any(map(is_multirun, options))
-    is_child = is_lightning_child(typed)
     # By key, as Hydra refuses a group that is chosen twice: the later one counts.
     prepared: dict[str, str] = {}
-    for prefix, key, value in map(split, filter(is_override, typed)):
+    for prefix, key, value in map(split_override, filter(is_override, typed)):
         if not key:
             raise UsageError(f"={value}: a setting needs a name: write KEY=VALUE")
-        key = key if value.startswith("{") else GROUP_OF_KEY.get(key, key)
+        if not value.startswith("{"):
+            key = GROUP_OF_KEY.get(key, key)
         if not own_configs:
             _check_group(configs, prefix, key, value)
+        if prefix != "~" and key.startswith(("trainer.", EXTRA_TESTS)):
+            prefix = "++"  # whether or not our YAML names it
         prepared.pop(key, None)
-        if is_sweep and key in PATHS and not value.startswith("[") and is_list_of_paths(value):
-            prepared[key] = f"{prefix}{key}={','.join(map(quote, read_path_list(value)))}"
-        else:
-            prepared[key] = _prepare_one(prefix, key, value, is_child)
-    if "resume" in prepared and not is_child and ("hydra.run.dir" in prepared or is_sweep):
-        raise UsageError("resume= continues one run in its own folder: leave out -m and hydra.run.dir")
-    if "trainer.max_epochs" in prepared and "trainer.max_steps" not in prepared:
-        prepared["trainer.max_steps"] = "++trainer.max_steps=-1"  # the preset's number of steps must not end it earlier
+        prepared[key] = f"{prefix}{key}" + (f"={_in_grammar(key, value, typed)}" if value or prefix != "~" else "")
+    resumes = prepared.get("resume", "resume=null") != "resume=null" and not is_lightning_child(typed)
+    if resumes and ("hydra.run.dir" in prepared or is_sweep(typed)):
+        raise UsageError("resume= continues what was stopped, in its own place: leave out -m and hydra.run.dir")
+    if "trainer.max_epochs" in prepared:
+        prepared.setdefault("trainer.max_steps", "++trainer.max_steps=-1")  # or the preset's steps would end it earlier
     return [*prepared.values(), *options]

@@ -14,16 +14,17 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 
 from transformer.cli import CONFIGS, PROJECT
-from transformer.cli.arguments import STAGES, is_multirun, is_override, prepare, quote, split
+from transformer.cli.arguments import STAGES, is_override, is_sweep, prepare, quote, split_override
 from transformer.cli.compose import as_dict
+from transformer.cli.hydra_errors import explain_error
 from transformer.cli.lines import count_lines
-from transformer.cli.mistakes import explain
 from transformer.cli.pipeline import Stage
-from transformer.cli.runs import MODELS, as_typed
+from transformer.cli.runs import MODELS
 from transformer.cli.settings import augment_settings, run_settings
 from transformer.config import UsageError, from_dict
 from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.directions import Direction
+from transformer.data.printable import shell_path
 from transformer.data.splitting import with_splits
 from transformer.data.synthetic import ORIGIN
 from transformer.data.text_files import is_table
@@ -44,7 +45,7 @@ def _compose(script: str, arguments: list[str]) -> dict[str, Any]:
         return as_dict(hydra.compose(script, prepared), complete=False)
     except HydraException as error:
         GlobalHydra.instance().clear()  # explaining composes all settings once more
-        raise UsageError(explain(error, prepared, script, CONFIGS)) from error
+        raise UsageError(explain_error(error, prepared, script, CONFIGS)) from error
 
 
 def _command(script: str, *arguments: str) -> list[str]:
@@ -75,9 +76,9 @@ def _augmentation(name: str, run: Path, prefix: Path, languages: Direction, more
 
 def _check_typed(typed: Sequence[str]) -> None:
     """Raises UsageError for a sweep, and for settings that are right for one run alone."""
-    if any(map(is_multirun, typed)):
+    if is_sweep(typed):
         raise UsageError("-m: this script runs no sweep: give one command for each value, with its own output=FOLDER")
-    for _, key, value in map(split, filter(is_override, typed)):
+    for _, key, value in map(split_override, filter(is_override, typed)):
         if key in ("data.synthetic_ratio", "data.synthetic_tag") and value not in ("null", "false"):
             raise UsageError(f'{key}= is for the run on synthetic pairs alone: write forward="{key}={value}"')
 
@@ -88,7 +89,7 @@ def _read_folds(folds: Any, typed: Sequence[str]) -> int:
         return 0
     if type(folds) is not int or not 2 <= folds <= 100:
         raise UsageError(f"folds={folds} must be a number from 2 to 100: into so many parts the training pairs are cut")
-    if any(split(argument)[1] == "input" for argument in typed if is_override(argument)):
+    if any(split_override(argument)[1] == "input" for argument in typed if is_override(argument)):
         raise UsageError("folds= translates the training pairs, input= a text: leave one of them out")
     return folds
 
@@ -107,7 +108,7 @@ def _stage_settings(stage: str, text: str) -> list[str]:
     for word in words:
         if not is_override(word):
             raise UsageError(f'{stage}={text}: {word} is no setting: write {stage}="KEY=VALUE KEY=VALUE"')
-        if (key := split(word)[1]) in NOT_OF_A_STAGE:
+        if (key := split_override(word)[1]) in NOT_OF_A_STAGE:
             raise UsageError(f"{stage}={text}: {key} is decided by this script: leave it out")
     return words
 
@@ -132,7 +133,7 @@ def monolingual_texts(data: DataSettings, text: str | None) -> dict[Direction, P
 def _corpus_arguments(data: DataSettings, more: Sequence[str]) -> list[str]:
     """The corpus of the run that will check the pairs, for augment.py: a model of one direction knows only the
     validation and test of that. Nothing, if the settings of the stage name a corpus of their own."""
-    if any(split(word)[1] == "data" for word in more):
+    if any(split_override(word)[1] == "data" for word in more):
         return []
     files = {key: getattr(data, key) for key in ("pairs", *SPLITS, "cache")}
     files |= {f"extra_tests.{name}": path for name, path in data.extra_tests.items()}
@@ -178,7 +179,9 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
         )
     data = read_run_settings(run_settings(config)).data
     more = {stage: _stage_settings(stage, config[stage]) for stage in STAGES}
-    common = [argument for argument in typed if is_override(argument) and split(argument)[1] not in PIPELINE_KEYS]
+    common = [
+        argument for argument in typed if is_override(argument) and split_override(argument)[1] not in PIPELINE_KEYS
+    ]
     common += (own_configs := _own_configs())
     texts = {} if folds else monolingual_texts(data, config["input"])
     before = Path(config["init_from"]).absolute() if config["init_from"] else None
@@ -218,7 +221,7 @@ def check_texts(data: DataSettings, given: str | None) -> None:
         if count_lines(str(text)):
             continue
         if text.exists():
-            raise UsageError(f"{as_typed(text)} is empty: it must have a sentence a line")
+            raise UsageError(f"{shell_path(text)} is empty: it must have a sentence a line")
         if given is None:
             raise UsageError(f"input is not set, and the corpus has no {text}: give input=FILE")
         raise UsageError(f"input={given} must be a file, or the PREFIX of {text.name}: there is neither")

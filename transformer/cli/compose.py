@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import hydra
-import yaml
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from transformer import __version__
 from transformer.cli import CONFIGS, PROJECT, Read
-from transformer.cli.arguments import LITERAL, split
+from transformer.cli.arguments import LITERAL, split_override
 from transformer.cli.errors import describe
 from transformer.config import UsageError, flatten, read_value
 from transformer.data import tatoeba
@@ -44,30 +43,22 @@ def compose(name: str, *overrides: str) -> dict[str, Any]:
     return as_dict(compose_all(name, overrides), complete=False)
 
 
-def preset_type(name: str, key: str) -> Any:
-    """The type that a setting of scripts/NAME.py has wherever its YAML files say one; None for text."""
-    group, _, below = key.partition(".")
-    in_group = (CONFIGS / group).is_dir()
-    types: set[Any] = set()
-    for file in (CONFIGS / group).glob("*.yaml") if in_group else [CONFIGS / f"{name}.yaml"]:
-        value = dict(flatten(yaml.safe_load(file.read_text(encoding="utf-8")))).get(below if in_group else key)
-        if source := re.fullmatch(r"\$\{([\w.]+)\}", str(value)):
-            types.add(preset_type(name, source[1]))
-        elif value is not None:
-            types.add(list[Any] if isinstance(value, list) else type(value))
-    return None if len(types) != 1 or str in types else types.pop()
-
-
 def check_words(config: DictConfig) -> None:
-    """Refuse a word that was typed where all presets have a number, a boolean or a list: `seed=x`.
+    """Refuse a word that was typed where the presets have a number, a boolean or a list: `seed=x`.
 
     `read` refuses it too, but knows the types of settings only after it has imported torch, which takes seconds.
     """
-    job = HydraConfig.get()
-    for key in (key for _, key, _ in map(split, job.overrides.task) if not key.startswith((*LITERAL, "trainer."))):
-        value = OmegaConf.select(config, key)
-        if isinstance(value, str) and (kind := preset_type(str(job.job.config_name), key)):
-            read_value(kind, value, key)
+    hydra_config = HydraConfig.get()
+    typed = {split_override(line)[1]: line for line in hydra_config.overrides.task}
+    words = {key: OmegaConf.select(config, key) for key in typed if not key.startswith((*LITERAL, "trainer."))}
+    if words := {key: value for key, value in words.items() if isinstance(value, str)}:
+        presets = hydra.compose(
+            hydra_config.job.config_name, [typed[key] for key in typed if key in hydra_config.runtime.choices]
+        )
+        for key, value in words.items():
+            preset = OmegaConf.select(presets, key)
+            if isinstance(preset, bool | int | float | ListConfig):
+                read_value(list[Any] if isinstance(preset, ListConfig) else type(preset), value, key)
 
 
 def read_settings(read: Read, config: DictConfig) -> Any:
@@ -88,10 +79,10 @@ def read_settings(read: Read, config: DictConfig) -> Any:
 
 def compose_again(*instead: str) -> DictConfig:
     """The configuration of the running script once more as it was typed, but for the keys of `instead`."""
-    job = HydraConfig.get()
-    keys = [split(line)[1] for line in instead]
-    typed = [line for line in job.overrides.task if split(line)[1] not in keys]
-    return hydra.compose(job.job.config_name, [*typed, *instead])
+    hydra_config = HydraConfig.get()
+    keys = [split_override(line)[1] for line in instead]
+    typed = [line for line in hydra_config.overrides.task if split_override(line)[1] not in keys]
+    return hydra.compose(hydra_config.job.config_name, [*typed, *instead])
 
 
 def chosen(group: str) -> str | None:

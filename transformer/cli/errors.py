@@ -1,10 +1,19 @@
-"""What went wrong, in one line that is safe to print."""
+"""What went wrong, in one line that is safe to print; and log messages that are."""
 
+import logging
 import os
 import re
 import traceback
 
-from transformer.data.printable import one_line, say
+from transformer.data.printable import SafeFormatter, one_line, say
+
+
+def configure_logging() -> None:
+    """Send all log messages to stderr, made safe to print."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(SafeFormatter())
+    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
+    logging.getLogger("lightning").propagate = False  # it brings a handler of its own
 
 
 def rank() -> int:

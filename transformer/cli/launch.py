@@ -9,7 +9,6 @@ the scripts: signals are handled from the first moment, and `--help` and a wrong
 import argparse
 import functools
 import gc
-import logging
 import os
 import signal
 import sys
@@ -90,25 +89,21 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     from hydra.types import RunMode
     from omegaconf import DictConfig
 
-    from transformer.cli.arguments import is_lightning_child, is_multirun, is_override, prepare, split
+    from transformer.cli.arguments import is_lightning_child, is_sweep, prepare, quote, split_override
     from transformer.cli.compose import read_settings
-    from transformer.cli.errors import report
-    from transformer.cli.mistakes import explain
+    from transformer.cli.errors import configure_logging, report
+    from transformer.cli.hydra_errors import explain_error
     from transformer.cli.runs import note_new_folder, remove_empty_folders
     from transformer.cli.sweeps import check_trials, outcomes, run_trial
-    from transformer.data.printable import SafeFormatter
 
     debug = any(argument.lstrip("+").lower() == "debug=true" for argument in typed)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are printed here
     argparse.ArgumentParser.error = refuse  # type: ignore[assignment, method-assign]
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO)
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(SafeFormatter())
-    logging.getLogger("lightning").propagate = False  # it brings a handler of its own
+    configure_logging()
     begun = False
 
     @functools.wraps(work)
-    def job(config: DictConfig) -> Any:
+    def job(config: DictConfig) -> None:
         nonlocal begun
         try:
             if HydraConfig.get().mode == RunMode.MULTIRUN:
@@ -120,7 +115,6 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
             gc.freeze()
             gc.enable()
             work(settings)
-            sys.stdout.flush()
         except Exception as error:
             raise PastHydra from error
 
@@ -128,26 +122,28 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
         end_with_parent()
     try:
         sys.argv[1:] = prepare(typed, configs)
-        for folder in (value for _, key, value in map(split, typed) if key == "hydra.run.dir"):
-            note_new_folder(Path(folder))  # Hydra makes it before the settings are read
-        if sweep := any(map(is_multirun, typed)):
-            gc.enable()
-            sweep_folder = check_trials(list(filter(is_override, sys.argv[1:])), config_name, configs, read)
-            earlier = outcomes(sweep_folder)
-        hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)()
-        if sweep:
-            from transformer.cli.sweep_table import show_sweep
+        for folder in (value for _, key, value in map(split_override, typed) if key == "hydra.run.dir"):
+            note_new_folder(Path(folder).expanduser())  # Hydra makes it before the settings are read
+        start = hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)
+        if not is_sweep(typed):
+            start()
+            sys.stdout.flush()
+            return 0
+        gc.enable()
+        sweep_folder = check_trials(sys.argv[1:], config_name, configs, read)
+        sys.argv.insert(1, f"hydra.sweep.dir={quote(str(sweep_folder))}")  # by default its name has the time in it
+        earlier = outcomes(sweep_folder)
+        start()
+        from transformer.cli.sweep_table import show_sweep
 
-            return 0 if show_sweep(sweep_folder, earlier) else 1
-        sys.stdout.flush()
-        return 0
+        return 0 if show_sweep(sweep_folder, earlier) else 1
     except (Exception, PastHydra) as caught:
         error: Any = caught.__cause__ if isinstance(caught, PastHydra) else caught
     finally:
         remove_empty_folders()
     if isinstance(error, BrokenPipeError) and stdout_is_closed():
         return 141
-    report(error, debug, explain(error, typed, config_name, configs))
+    report(error, debug, explain_error(error, typed, config_name, configs))
     return 1 if begun and not isinstance(error, UsageError) else 2
 
 

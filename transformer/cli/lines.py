@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # The fewest lines translated together: enough to fill batches, few enough that a pipe sees its output soon.
 CHUNK = 256
 # The steps in which one sees a file advance.
-STEPS = 20
+MIN_CHUNKS = 20
 
 
 def is_prompt(text: str | None, path: str | None) -> bool:
@@ -63,7 +63,7 @@ def count_lines(path: str | None) -> int | None:
 def chunk_size(total: int | None, batch_tokens: int) -> int:
     """How many lines of `total` to translate together. The more there are, the better their lengths fit into batches
     of `batch_tokens`; half as many lines as tokens are some seven batches of short sentences."""
-    return CHUNK if total is None else max(CHUNK, min(total // STEPS, batch_tokens // 2))
+    return CHUNK if total is None else max(CHUNK, min(total // MIN_CHUNKS, batch_tokens // 2))
 
 
 def chunks(lines: Iterator[str], size: int, done: int, total: int | None) -> Iterator[list[str]]:

@@ -14,17 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from transformer.cli.runs import as_typed
 from transformer.config import UsageError, flatten, from_dict
-from transformer.data.printable import say
+from transformer.data.printable import say, shell_path
 from transformer.files import atomic_write, exclusive_lock, flush_folder, is_written_through, sha256, sha256_of
 
 
 def made_by(settings: dict[str, Any], *models: Path) -> dict[str, str]:
     """What decides the translations by models (files, or an export's folder) with these settings."""
     plain = dict(flatten(settings))
-    if shortlist := plain.get("serving.shortlist"):  # by what is in it, too
-        plain["serving.shortlist"] = f"{shortlist} (sha256 {sha256(Path(shortlist))})"
+    if shortlist := plain.get("inference.shortlist"):  # by what is in it, too
+        plain["inference.shortlist"] = f"{shortlist} (sha256 {sha256(Path(shortlist))})"
     return {"model": sha256_of(models)} | {key: str(value) for key, value in plain.items()}
 
 
@@ -80,7 +79,7 @@ class PartialOutput(Output):
         self._final = Path(str(self.path))
         self._partial = self._final.with_name(f"{self._final.name}.partial")
         self._state_file = self._final.with_name(f"{self._final.name}.partial.json")
-        self._shown = as_typed(self._partial)
+        self._shown = shell_path(self._partial)
         self._before: PartialState | None = None
         self._kept = 0  # lines that can be gone on after
         self._made_by, self._input = made_by, hashlib.sha256()
@@ -90,7 +89,7 @@ class PartialOutput(Output):
             self._before = self._read_state()
             for key, value in made_by.items():
                 if (former := self._before.made_by.get(key)) != value:
-                    typed = f"{key.removeprefix('serving.')}={former}"
+                    typed = f"{key.removeprefix('inference.')}={former}"
                     how = "by another model: name it by checkpoint=" if key == "model" else f"with {typed}"
                     raise UsageError(f"resume=true: {self._shown} was made {how}")
             if not self._before.lines:  # it was killed in its first chunk: nothing to go on with

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from transformer.cli.arguments import quote
 from transformer.cli.output import PartialOutput, made_by
-from transformer.cli.runs import as_typed
 from transformer.config import UsageError
 from transformer.data.corpus import DataSettings
-from transformer.data.printable import print_safely, terminal_safe
+from transformer.data.printable import print_safely, shell_path, terminal_safe
 from transformer.data.synthetic import ORIGIN
 from transformer.doctor.augment import AugmentSettings, Row
 from transformer.doctor.filters import FILTERS
@@ -29,7 +28,7 @@ def check_prefix(output: str, checkpoint: Path) -> None:
         raise UsageError(f"output={output} is a folder: give what the files' names begin with, as {path / 'synthetic'}")
     is_alone = checkpoint.is_file() and not (folder / CONFIG).exists()  # a file that lies anywhere
     if path.resolve().is_relative_to(folder.resolve()) and not is_alone:
-        raise UsageError(f"output={output} is in the folder of the model, {as_typed(folder)}: name another place")
+        raise UsageError(f"output={output} is in the folder of the model, {shell_path(folder)}: name another place")
 
 
 def _columns(*cells: str | int) -> bytes:
@@ -68,7 +67,7 @@ class PairsOutput(PartialOutput):
     def check_new(self, languages: tuple[str, str]) -> None:
         """Raises UsageError where a file would be written over that this output has not begun."""
         if self._before is None and (there := [path for path in self.paths(languages) if path.exists()]):
-            raise UsageError(f"{as_typed(there[0])} is there already: give another output=PREFIX, or remove it")
+            raise UsageError(f"{shell_path(there[0])} is there already: give another output=PREFIX, or remove it")
 
     def publish(self, languages: tuple[str, str], model: str) -> Counter[str | None]:
         """Writes the files, and returns how many lines became pairs (None) or were dropped by which filter."""
@@ -98,7 +97,7 @@ class PairsOutput(PartialOutput):
 
 def show_counts(counts: Counter[str | None], prefix: str, languages: tuple[str, str]) -> None:
     """Prints how many lines became pairs and where these are, and for each filter how many it dropped."""
-    files = " and ".join(as_typed(Path(f"{prefix}.{language}")) for language in languages)
+    files = " and ".join(shell_path(Path(f"{prefix}.{language}")) for language in languages)
     print_safely(f"{counts[None]:,} of {counts.total():,} lines became pairs: {files}")
     for name, count in counts.most_common():
         if name is not None:

@@ -9,9 +9,8 @@ from pathlib import Path
 from types import FrameType
 
 from transformer.cli.launch import ENDS_WITH_PARENT
-from transformer.cli.runs import as_typed
 from transformer.config import UsageError
-from transformer.data.printable import say
+from transformer.data.printable import say, shell_path
 from transformer.files import atomic_write
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
@@ -65,8 +64,8 @@ class Stage:
         if missing and self.has_begun() and not self.begun.exists():
             left = next(file for file in self.files if file.exists())
             raise UsageError(
-                f"{self.name}: {as_typed(missing[0])} is missing beside {as_typed(left)}: put it back, or remove all "
-                "files of this stage, and it is done again"
+                f"{self.name}: {shell_path(missing[0])} is missing beside {shell_path(left)}: put it back, or "
+                "remove all files of this stage, and it is done again"
             )
 
     def run(self) -> None:
@@ -104,7 +103,7 @@ def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
         )
         differing = f" ({stage.name}: before {' '.join(was) or 'nothing'}, now {' '.join(now) or 'nothing'})"
     raise UsageError(
-        f"{as_typed(kept)} was begun with other settings: repeat these, or give another output=FOLDER{differing}"
+        f"{shell_path(kept)} was begun with other settings: repeat these, or give another output=FOLDER{differing}"
     )
 
 

@@ -12,7 +12,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from transformer.cli.arguments import split
+from transformer.cli.arguments import split_override
 from transformer.cli.compose import as_dict, chosen, compose_again
 from transformer.cli.runs import output_folder
 from transformer.cli.settings import run_settings
@@ -63,7 +63,7 @@ def apply_typed(settings: dict[str, Any], now: dict[str, Any]) -> None:
 
     They are those of `now` that would be different had another value been typed, or another choice of a group.
     """
-    typed = [split(line) for line in HydraConfig.get().overrides.task]
+    typed = [split_override(line) for line in HydraConfig.get().overrides.task]
     if any(prefix == "~" for prefix, _, _ in typed):
         raise UsageError("resume= takes no ~KEY: give KEY=VALUE")
     loader = GlobalHydra.instance().config_loader()

@@ -8,7 +8,6 @@ import functools
 import json
 import os
 import re
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -21,13 +20,21 @@ from omegaconf import OmegaConf
 
 from transformer.cli import CONFIGS
 from transformer.config import UsageError
-from transformer.data.printable import say
-from transformer.files import MODELS, exclusive_lock, is_list_of_paths, new_folder, read_file, read_path_list, run_of
+from transformer.data.printable import say, shell_path
+from transformer.files import (
+    EXPORT_MANIFEST,
+    HUGGINGFACE_TOKENIZER,
+    MODELS,
+    exclusive_lock,
+    is_list_of_paths,
+    new_folder,
+    read_file,
+    read_path_list,
+    run_of,
+)
 from transformer.training.callbacks.signals import Interrupted
 
 LOCK = ".lock"  # held by the process that trains
-EXPORT = "export.json"  # in the folder of an export
-HUB = "tokenizer_config.json"  # in a folder of Hugging Face's transformers
 MAX_DESCRIPTION_BYTES = 1 << 22  # of a description or results, which take some thousand
 # Folders that this process makes, or lets Hydra make, the deepest first: they go again if the run is refused.
 new_folders: list[Path] = []
@@ -109,12 +116,6 @@ def remove_empty_folders() -> None:
             folder.rmdir()
 
 
-def as_typed(path: Path) -> str:
-    """Write a path as it can be typed in a shell from here."""
-    here = Path.cwd()
-    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
-
-
 @contextlib.contextmanager
 def training_in(folder: Path) -> Iterator[None]:
     """Hold the folder of a run, which one process trains in at a time, and say how to go on with a run that stopped.
@@ -134,7 +135,7 @@ def training_in(folder: Path) -> Iterator[None]:
             sys.exit(0)
         if isinstance(error, Interrupted):
             is_saved = (folder / MODELS[-1]).exists()
-            go_on = f"go on with: python scripts/train.py resume={as_typed(folder)}"
+            go_on = f"go on with: python scripts/train.py resume={shell_path(folder)}"
             error.advice = go_on if is_saved else "nothing was saved yet"
         raise
 
@@ -144,7 +145,7 @@ def check_new_run() -> None:
     if not HydraConfig.initialized() or trial_folder() is not None:
         return
     if ((folder := output_folder()) / MODELS[-1]).exists():
-        go_on = f"resume={as_typed(folder)} goes on with it; else choose another hydra.run.dir"
+        go_on = f"resume={shell_path(folder)} goes on with it; else choose another hydra.run.dir"
         raise UsageError(f"{folder} holds a run: {go_on}")
     from transformer.evaluation.run_files import check_entries, written_entries
 
@@ -157,7 +158,7 @@ def check_init_from(init_from: str | None) -> None:
     """Refuse a run to begin with that is not there, and name the experiment that trains it."""
     if init_from and not (path := Path(init_from)).exists():
         preset = CONFIGS / "experiment" / f"{path.name}.yaml"
-        remedy = f": experiment={path.name} hydra.run.dir={as_typed(path)}" if preset.exists() else ""
+        remedy = f": experiment={path.name} hydra.run.dir={shell_path(path)}" if preset.exists() else ""
         raise UsageError(f"init_from={path}: no such run or checkpoint; train it first{remedy}")
 
 
@@ -166,7 +167,7 @@ def newest_finished_run(runs: Path) -> Path:
     if finished := _by_time(runs, MODELS[0]):
         return finished[-1].parent
     if unfinished := _by_time(runs, MODELS[-1]):
-        run = as_typed(unfinished[-1].parent.parent)
+        run = shell_path(unfinished[-1].parent.parent)
         raise UsageError(f"no run in {runs} has finished: checkpoint={run} takes what that one has so far")
     raise FileNotFoundError(f"no run in {runs}: train one, or name another folder")
 
@@ -178,9 +179,9 @@ def find_checkpoint(value: str | None, runs: Path, exports: bool = False, key: s
     With `exports` it may be the folder of an export, which is returned as such.
     """
     path = newest_finished_run(runs) if value is None else Path(value)
-    if (path / HUB).is_file() and not any((path / file).is_file() for file in MODELS):
+    if (path / HUGGINGFACE_TOKENIZER).is_file() and not any((path / file).is_file() for file in MODELS):
         return path
-    if (path / EXPORT).is_file():
+    if (path / EXPORT_MANIFEST).is_file():
         if not exports:
             raise UsageError(f"{key}={value} is an export, which this script cannot use: name what it was made of")
         return path
@@ -237,7 +238,7 @@ def _facts(run: Path) -> list[str]:
     return facts
 
 
-def say_which(config: dict[str, Any], checkpoint: Path) -> None:
+def announce_checkpoint(config: dict[str, Any], checkpoint: Path) -> None:
     """Say which run was taken where `checkpoint=` named none: its languages, its score, and how many newer runs were
     passed over; and that a run which was named has not finished."""
     run = run_of(checkpoint)
@@ -246,9 +247,9 @@ def say_which(config: dict[str, Any], checkpoint: Path) -> None:
         others = [path for path in _by_time(Path(config["runs"]), MODELS[-1]) if path.stat().st_mtime_ns > finished]
         count = sum(path.parent.parent != run for path in others)
         passed_over = [f"{count} newer not finished"] if count else []
-        say(f"checkpoint={as_typed(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
+        say(f"checkpoint={shell_path(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
     elif checkpoint.parent.name == "checkpoints" and Path(config["checkpoint"]).is_dir():
-        name = as_typed(run)
+        name = shell_path(run)
         say(f"{name} has not finished its training, this is its {checkpoint.name}: train.py resume={name} goes on")
 
 

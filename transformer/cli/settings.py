@@ -6,9 +6,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer.cli.arguments import STAGES, split
+from transformer.cli.arguments import STAGES, split_override
 from transformer.cli.runs import (
-    as_typed,
     check_output_file,
     check_output_folder,
     find_checkpoints,
@@ -18,6 +17,7 @@ from transformer.cli.runs import (
 )
 from transformer.config import UsageError
 from transformer.data.corpus import FILE_SETTINGS
+from transformer.data.printable import shell_path
 from transformer.files import run_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ def typed_keys() -> set[str]:
     """Return the keys on the running script's command line; none while the trials of a sweep are checked."""
     from hydra.core.hydra_config import HydraConfig
 
-    return {split(line)[1] for line in HydraConfig.get().overrides.task} if HydraConfig.initialized() else set()
+    return (
+        {split_override(line)[1] for line in HydraConfig.get().overrides.task} if HydraConfig.initialized() else set()
+    )
 
 
 def training_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Training:
@@ -71,7 +73,7 @@ def training_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Training
     from transformer.doctor.estimate import Training
     from transformer.training.config import read_run_settings
 
-    below = {key: line for line in overrides for _, key, _ in [split(line)] if key not in typed_keys()}
+    below = {key: line for line in overrides for _, key, _ in [split_override(line)] if key not in typed_keys()}
     experiment = chosen("experiment") or below.get("experiment", "").partition("=")[2] or None
     settings = run_settings(as_dict(compose_again(*below.values())) if below else config)
     trainer = choose_precision(settings["trainer"])
@@ -91,12 +93,12 @@ def doctor_minutes(config: dict[str, Any]) -> float | None:
 
 
 # What all scripts say of how texts are translated, which stands together in their settings.
-SERVING = ("device", "precision", "batch_tokens", "shortlist")
+INFERENCE = ("device", "precision", "batch_tokens", "shortlist")
 
 
-def _with_serving(config: dict[str, Any]) -> dict[str, Any]:
-    settings = {key: value for key, value in config.items() if key not in (*SERVING, "runs", "debug", "checkpoint")}
-    settings["serving"] = {key: config[key] for key in SERVING}
+def _with_inference_settings(config: dict[str, Any]) -> dict[str, Any]:
+    settings = {key: value for key, value in config.items() if key not in (*INFERENCE, "runs", "debug", "checkpoint")}
+    settings["inference"] = {key: config[key] for key in INFERENCE}
     if (shortlist := config["shortlist"]) is not None and not Path(shortlist).is_file():
         raise UsageError(f"shortlist={shortlist}: no such file; python scripts/shortlist.py makes one")
     if "resume" in config:  # it arrives as text
@@ -111,7 +113,7 @@ def translate_settings(config: dict[str, Any]) -> dict[str, Any]:
     for key in ("output", "alignments"):
         if config[key] is not None:
             check_output_file(config[key], key=key)
-    return _with_serving(config) | {"choose": find_reverse(config)}
+    return _with_inference_settings(config) | {"choose": find_reverse(config)}
 
 
 def _corpus(config: dict[str, Any]) -> dict[str, Any] | None:
@@ -122,7 +124,7 @@ def augment_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of augment.py from the composed configuration."""
     if config["output"] is None:
         raise UsageError("output is not set: give output=PREFIX of the pairs' files")
-    return _with_serving(config) | {"data": _corpus(config)}
+    return _with_inference_settings(config) | {"data": _corpus(config)}
 
 
 def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +137,7 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
     # The trials of a sweep must not write over each other's results, or over the run's own.
     run = run_of(checkpoints[0])
     if checkpoints[0] == run and not config["output"]:
-        raise UsageError(f"{as_typed(run)} is of Hugging Face, not a run that takes results: give output=FOLDER")
+        raise UsageError(f"{shell_path(run)} is of Hugging Face, not a run that takes results: give output=FOLDER")
     output = config["output"] or str(trial_folder() or run)
     check_output_folder(output)
     if is_run(Path(output)) and not (len(checkpoints) == 1 and Path(output).resolve() == run.resolve()):
@@ -145,4 +147,4 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
     if not config["output"]:
         check_entries(run)
     found = {"checkpoints": [*map(str, checkpoints)], "output": output, "choose": find_reverse(config)}
-    return _with_serving(config) | found | {"data": _corpus(config)}
+    return _with_inference_settings(config) | found | {"data": _corpus(config)}

@@ -19,8 +19,8 @@ Row = dict[str, Any]
 # Student's t: 97.5 % of its values lie below, for 1, 2, … 10 degrees of freedom; more are taken for 10.
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 RULE = (
-    "gain: over the mean of the first row, ± its 95 % interval (Welch's t); within the spread: the interval holds 0, "
-    "so that with other seeds the order may change"
+    "change: against the mean of the first row, ± its 95 % interval (Welch's t); within the spread: the interval holds "
+    "0, so that with other seeds the order may change"
 )
 
 
@@ -69,17 +69,17 @@ def welch(one: list[float], other: list[float]) -> float:
     return STUDENT[min(len(STUDENT), whole) - 1] * math.sqrt(sum(errors))
 
 
-def describe_gain(before: list[float], after: list[float]) -> str:
+def describe_change(before: list[float], after: list[float]) -> str:
     """How much higher the mean of some seeds is than that of others, and whether more than chance speaks for it."""
-    gain = statistics.mean(after) - statistics.mean(before)
+    change = statistics.mean(after) - statistics.mean(before)
     if min(len(before), len(after)) < 2:
-        return f"{gain:+,.2f} (one seed tells no spread)"
+        return f"{change:+,.2f} (one seed tells no spread)"
     interval = welch(before, after)
-    return f"{gain:+,.2f} ± {number(interval)}, {'within' if abs(gain) <= interval else 'beyond'} the spread"
+    return f"{change:+,.2f} ± {number(interval)}, {'within' if abs(change) <= interval else 'beyond'} the spread"
 
 
 def _summary(rows: list[Row], settings: list[str], results: list[str]) -> Iterator[Row]:
-    """One row a setting: the mean and spread of every result over its seeds, and the gain in the first result."""
+    """One row a setting: the mean and spread of every result over its seeds, and the change of the first result."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         if "error" not in row:
@@ -93,8 +93,8 @@ def _summary(rows: list[Row], settings: list[str], results: list[str]) -> Iterat
         if results and len(groups) > 1:
             first, *_ = groups.values()
             before, after = ([row[results[0]] for row in seeds if results[0] in row] for seeds in (first, group))
-            is_gain = group is not first and before and after
-            summary[f"gain in {results[0]}"] = describe_gain(before, after) if is_gain else ""
+            is_change = group is not first and before and after
+            summary[f"change in {results[0]}"] = describe_change(before, after) if is_change else ""
         yield summary
 
 

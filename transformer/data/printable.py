@@ -7,9 +7,11 @@ stderr) or on a `console` only; log messages are made safe by `SafeFormatter`. W
 
 import logging
 import os
+import shlex
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TextIO, TypeVar
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
@@ -30,6 +32,12 @@ def terminal_safe(text: str) -> str:
         else letter
         for letter in text
     )
+
+
+def shell_path(path: Path) -> str:
+    """A path as it can be typed in a shell from here."""
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def one_line(error: BaseException, max_length: int | None = None) -> str:

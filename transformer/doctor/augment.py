@@ -16,7 +16,7 @@ from transformer.data.splitting import LEFT_OUT
 from transformer.data.text_files import read_lines
 from transformer.doctor.filters import FILTERS, PairFilter
 from transformer.evaluation.run_files import corpus_of
-from transformer.export.serving import TranslatorSettings
+from transformer.export.load import TranslatorSettings
 from transformer.inference import Translator
 
 
@@ -93,19 +93,19 @@ def check_languages(corpus: DataSettings, text: str, languages: tuple[str, str])
 
 
 def translate_rows(
-    translator: Translator, chosen: PairFilter, settings: AugmentSettings, texts: list[str], numbers: Sequence[int]
+    translator: Translator, pair_filter: PairFilter, settings: AugmentSettings, texts: list[str], numbers: Sequence[int]
 ) -> list[Row]:
     """Translates what is good enough of some lines with these numbers; their draws depend on these alone."""
-    dropped = [chosen.check_text(number, text) for number, text in zip(numbers, texts, strict=True)]
+    dropped = [pair_filter.check_text(number, text) for number, text in zip(numbers, texts, strict=True)]
     kept = [place for place, reason in enumerate(dropped) if reason is None]
     translations = [""] * len(texts)
     found = translator.n_best(
         [texts[place] for place in kept],
         settings.search,
-        settings.serving.batch_tokens,
+        settings.inference.batch_tokens,
         lines=[numbers[place] for place in kept],
     )
     for place, hypotheses in zip(kept, found, strict=True):
         translations[place] = hypotheses[0].text
-        dropped[place] = chosen.check_pair(numbers[place], texts[place], translations[place])
+        dropped[place] = pair_filter.check_pair(numbers[place], texts[place], translations[place])
     return [Row(*row) for row in zip(texts, translations, dropped, strict=True)]

@@ -7,10 +7,10 @@ from transformer.data.datamodule import TranslationData
 from transformer.doctor.estimate import CostEstimate, Training
 
 # Where the recommended experiment gets too few steps: the smallest model, which does many steps in little time.
-SMALLEST = "pairs_2k"
-PIECES = 2000  # its vocabulary for more than some 2,000 pairs
+SMALLEST_PRESET = "pairs_2k"
+SMALLEST_PRESET_VOCABULARY = 2000  # its vocabulary for more than some 2,000 pairs
 ENOUGH_STEPS = 1000  # below this the smallest model learns more in the same time
-MIN_STEPS = 50
+MIN_TRAINING_STEPS = 50
 VALIDATIONS = 3
 MAX_SHARE = 0.15  # of the time, for all validations; else there is only the one at the end
 FEW_EPOCHS = 20  # over fewer than these nothing is learned by heart: less dropout learns more
@@ -48,9 +48,9 @@ class Proposal:
 def what_to_try(preset: str) -> list[tuple[str, ...]]:
     """Overrides to time for a corpus with this recommended experiment: the experiment, and the smallest."""
     recommended = (f"experiment={preset}",)
-    if preset == SMALLEST:
+    if preset == SMALLEST_PRESET:
         return [recommended]
-    return [recommended, (f"experiment={SMALLEST}", f"tokenizer.vocabulary_size={PIECES}")]
+    return [recommended, (f"experiment={SMALLEST_PRESET}", f"tokenizer.vocabulary_size={SMALLEST_PRESET_VOCABULARY}")]
 
 
 def besides_training(cost: CostEstimate) -> dict[str, float]:
@@ -77,7 +77,7 @@ def fit(candidate: Candidate, seconds: float) -> Proposal | None:
         rest["last validation and test"] += cost.seconds_per_validation
     for_training = seconds - sum(rest.values())
     steps, all_steps = int(for_training / cost.seconds_per_step), int(training.trainer.get("max_steps", -1))
-    if steps < MIN_STEPS:
+    if steps < MIN_TRAINING_STEPS:
         return None
     if 0 < all_steps <= steps and not candidate.stands_in:
         parts = {"training": all_steps * cost.seconds_per_step}
@@ -104,8 +104,12 @@ def propose(minutes: float, candidates: list[Candidate]) -> tuple[Candidate, Pro
     possible = [(candidate, proposal) for candidate, proposal in fitting if proposal]
     if not possible:
         costs = [candidate.cost for candidate in candidates if candidate.cost]
-        needed = min(sum(besides_training(cost).values()) + MIN_STEPS * cost.seconds_per_step for cost in costs) / 60
+        needed = (
+            min(sum(besides_training(cost).values()) + MIN_TRAINING_STEPS * cost.seconds_per_step for cost in costs)
+            / 60
+        )
         raise ValueError(
-            f"minutes={minutes:g} is too short: the start, {MIN_STEPS} steps and the test take {needed:.1f} here, now"
+            f"minutes={minutes:g} is too short: the start, {MIN_TRAINING_STEPS} steps and the test take "
+            f"{needed:.1f} here, now"
         )
     return next((pair for pair in possible if pair[1].steps >= ENOUGH_STEPS), possible[-1])

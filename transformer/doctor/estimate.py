@@ -25,7 +25,7 @@ from transformer.training.train import build_translator
 PRESETS = {"pairs_2k": 4_500, "pairs_10k": 22_000, "pairs_50k": 100_000, "pairs_200k": None}
 WARMUP_STEPS = 2  # not timed: they allocate memory and choose kernels
 MAX_BATCHES = 100
-MIN_STEPS, MIN_SECONDS = 2, 5.0  # timed, at least
+MIN_TIMED_STEPS, MIN_SECONDS = 2, 5.0  # timed, at least
 REPETITION = 1.5  # tokens of a hypothesis by those of its reference, after little training
 MAX_SENTENCES = 100  # translated to time a search, about
 
@@ -126,7 +126,7 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     for index in [largest, *indices[:WARMUP_STEPS]]:
         step(index)
     seconds: list[float] = []
-    while len(seconds) < MIN_STEPS or (sum(seconds) < MIN_SECONDS and len(seconds) < MAX_BATCHES):
+    while len(seconds) < MIN_TIMED_STEPS or (sum(seconds) < MIN_SECONDS and len(seconds) < MAX_BATCHES):
         seconds.append(step(indices[len(seconds) % len(indices)]))
     mean = sum(seconds) / len(seconds)
     peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else peak_memory()

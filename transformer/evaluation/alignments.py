@@ -16,8 +16,8 @@ from transformer.inference.alignment_head import AlignmentHead, candidates
 
 # By what the cross-attention weights of a run are judged: so many validation pairs, and so many training pairs that a
 # statistical aligner learns from. More do not change the choice (docs/alignments.md).
-JUDGED, LEARNED_FROM = 100, 1000
-ROUNDS = 5  # of expectation maximization
+MAX_VALIDATION_PAIRS, MAX_TRAINING_PAIRS = 100, 1000
+EM_ITERATIONS = 5  # of expectation maximization
 NULL_SHARE = 0.08  # the share of target words that come from no source word, as in fast_align
 DIAGONAL = 4.0  # how strongly a target word prefers the source words at its own place of the sentence, as there
 
@@ -134,7 +134,7 @@ def statistical_alignments(pairs: Sequence[Pair]) -> list[list[Link]]:
     keys, entry = torch.unique(source * len(numbers) + target, return_inverse=True)
     of_source, share = keys // len(numbers), torch.ones(len(entry), dtype=torch.float64)
     probability = torch.ones(len(keys), dtype=torch.float64)
-    for _ in range(ROUNDS):
+    for _ in range(EM_ITERATIONS):
         share = probability[entry] * prior
         share = share / _sums(share, group, len(sizes))[group]
         counts = _sums(share, entry, len(keys))
@@ -144,7 +144,7 @@ def statistical_alignments(pairs: Sequence[Pair]) -> list[list[Link]]:
 
 def best_head(translator: Translator, validation: Sequence[Pair], training: Sequence[Pair]) -> AlignmentHead:
     """The weights that agree best with a statistical aligner on validation pairs; it learns from training pairs too."""
-    judged = list(validation[:JUDGED])
-    links = statistical_alignments([*judged, *training[:LEARNED_FROM]])[: len(judged)]
+    judged = list(validation[:MAX_VALIDATION_PAIRS])
+    links = statistical_alignments([*judged, *training[:MAX_TRAINING_PAIRS]])[: len(judged)]
     rates = error_rates(translator, judged, [Gold({*found}, {*found}) for found in links])
     return min(rates, key=lambda head: rates[head])

@@ -10,7 +10,7 @@ from sacrebleu.metrics import BLEU
 
 from transformer.data.batching import batches_by_length, pad
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.device import ServingSettings
+from transformer.device import InferenceSettings
 from transformer.evaluation.metrics import METRICS
 from transformer.inference import Translator
 from transformer.inference.choice import ChoiceSettings
@@ -65,13 +65,13 @@ class Chooser:
             raise ValueError(f"choose.reverse={settings.reverse} translates {back}: it must be the reverse of {there}")
 
     @classmethod
-    def load(cls, translator: Translator, settings: ChoiceSettings, serving: ServingSettings) -> "Chooser":
+    def load(cls, translator: Translator, settings: ChoiceSettings, inference: InferenceSettings) -> "Chooser":
         """With the reverse run that the settings name. Raises as `Translator.load` does."""
         if settings.reverse is None:
             return cls(translator, settings)
         source, target = translator.languages
         try:
-            reverse = Translator.load(settings.reverse, serving.device, serving.precision, target, source)
+            reverse = Translator.load(settings.reverse, inference.device, inference.precision, target, source)
         except ValueError as error:
             raise ValueError(f"choose.reverse={settings.reverse}: {error}") from error
         return cls(translator, settings, reverse)

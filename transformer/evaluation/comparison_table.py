@@ -7,11 +7,11 @@ from rich.text import Text
 from transformer.data.printable import console
 from transformer.data.text_files import Pair
 from transformer.evaluation.metrics import METRICS
-from transformer.evaluation.significance import LEVEL, Difference, TestedScore
+from transformer.evaluation.significance import ALPHA, Difference, TestedScore
 
 
 def _score(tested: TestedScore) -> str:
-    differs = tested.p is not None and tested.p < LEVEL
+    differs = tested.p is not None and tested.p < ALPHA
     return f"{tested.score:.1f} ± {tested.interval:.1f}{'*' if differs else ' '}"
 
 
@@ -19,7 +19,7 @@ def _p(p: float | None) -> str:
     if p is None:
         return ""
     # 0.0499 is below the level, and should look so.
-    return "< 0.001" if p < 0.001 else f"{p:.4f}" if round(p, 3) == LEVEL else f"{p:.3f}"
+    return "< 0.001" if p < 0.001 else f"{p:.4f}" if round(p, 3) == ALPHA else f"{p:.3f}"
 
 
 def verdict(first: str, other: str, metric: str, tested: dict[str, TestedScore]) -> str:
@@ -29,7 +29,7 @@ def verdict(first: str, other: str, metric: str, tested: dict[str, TestedScore])
     if gain == 0:
         return f"{other} and {first} have the same {label}"
     certainty = f"p {_p(p)}" if p < 0.001 else f"p = {_p(p)}"
-    if p >= LEVEL:
+    if p >= ALPHA:
         return f"{other} and {first} do not differ significantly: {gain:+.1f} {label}, {certainty}"
     better = (gain > 0) == METRICS[metric].higher_is_better
     return f"{other} is {'better' if better else 'worse'} than {first}: {gain:+.1f} {label}, {certainty}"
@@ -56,12 +56,12 @@ def show_comparison(tested: dict[str, dict[str, TestedScore]], comet: dict[str, 
     for note in notes:
         out.print(Text(note, style="dim"))
     legend = [
-        f"±: half of the 95 % interval; *: differs from {first}, both p being below {LEVEL:g}; the p shown are of "
+        f"±: half of the 95 % interval; *: differs from {first}, both p being below {ALPHA:g}; the p shown are of "
         f"{labels[0]}",
         "this compares two models: to compare the settings of their training, train each with several seeds",
     ]
     if len(others) > 1:
-        legend.append(f"{len(others)} comparisons: one in {1 / LEVEL:.0f} of equals comes out as different by chance")
+        legend.append(f"{len(others)} comparisons: one in {1 / ALPHA:.0f} of equals comes out as different by chance")
     for line in legend:
         out.print(Text(line, style="dim"))
 

@@ -13,7 +13,7 @@ from transformer.data.corpus import RESERVED_NAMES, DataSettings, split_name
 from transformer.data.directions import Direction, arrow
 from transformer.data.printable import console
 from transformer.data.text_files import Pair, read_pairs
-from transformer.device import MachineSettings, ServingSettings
+from transformer.device import InferenceSettings, MachineSettings
 from transformer.evaluation.choosing import Chooser
 from transformer.evaluation.metrics import MetricSettings, Scores
 from transformer.evaluation.run_files import EVALUATION, EVALUATION_LOCK, RESULTS, corpus_of
@@ -42,7 +42,7 @@ class EvaluationSettings(MetricSettings):
     search: SearchSettings
     choose: ChoiceSettings
     machine: MachineSettings
-    serving: ServingSettings
+    inference: InferenceSettings
     cache: str
 
     def __post_init__(self) -> None:
@@ -153,8 +153,8 @@ def write_evaluation(
     output, search = Path(settings.output), asdict(settings.search)
     if settings.choose.method != "score":
         search["choose"] = asdict(settings.choose)
-    if settings.serving.shortlist is not None:
-        search["shortlist"] = sha256(Path(settings.serving.shortlist))
+    if settings.inference.shortlist is not None:
+        search["shortlist"] = sha256(Path(settings.inference.shortlist))
     file, content = output / f"hypotheses.{texts.name}.txt", "".join(f"{text}\n" for text in hypotheses).encode()
     # The size first: what lies there may be larger than memory.
     is_other = file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content)

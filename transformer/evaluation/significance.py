@@ -12,7 +12,7 @@ from transformer.evaluation.metrics import METRICS, bleu
 # A metric, and paired bootstrap resampling or approximate randomization.
 MetricTest = tuple[str, Literal["bs", "ar"]]
 # A difference that chance alone makes less often than this is taken for one.
-LEVEL = 0.05
+ALPHA = 0.05
 
 
 @dataclass(frozen=True)

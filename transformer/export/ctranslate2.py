@@ -54,7 +54,7 @@ def check(config: ModelConfig) -> None:
             )
 
 
-def _form(config: ModelConfig) -> transformer_spec.TransformerSpec:
+def _empty_spec(config: ModelConfig) -> transformer_spec.TransformerSpec:
     """The form to be filled in; the widths of heads come with each attention."""
     form = {
         "pre_norm": config.norm == "pre",
@@ -134,7 +134,7 @@ def _side(spec: Any, side: Encoder | Decoder, config: ModelConfig) -> None:
 def export(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], precision: str, folder: Path) -> None:
     """Writes that engine's own files; `precision` is float32, float16, bfloat16 or int8. Raises what `check` does."""
     check(model.config)
-    spec = _form(model.config)
+    spec = _empty_spec(model.config)
     _side(spec.encoder, model.encoder, model.config)
     _side(spec.decoder, model.decoder, model.config)
     _linear(spec.decoder.projection, model.output)

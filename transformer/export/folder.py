@@ -13,12 +13,11 @@ from typing import Literal
 from transformer.config import from_dict
 from transformer.data.printable import one_line
 from transformer.data.tokenizer import Tokenizer
-from transformer.files import atomic_folder, read_file, read_json, sha256
+from transformer.files import EXPORT_MANIFEST, atomic_folder, read_file, read_json, sha256
 from transformer.inference import checkpoint
 from transformer.inference.translator import Translator
 from transformer.inference.untrusted import MAX_PLAIN_BYTES, check_tokenizer
 
-MANIFEST = checkpoint.EXPORT
 # SentencePiece's own format: programs in other languages read it too.
 TOKENIZERS = ("source.spm", "target.spm")
 MAX_TOKENIZER_BYTES = 64 << 20  # a vocabulary of 32,000 takes one
@@ -40,7 +39,7 @@ def check_replaceable(folder: Path) -> None:
         raise ValueError(f"output={folder} is a file: name a folder")
     if folder.exists() and any(folder.iterdir()):
         try:
-            known = {MANIFEST, *read_json(folder / MANIFEST, MAX_PLAIN_BYTES, follow_links=True)["files"]}
+            known = {EXPORT_MANIFEST, *read_json(folder / EXPORT_MANIFEST, MAX_PLAIN_BYTES, follow_links=True)["files"]}
         except (OSError, ValueError, KeyError, TypeError):
             known = set()
         if foreign := sorted(path.name for path in folder.iterdir() if path.name not in known):
@@ -60,11 +59,11 @@ def write(folder: Path, export: Program, translator: Translator, make: Callable[
             (work / name).write_bytes(tokenizer.model)
         files = {path.name: sha256(path) for path in sorted(work.iterdir())}
         manifest = {"export": export, "translator": translator.description(), "files": files}
-        (work / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+        (work / EXPORT_MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
 
 
 def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
-    plain = read_json(folder / MANIFEST, MAX_PLAIN_BYTES, follow_links=True)
+    plain = read_json(folder / EXPORT_MANIFEST, MAX_PLAIN_BYTES, follow_links=True)
     manifest = from_dict(Manifest, plain | {"translator": checkpoint.with_defaults(plain.get("translator"))}, "")
     if manifest.translator.format != checkpoint.FORMAT:
         raise ValueError(f"its format is {manifest.translator.format!r}, not {checkpoint.FORMAT!r}")
@@ -72,7 +71,7 @@ def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
     paths = [path for path in folder.iterdir() if not path.name.startswith(".")]
     if strange := [path.name for path in paths if not path.is_file()]:  # reading a pipe would wait for ever
         raise ValueError(f"{strange[0]} is no file")
-    names = {path.name for path in paths} - {MANIFEST}
+    names = {path.name for path in paths} - {EXPORT_MANIFEST}
     for name in sorted(names ^ manifest.files.keys()):
         raise ValueError(f"{name} is {'not of it' if name in names else 'missing'}")
     for name, expected in manifest.files.items():

@@ -15,7 +15,7 @@ from transformer.inference.translator import Translator
 
 Format = Literal["ctranslate2", "huggingface", "onnx", "page", "safetensors"]
 # What each format can hold weights in; the first unless another is asked for.
-OFFERED = {
+FORMAT_PRECISIONS = {
     "ctranslate2": ("float32", "float16", "bfloat16", "int8"),
     "huggingface": ("float32", "float16", "bfloat16"),
     "onnx": ("float32",),
@@ -25,7 +25,7 @@ OFFERED = {
 # Formats that are one file, which ends in this.
 SUFFIXES = {"page": ".html", "safetensors": ".safetensors"}
 # What can be done with what is written, {} being its place.
-NEXT = {
+NEXT_STEP = {
     "ctranslate2": "python scripts/translate.py checkpoint={}",
     "huggingface": "docs/export.md shows how transformers translates with it",
     "onnx": "docs/export.md shows how onnxruntime translates with it",
@@ -47,8 +47,8 @@ class ExportSettings:
     text: str | None = None
 
     def __post_init__(self) -> None:
-        if self.precision not in (None, *OFFERED[self.format]):
-            offered = ", ".join(OFFERED[self.format])
+        if self.precision not in (None, *FORMAT_PRECISIONS[self.format]):
+            offered = ", ".join(FORMAT_PRECISIONS[self.format])
             raise ValueError(f"precision={self.precision} is not for format={self.format}; choose one of {offered}")
         if self.text is not None and self.format != "page":
             raise ValueError(f"text= is for format=page; format={self.format} shows no sentence")
@@ -74,7 +74,7 @@ def export(translator: Translator, settings: ExportSettings, name: str = "", car
     `pip install -e '.[export]'` are missing.
     """
     output, model = Path(settings.output), translator.model
-    precision = settings.precision or OFFERED[settings.format][0]
+    precision = settings.precision or FORMAT_PRECISIONS[settings.format][0]
     if dtype := PRECISIONS.get(precision):
         for parameter, weight in model.named_parameters():
             if not weight.to(dtype).isfinite().all():

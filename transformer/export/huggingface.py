@@ -16,6 +16,7 @@ from torch import Tensor
 from transformer.data.directions import Direction, direction_name
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, language_tag
 from transformer.export.supported import check_supported, dot_product_query
+from transformer.files import HUGGINGFACE_TOKENIZER
 from transformer.inference.hub_vocabulary import KINDS, marian_code
 from transformer.inference.huggingface import (
     ACTIVATIONS,
@@ -24,7 +25,6 @@ from transformer.inference.huggingface import (
     GENERATION_CONFIG,
     MODEL_TYPES,
     TARGET_VOCABULARY,
-    TOKENIZER_CONFIG,
     VOCABULARY,
     reorder_width,
     sines_first,
@@ -205,7 +205,7 @@ def export(
     files: dict[str, dict[str, Any]] = {
         CONFIG: config | ends,
         GENERATION_CONFIG: generation,
-        TOKENIZER_CONFIG: tokenizer,
+        HUGGINGFACE_TOKENIZER: tokenizer,
         VOCABULARY: _vocabulary(tokenizers[0], directions),
     }
     if separate:

@@ -111,7 +111,7 @@ def export(translator: Translator, precision: str, output: Path, text: str = "",
     atomic_write(output, build(translator, precision, text, name).encode())
 
 
-def renewed(html: str) -> str:
+def with_current_program(html: str) -> str:
     """An exported page with the program of today: what it opens with, and its weights, stay as they are."""
     opening, weights = (
         re.findall(f'<script [^>]*id="{name}">(.*?)</script>', html)[0] for name in ("opening", "weights")

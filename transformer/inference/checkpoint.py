@@ -20,7 +20,7 @@ from transformer.config import flatten, from_dict
 from transformer.data.directions import Direction, direction_name, parse_direction
 from transformer.data.printable import one_line, terminal_safe
 from transformer.data.tokenizer import Kind, Tokenizer
-from transformer.files import MODELS, TRANSLATOR, atomic_write, run_of
+from transformer.files import EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER, MODELS, TRANSLATOR, atomic_write, run_of
 from transformer.inference import huggingface
 from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.search import DEFAULT_LENGTH_PENALTY, LengthPenalty
@@ -37,7 +37,6 @@ from transformer.model.transformer import Transformer
 
 T = TypeVar("T")
 FORMAT = "encoder-decoder translator 3"
-EXPORT = "export.json"  # in the folder of an export
 # Keys that a description may lack: training adds the first at its end, the others are for several directions, and for a
 # length penalty that was chosen for the model.
 ALIGNMENT, DIRECTIONS, LENGTH_PENALTY = "alignment", "directions", "length_penalty"
@@ -247,9 +246,9 @@ def load(path: Path) -> SavedTranslator:
     """
     if path.is_dir():
         choices = [path / name for name in MODELS]
-        if (folder := path / huggingface.TOKENIZER_CONFIG).is_file() and not any(choice.exists() for choice in choices):
+        if (folder := path / HUGGINGFACE_TOKENIZER).is_file() and not any(choice.exists() for choice in choices):
             return _read(folder, lambda config: SavedTranslator(*huggingface.read(config.parent)))
-        if (path / EXPORT).is_file():
+        if (path / EXPORT_MANIFEST).is_file():
             raise ValueError(
                 f"{path} is an export: translate.py, or transformer.export.formats.load, takes one to ctranslate2; for "
                 "all else name the run that it was made of"

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformer.config import from_dict, read_value
 from transformer.data.directions import Direction, parse_direction
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
-from transformer.files import read_file, read_json
+from transformer.files import HUGGINGFACE_TOKENIZER, read_file, read_json
 from transformer.inference.hub_vocabulary import Numbering, number, parse, renumbered
 from transformer.inference.search import DEFAULT_LENGTH_PENALTY, LengthPenalty
 from transformer.inference.untrusted import check_shapes, check_tensors, check_tokenizer, read_checkpoint, read_tensors
@@ -25,10 +25,9 @@ from transformer.model.config import ModelConfig, Size
 from transformer.model.positions import sinusoidal_table
 from transformer.model.transformer import Transformer
 
-CONFIG, GENERATION_CONFIG, TOKENIZER_CONFIG, VOCABULARY, TARGET_VOCABULARY = (
+CONFIG, GENERATION_CONFIG, VOCABULARY, TARGET_VOCABULARY = (
     "config.json",
     "generation_config.json",
-    "tokenizer_config.json",
     "vocab.json",
     "target_vocab.json",
 )
@@ -264,8 +263,8 @@ def _our_weights(
 def _directions(about: dict[str, Any], languages: Direction, tokenizer: Tokenizer) -> list[Direction]:
     """What our own export has noted; of others those that the codes in the vocabulary ask for."""
     if DIRECTIONS in about:
-        noted = read_value(list[str], about[DIRECTIONS], f"{TOKENIZER_CONFIG}: {DIRECTIONS}")
-        return [parse_direction(text, f"{TOKENIZER_CONFIG}: {DIRECTIONS}") for text in noted] or [languages]
+        noted = read_value(list[str], about[DIRECTIONS], f"{HUGGINGFACE_TOKENIZER}: {DIRECTIONS}")
+        return [parse_direction(text, f"{HUGGINGFACE_TOKENIZER}: {DIRECTIONS}") for text in noted] or [languages]
     source, target = languages
     tagged = [(target, source) if tag == source else (source, tag) for tag in tokenizer.tagged_languages]
     return list(dict.fromkeys([languages, *tagged]))
@@ -300,7 +299,7 @@ def read(folder: Path) -> Parts:
     config = settings.model("learned" if learned else "sinusoidal", output_bias, vocab_sizes)
     weights = dict(_our_weights(config, settings, tensors, numberings))
     check_shapes(config, weights)
-    about = read_json(folder / TOKENIZER_CONFIG, MAX_HUB_FILE_BYTES, follow_links=True)
+    about = read_json(folder / HUGGINGFACE_TOKENIZER, MAX_HUB_FILE_BYTES, follow_links=True)
     source, target = (str(about.get(f"{side}_lang") or "und") for side in ("source", "target"))
     directions = _directions(about, (source, target), tokenizers[0])
     return config, tokenizers, (source, target), weights, directions, _length_penalty(folder / GENERATION_CONFIG)

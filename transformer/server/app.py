@@ -20,9 +20,9 @@ from transformer.server.api import Api
 from transformer.server.directions import ServedDirection
 
 log = logging.getLogger(__name__)
-NOTHING = "default-src 'none'; frame-ancestors 'none'"
+DEFAULT_POLICY = "default-src 'none'; frame-ancestors 'none'"
 HEADERS = {
-    "Content-Security-Policy": NOTHING,
+    "Content-Security-Policy": DEFAULT_POLICY,
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",

@@ -16,9 +16,9 @@ from transformer.inference.translator import Translation, Translator
 
 NBest = list[list[Translation]]
 # Characters of a round: enough to fill batches, few enough that a newcomer waits a second, not ten.
-ROUND = 8192
+ROUND_CHARACTERS = 8192
 # What a text costs besides its characters.
-TEXT = 20
+TEXT_OVERHEAD = 20
 
 
 class QueueFullError(Exception):
@@ -39,7 +39,7 @@ def _up_to(limit: int, texts: Sequence[str]) -> list[str]:
     """The first texts that fit into a limit, at least one."""
     taken: list[str] = []
     for text in texts:
-        limit -= len(text) + TEXT
+        limit -= len(text) + TEXT_OVERHEAD
         if taken and limit < 0:
             break
         taken.append(text)
@@ -88,12 +88,12 @@ class Batcher:
                     break
                 self._changed.wait()
             jobs = [job for job in self._jobs if job.translator is self._jobs[0].translator]
-        shares, left = [], ROUND
+        shares, left = [], ROUND_CHARACTERS
         for job in jobs:
             if left > 0:
-                texts = _up_to(ROUND // len(jobs), job.texts[len(job.found) :])
+                texts = _up_to(ROUND_CHARACTERS // len(jobs), job.texts[len(job.found) :])
                 shares.append((job, texts))
-                left -= sum(len(text) + TEXT for text in texts)
+                left -= sum(len(text) + TEXT_OVERHEAD for text in texts)
         return shares
 
     def _translate(self, shares: list[tuple[Job, list[str]]]) -> None:

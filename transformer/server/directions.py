@@ -7,9 +7,9 @@ from pathlib import Path
 from transformer.config import UsageError
 from transformer.data.corpus import split_name
 from transformer.data.directions import Direction, arrow
-from transformer.device import ServingSettings
+from transformer.device import InferenceSettings
 from transformer.export import page
-from transformer.export.serving import TranslatorSettings, is_export, load_translator
+from transformer.export.load import TranslatorSettings, is_export, load_translator
 from transformer.inference.translator import Translator
 from transformer.server.settings import ServerSettings
 
@@ -60,8 +60,10 @@ def load_directions(
     for name, path in checkpoints:
         # Only float32 gives one text one translation, whoever else asks; an export has the precision that it has.
         precision = settings.precision or ("auto" if is_export(path) else "float32")
-        serving = ServingSettings(settings.device, precision, settings.batch_tokens, shortlist=None)
-        translator = load_translator([path], TranslatorSettings(None, None, settings.search, settings.machine, serving))
+        inference = InferenceSettings(settings.device, precision, settings.batch_tokens, shortlist=None)
+        translator = load_translator(
+            [path], TranslatorSettings(None, None, settings.search, settings.machine, inference)
+        )
         for one in (translator.in_direction(*direction) for direction in translator.directions):
             if other := models.get(one.languages):
                 raise UsageError(

@@ -42,7 +42,7 @@ VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 FOREIGN = ("svg", "math")
 
 
-def _around(whole: str, inner: str, write: Callable[[str], str]) -> Iterator[Piece]:
+def _with_outer_spaces(whole: str, inner: str, write: Callable[[str], str]) -> Iterator[Piece]:
     """What is to be translated, between the spaces around it."""
     end = len(whole.rstrip()) if inner else len(whole)
     start = len(whole) - len(whole.lstrip()) if inner else end
@@ -63,7 +63,7 @@ def _content(text: str, start: int, element: str) -> str:
     return text[start : end.start()]
 
 
-def _stays(element: str, attributes: str) -> bool:
+def _is_untranslated(element: str, attributes: str) -> bool:
     """Whether an element is not to be translated."""
     values = (
         html.unescape(value.strip("\"'"))
@@ -83,7 +83,7 @@ def split_html(text: str) -> Iterator[Piece]:
             if skipped or not any(map(str.isalpha, inner)):
                 yield Piece(found[0], False)
             else:
-                yield from _around(prose, inner, escape)
+                yield from _with_outer_spaces(prose, inner, escape)
         elif found := MARKUP.match(text, position):
             yield Piece(found[0], False)
             start, end = (found["start"] or "").lower(), (found["end"] or "").lower()
@@ -99,7 +99,7 @@ def split_html(text: str) -> Iterator[Piece]:
             if skipped:
                 depth += (start == skipped) - (end == skipped)
                 skipped = skipped if depth else ""
-            elif start and start not in VOID and _stays(start, found["attributes"]):
+            elif start and start not in VOID and _is_untranslated(start, found["attributes"]):
                 skipped, depth = start, 1
         else:
             raise ValueError(f"HTML that cannot be read in one way only, at character {position + 1}")
@@ -111,7 +111,7 @@ def split_html(text: str) -> Iterator[Piece]:
 
 def split_lines(text: str) -> Iterator[Piece]:
     for line in LINE.findall(text):
-        yield from _around(line, line.strip(), str)
+        yield from _with_outer_spaces(line, line.strip(), str)
 
 
 def split(text: str, kind: Format) -> list[Piece]:

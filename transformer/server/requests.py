@@ -94,7 +94,7 @@ def _read_word(fields: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def shown(word: str) -> str:
+def excerpt(word: str) -> str:
     """What an error repeats of a word: its beginning, and nothing that UTF-8 cannot hold."""
     return word[:MAX_SHOWN].encode(errors="replace").decode()
 
@@ -121,12 +121,12 @@ def read_translation_request(
     languages = {language for pair in pairs for language in pair}
     for language in (target,) if source == "auto" else (source, target):
         if language not in languages:
-            raise HTTPException(400, f"{shown(language)} is not supported")
+            raise HTTPException(400, f"{excerpt(language)} is not supported")
     if source not in ("auto", target) and (source, target) not in pairs:
         whence, to = (f"{name_of(language)} ({language})" for language in (source, target))
         raise HTTPException(400, f"{to} is not available as a target language from {whence}")
     kind: Any = fields.get("format") or "text"
     if kind not in ("text", "html"):
-        raise HTTPException(400, f"{shown(str(kind))} format is not supported")
+        raise HTTPException(400, f"{excerpt(str(kind))} format is not supported")
     alternatives = _read_count(fields.get("alternatives"), max_alternatives)
     return TranslationRequest(texts, isinstance(fields["q"], list), source, target, kind, alternatives)

@@ -18,7 +18,7 @@ from transformer.data.printable import say
 from transformer.data.synthetic import SYNTHETIC, read_synthetic
 from transformer.data.text_files import Pair
 from transformer.device import configure_torch, find_hardware
-from transformer.evaluation.alignments import LEARNED_FROM, best_head
+from transformer.evaluation.alignments import MAX_TRAINING_PAIRS, best_head
 from transformer.evaluation.run_files import write_config
 from transformer.files import TRANSLATOR, check_writable, mark_cache
 from transformer.inference import Translator, checkpoint
@@ -254,7 +254,7 @@ def run(
             module.load_state_dict(load_training(best)["state_dict"])
     if trainer.is_global_zero:
         if translator.model.config.decoder.cross_attention is not None:
-            pairs = list(islice(data.settings.read("train"), LEARNED_FROM))
+            pairs = list(islice(data.settings.read("train"), MAX_TRAINING_PAIRS))
             translator.alignment = best_head(translator, texts["validation"], pairs)
         translator.save(folder / TRANSLATOR)
     if not settings.test:

@@ -10,7 +10,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from transformer.cli.arguments import split
+from transformer.cli.arguments import split_override
 from transformer.cli.compose import compose_all
 from transformer.cli.errors import describe
 from transformer.config import UsageError, flatten
@@ -34,7 +34,8 @@ class Settings:
         self.choices = {name: choice for name, choice in config.hydra.runtime.choices.items() if "/" not in name}
         self.values = dict(flatten(OmegaConf.to_container(config)))  # type: ignore[arg-type]
         # Sections have names too: model.encoder.layers stands in model.encoder and model.
-        self.names = dict.fromkeys(name for key in self.values for name in accumulate(key.split("."), "{}.{}".format))
+        names = dict.fromkeys(name for key in self.values for name in accumulate(key.split("."), "{}.{}".format))
+        self.names = [*(name for name in names if name != "hydra"), *self.choices]
 
     def unknown(self, key: str, is_choice: bool) -> str:
         """Say that there is no such setting, and which may be meant."""
@@ -47,30 +48,22 @@ class Settings:
             above = above.rpartition(".")[0]
         if above in self.values:
             return f"{key}: {above} is a value and has no settings below it"
-        near, known = self.near(key, above), ", ".join(sorted(self.inside(above).values()))
+        near, known = self.near(key, above), ", ".join(sorted(self.inside(above)))
         remedy = f"did you mean {' or '.join(near)}?" if near else f"known are {known};"
         return f"{key}: no such setting; {remedy} --cfg job shows all"
 
-    def inside(self, section: str) -> dict[str, str]:
-        """The settings of a section ("": those at the top, the choices and the folder of a run) by their last words."""
-        names = [name for name in self.names if name.rpartition(".")[0] == section and name != "hydra"]
-        if not section:
-            names += [*self.choices, "hydra.run.dir"]
-        return {name.rpartition(".")[2]: name for name in names}
+    def inside(self, section: str) -> list[str]:
+        """The settings of a section ("": those at the top, the choices and the folder of a run)."""
+        inside = [name for name in self.names if name.rpartition(".")[0] == section]
+        return inside if section else [*inside, "hydra.run.dir"]
 
     def near(self, key: str, section: str) -> list[str]:
         """Up to four settings that may be meant: of a similar name in the section, or of the same one elsewhere."""
-        inside = self.inside(section)
-        near = [inside[name] for name in get_close_matches(key.removeprefix(f"{section}."), inside)]
         last = key.rpartition(".")[2]
-        if (known := SYNONYMS.get(last)) and known.partition(".")[0] in self.names:
-            near.insert(0, known)
-        return list(dict.fromkeys(near + [name for name in self.names if name.endswith(f".{last}")]))[:4]
-
-    def section(self, key: str) -> str | None:
-        """Say what to set where a value was given in place of a whole section."""
-        inside = ", ".join(self.inside(key).values())
-        return f"{key} is a section; set one of {inside}" if inside else None
+        known = [name for name in [SYNONYMS.get(last, "")] if name.partition(".")[0] in self.names]
+        inside = {name.rpartition(".")[2]: name for name in self.inside(section)}
+        near = [inside[name] for name in get_close_matches(key.removeprefix(f"{section}."), inside)]
+        return list(dict.fromkeys([*known, *near, *(name for name in self.names if name.endswith(f".{last}"))]))[:4]
 
     def with_dashes(self, option: str, typed: Sequence[str]) -> str:
         """Say how a setting is typed that was given as an option, `--heads 8`."""
@@ -94,7 +87,7 @@ def paths_alone(typed: Sequence[str], config_name: str, configs: Path) -> str | 
 
 def unreadable(override: str) -> str:
     """What Hydra's grammar does not take."""
-    prefix, key, value = split(override)
+    _, key, value = split_override(override)
     if "=" not in override:
         return (
             f"{override or '(empty)'}: no '=' in it: write KEY=VALUE, and quotes around a value with spaces, "
@@ -102,15 +95,13 @@ def unreadable(override: str) -> str:
         )
     if not re.fullmatch(r"[\w./@:-]+", key, re.ASCII):
         return f"{key}: the name of a setting has letters from a to z, digits and . _ - / @ only"
-    if key.startswith("trainer."):
-        prefix, override = "", f"{key}={value}"  # its prefix is ours
+    typed = f"{key}={value}" if key.startswith("trainer.") else override  # whose prefix is ours
     if set(value) & set("“”„‟‘’‚«»"):
-        return f"{override}: Hydra cannot read typographic quotes here: write straight ones, or none"
+        return f"{typed}: Hydra cannot read typographic quotes here: write straight ones, or none"
+    what, quoted = "a text with special characters into quotes of its own", f"""'"{value}"'"""
     if value.startswith("["):
-        remedy = f"{prefix}{key}=\"['A','B']\""
-        return f"{override}: Hydra cannot read this; put each text with special characters into quotes: {remedy}"
-    remedy = f"""{prefix}{key}='"{value}"'"""
-    return f"{override}: Hydra cannot read this; put a text with special characters into quotes of its own: {remedy}"
+        what, quoted = "each text with special characters into quotes", "\"['A','B']\""
+    return f"{typed}: Hydra cannot read this; put {what}: {typed.removesuffix(value)}{quoted}"
 
 
 def innermost(error: BaseException) -> str:
@@ -128,7 +119,7 @@ def innermost(error: BaseException) -> str:
     return (f"{key}: " if key else "") + (str(inner) or type(inner).__name__).splitlines()[0]
 
 
-def explain(error: Exception, typed: Sequence[str], config_name: str, configs: Path) -> str:
+def explain_error(error: Exception, typed: Sequence[str], config_name: str, configs: Path) -> str:
     """Describe any error in one line; one of Hydra's is explained by the settings that its script has."""
     message = str(error)
     if isinstance(error, OverrideParseException):
@@ -142,7 +133,8 @@ def explain(error: Exception, typed: Sequence[str], config_name: str, configs: P
     if match := re.match(r"Could not (?:override|delete from config\.) '([^']*)'(\. No match in the def)?", message):
         return Settings(config_name, configs).unknown(match[1], is_choice=bool(match[2]))
     if match := re.match(r"Error merging override ([^=]*)", message):
-        return Settings(config_name, configs).section(match[1]) or innermost(error)
+        inside = ", ".join(Settings(config_name, configs).inside(match[1]))
+        return f"{match[1]} is a section; set one of {inside}" if inside else innermost(error)
     if match := re.match("unrecognized arguments: --?([^ =;]+)", message):
         return Settings(config_name, configs).with_dashes(match[1], typed)
     return innermost(error) if isinstance(error, (HydraException, OmegaConfBaseException)) else describe(error)

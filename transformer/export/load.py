@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
 
-from transformer.device import MachineSettings, ServingSettings, available_threads
+from transformer.device import InferenceSettings, MachineSettings, available_threads
 from transformer.export.formats import load as load_export
-from transformer.files import is_written_through
+from transformer.files import HUGGINGFACE_TOKENIZER, is_written_through
 from transformer.inference import Translator
 from transformer.inference.alignment_head import AlignmentHead, check_head, default_head
 from transformer.inference.choice import ChoiceSettings
 from transformer.inference.ensemble import load_ensemble
-from transformer.inference.huggingface import TOKENIZER_CONFIG
 from transformer.inference.search import SearchSettings
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class TranslatorSettings:
     target_language: str | None
     search: SearchSettings
     machine: MachineSettings
-    serving: ServingSettings
+    inference: InferenceSettings
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class TranslateSettings(TranslatorSettings):
 
 def is_export(checkpoint: Path) -> bool:
     """Whether this is the folder of an export, which another program runs."""
-    return checkpoint.is_dir() and not (checkpoint / TOKENIZER_CONFIG).is_file()
+    return checkpoint.is_dir() and not (checkpoint / HUGGINGFACE_TOKENIZER).is_file()
 
 
 def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -> Translator:
@@ -112,25 +111,25 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
 
     ValueError where it has not learned the languages that `settings` ask for, and for an export among several.
     """
-    serving, machine = settings.serving, settings.machine
+    inference, machine = settings.inference, settings.machine
     languages = settings.source_language, settings.target_language
     exports = [*filter(is_export, checkpoints)]
     if exports:
         if len(checkpoints) > 1:
             raise ValueError(f"{exports[0]} is an export: an ensemble is of checkpoints, name what it was made of")
-        if serving.precision != "auto":
-            raise ValueError(f"precision={serving.precision}: that of an export was chosen when it was made")
-        if serving.shortlist is not None:
+        if inference.precision != "auto":
+            raise ValueError(f"precision={inference.precision}: that of an export was chosen when it was made")
+        if inference.shortlist is not None:
             raise ValueError("shortlist= needs a checkpoint: the engine of an export scores the whole vocabulary")
-        translator = load_export(exports[0], serving.device, machine.threads or available_threads())
+        translator = load_export(exports[0], inference.device, machine.threads or available_threads())
         translator = translator.in_direction(*languages)
     else:
-        translator = load_ensemble(checkpoints, serving.device, serving.precision, *languages, serving.shortlist)
+        translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages, inference.shortlist)
     weights = translator.model.output.weight.dtype
     if isinstance(settings, TranslateSettings) and settings.text is not None and machine.threads is None:
         machine = replace(machine, threads=1)  # one text is too little work for two, which would wait for each other
     translator.configure_torch(machine)
-    if serving.precision == "auto" and weights != torch.float32:
+    if inference.precision == "auto" and weights != torch.float32:
         log.info("computing in %s, which is fast here; precision=float32 is exact", str(weights).removeprefix("torch."))
     return translator
 
@@ -141,4 +140,4 @@ def load_chooser(translator: Translator, settings: TranslateSettings) -> Transla
         return translator
     from transformer.evaluation.choosing import Chooser  # brings libraries that load slowly
 
-    return Chooser.load(translator, settings.choose, settings.serving)
+    return Chooser.load(translator, settings.choose, settings.inference)
