@@ -48,7 +48,7 @@ def augment(job: Job) -> None:
         check_languages(corpus, text, translator.languages)
         output.check_new(translator.languages)
         pair_filter = PairFilter(settings.filters, corpus, translator.tokenizers, translator.languages)
-        output.skip(pair_filter.note(lines))
+        output.skip(pair_filter.mark_seen(lines))
         for chunk in chunks(lines, chunk_size(total, settings.inference.batch_tokens), output.lines, total):
             numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
             output.write_rows(translate_rows(translator, pair_filter, settings, chunk, numbers))

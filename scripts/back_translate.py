@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,11 +27,9 @@ def read(config: dict[str, Any]) -> Job:
 
 
 def back_translate(job: Job) -> None:
-    from transformer.cli.back_translation import check_texts
+    from transformer.cli.back_translation import check_texts, show_scores
     from transformer.cli.pipeline import run_stages
     from transformer.cli.settings import run_settings
-    from transformer.data.printable import print_safely
-    from transformer.evaluation import METRICS
     from transformer.training.config import read_run_settings
 
     config, stages = job
@@ -42,13 +39,7 @@ def back_translate(job: Job) -> None:
         check_texts(data, config["input"])
     folder = Path(config["output"])
     run_stages(stages, folder)
-    tests = [name for name, (_, split) in data.parts.items() if split == "test"]
-    for run in ("forward", "final"):
-        results = folder / run / "test.json"  # with the metrics of this run; a run with test=false has none
-        scores = json.loads(results.read_bytes()) if results.exists() else {}
-        for name in filter(scores.get, tests):
-            found = {METRICS[key].label: value for key, value in scores[name].items() if key in METRICS}
-            print_safely(f"{run}, {name}: {'   '.join(f'{label} {value:.1f}' for label, value in found.items())}")
+    show_scores(folder, data)
 
 
 if __name__ == "__main__":

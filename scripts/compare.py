@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def read(config: dict[str, Any]) -> CompareSettings:
     from transformer.cli.runs import check_output_folder
-    from transformer.config import UsageError, from_dict
+    from transformer.config import UsageError, from_part
 
     if config["runs"] is None:
         raise UsageError("runs is not set: name two or more, as runs=[A,B]")
@@ -21,7 +21,7 @@ def read(config: dict[str, Any]) -> CompareSettings:
         check_output_folder(config["output"])
     from transformer.evaluation.compare_runs import CompareSettings
 
-    return from_dict(CompareSettings, {key: value for key, value in config.items() if key != "debug"}, "")
+    return from_part(CompareSettings, config)
 
 
 def compare(settings: CompareSettings) -> None:
@@ -33,11 +33,7 @@ def compare(settings: CompareSettings) -> None:
     if settings.output:
         file = Path(settings.output) / "comparison.json"
         comparison.write(file)
-        intervals = {
-            metric: {name: (one.score, one.interval) for name, one in row.items()}
-            for metric, row in comparison.tested.items()
-        }
-        draw_comparison(intervals, file.with_suffix(".png"))
+        draw_comparison(comparison.intervals(), file.with_suffix(".png"))
 
 
 if __name__ == "__main__":

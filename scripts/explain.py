@@ -17,7 +17,7 @@ Job = tuple[dict[str, Any], Path, "SearchSettings", "MachineSettings", "View"]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.config import UsageError, from_dict
+    from transformer.config import UsageError, from_dict, from_part
 
     if config["text"] is None:
         raise UsageError('text is not set: give the sentence to explain, text="…"')
@@ -30,7 +30,7 @@ def read(config: dict[str, Any]) -> Job:
     check_output_file(config["output"], [".html", *SUFFIXES])
     announce_checkpoint(config, checkpoint)
     search = from_dict(SearchSettings, config["search"], "search")
-    view = from_dict(View, {key: config[key] for key in ("attention", "layer", "head")}, "")
+    view = from_part(View, config)
     return config, checkpoint, search, from_dict(MachineSettings, config["machine"], "machine"), view
 
 

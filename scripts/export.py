@@ -15,7 +15,7 @@ Job = tuple["ExportSettings", Path, tuple[str | None, str | None]]
 
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.runs import announce_checkpoint, check_output_file, find_checkpoint
-    from transformer.config import UsageError, from_dict
+    from transformer.config import UsageError, from_part
 
     if config["output"] is None:
         raise UsageError(
@@ -24,7 +24,7 @@ def read(config: dict[str, Any]) -> Job:
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
     from transformer.export.formats import ExportSettings
 
-    settings = from_dict(ExportSettings, {key: config[key] for key in ("format", "precision", "output", "text")}, "")
+    settings = from_part(ExportSettings, config)
     if settings.format == "safetensors":
         check_output_file(settings.output, [".safetensors"])
         if Path(settings.output).resolve() == checkpoint.resolve():

@@ -15,15 +15,13 @@ Job = tuple["ServerSettings", list[Path], bytes | None]
 
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.runs import announce_checkpoint, find_checkpoints
-    from transformer.config import from_dict
+    from transformer.config import from_part
     from transformer.data.printable import say
 
     checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]))
     from transformer.server.settings import ServerSettings, check_installed, read_key
 
-    settings = from_dict(
-        ServerSettings, {key: config[key] for key in config if key not in ("checkpoint", "runs", "debug")}, ""
-    )
+    settings = from_part(ServerSettings, config)
     check_installed()
     key = read_key(settings.api_key_file)
     if not settings.is_local and key is None:

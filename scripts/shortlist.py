@@ -17,7 +17,7 @@ Job = tuple[dict[str, Any], Path, "ShortlistSettings", "DataSettings | None"]
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.runs import announce_checkpoint, check_output_file, find_checkpoint
     from transformer.cli.settings import corpus_settings
-    from transformer.config import UsageError, from_dict
+    from transformer.config import UsageError, from_dict, from_part
 
     if config["output"] is None:
         raise UsageError("output is not set: give output=FILE.safetensors")
@@ -27,7 +27,7 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.inference.shortlist import ShortlistSettings, check_replaced
 
     check_replaced(Path(config["output"]))
-    settings = from_dict(ShortlistSettings, {key: config[key] for key in ("best", "frequent")}, "")
+    settings = from_part(ShortlistSettings, config)
     data = from_dict(DataSettings, corpus_settings(config["data"]), "data") if config.get("data") else None
     announce_checkpoint(config, checkpoint)
     return config, checkpoint, settings, data

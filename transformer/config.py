@@ -111,6 +111,12 @@ def from_dict(cls: type[T], plain: Any, path: str) -> T:
     return cls(**read_fields(cls, plain, path))
 
 
+def from_part(cls: type[T], plain: dict[str, Any]) -> T:
+    """Reads a dataclass, as `from_dict` does, from those settings that are its fields; the others are for others."""
+    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    return from_dict(cls, {name: plain[name] for name in names if name in plain}, "")
+
+
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     """Nested settings with those of `above` in place of those of `below`, one by one; a dataclass within `above` counts
     as the dict of its fields."""

@@ -50,7 +50,7 @@ class Reading(NamedTuple):
 
 @torch.inference_mode()
 def read(translator: Translator, pair: Pair, padding: int = 0) -> Reading:
-    """Reads a pair whose source is followed by so many paddings."""
+    """Reads a pair whose source is followed by so many padding symbols."""
     model, record = translator.model, AttentionRecord([], [], [])
     source = [*translator.source_tokenizer.encode(pair[0]), EOS, *[PAD] * padding]
     target = translator.target_tokenizer.encode(pair[1])
@@ -76,7 +76,7 @@ def seeing_padding(translator: Translator, pairs: list[Pair]) -> dict[str, str]:
     def right() -> str:
         return " / ".join(percent(read(translator, pair, padding).right for pair in pairs) for padding in (0, 10, 30))
 
-    label = "next tokens predicted right behind a source with 0 / 10 / 30 paddings"
+    label = "next tokens predicted right behind a source with 0 / 10 / 30 padding symbols"
     with padding_attended_to():
         unmasked = right()
     return {label: right(), f"{label}, mask forgotten in use only": unmasked}

@@ -151,7 +151,7 @@ def test_a_translation_that_goes_on_elsewhere_is_not_called_stopped(translation:
 def test_a_file_or_link_of_the_temporary_name_is_not_written_over(translation: Translation, tmp_path: Path) -> None:
     partial = tmp_path / "out.en.partial"
     partial.write_text("notes of a user")
-    with pytest.raises(UsageError, match=r"out.en.partial is there, and no translation: .* remove it"):
+    with pytest.raises(UsageError, match=r"out.en.partial exists, is no translation of this program, .* remove it"):
         translation.run()
     assert partial.read_text() == "notes of a user"
     assert translation.names() == ["out.en.partial"]

@@ -14,10 +14,10 @@ from transformer.config import UsageError
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
 
-def stage(folder: Path, name: str, begin: str, go_on: str = "raise SystemExit(9)") -> Stage:
+def stage(folder: Path, name: str, begin: str, resume: str = "raise SystemExit(9)") -> Stage:
     """A command of Python in the folder; NAME.begun and NAME.done are its marks."""
     start = f"from pathlib import Path; import os; os.chdir({str(folder)!r}); log = open('log', 'a'); "
-    commands = ([sys.executable, "-c", f"{start}{code}"] for code in (begin, go_on))
+    commands = ([sys.executable, "-c", f"{start}{code}"] for code in (begin, resume))
     return Stage(name, *commands, folder / f"{name}.begun", folder / f"{name}.done")
 
 
@@ -57,7 +57,7 @@ def test_a_signal_reaches_the_command_which_ends_in_its_own_way(tmp_path: Path) 
     waiting = stage(tmp_path, "waits", waits)
 
     def end_it() -> None:
-        while not waiting.begun.exists():
+        while not waiting.started.exists():
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -81,7 +81,7 @@ def test_a_second_signal_reaches_the_command_too(tmp_path: Path) -> None:
     waiting = stage(tmp_path, "waits", waits)
 
     def end_it() -> None:
-        for sign in (waiting.begun, tmp_path / "asked"):
+        for sign in (waiting.started, tmp_path / "asked"):
             while not sign.exists():
                 time.sleep(0.01)
             time.sleep(0.1)  # the handler is there

@@ -64,7 +64,7 @@ def test_a_translation_with_a_fault_is_dropped(chosen: PairFilter, name: str) ->
 
 def test_the_second_of_two_equal_texts_is_dropped_also_after_a_resumption(chosen: PairFilter) -> None:
     assert [chosen.check_text(1, NEW[5][0]), chosen.check_text(2, NEW[5][0])] == [None, "duplicate"]
-    assert list(chosen.note([NEW[6][0]])) == [NEW[6][0]]
+    assert list(chosen.mark_seen([NEW[6][0]])) == [NEW[6][0]]
     assert chosen.check_text(3, NEW[6][0]) == "duplicate"
 
 

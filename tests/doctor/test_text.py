@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.factories import data_settings
 from transformer.data.splitting import hash64
 from transformer.data.text_files import find_files, read_pairs
 from transformer.doctor.text import has_byte_order_mark, read_raw, trigrams, words
 
 LANGUAGES = ("de", "en")
+REST = {"validation": "x", "test": "x", "source_language": "de", "target_language": "en"}
 SOURCE, TARGET = "\ufeff eins\r\nzwei \ndrei", "one\n\ttwo\nthree\n"
 
 
@@ -19,7 +21,7 @@ def test_raw_lines_keep_what_reading_removes(tmp_path: Path, ending: str) -> Non
         content = text.encode()
         (tmp_path / f"x.{language}{ending}").write_bytes(gzip.compress(content) if ending else content)
     files = find_files(str(tmp_path / "x"), *LANGUAGES)
-    lines = list(read_raw(files, LANGUAGES, None))
+    lines = list(read_raw(data_settings(train=str(tmp_path / "x"), **REST), "train"))
     assert [line.raw for line in lines] == [(" eins\r", "one"), ("zwei ", "\ttwo"), ("drei", "three")]
     assert [line.text for line in lines] == list(read_pairs(files, *LANGUAGES))
     assert [has_byte_order_mark(path) for path in files] == [True, False]
@@ -29,7 +31,7 @@ def test_raw_lines_keep_what_reading_removes(tmp_path: Path, ending: str) -> Non
 def test_a_tsv_is_read_as_training_reads_it(tmp_path: Path, header: str, expected: int) -> None:
     path = tmp_path / "x.tsv"
     path.write_text(f"{header}eins \tone\nzwei\ttwo\n")
-    lines = list(read_raw([path], LANGUAGES, None))
+    lines = list(read_raw(data_settings(train=str(path), **REST), "train"))
     assert [line.text for line in lines] == list(read_pairs([path], *LANGUAGES))
     assert lines[0].raw[expected] == "eins "
     assert [line.number for line in lines] == [1, 2]

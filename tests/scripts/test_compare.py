@@ -134,7 +134,7 @@ def test_translations_of_another_search_are_named_as_such(
 
 def test_a_run_keeps_its_own_results(home: Path) -> None:
     before = (home / "sweep/1/test.json").read_bytes()
-    with pytest.raises(UsageError, match=r"output=sweep/1 is another run, whose results must stay its own"):
+    with pytest.raises(UsageError, match=r"output=sweep/1 is the folder of another run: name another folder"):
         evaluate.read(composed("evaluate", "checkpoint=sweep/0", "output=sweep/1"))
     assert (home / "sweep/1/test.json").read_bytes() == before
     evaluate.read(composed("evaluate", "checkpoint=sweep/0", "output=sweep/../sweep/0"))

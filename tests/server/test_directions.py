@@ -8,7 +8,7 @@ import pytest
 
 from tests.factories import composed
 from tests.server.models import english_and_french
-from transformer.config import UsageError, from_dict
+from transformer.config import UsageError, from_part
 from transformer.export.formats import ExportSettings, export
 from transformer.server import settings as server_settings
 from transformer.server.directions import load_directions
@@ -19,9 +19,7 @@ from transformer.server.settings import ServerSettings, check_installed
 def settings(*overrides: str) -> ServerSettings:
     machine = ("machine.threads=1", "machine.matmul_precision=highest", "device=cpu")
     config = composed(*machine, *overrides, name="serve")
-    return from_dict(
-        ServerSettings, {key: config[key] for key in config if key not in ("checkpoint", "runs", "debug")}, ""
-    )
+    return from_part(ServerSettings, config)
 
 
 def test_the_end_of_an_answer_does_not_wait_for_its_beginning_to_be_confirmed() -> None:

@@ -1,5 +1,6 @@
 """The stages of back-translation: which scripts run with which settings, all checked before the first begins."""
 
+import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -24,12 +25,13 @@ from transformer.cli.settings import augment_settings, run_settings
 from transformer.config import UsageError, from_dict
 from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.directions import Direction
-from transformer.data.printable import shell_path
+from transformer.data.printable import print_safely, shell_path
 from transformer.data.splitting import with_splits
 from transformer.data.synthetic import ORIGIN
 from transformer.data.text_files import is_table
 from transformer.device import choose_precision
 from transformer.doctor.augment import AugmentSettings
+from transformer.evaluation import METRICS
 from transformer.model.config import read_model
 from transformer.training.checks import check_trainer
 from transformer.training.config import RunSettings, check_settings, read_run_settings
@@ -58,10 +60,10 @@ def _training(folder: Path, arguments: list[str]) -> tuple[Stage, RunSettings]:
     run = read_run_settings(settings)
     check_settings(run, read_model(settings["model"]))
     check_trainer(choose_precision(settings["trainer"]))
-    begin, go_on = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
+    begin, resume = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
     # What a run writes at the end, the last one first.
     last, *others = (folder / file for file in (("README.md", "test.json") if run.test else ()) + MODELS[:1])
-    return Stage(folder.name, begin, go_on, folder / MODELS[-1], last, other_files=tuple(others)), run
+    return Stage(folder.name, begin, resume, folder / MODELS[-1], last, other_files=tuple(others)), run
 
 
 def _augmentation(name: str, run: Path, prefix: Path, languages: Direction, more: list[str]) -> Stage:
@@ -71,7 +73,7 @@ def _augmentation(name: str, run: Path, prefix: Path, languages: Direction, more
     begin = _command("augment", *arguments)
     # No stage needs the file with what was dropped, and the partial file is the first one that goes at the end.
     begun, last, *others = (prefix.with_name(f"{prefix.name}.{end}") for end in ("partial", ORIGIN, *languages))
-    return Stage(name, begin, [*begin, "resume=true"], begun, last, is_begun_removed=True, other_files=tuple(others))
+    return Stage(name, begin, [*begin, "resume=true"], begun, last, is_started_removed=True, other_files=tuple(others))
 
 
 def _check_typed(typed: Sequence[str]) -> None:
@@ -225,3 +227,14 @@ def check_texts(data: DataSettings, given: str | None) -> None:
         if given is None:
             raise UsageError(f"input is not set, and the corpus has no {text}: give input=FILE")
         raise UsageError(f"input={given} must be a file, or the PREFIX of {text.name}: there is neither")
+
+
+def show_scores(folder: Path, data: DataSettings) -> None:
+    """Print the test scores of the runs that learned from synthetic pairs."""
+    tests = [name for name, (_, split) in data.parts.items() if split == "test"]
+    for run in ("forward", "final"):
+        results = folder / run / "test.json"  # with the metrics of this run; a run with test=false has none
+        scores = json.loads(results.read_bytes()) if results.exists() else {}
+        for name in filter(scores.get, tests):
+            found = {METRICS[key].label: value for key, value in scores[name].items() if key in METRICS}
+            print_safely(f"{run}, {name}: {'   '.join(f'{label} {value:.1f}' for label, value in found.items())}")

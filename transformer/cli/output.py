@@ -102,7 +102,9 @@ class PartialOutput(Output):
                     f"{self._shown} holds a stopped translation: resume=true goes on; or delete {self._state_file.name}"
                 )
         elif self._partial.exists():
-            raise UsageError(f"{self._shown} is there, and no translation: it would be written over; remove it")
+            raise UsageError(
+                f"{self._shown} exists, is no translation of this program, and would be overwritten: remove it"
+            )
 
     def _is_stopped(self) -> bool:
         """Without the partial file, a state is what a process left that was killed before its first line or after its
@@ -196,8 +198,8 @@ class PartialOutput(Output):
 def open_output(path: str | None, settings: dict[str, Any], models: Sequence[Path], resume: bool) -> Output:
     """The output that `output=` and `resume=` mean, of translations by `models` (files, or an export's folder).
 
-    Raises UsageError for a stopped translation that is to be begun again, and one by other settings or another model
-    that is to be gone on with.
+    Raises UsageError without `resume` where a stopped translation is there, and with it where that was made by other
+    settings or another model.
     """
     if path is None or is_written_through(Path(path)):
         if resume:

@@ -37,15 +37,15 @@ class SignalRelay(SignalHandler):
 
 @dataclass(frozen=True)
 class Stage:
-    """A command that begins it and one that goes on with it, which is taken where `begun` is there. It is finished once
-    `finished` and its `other_files` are there and `begun`, if that is removed at the end, is not."""
+    """A script of a pipeline: the command that starts it, and the one that resumes it where the file `started` exists.
+    It is finished when `finished` and all `other_files` exist and, if `started` is removed at the end, that is gone."""
 
     name: str
     begin: list[str]
-    go_on: list[str]
-    begun: Path
+    resume: list[str]
+    started: Path
     finished: Path
-    is_begun_removed: bool = False
+    is_started_removed: bool = False
     other_files: tuple[Path, ...] = ()
 
     @property
@@ -53,15 +53,15 @@ class Stage:
         return self.finished, *self.other_files
 
     def is_finished(self) -> bool:
-        return all(file.exists() for file in self.files) and not (self.is_begun_removed and self.begun.exists())
+        return all(file.exists() for file in self.files) and not (self.is_started_removed and self.started.exists())
 
     def has_begun(self) -> bool:
-        return self.begun.exists() or any(file.exists() for file in self.files)
+        return self.started.exists() or any(file.exists() for file in self.files)
 
     def check_files(self) -> None:
         """UsageError where a part of what the stage has left is gone and nothing is there to go on with."""
         missing = [file for file in self.files if not file.exists()]
-        if missing and self.has_begun() and not self.begun.exists():
+        if missing and self.has_begun() and not self.started.exists():
             left = next(file for file in self.files if file.exists())
             raise UsageError(
                 f"{self.name}: {shell_path(missing[0])} is missing beside {shell_path(left)}: put it back, or "
@@ -70,7 +70,7 @@ class Stage:
 
     def run(self) -> None:
         """Hands a signal on to the command, so that it can save. Raises ChildProcessError if it fails."""
-        command, relay = self.go_on if self.begun.exists() else self.begin, SignalRelay()
+        command, relay = self.resume if self.started.exists() else self.begin, SignalRelay()
         environment = os.environ | {ENDS_WITH_PARENT: "true"}
         # Not in our group of processes: Ctrl-C in a terminal would come twice.
         with relay, subprocess.Popen(command, start_new_session=True, env=environment) as process:

@@ -151,7 +151,9 @@ def check_new_run() -> None:
 
     check_entries(folder)
     if not (folder / LOCK).exists() and (foreign := written_entries(folder)):
-        raise UsageError(f"{foreign[0]} is of no run, and would be written over: name a new folder by hydra.run.dir")
+        raise UsageError(
+            f"{foreign[0]} does not belong to a run and would be overwritten: choose a new folder, hydra.run.dir=PATH"
+        )
 
 
 def check_init_from(init_from: str | None) -> None:

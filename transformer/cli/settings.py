@@ -131,17 +131,17 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of evaluate.py from the composed configuration."""
     checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]), exports=False)
     if len(checkpoints) > 1 and not config["output"]:
-        raise UsageError("the results of an ensemble are of no run alone: give output=FOLDER")
+        raise UsageError("an ensemble belongs to no single run: give output=FOLDER for its results")
     if config["source"] and "split" in typed_keys():
         raise UsageError("split= names sentences of the corpus, source= and reference= files: leave one of them out")
     # The trials of a sweep must not write over each other's results, or over the run's own.
     run = run_of(checkpoints[0])
     if checkpoints[0] == run and not config["output"]:
-        raise UsageError(f"{shell_path(run)} is of Hugging Face, not a run that takes results: give output=FOLDER")
+        raise UsageError(f"{shell_path(run)} is a Hugging Face folder, not a run: give output=FOLDER for the results")
     output = config["output"] or str(trial_folder() or run)
     check_output_folder(output)
     if is_run(Path(output)) and not (len(checkpoints) == 1 and Path(output).resolve() == run.resolve()):
-        raise UsageError(f"output={output} is another run, whose results must stay its own: name another folder")
+        raise UsageError(f"output={output} is the folder of another run: name another folder")
     from transformer.evaluation.run_files import check_entries
 
     if not config["output"]:

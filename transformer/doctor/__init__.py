@@ -1,5 +1,6 @@
 """A look at a corpus before training: what is wrong with it, what to do about it, what training will cost.
 
-Read `text`, `profile`, `leakage`, `checks`, `check_corpus`, `fix`, `estimate`, `report`, `examine`, in this order.
+Read `text`, `profile`, `leakage`, `checks`, `check_corpus`, `fix`, then `child`, `estimate`, `budget`, `report`,
+`examine`, in this order.
 `filters` and `augment` choose by the same checks which synthetic pairs are good enough to be trained on.
 """

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from transformer.data.corpus import DataSettings
 from transformer.doctor.checks import CHECKS, NEITHER, Check, Context
-from transformer.doctor.leakage import HeldOut, Leak
+from transformer.doctor.leakage import Leak, index_held_out
 from transformer.doctor.profile import Profile
 from transformer.doctor.text import Line, has_byte_order_mark, read_raw
 
@@ -52,31 +52,25 @@ class Examination:
         self, settings: DataSettings, show_progress: ShowProgress, others: Sequence[DataSettings] = ()
     ) -> None:
         self.settings, self.show_progress = settings, show_progress
-        self.held_out = HeldOut(), HeldOut()  # of the sources, of the targets
         self.pairs = dict.fromkeys(settings.splits, 0)
-        for split in settings.splits:
-            if split != "train":
-                for line in self._counted(split):
-                    for index, text in zip(self.held_out, line.text, strict=True):
-                        index.add(split, line.number, text)
-        for other in others:
-            for split in other.splits:
-                for line in read_raw(other.files(split), other.languages, other.columns) if split != "train" else ():
-                    for language, text in zip(other.languages, line.text, strict=True):
-                        if language in settings.languages:
-                            self.held_out[settings.languages.index(language)].add(split, line.number, text)
-        self.profile = Profile(self._counted("train"))
+        # Of the sources, and of the targets.
+        self.held_out = index_held_out([settings, *others], settings.languages, self._read)
+        self.profile = Profile(self._read(settings, "train"))
         files = [path for split in settings.splits for path in settings.files(split)]
         self.files_with_mark = [path for path in files if has_byte_order_mark(path)]
         self.findings: list[Finding] = []
 
-    def _counted(self, split: str) -> Iterator[Line]:
+    def _read(self, corpus: DataSettings, split: str) -> Iterator[Line]:
+        """Reads a split; counts the pairs of the corpus under examination."""
+        if corpus is not self.settings:
+            yield from read_raw(corpus, split)
+            return
         for line in self.show_progress(self.lines(split), f"reading {split}"):
             self.pairs[split] = line.number
             yield line
 
     def lines(self, split: str) -> Iterator[Line]:
-        return read_raw(self.settings.files(split), self.settings.languages, self.settings.columns)
+        return read_raw(self.settings, split)
 
     def run(self, too_long: set[int], keep: Callable[[Line], None], drop: Callable[[Dropped], None]) -> list[Finding]:
         """Checks every pair of every split. Calls `keep` with each training pair to be kept and `drop` with the others.

@@ -31,13 +31,13 @@ INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufef
 @dataclass
 class Context:
     """What a check compares a pair with: the profiles of `train` and of the pair's `split`, the `held_out` sentences
-    of source and target, the lines of train that are `too_long` for training, and the repeated pairs `met` already."""
+    of source and target, the lines of train that are `too_long` for training, and the pairs `seen` already."""
 
     train: Profile
     split: Profile
     held_out: tuple[HeldOut, HeldOut]
     too_long: set[int]
-    met: set[int] = field(default_factory=set)
+    seen: set[int] = field(default_factory=set)
 
 
 def too_long(line: Line, context: Context) -> Sides:
@@ -66,9 +66,9 @@ def duplicate(line: Line, context: Context) -> Sides:
     pair = hash64(*line.text)
     if pair not in context.split.repeated or not all(line.text):
         return NEITHER
-    if pair in context.met:
+    if pair in context.seen:
         return BOTH
-    context.met.add(pair)
+    context.seen.add(pair)
     return NEITHER
 
 

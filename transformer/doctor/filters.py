@@ -27,7 +27,7 @@ from transformer.doctor.checks import (
     wrong_language,
     wrong_script,
 )
-from transformer.doctor.leakage import HeldOut
+from transformer.doctor.leakage import index_held_out
 from transformer.doctor.profile import Profile
 from transformer.doctor.text import Line, read_raw, words
 
@@ -55,9 +55,9 @@ def _too_long(line: Line, context: FilterContext) -> Sides:
 
 def _duplicate(line: Line, context: FilterContext) -> Sides:
     """A text that was there before."""
-    if (text := hash64(line.text[0])) in context.met:
+    if (text := hash64(line.text[0])) in context.seen:
         return True, False
-    context.met.add(text)
+    context.seen.add(text)
     return NEITHER
 
 
@@ -107,10 +107,6 @@ FILTERS = Registry(
 )
 
 
-def _lines(corpus: DataSettings, split: str) -> Iterator[Line]:
-    return read_raw(corpus.files(split), corpus.languages, corpus.columns)
-
-
 class PairFilter:
     """Says by which of the filters `names` a text or a pair is to be dropped."""
 
@@ -124,14 +120,8 @@ class PairFilter:
         """Reads the pairs of `corpus` from the first to the second of `languages`; validation and test of all its
         directions are held out."""
         self.filters = {name: FILTERS[name] for name in names}
-        indices = HeldOut(), HeldOut()
-        for one in corpus.one_per_language_pair:
-            for split in one.splits:
-                for line in _lines(one, split) if split != "train" else ():
-                    for language, text in zip(one.languages, line.text, strict=True):
-                        if language in languages:
-                            indices[languages.index(language)].add(split, line.number, text)
-        train = Profile(_lines(corpus.in_direction(languages), "train"))
+        indices = index_held_out(corpus.one_per_language_pair, languages)
+        train = Profile(read_raw(corpus.in_direction(languages), "train"))
         self.context = FilterContext(
             *(train, train, indices, set()),
             tokenizers=tokenizers,
@@ -139,10 +129,10 @@ class PairFilter:
             comparable=set(held_out_sentences(corpus)),
         )
 
-    def note(self, texts: Iterable[str]) -> Iterator[str]:
+    def mark_seen(self, texts: Iterable[str]) -> Iterator[str]:
         """Passes on texts that were looked at before, by a program that was stopped."""
         for text in texts:
-            self.context.met.add(hash64(text))
+            self.context.seen.add(hash64(text))
             yield text
 
     def check_text(self, number: int, text: str) -> str | None:

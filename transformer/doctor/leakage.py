@@ -1,9 +1,12 @@
 """Sentences of validation and test that are in training too, exactly or nearly."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from transformer.doctor.text import words
+from transformer.data.corpus import DataSettings
+from transformer.data.directions import Direction
+from transformer.doctor.text import Line, read_raw, words
 
 RUN = 5  # words
 # A training sentence with this share of a held-out sentence's runs of words nearly contains it.
@@ -38,7 +41,7 @@ class HeldOut:
         tokens = words(text)
         if not tokens or text in self._exact:
             return
-        self._exact.setdefault(text, (split, number))
+        self._exact[text] = split, number
         self._same_words.setdefault(tuple(tokens), (split, number))
         runs = _runs(tokens)
         if len(runs) < MIN_RUNS:
@@ -68,3 +71,19 @@ class HeldOut:
             if count >= NEAR * runs:
                 return Leak(split, number, exact=False)
         return None
+
+
+def index_held_out(
+    corpora: Iterable[DataSettings],
+    languages: Direction,
+    read: Callable[[DataSettings, str], Iterable[Line]] = read_raw,
+) -> tuple[HeldOut, HeldOut]:
+    """The sentences of all splits but train of these corpora, in each of two languages."""
+    indices = HeldOut(), HeldOut()
+    for corpus in corpora:
+        for split in (split for split in corpus.splits if split != "train"):
+            for line in read(corpus, split):
+                for language, text in zip(corpus.languages, line.text, strict=True):
+                    if language in languages:
+                        indices[languages.index(language)].add(split, line.number, text)
+    return indices

@@ -43,7 +43,7 @@ def _median(histogram: Counter[int]) -> float:
 
 
 class Profile:
-    """Of some pairs: their number, the `median` log ratio of lengths, each side's `scripts` and `rare_quotes` (marks of
+    """Of some pairs: the `median` log ratio of lengths, each side's `scripts` and `rare_quotes` (marks of
     another style than most), which texts are `repeated`, and which of the two languages a text looks like (`leaning`).
 
     It takes 16 bytes of memory per pair, and two tables of trigrams.
@@ -64,7 +64,6 @@ class Profile:
                 letters[side].update(scripts(text))
                 quotes[side].update(style for styles in QUOTES for style in styles if not set(style).isdisjoint(text))
                 np.add.at(counts[side], trigrams(text), 1)
-        self.pairs = len(pairs)
         self.repeated, self.repeated_sources = _repeated(pairs), _repeated(sources)
         self.median = _median(ratios)
         self.scripts = tuple(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from transformer.data.corpus import DataSettings
 from transformer.data.text_files import Pair, read_raw_pairs
 
 # Scripts written without spaces: each character counts as a word.
@@ -25,9 +26,10 @@ class Line(NamedTuple):
     text: Pair
 
 
-def read_raw(files: list[Path], languages: Pair, columns: list[int] | None) -> Iterator[Line]:
+def read_raw(corpus: DataSettings, split: str) -> Iterator[Line]:
     """Every pair of a split. Raises ValueError, as training would, for files that cannot be read."""
-    for number, (source, target) in enumerate(read_raw_pairs(files, *languages, columns), 1):
+    pairs = read_raw_pairs(corpus.files(split), *corpus.languages, corpus.columns)
+    for number, (source, target) in enumerate(pairs, 1):
         yield Line(number, (source, target), (source.strip(), target.strip()))
 
 

@@ -55,6 +55,13 @@ class Comparison:
         for name in others:
             show_differences(first, name, self.differences[name], self.pairs, self.systems)
 
+    def intervals(self) -> dict[str, dict[str, tuple[float, float]]]:
+        """By metric, each system's score and half of its 95 % interval."""
+        return {
+            metric: {name: (one.score, one.interval) for name, one in row.items()}
+            for metric, row in self.tested.items()
+        }
+
     def write(self, file: Path) -> None:
         results: dict[str, Any] = {
             "split": self.settings.split,

@@ -27,7 +27,7 @@ class QueueFullError(Exception):
 
 @dataclass(eq=False)
 class Job:
-    """Texts of one request, and the hypotheses of the first of them."""
+    """The texts of one request; `found` has the hypotheses of those that are translated already, in order."""
 
     translator: Translator
     texts: Sequence[str]

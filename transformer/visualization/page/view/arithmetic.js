@@ -1,6 +1,6 @@
 // One attention unfolded: every matrix on the way from the embeddings to the layer's output, with this sentence's numbers.
 
-import { SIDES, attentions, matrices } from "./attention.js";
+import { SIDES, attentions } from "./attention.js";
 import { clear, find, make, percent, radios } from "./dom.js";
 import { drawNumbers, shorter } from "./numbers.js";
 import { visible } from "./sentence.js";

@@ -21,7 +21,7 @@ export function bars(shares, onChoose = null) {
 // The pieces of step `at`, counted from 0: the chosen one and the next best, likeliest first.
 export function choicesOf(at) {
   const step = data.steps[at];
-  const chosen = { label: data.target[at + 1], share: step.probability, chosen: true, id: step.id };
+  const chosen = { label: data.target[at + 1], share: step.probability, chosen: true };
   const others = step.next_best.map(([label, share, id]) => ({ label, share, id }));
   return [chosen, ...others].sort((a, b) => b.share - a.share);
 }
