@@ -258,7 +258,9 @@ def test_the_scripts_translate_explain_and_export_a_model_of_theirs(tmp_path: Pa
     for side in ("de", "en"):
         (tmp_path / f"x.{side}").write_text("ein Haus\n", encoding="utf-8")
     files = sorted((tmp_path / "opus").iterdir())
-    assert "opus is a Hugging Face folder, not a run" in refused("evaluate", *text[:1], "source=x.de", "reference=x.en", cwd=tmp_path)
+    assert "opus is a Hugging Face folder, not a run" in refused(
+        "evaluate", *text[:1], "source=x.de", "reference=x.en", cwd=tmp_path
+    )
     assert sorted((tmp_path / "opus").iterdir()) == files
     ok("evaluate", *text[:1], *search, "source=x.de", "reference=x.en", "output=scored", cwd=tmp_path)
     assert (tmp_path / "scored" / "hypotheses.x.txt").read_text(encoding="utf-8") == f"{translation}\n"
