@@ -17,6 +17,7 @@ from transformer.device import (
     find_hardware,
     parse_device,
     parse_precision,
+    processor_name,
 )
 
 OLD_LAPTOP = {"sse4_2", "avx2", "fma", "f16c"}
@@ -132,3 +133,7 @@ def test_no_matrix_product_is_timed_where_few_are_left(
 )
 def test_on_a_cpu_the_16_bit_precisions_make_kernels_by_shape(precision: str, slow: bool) -> None:
     assert compiles_kernel_per_shape("cpu", precision) == slow
+
+
+def test_the_processor_has_a_name() -> None:
+    assert processor_name("cpu: 2 threads").strip()

@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+import platform
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -38,16 +39,6 @@ class MachineSettings:
     threads: Annotated[int, ">= 1", "<= 1024"] | None
     matmul_precision: MatmulPrecision | None
     attention: Literal["math", "fused"] | None
-
-
-@dataclass(frozen=True)
-class InferenceSettings:
-    """Where to translate, in which precision, how many tokens at a time, and the file of a shortlist, if any."""
-
-    device: str
-    precision: str
-    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
-    shortlist: str | None
 
 
 def half_precision_type(precision: str) -> Literal["bf16", "fp16"] | None:
@@ -102,6 +93,15 @@ def cpu_features() -> set[str]:
         return set(" ".join(re.findall(r"^(?:flags|Features)\s*:(.*)$", info.read_text(), re.MULTILINE)).split())
     asked = {"amx_bf16": "_is_amx_tile_supported", "avx512_bf16": "_is_avx512_bf16_supported"}
     return {feature for feature, question in asked.items() if getattr(torch.cpu, question, bool)()}
+
+
+def processor_name(machine: str) -> str:
+    """The name of the GPU or the CPU that a run uses, as `configure_torch` describes the `machine`."""
+    if machine.startswith("cuda"):
+        return torch.cuda.get_device_name()
+    known = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.+)$", known.read_text(), re.MULTILINE) if known.exists() else []
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def device_kind(accelerator: str) -> Literal["cpu", "cuda", "mps"]:

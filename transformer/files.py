@@ -24,6 +24,8 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES
 # The models in a run's folder, the best one first: the one that a finished run leaves, and the checkpoints of training.
 TRANSLATOR, LAST_CHECKPOINT = "translator.safetensors", "checkpoints/last.ckpt"
 MODELS = (TRANSLATOR, "checkpoints/best.ckpt", LAST_CHECKPOINT)
+# What a run's folder holds besides: scores of the test, the log of training, the model card.
+RESULTS, METRICS_LOG, CARD = "test.json", "metrics.csv", "README.md"
 # What tells other folders with a model: an export has the first file, one of Hugging Face's transformers the second.
 EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER = "export.json", "tokenizer_config.json"
 # The file in a cached folder that holds the sha256 of all others.
@@ -63,6 +65,11 @@ def run_of(model: Path) -> Path:
     """The folder of the run that a checkpoint or an exported file lies in; a folder is one itself."""
     folder = model if model.is_dir() else model.parent
     return folder.parent if folder.name == "checkpoints" else folder
+
+
+def hypotheses_file(run: Path, split: str) -> Path:
+    """The translations of a split that a run or an evaluation leaves."""
+    return run / f"hypotheses.{split}.txt"
 
 
 def read_path_list(text: str) -> list[str]:

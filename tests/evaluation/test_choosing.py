@@ -13,9 +13,8 @@ from tests.factories import composed, model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
-from transformer.device import InferenceSettings
 from transformer.evaluation.choosing import Chooser, log_probabilities
-from transformer.inference.choice import ChoiceSettings
+from transformer.inference.settings import ChoiceSettings, InferenceSettings
 from transformer.inference.translator import BEAM, EMPTY
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "wir gehen in den Park, weil die Sonne scheint"]

@@ -25,8 +25,8 @@ from tests.reliability.runs import (
     trouble,
 )
 from transformer import Translator
-from transformer.training.callbacks.resume import read_run
 from transformer.training.callbacks.signals import Interrupted
+from transformer.training.resume import read_run
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 # Without the test and its pictures: whoever has the same weights translates the same.

@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 from tests.factories import data_settings
 from transformer.data.corpus import DataSettings
-from transformer.training.card import identifier, processor, terms
+from transformer.training.card import identifier, terms
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "data"
 
@@ -42,7 +42,3 @@ def test_every_corpus_of_the_project_states_its_license_and_home(path: Path) -> 
     assert (stated.license is None) == (stated.home is None) == unknown
     if path.stem == "multi30k":
         assert identifier(corpus(stated.license)) is None
-
-
-def test_the_processor_has_a_name() -> None:
-    assert processor("cpu: 2 threads").strip()

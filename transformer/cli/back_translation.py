@@ -20,7 +20,6 @@ from transformer.cli.compose import as_dict
 from transformer.cli.hydra_errors import explain_error
 from transformer.cli.lines import count_lines
 from transformer.cli.pipeline import Stage
-from transformer.cli.runs import MODELS
 from transformer.cli.settings import augment_settings, run_settings
 from transformer.config import UsageError, from_dict
 from transformer.data.corpus import SPLITS, DataSettings
@@ -32,6 +31,7 @@ from transformer.data.text_files import is_table
 from transformer.device import choose_precision
 from transformer.doctor.augment import AugmentSettings
 from transformer.evaluation import METRICS
+from transformer.files import CARD, MODELS, RESULTS
 from transformer.model.config import read_model
 from transformer.training.checks import check_trainer
 from transformer.training.config import RunSettings, check_settings, read_run_settings
@@ -62,7 +62,7 @@ def _training(folder: Path, arguments: list[str]) -> tuple[Stage, RunSettings]:
     check_trainer(choose_precision(settings["trainer"]))
     begin, resume = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
     # What a run writes at the end, the last one first.
-    last, *others = (folder / file for file in (("README.md", "test.json") if run.test else ()) + MODELS[:1])
+    last, *others = (folder / file for file in ((CARD, RESULTS) if run.test else ()) + MODELS[:1])
     return Stage(folder.name, begin, resume, folder / MODELS[-1], last, other_files=tuple(others)), run
 
 
@@ -233,7 +233,7 @@ def show_scores(folder: Path, data: DataSettings) -> None:
     """Print the test scores of the runs that learned from synthetic pairs."""
     tests = [name for name, (_, split) in data.parts.items() if split == "test"]
     for run in ("forward", "final"):
-        results = folder / run / "test.json"  # with the metrics of this run; a run with test=false has none
+        results = folder / run / RESULTS  # with the metrics of this run; a run with test=false has none
         scores = json.loads(results.read_bytes()) if results.exists() else {}
         for name in filter(scores.get, tests):
             found = {METRICS[key].label: value for key, value in scores[name].items() if key in METRICS}

@@ -110,9 +110,9 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     Raises ValueError for a checkpoint that no run can go on from.
     """
     from transformer.evaluation.run_files import check_entries
-    from transformer.training.callbacks.resume import read_run
     from transformer.training.checks import check_trainer
     from transformer.training.config import read_run_settings
+    from transformer.training.resume import read_run
 
     check_entries(output_folder())
     resume = Path(config["resume"]).absolute()

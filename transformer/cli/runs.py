@@ -22,9 +22,11 @@ from transformer.cli import CONFIGS
 from transformer.config import UsageError
 from transformer.data.printable import say, shell_path
 from transformer.files import (
+    CARD,
     EXPORT_MANIFEST,
     HUGGINGFACE_TOKENIZER,
     MODELS,
+    RESULTS,
     exclusive_lock,
     is_list_of_paths,
     new_folder,
@@ -216,7 +218,7 @@ def find_reverse(config: dict[str, Any]) -> dict[str, Any]:
 
 def score_on(split: str, run: Path) -> list[str]:
     """A run's score on the test set, or on that of another direction, as `test bleu 97.3`, if it has left one."""
-    results = run / "test.json"
+    results = run / RESULTS
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, StopIteration, AttributeError):
         if results.is_file() and not results.is_symlink() and results.stat().st_size <= MAX_DESCRIPTION_BYTES:
             name, score = next(iter(json.loads(results.read_bytes())[split].items()))
@@ -264,7 +266,7 @@ def model_name(checkpoint: Path) -> str:
 def read_card(checkpoint: Path) -> str:
     """Read the model card of a checkpoint's run; "" where there is none."""
     try:
-        return read_file(run_of(checkpoint) / "README.md").decode()
+        return read_file(run_of(checkpoint) / CARD).decode()
     except (OSError, ValueError):
         return ""
 

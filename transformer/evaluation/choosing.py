@@ -10,11 +10,10 @@ from sacrebleu.metrics import BLEU
 
 from transformer.data.batching import batches_by_length, pad
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.device import InferenceSettings
 from transformer.evaluation.metrics import METRICS
 from transformer.inference import Translator
-from transformer.inference.choice import ChoiceSettings
 from transformer.inference.search import SearchSettings
+from transformer.inference.settings import ChoiceSettings, InferenceSettings
 from transformer.inference.translator import LongLines, Translation
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask

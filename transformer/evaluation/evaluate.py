@@ -13,13 +13,13 @@ from transformer.data.corpus import RESERVED_NAMES, DataSettings, split_name
 from transformer.data.directions import Direction, arrow
 from transformer.data.printable import console
 from transformer.data.text_files import Pair, read_pairs
-from transformer.device import InferenceSettings, MachineSettings
+from transformer.device import MachineSettings
 from transformer.evaluation.choosing import Chooser
 from transformer.evaluation.metrics import MetricSettings, Scores
-from transformer.evaluation.run_files import EVALUATION, EVALUATION_LOCK, RESULTS, corpus_of
-from transformer.files import atomic_write, exclusive_lock, read_json, sha256
-from transformer.inference.choice import ChoiceSettings
+from transformer.evaluation.run_files import EVALUATION, EVALUATION_LOCK, corpus_of
+from transformer.files import RESULTS, atomic_write, exclusive_lock, hypotheses_file, read_json, sha256
 from transformer.inference.search import SearchSettings
+from transformer.inference.settings import ChoiceSettings, InferenceSettings
 
 log = logging.getLogger(__name__)
 CHUNK = 250  # sentences translated between two moves of the progress bar
@@ -155,7 +155,7 @@ def write_evaluation(
         search["choose"] = asdict(settings.choose)
     if settings.inference.shortlist is not None:
         search["shortlist"] = sha256(Path(settings.inference.shortlist))
-    file, content = output / f"hypotheses.{texts.name}.txt", "".join(f"{text}\n" for text in hypotheses).encode()
+    file, content = hypotheses_file(output, texts.name), "".join(f"{text}\n" for text in hypotheses).encode()
     # The size first: what lies there may be larger than memory.
     is_other = file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content)
     atomic_write(file, content)

@@ -15,16 +15,16 @@ from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.printable import one_line
 from transformer.data.splitting import with_splits
-from transformer.files import TRANSLATOR, atomic_write, read_file, run_of
+from transformer.files import CARD, METRICS_LOG, RESULTS, TRANSLATOR, atomic_write, read_file, run_of
 
-CONFIG, RESULTS, EVALUATION = "config.yaml", "test.json", "evaluation.json"
+CONFIG, EVALUATION = "config.yaml", "evaluation.json"
 EVALUATION_LOCK = ".evaluation.lock"
 MAX_TEXT_BYTES = 1 << 30  # of a file of translations
 
 # All that a run writes, and its folders that hold files.
 WRITTEN = (
-    *(CONFIG, RESULTS, EVALUATION, "hypotheses.*.txt", "README.md", TRANSLATOR),
-    *("metrics.csv", "curves.png", "seen_sentences.hashes", ".lock", EVALUATION_LOCK),
+    *(CONFIG, RESULTS, EVALUATION, "hypotheses.*.txt", CARD, TRANSLATOR),
+    *(METRICS_LOG, "curves.png", "seen_sentences.hashes", ".lock", EVALUATION_LOCK),
     *("checkpoints", "attention", "tensorboard", "wandb"),
 )
 FOLDERS = ("checkpoints", "attention", "tensorboard")

@@ -12,11 +12,10 @@ from transformer.evaluation.metrics import METRICS, Scores, score
 from transformer.evaluation.run_files import (
     EVALUATION,
     MAX_TEXT_BYTES,
-    RESULTS,
     read_corpus,
     read_corpus_with_splits,
 )
-from transformer.files import read_file, read_json, read_path_list
+from transformer.files import RESULTS, hypotheses_file, read_file, read_json, read_path_list
 
 # Scores of one text may differ in their last bits from one machine to another.
 TOLERANCE = 1e-6
@@ -81,7 +80,7 @@ def _evaluated_again(folder: Path, split: str, scores: Scores) -> str:
     if split not in results or not _close(scores, Scores.from_dict(results[split], f"{evaluation}: {split}")):
         name, value = next(iter(scores.values.items()))
         raise ValueError(
-            f"{folder / f'hypotheses.{split}.txt'} was altered: it gives {METRICS[name].label} {value:.2f}, which "
+            f"{hypotheses_file(folder, split)} was altered: it gives {METRICS[name].label} {value:.2f}, which "
             f"is not the score in {RESULTS}; evaluate.py replaces it by new translations"
         )
     search = ", ".join(f"{key}={value}" for key, value in results.get("searches", {}).get(split, {}).items())
@@ -103,7 +102,7 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
         files = read_corpus(folder).whole or " and ".join(map(str, corpus.files(split)))
         raise ValueError(f"{files} changed since {folder} was tested: its scores are of other references")
     pairs = list(corpus.read(split))
-    file = folder / f"hypotheses.{split}.txt"
+    file = hypotheses_file(folder, split)
     try:
         hypotheses = read_file(file, MAX_TEXT_BYTES).decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
 
-from transformer.device import InferenceSettings, MachineSettings, available_threads
+from transformer.device import MachineSettings, available_threads
 from transformer.export.formats import load as load_export
 from transformer.files import HUGGINGFACE_TOKENIZER, is_written_through
 from transformer.inference import Translator
 from transformer.inference.alignment_head import AlignmentHead, check_head, default_head
-from transformer.inference.choice import ChoiceSettings
 from transformer.inference.ensemble import load_ensemble
 from transformer.inference.search import SearchSettings
+from transformer.inference.settings import ChoiceSettings, InferenceSettings
 
 if TYPE_CHECKING:
     from transformer.evaluation.choosing import Chooser

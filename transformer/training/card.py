@@ -1,13 +1,11 @@
 """The model card: a README.md beside translator.safetensors that can be published with it as it is."""
 
 import json
-import platform
 import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 
 from transformer.config import flatten
@@ -15,9 +13,10 @@ from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow
 from transformer.data.synthetic import SYNTHETIC, origins
+from transformer.device import processor_name
 from transformer.evaluation import METRICS
 from transformer.evaluation.run_files import read_corpus
-from transformer.files import atomic_write, run_of
+from transformer.files import CARD, RESULTS, atomic_write, hypotheses_file, run_of
 from transformer.inference import Translator
 
 # The settings of a run that its card shows.
@@ -27,7 +26,7 @@ SHOWN_OF_DATA = (
     *("direction_temperature", "fold", "synthetic_ratio", "synthetic_tag"),
 )
 
-CARD = """\
+TEMPLATE = """\
 ---
 {metadata}---
 
@@ -166,7 +165,7 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 def _lines(folder: Path, split: str) -> int:
     """How many sentences of a split were translated: trainer.limit_test_batches leaves some out."""
-    return (folder / f"hypotheses.{split}.txt").read_bytes().count(b"\n")
+    return hypotheses_file(folder, split).read_bytes().count(b"\n")
 
 
 def synthetic_pairs(data: TranslationData) -> str:
@@ -192,15 +191,6 @@ def finetuned_terms(model: Path) -> str:
     return FINETUNED + (SYNTHETIC_BEFORE if corpus.synthetic else "")
 
 
-def processor(machine: str) -> str:
-    """The name of the GPU or the CPU that a run used."""
-    if machine.startswith("cuda"):
-        return torch.cuda.get_device_name()
-    known = Path("/proc/cpuinfo")
-    names = re.findall(r"^model name\s*: (.+)$", known.read_text(), re.MULTILINE) if known.exists() else []
-    return names[0] if names else platform.processor() or platform.machine()
-
-
 def _typed(settings: dict[str, Any]) -> list[tuple[str, str]]:
     """Null, true and false as they are typed; no folder of this machine."""
     without_paths = [(key, value) for key, value in flatten(settings) if "/" not in str(value)]
@@ -211,7 +201,7 @@ def write_card(
     folder: Path, translator: Translator, data: TranslationData, settings: dict[str, Any], machine: str
 ) -> None:
     """Writes `README.md` from the run's settings, how it used the `machine`, and what stands in its `test.json`."""
-    results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
+    results = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
     corpus, tested = data.settings, {name: results[name] for name in data.settings.parts if name in results}
     first, *others = corpus.all_directions
     metrics = settings["metrics"]
@@ -226,7 +216,7 @@ def write_card(
     # A sentence of the corpus is shown only where others may see it.
     sources = [source for source, _ in data.texts("test") if source.strip()] if open_license else []
     example = min(sources, key=len, default="…")
-    card = CARD.format(
+    card = TEMPLATE.format(
         metadata=yaml.safe_dump(metadata(corpus, license, tested, metrics), sort_keys=False, allow_unicode=True),
         direction=arrow(first),
         others=OTHERS.format(arrow(*others)) if others else "",
@@ -252,7 +242,7 @@ def write_card(
         synthetic=synthetic_pairs(data),
         beside=f" but that of {' and of '.join(others_seen)}" if others_seen else "",
         terms=terms(corpus) + (finetuned_terms(Path(settings["init_from"])) if finetuned else ""),
-        processor=processor(machine),
+        processor=processor_name(machine),
         machine=machine,
         minutes=results["seconds"] / 60,
         peak=results["cost"]["peak MB"],
@@ -262,4 +252,4 @@ def write_card(
         pairs=sum(len(data.split(name)) for name in data.names("train")),
         longest=translator.model.config.max_length - 1,
     )
-    atomic_write(folder / "README.md", card.encode())
+    atomic_write(folder / CARD, card.encode())

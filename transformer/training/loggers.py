@@ -9,7 +9,7 @@ from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
 from transformer.data.corpus import MAX_DIRECTIONS
-from transformer.files import atomic_write, read_file
+from transformer.files import METRICS_LOG, atomic_write, read_file
 from transformer.training.config import LoggerName
 
 # Of metrics.csv, which may be a stranger's; a column for each direction.
@@ -61,7 +61,7 @@ def build_logger(name: LoggerName, folder: Path, rows: int, steps: int) -> Logge
         return WandbLogger(save_dir=folder)
     logger = CSVLogger(folder, name="", version="")
     if is_rank_zero():
-        logger._experiment = CSVFile(folder / "metrics.csv", rows)
+        logger._experiment = CSVFile(folder / METRICS_LOG, rows)
     return logger
 
 

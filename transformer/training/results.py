@@ -11,7 +11,7 @@ from pathlib import Path
 
 from transformer.data.printable import print_safely
 from transformer.evaluation import METRICS, Scores
-from transformer.files import atomic_write
+from transformer.files import RESULTS, atomic_write, hypotheses_file
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.visualization.attention import NAMES, View, draw_reading, read
@@ -64,7 +64,7 @@ def write_results(
 ) -> None:
     """Writes `hypotheses.<split>.txt` and `test.json`; `corpus` are the digests of the files a split was read from."""
     for split, hypotheses in outputs.items():
-        atomic_write(folder / f"hypotheses.{split}.txt", "".join(f"{text}\n" for text in hypotheses).encode())
+        atomic_write(hypotheses_file(folder, split), "".join(f"{text}\n" for text in hypotheses).encode())
     results = {split: of_split.to_dict() for split, of_split in scores.items()} | {
         "versions": versions(),
         "corpus": corpus,
@@ -72,7 +72,7 @@ def write_results(
         "seconds": round(seconds, 1),
         "cost": cost,
     }
-    atomic_write(folder / "test.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
+    atomic_write(folder / RESULTS, json.dumps(results, indent=2, ensure_ascii=False).encode())
 
 
 def draw_attentions(translator: Translator, source: str, translation: str, folder: Path) -> None:

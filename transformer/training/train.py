@@ -35,14 +35,6 @@ from transformer.training.callbacks.checkpointing import (
 from transformer.training.callbacks.dropout_warmup import DropoutWarmup
 from transformer.training.callbacks.out_of_memory import CurrentBatch, explain_out_of_memory
 from transformer.training.callbacks.reporter import Curves, Reporter
-from transformer.training.callbacks.resume import (
-    ResumePoint,
-    check_resumption,
-    explain_restoring,
-    numerics,
-    read_run,
-    restore_numerics,
-)
 from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 from transformer.training.callbacks.signals import SignalHandler
 from transformer.training.callbacks.throughput import Throughput
@@ -62,6 +54,14 @@ from transformer.training.guided_alignment import GuidedAlignment
 from transformer.training.loggers import build_logger, is_rank_zero, silence_lightning
 from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.results import Result, draw_attentions, write_results
+from transformer.training.resume import (
+    ResumePoint,
+    check_resumption,
+    explain_restoring,
+    numerics,
+    read_run,
+    restore_numerics,
+)
 from transformer.training.summary import show_run
 
 
@@ -91,7 +91,7 @@ def build_translator(
     return translator
 
 
-def guided_alignment(settings: RunSettings, data: TranslationData, steps_done: int) -> GuidedAlignment | None:
+def build_guided_alignment(settings: RunSettings, data: TranslationData, steps_done: int) -> GuidedAlignment | None:
     """What teaches cross-attention where to look; None where it is not asked for, or its steps are over."""
     asked = settings.training.guided_alignment
     if not asked.weight or steps_done >= asked.steps:
@@ -106,13 +106,13 @@ def _spread(total: int, count: int) -> list[int]:
 
 
 class RunCallbacks:
-    """The callbacks of a run, and what of them is needed outside the Trainer; `recorded` are the settings that every
-    checkpoint holds."""
+    """The callbacks of a run, and what of them is needed outside the Trainer; every checkpoint holds
+    `checkpoint_settings`."""
 
     def __init__(
         self,
         settings: RunSettings,
-        recorded: dict[str, Any],
+        checkpoint_settings: dict[str, Any],
         folder: Path,
         module: TranslationModule,
     ) -> None:
@@ -132,7 +132,7 @@ class RunCallbacks:
         self.in_order: list[Callback] = [
             # First what saves between two steps, before another callback has done its part of the next step.
             final_validation,
-            StepCheckpoints(folder, recorded, final_validation, self.signals, *every),
+            StepCheckpoints(folder, checkpoint_settings, final_validation, self.signals, *every),
             SeedEachStep(settings.seed),
             *([DropoutWarmup(translator.model, warmup)] if (warmup := training.dropout_warmup_steps) else []),
             # Translates the samples before averaging puts the weights back: by those that were validated.
@@ -160,7 +160,7 @@ class RunCallbacks:
 
 
 def build_trainer(
-    settings: RunSettings, arguments: dict[str, Any], folder: Path, history: ResumePoint, callbacks: list[Callback]
+    settings: RunSettings, arguments: dict[str, Any], folder: Path, resume_point: ResumePoint, callbacks: list[Callback]
 ) -> Trainer:
     """Lightning's Trainer, with the arguments of `trainer=` above our defaults."""
     every = settings.training.validate_every * int(arguments.get("accumulate_grad_batches", 1))
@@ -168,7 +168,7 @@ def build_trainer(
         **(TRAINER_DEFAULTS | {"val_check_interval": every} | arguments),
         default_root_dir=folder,
         callbacks=callbacks,
-        logger=[build_logger(name, folder, history.rows, history.steps) for name in settings.loggers],
+        logger=[build_logger(name, folder, resume_point.rows, resume_point.steps) for name in settings.loggers],
         plugins=[AtomicCheckpoints()],
         use_distributed_sampler=False,
     )
@@ -216,34 +216,34 @@ def run(
     data.choose_bucketing(accelerator, precision)
     machine = configure_torch(restore_numerics(settings.machine, saved), accelerator, bucketed=data.is_bucketed)
     machine += f", {find_hardware(accelerator).describe(precision)}"
-    plain = asdict(settings) | {"model": model, "trainer": trainer_arguments}
-    recorded = plain | {"digests": {SYNTHETIC: "none"} | data.digests, "numerics": numerics()}
-    history = check_resumption(saved, recorded, print_changes=is_rank_zero())
+    settings_dict = asdict(settings) | {"model": model, "trainer": trainer_arguments}
+    checkpoint_settings = settings_dict | {"digests": {SYNTHETIC: "none"} | data.digests, "numerics": numerics()}
+    resume_point = check_resumption(saved, checkpoint_settings, print_changes=is_rank_zero())
 
     translator = build_translator(settings, model, data, pretrained)
     if settings.training.initial_embeddings == "cooccurrence" and pretrained is None and resume is None:
         initialize_embeddings(translator.model, [data.split(name) for name in data.names("train")], settings.seed)
-    guide = guided_alignment(settings, data, history.steps)
+    guide = build_guided_alignment(settings, data, resume_point.steps)
     scored = {name: corpus.languages for name, (corpus, split) in data.settings.parts.items() if split != "train"}
     texts = {name: data.texts(name) for name in scored}
     searches = settings.validation_search, settings.search
     module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics, scored, guide)
-    callbacks = RunCallbacks(settings, recorded, folder, module)
-    trainer = build_trainer(settings, trainer_arguments, folder, history, callbacks.in_order)
+    callbacks = RunCallbacks(settings, checkpoint_settings, folder, module)
+    trainer = build_trainer(settings, trainer_arguments, folder, resume_point, callbacks.in_order)
     processes = trainer.num_devices * trainer.num_nodes
     check_enough_sentences(data, processes)
     check_limits(data, trainer_arguments, settings.training.averaging.kind, processes)
     data.datasets = gpu_datasets(data.examples("train"), trainer.strategy.root_device, data.buckets("train"))
     if trainer.is_global_zero:
         show_run(data, translator, machine, settings.init_from)
-        write_config(folder, plain)
+        write_config(folder, settings_dict)
         mark_cache(data.cache)
         record_training_sentences(settings.init_from, data.settings, texts, folder, resume)
         if settings.init_from and settings.data.fold and resume is None:
             say(*leakage.fold_warnings(settings.init_from, settings.data.fold, data.settings))
 
     explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
-    with callbacks.signals, explain_restoring(resume, lambda: trainer.global_step > history.steps), explained:
+    with callbacks.signals, explain_restoring(resume, lambda: trainer.global_step > resume_point.steps), explained:
         trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         end_compiling(translator.model)
         cost = callbacks.throughput.measured(trainer)
@@ -265,7 +265,7 @@ def run(
     samples = [(*texts["test"][tested[i]], outputs["test"][i]) for i in _spread(len(tested), 3)]
     if trainer.is_global_zero:
         write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, cost)
-        write_card(folder, translator, data, recorded, machine)
+        write_card(folder, translator, data, checkpoint_settings, machine)
         texts_of_pictures = [(source, translation) for source, _, translation in samples if source and translation]
         if texts_of_pictures:
             source, translation = min(texts_of_pictures, key=lambda sample: len(sample[0]))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from transformer.config import from_dict
 from transformer.data.printable import say
-from transformer.files import LAST_CHECKPOINT, TRANSLATOR, atomic_file
+from transformer.files import LAST_CHECKPOINT, METRICS_LOG, TRANSLATOR, atomic_file
 from transformer.inference.checkpoint import load_training
 from transformer.training.callbacks.nonfinite import NonFiniteError
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
@@ -89,7 +89,7 @@ class StepCheckpoints(Callback):
         every_steps: int | None,
         every_minutes: float | None,
     ) -> None:
-        self.last, self.metrics = folder / LAST_CHECKPOINT, folder / "metrics.csv"
+        self.last, self.metrics = folder / LAST_CHECKPOINT, folder / METRICS_LOG
         self.settings, self.validation, self.signals = settings, validation, signals
         self.every_steps, self.every_minutes = every_steps, every_minutes
         self.saved: TrainProgress | None = None

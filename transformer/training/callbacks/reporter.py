@@ -11,6 +11,7 @@ from rich.text import Text
 
 from transformer.data.printable import console
 from transformer.data.text_files import Pair
+from transformer.files import METRICS_LOG
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.training.callbacks.averaging import averaging_note
@@ -171,7 +172,7 @@ class Curves(Callback):
         self.folder = folder
 
     def on_validation_end(self, trainer: Trainer, module: Any) -> None:
-        metrics = self.folder / "metrics.csv"
+        metrics = self.folder / METRICS_LOG
         for logger in trainer.loggers:
             logger.save()
         if trainer.is_global_zero and not trainer.sanity_checking and metrics.exists():

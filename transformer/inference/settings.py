@@ -1,10 +1,20 @@
-"""The settings of a choice among hypotheses; what `evaluation.choosing` needs besides loads slowly."""
+"""How a translator is loaded, and how it chooses among its hypotheses; configs/translate.yaml explains the settings."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from transformer.inference.search import SearchSettings
+
+
+@dataclass(frozen=True)
+class InferenceSettings:
+    """Where to translate, in which precision, how many tokens at a time, and the file of a shortlist, if any."""
+
+    device: str
+    precision: str
+    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
+    shortlist: str | None
 
 
 @dataclass(frozen=True)
