@@ -70,9 +70,10 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
     group = key.partition("@")[0]
     if "/" not in group and not (configs / group).is_dir():
         return
-    if prefix == "~":
+    if prefix == "~" or value == "null":
         choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
-        raise UsageError(f"~{key}: a group of settings cannot be taken out; leave this out, or choose one of {choices}")
+        typed = f"~{key}" if prefix == "~" else f"{key}=null"
+        raise UsageError(f"{typed}: a group of settings cannot be taken out; leave this out, or choose one of {choices}")
     if "/" in value or ".." in f"{key}{value}":
         raise UsageError(f"{key}={value}: a choice has no path in it; --config-dir=FOLDER adds configs of your own")
 
