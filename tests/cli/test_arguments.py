@@ -72,7 +72,9 @@ def test_an_interpolation_in_the_run_folder_stays_hydras() -> None:
 
 @pytest.mark.parametrize("typed", ["~trainer", "~trainer=auto", "trainer=null"])
 def test_no_group_of_settings_is_taken_out(typed: str) -> None:
-    with pytest.raises(UsageError, match=r"^(~trainer|trainer=null): a group .* cannot be taken out; .* choose one of auto, cpu, .*"):
+    with pytest.raises(
+        UsageError, match=r"^(~trainer|trainer=null): a group .* cannot be taken out; .* choose one of auto, cpu, .*"
+    ):
         prepare([typed], CONFIGS)
 
 

@@ -73,7 +73,9 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
     if prefix == "~" or value == "null":
         choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
         typed = f"~{key}" if prefix == "~" else f"{key}=null"
-        raise UsageError(f"{typed}: a group of settings cannot be taken out; leave this out, or choose one of {choices}")
+        raise UsageError(
+            f"{typed}: a group of settings cannot be taken out; leave this out, or choose one of {choices}"
+        )
     if "/" in value or ".." in f"{key}{value}":
         raise UsageError(f"{key}={value}: a choice has no path in it; --config-dir=FOLDER adds configs of your own")
 

@@ -8,7 +8,7 @@ stranger's file is safe to read.
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,13 +16,14 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from transformer.config import flatten, from_dict
+from transformer.config import from_dict
 from transformer.data.directions import Direction, direction_name, parse_direction
 from transformer.data.printable import one_line, terminal_safe
 from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER, MODELS, TRANSLATOR, atomic_write, run_of
 from transformer.inference import huggingface
 from transformer.inference.alignment_head import AlignmentHead, check_head
+from transformer.inference.saved_translator import SavedTranslator
 from transformer.inference.search import DEFAULT_LENGTH_PENALTY, LengthPenalty
 from transformer.inference.untrusted import (
     check_plain,
@@ -37,10 +38,10 @@ from transformer.model.transformer import Transformer
 
 T = TypeVar("T")
 FORMAT = "encoder-decoder translator 3"
-# Keys that a description may lack: training adds the first at its end, the others are for several directions, and for a
-# length penalty that was chosen for the model.
-ALIGNMENT, DIRECTIONS, LENGTH_PENALTY = "alignment", "directions", "length_penalty"
-DEFAULTS = {DIRECTIONS: [], LENGTH_PENALTY: DEFAULT_LENGTH_PENALTY}
+# Keys that a description has only where they say something: of several directions, of a length penalty that was chosen
+# for the model, and of the alignment, which training finds at its end.
+DIRECTIONS, LENGTH_PENALTY, ALIGNMENT = "directions", "length_penalty", "alignment"
+DEFAULTS = {DIRECTIONS: [], LENGTH_PENALTY: DEFAULT_LENGTH_PENALTY, ALIGNMENT: None}
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,12 @@ class Description:
     model: ModelConfig
     directions: list[str]  # all that were learned, as "de-en", if they are several
     length_penalty: LengthPenalty  # of the model's searches
+    alignment: AlignmentHead | None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an alignment head that the model does not have."""
+        if self.alignment is not None:
+            check_head(self.alignment, self.model)
 
     @property
     def languages(self) -> Direction:
@@ -66,55 +73,18 @@ class Description:
         return directions or [self.languages]
 
 
-@dataclass
-class SavedTranslator:
-    """A translator as read from a file and checked, not yet built."""
-
-    config: ModelConfig
-    tokenizers: tuple[Tokenizer, Tokenizer]
-    languages: Direction
-    weights: dict[str, Tensor]
-    directions: Sequence[Direction]  # all that it has learned
-    length_penalty: float
-    alignment: AlignmentHead | None = None  # as training has found it, at its end
-
-    def build_for_finetuning(self, config: ModelConfig) -> Transformer:
-        """The model, to be trained further with the settings of `config`, which may differ in dropout, and in tags at
-        the end of its vocabularies: their embeddings are new.
-
-        Raises ValueError that names what else differs.
-        """
-        saved, asked = (dict(flatten(asdict(one), "model.")) for one in (self.config, config))
-        may_differ = (".dropout", ".source_vocab_size", ".target_vocab_size")
-        keys = [*asked, *(key for key in saved if key not in asked)]  # an attention that one of them lacks is one key
-        changed = [key for key in keys if asked.get(key) != saved.get(key) and not key.endswith(may_differ)]
-        if changed:
-            different = ", ".join(f"{key}={asked.get(key)} (saved: {saved.get(key)})" for key in changed)
-            raise ValueError(
-                f"init_from= holds another model than the settings ask for: {different}: set these as its config.yaml "
-                "has them"
-            )
-        return replace(self, config=config).build()
-
-    def build(self) -> Transformer:
-        model = Transformer(self.config)
-        with torch.no_grad():
-            for name, weight in model.named_parameters():
-                saved = self.weights[name]
-                weight[: len(saved)] = saved  # all of it, but for tags that are new
-        return model
-
-
 def describe(
     model: Transformer,
     tokenizers: tuple[Tokenizer, Tokenizer],
     languages: Direction,
     directions: Sequence[Direction] = (),
     length_penalty: float = DEFAULT_LENGTH_PENALTY,
+    alignment: AlignmentHead | None = None,
 ) -> dict[str, Any]:
     """The description as plain dicts, strings and numbers; of `directions` only several are worth a word."""
     several = [direction_name(direction) for direction in directions if len(directions) > 1]
-    plain = asdict(Description(FORMAT, *languages, tokenizers[0].kind, model.config, several, length_penalty))
+    kind = tokenizers[0].kind
+    plain = asdict(Description(FORMAT, *languages, kind, model.config, several, length_penalty, alignment))
     return {key: value for key, value in plain.items() if key not in DEFAULTS or value != DEFAULTS[key]}
 
 
@@ -140,12 +110,8 @@ def digest(description: dict[str, Any], content: dict[str, Tensor]) -> str:
     return total.hexdigest()
 
 
-def save(
-    path: Path, description: dict[str, Any], content: dict[str, Tensor], alignment: AlignmentHead | None = None
-) -> None:
+def save(path: Path, description: dict[str, Any], content: dict[str, Tensor]) -> None:
     """Writes a .safetensors file, whole or not at all."""
-    if alignment is not None:
-        description = description | {ALIGNMENT: asdict(alignment)}
     about = {"translator": json.dumps(description), "sha256": digest(description, content)}
     data = safetensors.torch.save(content, about)
     end = 8 + int.from_bytes(data[:8], "little")
@@ -194,10 +160,8 @@ def _translator_in(checkpoint: dict[str, Any]) -> tuple[dict[str, Any], dict[str
         raise ValueError("it does not describe a translator") from error
 
 
-def _check(
-    path: Path, description: dict[str, Any], content: dict[str, Tensor], expected: str
-) -> tuple[Description, dict[str, Tensor], AlignmentHead | None]:
-    """Compares what was read with the digest in the file, after bounding what that takes."""
+def _check(path: Path, description: dict[str, Any], content: dict[str, Tensor], expected: str) -> Description:
+    """The description, once what was read matches the digest in the file; what that takes is bounded before."""
     check_plain(description)
     check_tensors(path, content)
     if digest(description, content) != expected:
@@ -205,19 +169,14 @@ def _check(
     # Before its settings are typed: those of another format may have other names.
     if (version := description.get("format")) != FORMAT:
         raise ValueError(f"its format is {version!r}, not {FORMAT!r}: another version of this program wrote it")
-    plain = {key: value for key, value in description.items() if key != ALIGNMENT}
-    typed, alignment = from_dict(Description, with_defaults(plain), "translator"), None
-    if ALIGNMENT in description:
-        alignment = from_dict(AlignmentHead, description[ALIGNMENT], f"translator.{ALIGNMENT}")
-        check_head(alignment, typed.model)
-    return typed, content, alignment
+    return from_dict(Description, with_defaults(description), "translator")
 
 
 def _load(path: Path) -> SavedTranslator:
     if path.suffix == ".html":
         raise ValueError("a page has rounded weights for a browser: name the run that it was exported from")
     parts = _translator_in(read_checkpoint(path)) if path.suffix == ".ckpt" else read_safetensors(path)
-    description, content, alignment = _check(path, *parts)
+    description, content = _check(path, *parts), parts[1]
     sides = [content.pop(f"tokenizer.{side}", torch.empty(0)) for side in ("source", "target")]
     if any(side.dtype != torch.uint8 for side in sides):
         raise ValueError("it holds no tokenizers")
@@ -234,7 +193,7 @@ def _load(path: Path) -> SavedTranslator:
         content,
         description.all_directions,
         description.length_penalty,
-        alignment,
+        description.alignment,
     )
 
 
@@ -247,7 +206,7 @@ def load(path: Path) -> SavedTranslator:
     if path.is_dir():
         choices = [path / name for name in MODELS]
         if (folder := path / HUGGINGFACE_TOKENIZER).is_file() and not any(choice.exists() for choice in choices):
-            return _read(folder, lambda config: SavedTranslator(*huggingface.read(config.parent)))
+            return _read(folder, lambda config: huggingface.read(config.parent))
         if (path / EXPORT_MANIFEST).is_file():
             raise ValueError(
                 f"{path} is an export: translate.py, or transformer.export.formats.load, takes one to ctranslate2; for "

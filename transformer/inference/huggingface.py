@@ -19,6 +19,7 @@ from transformer.data.directions import Direction, parse_direction
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from transformer.files import HUGGINGFACE_TOKENIZER, read_file, read_json
 from transformer.inference.hub_vocabulary import Numbering, number, parse, renumbered
+from transformer.inference.saved_translator import SavedTranslator
 from transformer.inference.search import DEFAULT_LENGTH_PENALTY, LengthPenalty
 from transformer.inference.untrusted import check_shapes, check_tensors, check_tokenizer, read_checkpoint, read_tensors
 from transformer.model.config import ModelConfig, Size
@@ -163,9 +164,6 @@ class HubConfig:
         return from_dict(ModelConfig, model, "model")
 
 
-Parts = tuple[ModelConfig, tuple[Tokenizer, Tokenizer], Direction, dict[str, Tensor], list[Direction], float]
-
-
 def _read_weights(folder: Path) -> dict[str, Tensor]:
     """All tensors of a folder, from model.safetensors or pytorch_model.bin."""
     path, old = folder / "model.safetensors", folder / "pytorch_model.bin"
@@ -276,9 +274,8 @@ def _length_penalty(generation: Path) -> float:
     return float(read_value(LengthPenalty, found, f"{generation.name}: length_penalty"))
 
 
-def read(folder: Path) -> Parts:
-    """A translator's parts from a folder of transformers: configuration, tokenizers, languages, weights, directions and
-    length penalty.
+def read(folder: Path) -> SavedTranslator:
+    """A translator from a folder of Hugging Face's transformers.
 
     Our ids are theirs in another order; see `hub_vocabulary`. Runs no code of the folder. Raises ValueError or OSError
     for what is damaged, and for a model that computes what ours cannot.
@@ -302,4 +299,5 @@ def read(folder: Path) -> Parts:
     about = read_json(folder / HUGGINGFACE_TOKENIZER, MAX_HUB_FILE_BYTES, follow_links=True)
     source, target = (str(about.get(f"{side}_lang") or "und") for side in ("source", "target"))
     directions = _directions(about, (source, target), tokenizers[0])
-    return config, tokenizers, (source, target), weights, directions, _length_penalty(folder / GENERATION_CONFIG)
+    length_penalty = _length_penalty(folder / GENERATION_CONFIG)
+    return SavedTranslator(config, tokenizers, (source, target), weights, directions, length_penalty)

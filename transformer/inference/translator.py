@@ -172,12 +172,13 @@ class Translator:
 
     def description(self) -> dict[str, Any]:
         """What files say of it besides weights and tokenizers, as plain data (see `checkpoint.Description`)."""
-        return checkpoint.describe(self.model, self.tokenizers, self.languages, self.directions, self.length_penalty)
+        searches = self.length_penalty, self.alignment
+        return checkpoint.describe(self.model, self.tokenizers, self.languages, self.directions, *searches)
 
     def save(self, path: str | Path) -> None:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""
         content = checkpoint.tensors(self.model, self.tokenizers)
-        checkpoint.save(Path(path), self.description(), content, self.alignment)
+        checkpoint.save(Path(path), self.description(), content)
 
     @overload
     def translate(

@@ -22,7 +22,8 @@ from transformer.evaluation.alignments import MAX_TRAINING_PAIRS, best_head
 from transformer.evaluation.run_files import write_config
 from transformer.files import TRANSLATOR, check_writable, mark_cache
 from transformer.inference import Translator, checkpoint
-from transformer.inference.checkpoint import SavedTranslator, load_training
+from transformer.inference.checkpoint import load_training
+from transformer.inference.saved_translator import SavedTranslator
 from transformer.model import ModelConfig, Transformer
 from transformer.training import leakage
 from transformer.training.callbacks.averaging import WeightAveraging

@@ -1,0 +1,53 @@
+"""A translator between its file and its use: checked, not yet built."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import torch
+from torch import Tensor
+
+from transformer.config import flatten
+from transformer.data.directions import Direction
+from transformer.data.tokenizer import Tokenizer
+from transformer.inference.alignment_head import AlignmentHead
+from transformer.model.config import ModelConfig
+from transformer.model.transformer import Transformer
+
+
+@dataclass
+class SavedTranslator:
+    """The parts of a translator as read from a file."""
+
+    config: ModelConfig
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    languages: Direction
+    weights: dict[str, Tensor]
+    directions: Sequence[Direction]  # all that it has learned
+    length_penalty: float
+    alignment: AlignmentHead | None = None  # as training has found it, at its end
+
+    def build_for_finetuning(self, config: ModelConfig) -> Transformer:
+        """The model, to be trained further with the settings of `config`, which may differ in dropout, and in tags at
+        the end of its vocabularies: their embeddings are new.
+
+        Raises ValueError that names what else differs.
+        """
+        saved, asked = (dict(flatten(asdict(one), "model.")) for one in (self.config, config))
+        may_differ = (".dropout", ".source_vocab_size", ".target_vocab_size")
+        keys = [*asked, *(key for key in saved if key not in asked)]  # an attention that one of them lacks is one key
+        changed = [key for key in keys if asked.get(key) != saved.get(key) and not key.endswith(may_differ)]
+        if changed:
+            different = ", ".join(f"{key}={asked.get(key)} (saved: {saved.get(key)})" for key in changed)
+            raise ValueError(
+                f"init_from= holds another model than the settings ask for: {different}: set these as its config.yaml "
+                "has them"
+            )
+        return replace(self, config=config).build()
+
+    def build(self) -> Transformer:
+        model = Transformer(self.config)
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                saved = self.weights[name]
+                weight[: len(saved)] = saved  # all of it, but for tags that are new
+        return model
