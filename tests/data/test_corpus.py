@@ -72,44 +72,66 @@ def refusal(prefix: Path) -> str:
     return str(caught.value)
 
 
-def test_wrong_files_are_refused_with_their_name_and_line(tmp_path: Path) -> None:
-    for line, mark in (("eins;one", "semicolons"), ("eins\tone", "tabs")):
-        assert f"separated by {mark}: save it with commas" in refusal(write(tmp_path, "x.csv", [line]))
+@pytest.mark.parametrize(("line", "mark"), [("eins;one", "semicolons"), ("eins\tone", "tabs")])
+def test_a_csv_separated_by_something_else_is_refused_with_what_it_is(tmp_path: Path, line: str, mark: str) -> None:
+    assert f"separated by {mark}: save it with commas" in refusal(write(tmp_path, "x.csv", [line]))
+
+
+def test_a_line_with_too_few_columns_is_named(tmp_path: Path) -> None:
     assert "line 2 has 1 tab-separated column, a pair needs 2; mend" in refusal(write(tmp_path, "x.tsv", ["a\tb", "c"]))
-    (tmp_path / "x.tsv").write_bytes("eins\tone\n".encode("utf-16"))
-    assert refusal(tmp_path / "x.tsv") == f"{tmp_path / 'x.tsv'} line 1 is not UTF-8 but UTF-16: save it as UTF-8"
-    for name in ("mac.tsv", "mac.csv"):
-        mac = write(tmp_path, name, ["eins\tone", "zwei\ttwo"], "\r")
-        assert refusal(mac) == f"{mac}: its lines end in carriage returns (\\r) alone: save it with line feeds (\\n)"
-    assert "is a quotation mark open before it?" in refusal(write(tmp_path, "x.csv", ['a,"b', "c,d"]))
-    assert "x.de or " in refusal(tmp_path / "x")
-    assert f"{tmp_path} is a folder, and PREFIX means PREFIX.de" in refusal(tmp_path)
-    source, target = write(tmp_path, "x.de", ["eins", "zwei", "drei"]), write(tmp_path, "x.en", ["one", "two"])
-    assert refusal(tmp_path / "x").startswith(f"{source} has 3 lines but {target} has 2")
-    write(tmp_path, "x.en", ["one", "two", "three", "four", "five"])
-    assert refusal(tmp_path / "x").startswith(f"{source} has 3 lines but {target} has 5")
-    target.write_bytes(b"one\ntw\xffo\nthree\n")
-    assert refusal(tmp_path / "x") == f"{target} line 2 is not UTF-8 (byte 3 of the line): save it as UTF-8"
-    source.write_bytes(b""), target.write_bytes(b"")
-    assert refusal(tmp_path / "x") == f"{source} is empty"
     tsv = write(tmp_path, "y.tsv", ["eins\tone", "zwei two"])
-    for count, more in ((2, "2 more: 4, 6"), (9, "9 more: 4, 6, 8, 10, 12, …")):
-        damaged = write(tmp_path, "damaged.tsv", ["a\tb", "c\td\te", *(["f\tg", "h"] * count)])
-        assert refusal(damaged).endswith(
-            f"3 tab-separated columns, a pair needs 2; mend the line, or delete it (and so {more})"
-        )
     assert refusal(tsv) == f"{tsv} line 2 has 1 tab-separated column, a pair needs 2; mend the line, or delete it"
     write(tmp_path, "y.tsv", ["eins", "zwei"])
     assert refusal(tsv).endswith("; a file for each language is named by its PREFIX: data.train=x for x.de")
-    cut = tmp_path / "z.tsv.gz"
-    cut.write_bytes(gzip.compress(b"eins\tone\n" * 5000)[:-20])
-    assert str(cut) in refusal(cut)
-    cut.write_bytes(b"no gzip at all")
-    assert str(cut) in refusal(cut)
-    packed = bytearray(gzip.compress(b"eins\tone\n" * 5000))
-    packed[20:40] = bytes(20)
-    cut.write_bytes(packed)
-    assert str(cut) in refusal(cut)
+
+
+@pytest.mark.parametrize(("count", "more"), [(2, "2 more: 4, 6"), (9, "9 more: 4, 6, 8, 10, 12, …")])
+def test_further_lines_of_the_same_fault_are_counted(tmp_path: Path, count: int, more: str) -> None:
+    damaged = write(tmp_path, "damaged.tsv", ["a\tb", "c\td\te", *(["f\tg", "h"] * count)])
+    said = f"3 tab-separated columns, a pair needs 2; mend the line, or delete it (and so {more})"
+    assert refusal(damaged).endswith(said)
+
+
+def test_text_in_another_encoding_is_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_bytes("eins\tone\n".encode("utf-16"))
+    assert refusal(tmp_path / "x.tsv") == f"{tmp_path / 'x.tsv'} line 1 is not UTF-8 but UTF-16: save it as UTF-8"
+    write(tmp_path, "x.de", ["eins", "zwei", "drei"])
+    (tmp_path / "x.en").write_bytes(b"one\ntw\xffo\nthree\n")
+    said = f"{tmp_path / 'x.en'} line 2 is not UTF-8 (byte 3 of the line): save it as UTF-8"
+    assert refusal(tmp_path / "x") == said
+
+
+@pytest.mark.parametrize("name", ["mac.tsv", "mac.csv"])
+def test_lines_that_end_in_carriage_returns_alone_are_refused(tmp_path: Path, name: str) -> None:
+    mac = write(tmp_path, name, ["eins\tone", "zwei\ttwo"], "\r")
+    assert refusal(mac) == f"{mac}: its lines end in carriage returns (\\r) alone: save it with line feeds (\\n)"
+
+
+def test_an_open_quotation_mark_is_refused(tmp_path: Path) -> None:
+    assert "is a quotation mark open before it?" in refusal(write(tmp_path, "x.csv", ['a,"b', "c,d"]))
+
+
+def test_files_that_are_missing_or_empty_are_refused_by_their_names(tmp_path: Path) -> None:
+    assert "x.de or " in refusal(tmp_path / "x")
+    assert f"{tmp_path} is a folder, and PREFIX means PREFIX.de" in refusal(tmp_path)
+    write(tmp_path, "x.de", []), write(tmp_path, "x.en", [])
+    assert refusal(tmp_path / "x") == f"{tmp_path / 'x.de'} is empty"
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_two_files_of_unequal_lengths_are_refused_with_both(tmp_path: Path, count: int) -> None:
+    source, target = write(tmp_path, "x.de", ["eins", "zwei", "drei"]), write(tmp_path, "x.en", ["one"] * count)
+    assert refusal(tmp_path / "x").startswith(f"{source} has 3 lines but {target} has {count}")
+
+
+PACKED = gzip.compress(b"eins\tone\n" * 5000)
+
+
+@pytest.mark.parametrize("content", [PACKED[:-20], b"no gzip at all", PACKED[:20] + bytes(20) + PACKED[40:]])
+def test_a_damaged_gz_is_refused_by_its_name(tmp_path: Path, content: bytes) -> None:
+    damaged = tmp_path / "z.tsv.gz"
+    damaged.write_bytes(content)
+    assert str(damaged) in refusal(damaged)
 
 
 def test_a_missing_file_is_fetched_and_its_digest_checked(tmp_path: Path) -> None:

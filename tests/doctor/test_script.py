@@ -6,6 +6,7 @@ import shlex
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -39,44 +40,68 @@ def corpus(folder: Path) -> list[str]:
     return ["data=files", *splits, "data.source_language=de", "data.target_language=en", "data.max_length=500"]
 
 
-def test_a_cleaned_copy_lacks_exactly_what_was_planted_and_says_what_to_do_next(tmp_path: Path) -> None:
-    arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"cache={tmp_path}/cache", "seed=5"]
-    news = f"data.extra_tests.news={tmp_path}/corpus/test"
-    printed = ok("doctor", *arguments, news, "fix=clean = 1", "output=report.json", cwd=tmp_path)
-    faulty = sorted({line for name in DROPPED for line in PLANTED[name]})
-    copy = tmp_path / "clean = 1"
-    with (copy / "dropped.tsv").open(encoding="utf-8") as file:
-        dropped = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    assert [int(row["line"]) for row in dropped] == faulty
-    assert next(row["reason"] for row in dropped if row["line"] == "7") == "in a held-out split (test 5)"
+class Cleaned(NamedTuple):
+    """What doctor.py has left of a corpus with faults: a copy without them, a report, and its last words."""
+
+    home: Path
+    copy: Path
+    printed: str
+
+
+FAULTY = sorted({line for name in DROPPED for line in PLANTED[name]})
+
+
+@pytest.fixture(scope="module")
+def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Cleaned:
+    home = tmp_path_factory.mktemp("cleaned")
+    arguments = [*corpus(home / "corpus"), *SMALL, f"cache={home}/cache", "seed=5"]
+    news = f"data.extra_tests.news={home}/corpus/test"
+    return Cleaned(
+        home, home / "clean = 1", ok("doctor", *arguments, news, "fix=clean = 1", "output=report.json", cwd=home)
+    )
+
+
+def test_a_cleaned_copy_lacks_exactly_what_was_planted(cleaned: Cleaned) -> None:
     train = planted(*(PLANTED[name] for name in (*DROPPED, *KEPT)))
     for side, language in enumerate(("de", "en")):
-        expected = [pair[side].strip() for line, pair in enumerate(train, 1) if line not in faulty]
-        assert (copy / f"train.{language}").read_text(encoding="utf-8").splitlines() == expected
+        expected = [pair[side].strip() for line, pair in enumerate(train, 1) if line not in FAULTY]
+        assert (cleaned.copy / f"train.{language}").read_text(encoding="utf-8").splitlines() == expected
         for split, pairs in (("test", TEST), ("validation", VALIDATION), ("news", TEST)):
-            assert (copy / f"{split}.{language}").read_text().splitlines() == [pair[side] for pair in pairs]
+            assert (cleaned.copy / f"{split}.{language}").read_text().splitlines() == [pair[side] for pair in pairs]
 
-    report = json.loads((tmp_path / "report.json").read_text())
+
+def test_what_a_cleaned_copy_lacks_is_listed_with_the_reason(cleaned: Cleaned) -> None:
+    with (cleaned.copy / "dropped.tsv").open(encoding="utf-8") as file:
+        dropped = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert [int(row["line"]) for row in dropped] == FAULTY
+    assert next(row["reason"] for row in dropped if row["line"] == "7") == "in a held-out split (test 5)"
+
+
+def test_the_report_counts_what_was_planted(cleaned: Cleaned) -> None:
+    report = json.loads((cleaned.home / "report.json").read_text())
     found = {finding["check"]: finding for finding in report["findings"]}
     assert found.keys() == {*DROPPED, *KEPT}
     assert all(found[name]["pairs"] == len(PLANTED[name]) for name in DROPPED)
-    assert report["dropped"] == len(faulty)
+    assert all(name in cleaned.printed for name in found)
+    assert report["dropped"] == len(FAULTY)
     assert report["corpus"]["pairs"] == {"train": 300, "test": 20, "validation": 20, "news": 20}
     assert report["tokenizer"]["unknown"]["train"] == {"de": 0.0, "en": 0.0}
     assert report["estimate"]["seconds_per_epoch"] > 0
-    for name in found:
-        assert name in printed
-    assert f"recommended for 300 pairs: experiment={report['preset']}" in printed
+    assert f"recommended for 300 pairs: experiment={report['preset']}" in cleaned.printed
 
-    # What to do next is to train on the copy, with what was typed; a second look at it finds nothing to drop.
-    python, script, *command = shlex.split(printed.splitlines()[-1])
+
+def test_the_next_command_trains_on_the_copy_with_what_was_typed(cleaned: Cleaned) -> None:
+    python, script, *command = shlex.split(cleaned.printed.splitlines()[-1])
     assert (python, script) == ("python", "scripts/train.py")
-    trained = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=tmp_path))
+    trained = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=cleaned.home))
     assert trained["data"]["train"] == "clean = 1/train"
     assert trained["data"]["extra_tests"] == {"news": "clean = 1/news"}
     assert (trained["seed"], trained["data"]["max_length"], trained["model"]["dim"]) == (5, 500, 32)
-    cleaned = {split: str(copy / split) for split in ("train", "validation", "test")}
-    settings = replace(write(tmp_path / "unused", {}), **cleaned)
+
+
+def test_a_second_look_at_a_cleaned_copy_finds_nothing_to_drop(cleaned: Cleaned, tmp_path: Path) -> None:
+    splits = {split: str(cleaned.copy / split) for split in ("train", "validation", "test")}
+    settings = replace(write(tmp_path / "unused", {}), **splits)
     findings = Examination(settings, lambda lines, name: lines).run(set(), lambda line: None, lambda dropped: None)
     assert not [finding.check.name for finding in findings if finding.pairs]
 
