@@ -11,12 +11,13 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, open_dict
 
+from tests.factories import composed
 from tests.reliability.runs import corpus, settings, train
 from tests.scripts.running import ok
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
 from transformer.cli.compose import as_dict
-from transformer.cli.resume import resume_run
+from transformer.cli.resume import leaves, resume_run
 from transformer.config import UsageError
 from transformer.evaluation.run_files import read_corpus, write_config
 from transformer.files import CACHE_SIGNATURE, CACHE_TAG, read_file
@@ -125,8 +126,18 @@ def test_another_corpus_replaces_the_saved_one(run: Path) -> None:
 
 
 def test_a_key_cannot_be_taken_away(run: Path) -> None:
-    with pytest.raises(UsageError, match="resume= takes no ~KEY"):
-        resumed(run, "~trainer.max_steps")
+    for typed in ("~trainer.max_steps", "~metrics"):
+        with pytest.raises(UsageError, match=f"{typed}: resume= takes no ~KEY"):
+            resumed(run, typed)
+
+
+def test_an_experiment_goes_on_top(run: Path) -> None:
+    before, again = resumed(run), resumed(run, "experiment=pairs_2k")
+    preset, default = leaves(composed("experiment=pairs_2k")["training"]), leaves(composed()["training"])
+    changed = {key for key, value in preset.items() if value != default[key]}
+    assert changed
+    expected = {key: preset[key] if key in changed else value for key, value in leaves(before["training"]).items()}
+    assert leaves(again["training"]) == expected
 
 
 def test_saved_overrides_and_configs_of_hydra_are_not_read(copy: Path) -> None:

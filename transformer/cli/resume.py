@@ -37,7 +37,7 @@ def leaves(settings: Any, above: tuple[str, ...] = ()) -> Leaves:
 def other_choices(loader: ConfigLoader, group: str) -> list[str]:
     """List what may be chosen instead, as overrides; sets of settings (experiment, ablation) are left out instead."""
     if group in ("experiment", "ablation"):
-        return [f"{group}=null"]
+        return [f"~{group}"]
     now = chosen(group)
     options = loader.get_group_options(group.partition("@")[0])
     return [f"{group}={option}" for option in options if option != now]
@@ -64,8 +64,6 @@ def apply_typed(settings: dict[str, Any], now: dict[str, Any]) -> None:
     They are those of `now` that would be different had another value been typed, or another choice of a group.
     """
     typed = [split_override(line) for line in HydraConfig.get().overrides.task]
-    if any(prefix == "~" for prefix, _, _ in typed):
-        raise UsageError("resume= takes no ~KEY: give KEY=VALUE")
     loader = GlobalHydra.instance().config_loader()
     groups = [key for _, key, _ in typed if loader.get_group_options(key.partition("@")[0])]
     current = leaves(now)
@@ -114,6 +112,8 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     from transformer.training.config import read_run_settings
     from transformer.training.resume import read_run
 
+    if removed := [line for line in HydraConfig.get().overrides.task if line.startswith("~")]:
+        raise UsageError(f"{removed[0]}: resume= takes no ~KEY: give KEY=VALUE")
     check_entries(output_folder())
     resume = Path(config["resume"]).absolute()
     checkpoint = resume if resume.is_file() else output_folder() / MODELS[-1]

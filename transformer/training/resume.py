@@ -97,7 +97,7 @@ def _within(key: str, groups: tuple[str, ...]) -> bool:
 
 
 def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Each setting that has changed, as a line.
+    """Each setting that has changed, and each test set, as a line.
 
     Raises UsageError, naming all of them, if some must not.
     """
@@ -113,7 +113,8 @@ def changed_settings(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
             f"the files of {' and '.join(corpora)} are not those that the run was trained on: give it the files as "
             "they were, or start a new run"
         )
-    return [lines[key] for key in changed if not _within(key, (*PATHS, "digests"))]
+    tests = [f"the files of {key.removeprefix('digests.')}" for key in changed if _within(key, ("digests",))]
+    return [lines[key] for key in changed if not _within(key, (*PATHS, "digests"))] + tests
 
 
 def learning_rate(settings: dict[str, Any], steps: int) -> float | None:
