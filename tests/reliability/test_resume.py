@@ -1,6 +1,7 @@
 """A run that is stopped and goes on equals one that never was, bit for bit: wherever it stops, whatever was chosen."""
 
 import csv
+import json
 import os
 import random
 from collections.abc import Iterator
@@ -207,15 +208,41 @@ def test_a_learning_rate_that_leaps_as_a_run_goes_on_is_said(
     assert said == f"changed: the next step's learning rate is {new} (was {old})"
 
 
-def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(home: Path, tmp_path: Path) -> None:
+def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     impatient = UNTESTED | {"training__patience": 1, "training__validate_every": 3}
     train(tmp_path / "run", settings(home, **impatient))
     over = position(tmp_path / "run")
     assert over["steps"] < 20
+    why = "1 validations without a better BLEU (a greater training.patience trains on)"
+    assert f"no further step after {over['steps']}: {why}" in capsys.readouterr().err
     train(tmp_path / "run", settings(home, **impatient), last(tmp_path / "run"))
     assert position(tmp_path / "run") == over
+    assert f"no step is left: {why}" in (said := capsys.readouterr().err)
+    assert "no further step" not in said
     train(tmp_path / "run", settings(home, **impatient | {"training__patience": 50}), last(tmp_path / "run"))
     assert position(tmp_path / "run")["steps"] == 20
+    assert "without a better BLEU" not in capsys.readouterr().err
+
+
+def test_a_run_whose_time_is_over_says_so_and_keeps_no_speed(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = settings(
+        home, training__schedule="inverse_square_root", trainer__max_steps=-1, trainer__max_time="00:00:00:01"
+    )
+    train(tmp_path / "run", short)
+    results = tmp_path / "run" / "test.json"
+    assert json.loads(results.read_bytes())["cost"].keys() == {"ms/step", "tokens/s", "peak MB"}
+    (home / "more.de").write_text("eins zwei\n")
+    (home / "more.en").write_text("one two\n")
+    short["data"]["test"] = str(home / "more")
+    train(tmp_path / "run", short, last(tmp_path / "run"))
+    said = capsys.readouterr().err
+    assert "no step is left: trainer.max_time is over" in said
+    assert "changed: the files of test\n" in said
+    assert json.loads(results.read_bytes())["cost"].keys() == {"peak MB"}
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,21 @@ def test_the_average_is_validated_and_saved_and_training_knows_nothing_of_it(
         assert torch.equal(module.model.get_parameter(name), watch.steps[-1][name])
 
 
+@pytest.mark.parametrize("kind", ["exponential", "last"])
+def test_a_checkpoint_before_the_first_validation_has_learned(data: TranslationData, tmp_path: Path, kind: Any) -> None:
+    averaging = AveragingSettings(kind, 0.9, 3)
+    module = module_for(data, replace(SETTINGS, averaging=averaging))
+    before = weights(module)
+    callbacks = [WeightAveraging(module.model, averaging), SelfContainedCheckpoint(module.translator)]
+    trainer = trainer_for(tmp_path, max_steps=3, callbacks=callbacks, limit_val_batches=0)
+    trainer.fit(module, datamodule=data)
+    trainer.save_checkpoint(tmp_path / "x.ckpt")
+    loaded = weights(Translator.load(tmp_path / "x.ckpt"))
+    assert all(not torch.equal(weight, before[name]) for name, weight in loaded.items())
+    if kind == "last":
+        assert all(torch.equal(weight, module.model.get_parameter(name)) for name, weight in loaded.items())
+
+
 def test_a_mean_over_too_much_of_a_run_is_said() -> None:
     last, exponential = AveragingSettings("last", 0.999, 5), AveragingSettings("exponential", 0.999, 5)
     assert averaging_note(last, 200, 5000) is None

@@ -27,6 +27,12 @@ def test_a_file_sees_a_line_of_progress_between_validations(
     assert json.loads((tmp_path / "run" / "test.json").read_text())["cost"]["ms/step"] > 0
 
 
+def test_a_test_of_some_batches_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = {"trainer__max_steps": 1, "trainer__limit_test_batches": 1, "data__batch_tokens": 40}
+    train(tmp_path / "run", settings(corpus(tmp_path), **few))
+    assert "testing: test (1 of the batches of 10 sentences)" in capsys.readouterr().err
+
+
 def test_the_bar_of_a_finished_run_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,6 +83,8 @@ def check_trainer(arguments: dict[str, Any]) -> None:
             raise ValueError(f"trainer.{name}={value} must be {'true or false' if bool in types else 'a number'}")
     if isinstance(limit := arguments.get("max_time"), int | float):
         raise ValueError(f"trainer.max_time={limit} must be DD:HH:MM:SS: 00:00:10:00 are ten minutes")
+    if isinstance(limit, str) and re.fullmatch("[0:]+", limit):
+        raise ValueError(f"trainer.max_time={limit} leaves no time to train: 00:00:10:00 are ten minutes")
     try:
         Trainer(**(TRAINER_DEFAULTS | arguments), logger=False, callbacks=[ModelCheckpoint()])
     except (MisconfigurationException, ImportError, RuntimeError, TypeError, ValueError) as error:

@@ -30,12 +30,17 @@ def sentence_hash(text: str) -> int | None:
     return hash64(kept, byteorder="little") if (kept := comparable(text)) else None
 
 
-def sentence_hashes(pairs: Iterable[Pair], before: Hashes = NO_SENTENCES) -> Hashes:
-    """The hashes of both sides of all pairs and those of `before`, sorted, the smallest MAX_HASHES of them."""
+def smallest(some: Hashes, others: Hashes) -> Hashes:
+    """Of some hashes and others the smallest MAX_HASHES, sorted, each once."""
+    return np.union1d(some, others)[:MAX_HASHES]
+
+
+def sentence_hashes(pairs: Iterable[Pair]) -> Hashes:
+    """The hashes of both sides of all pairs, sorted, the smallest MAX_HASHES of them."""
     values: Iterator[int] = (value for pair in pairs for text in pair if (value := sentence_hash(text)) is not None)
-    hashes = before
+    hashes = NO_SENTENCES
     while len(more := np.fromiter(islice(values, MAX_HASHES), np.uint64)):
-        hashes = np.union1d(hashes, more)[:MAX_HASHES]
+        hashes = smallest(hashes, more)
     return hashes
 
 
@@ -69,6 +74,20 @@ def count_known_pairs(seen: Hashes, pairs: Iterable[Pair]) -> tuple[int, int]:
     return found, looked_up
 
 
+def _looked_up(looked_up: int, pairs: list[Pair]) -> str:
+    return f"{looked_up:,}{'' if looked_up == len(pairs) else ' checked'} sentences"
+
+
+def overlap_notes(train: Hashes, texts: dict[str, list[Pair]]) -> list[str]:
+    """A line for each split of `texts` that has sentences of the corpus' own training split."""
+    counts = {split: count_known_pairs(train, pairs) for split, pairs in texts.items()}
+    return [
+        f"{split}: a side of {found:,} of {_looked_up(looked_up, texts[split])} is in train too (doctor.py lists them)"
+        for split, (found, looked_up) in counts.items()
+        if found
+    ]
+
+
 def leakage_warnings(model: str, texts: dict[str, list[Pair]]) -> list[str]:
     """A line for each split of `texts` that has sentences which the model to begin with was trained on."""
     seen = read_hashes(Path(model))
@@ -77,8 +96,8 @@ def leakage_warnings(model: str, texts: dict[str, list[Pair]]) -> list[str]:
         return [f"{model} does not say what it was trained on: {unknown}"]
     counts = {split: count_known_pairs(seen, pairs) for split, pairs in texts.items()}
     return [
-        f"{split}: {found:,} of {looked_up:,}{'' if looked_up == len(texts[split]) else ' checked'} sentences were in "
-        f"what {model} was trained on, so its score is too high"
+        f"{split}: {found:,} of {_looked_up(looked_up, texts[split])} were in what {model} was trained on, so its "
+        "score is too high"
         for split, (found, looked_up) in counts.items()
         if found
     ]

@@ -40,7 +40,7 @@ from transformer.training.callbacks.self_contained import SelfContainedCheckpoin
 from transformer.training.callbacks.signals import SignalHandler
 from transformer.training.callbacks.throughput import Throughput
 from transformer.training.callbacks.train_progress import SeedEachStep
-from transformer.training.callbacks.validation import FinalValidation, Patience
+from transformer.training.callbacks.validation import FinalValidation, Patience, TimeLimit
 from transformer.training.card import write_card
 from transformer.training.checks import (
     TRAINER_DEFAULTS,
@@ -165,10 +165,11 @@ def build_trainer(
 ) -> Trainer:
     """Lightning's Trainer, with the arguments of `trainer=` above our defaults."""
     every = settings.training.validate_every * int(arguments.get("accumulate_grad_batches", 1))
+    max_time = arguments.get("max_time")  # Lightning makes a timer of its own only where there is none
     return Trainer(
         **(TRAINER_DEFAULTS | {"val_check_interval": every} | arguments),
         default_root_dir=folder,
-        callbacks=callbacks,
+        callbacks=[*callbacks, *([TimeLimit(max_time)] if max_time else [])],
         logger=[build_logger(name, folder, resume_point.rows, resume_point.steps) for name in settings.loggers],
         plugins=[AtomicCheckpoints()],
         use_distributed_sampler=False,
@@ -178,18 +179,21 @@ def build_trainer(
 def record_training_sentences(
     init_from: str | None, corpus: DataSettings, texts: dict[str, list[Pair]], folder: Path, resume: Path | None
 ) -> None:
-    """Leaves the hashes of the training sentences; says which of `texts` the weights to begin with were trained on."""
+    """Leaves the hashes of the training sentences; says how many of `texts` are among them, and how many the weights to
+    begin with were trained on."""
     if resume is not None:
         return
+    trained = [one for one, split in corpus.parts.values() if split == "train"]
+    pairs = chain.from_iterable(chain(one.read("train"), read_synthetic(one)) for one in trained)
+    hashes = leakage.sentence_hashes(pairs)
+    say(*leakage.overlap_notes(hashes, texts))
     before: leakage.Hashes | None = leakage.NO_SENTENCES
     if init_from:
         say(*leakage.leakage_warnings(init_from, texts))
         before = leakage.read_hashes(Path(init_from))
     if before is None:
         return  # what the weights have seen is not known, and so it stays
-    trained = [one for one, split in corpus.parts.values() if split == "train"]
-    pairs = chain.from_iterable(chain(one.read("train"), read_synthetic(one)) for one in trained)
-    leakage.write_hashes(folder, leakage.sentence_hashes(pairs, before))
+    leakage.write_hashes(folder, leakage.smallest(hashes, before))
 
 
 def run(

@@ -92,7 +92,8 @@ class WeightAveraging(Callback):
             self._swap()
 
     def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        with self._with_average(True):
+        # The mean of the last validations' weights is that of the untrained ones until the first validation.
+        with self._with_average(self.settings.kind == "exponential" or bool(self.snapshots)):
             checkpoint["state_dict"] = module.state_dict()
         with self._with_average(False):
             checkpoint["averaging"] = {"weights": self._weights(), "snapshots": self.snapshots}

@@ -120,8 +120,12 @@ class Reporter(Callback):
 
     def on_test_start(self, trainer: Trainer, module: Any) -> None:
         if trainer.is_global_zero:
-            counts = {split: len(module.texts[split]) for split in module.test_splits}
-            splits = (f"{split} ({count:,} sentence{'s' * (count != 1)})" for split, count in counts.items())
+            counts = [len(module.texts[split]) for split in module.test_splits]
+            sizes = [f"{count:,} sentence{'s' * (count != 1)}" for count in counts]
+            if trainer.limit_test_batches != 1.0 or isinstance(trainer.limit_test_batches, int):
+                parts = zip(trainer.num_test_batches, sizes, strict=True)
+                sizes = [f"{batches:,} of the batches of {size}" for batches, size in parts]
+            splits = (f"{split} ({size})" for split, size in zip(module.test_splits, sizes, strict=True))
             self._print(f"testing: {', '.join(splits)}")
 
     def on_exception(self, trainer: Trainer, module: Any, exception: BaseException) -> None:

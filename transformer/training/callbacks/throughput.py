@@ -62,14 +62,14 @@ class Throughput(Callback):
         self.last = None
 
     def measured(self, trainer: Trainer) -> dict[str, float]:
-        """Milliseconds a step, target tokens a second, and peak memory in MB: the GPU's where there is one, else the
-        process's."""
+        """Milliseconds a step and target tokens a second, if a step was trained, and peak memory in MB: the GPU's where
+        there is one, else the process's."""
         skipped = min(self.warm_up, len(self.step_seconds) - 1)
         seconds, tokens = self.step_seconds[skipped:], self.step_tokens[skipped:]
         on_gpu = trainer.strategy.root_device.type == "cuda"
         memory = torch.cuda.max_memory_allocated() if on_gpu else peak_memory()
-        return {
-            "ms/step": round(1000 * statistics.median(seconds), 1) if seconds else 0.0,
-            "tokens/s": round(int(sum(tokens)) / sum(seconds)) if seconds else 0.0,
-            "peak MB": round(memory / 1e6),
-        }
+        measured = {"peak MB": float(round(memory / 1e6))}
+        if seconds:
+            measured["ms/step"] = round(1000 * statistics.median(seconds), 1)
+            measured["tokens/s"] = float(round(int(sum(tokens)) / sum(seconds)))
+        return measured

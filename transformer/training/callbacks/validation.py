@@ -1,9 +1,10 @@
-"""Every run ends with a validation, and early if BLEU no longer improves, wherever it was interrupted."""
+"""Every run ends with a validation, and early if BLEU no longer improves or its time is over, wherever it was
+interrupted."""
 
 from typing import Any
 
 from lightning import LightningModule, Trainer
-from lightning.pytorch.callbacks import Callback, EarlyStopping
+from lightning.pytorch.callbacks import Callback, EarlyStopping, Timer
 
 from transformer.data.printable import say
 from transformer.training.callbacks.train_progress import TrainProgress
@@ -65,10 +66,36 @@ class Patience(EarlyStopping):
         super().__init__("validation/bleu", mode="max", patience=patience)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        trainer.should_stop = self.wait_count >= self.patience
-        if trainer.should_stop and trainer.is_global_zero:
-            what = f"{self.wait_count} validations without a better BLEU"
-            say(f"no step is left: {what} (a greater training.patience trains on)")
+        self.first_step = trainer.global_step
+        is_over = self.wait_count >= self.patience
+        trainer.should_stop = trainer.should_stop or is_over
+        self._say(trainer, is_over, "no step is left")
+
+    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+        is_early = self.first_step < trainer.global_step < trainer.estimated_stepping_batches
+        self._say(
+            trainer, is_early and self.wait_count >= self.patience, f"no further step after {trainer.global_step:,}"
+        )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict | {"patience": self.patience})
+
+    def _say(self, trainer: Trainer, is_over: bool, what: str) -> None:
+        if is_over and trainer.is_global_zero:
+            why = f"{self.wait_count} validations without a better BLEU"
+            say(f"{what}: {why} (a greater training.patience trains on)")
+
+
+class TimeLimit(Timer):
+    """Stops after trainer.max_time. Where that was over before, a resumed run still makes up for a final validation
+    that was stopped: Lightning's own Timer would skip fit as a whole."""
+
+    def on_fit_start(self, trainer: Trainer, *args: Any) -> None:
+        pass
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        super().on_train_start(trainer, module)
+        if trainer.strategy.broadcast((self.time_remaining() or 0.0) <= 0):
+            trainer.should_stop = True
+            if trainer.is_global_zero:
+                say("no step is left: trainer.max_time is over (a greater one trains on)")
