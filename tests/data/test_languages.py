@@ -6,7 +6,7 @@ import pytest
 
 from tests.data.corpora import BPE, TOY, settings, write
 from transformer.data.datamodule import TranslationData
-from transformer.data.languages import language_faults, looks_like, scripts
+from transformer.data.languages import base_language, language_faults, looks_like, name_of, scripts
 
 ENGLISH, GERMAN = ((TOY / f"test.{language}").read_text().splitlines()[:100] for language in ("en", "de"))
 CHINESE = ["您可以在对话框中组合多个排序条件。", "LibreOffice 中的 Python 脚本", "打开文件"]
@@ -25,6 +25,26 @@ def test_texts_are_told_by_script_and_by_frequent_words() -> None:
     assert (looks_like(ENGLISH, "en"), looks_like(GERMAN, "de-at")) == (None, None)
     assert looks_like(ENGLISH, "xx") is None
     assert looks_like(["Tom."], "zh") is None
+
+
+def test_a_code_of_three_letters_means_the_language_of_its_two() -> None:
+    assert [base_language(code) for code in ("cmn", "zho_Hant", "JPN", "kor-Hang", "deu", "en-GB", "yue", "nds")] == [
+        *("zh", "zh", "ja", "ko", "de", "en", "yue", "nds")
+    ]
+    assert name_of("eng_Latn") == "English"
+    assert looks_like(ENGLISH, "deu_Latn") == "en"
+
+
+@pytest.mark.parametrize(
+    ("code", "seen"),
+    [
+        *(("uz_Cyrl", "LATIN script"), ("uz_Latn", None), ("ru-Latn-RU", None), ("ru-RU", "LATIN script")),
+        *(("zh_Hant", "LATIN script"), ("jpn_Jpan", "LATIN script"), ("zh_Latn", None), ("ru_Xsux", None)),
+        *(("de_Latn", "en"), ("de_Xsux", None)),  # which letters these are is not known, nor how words are written
+    ],
+)
+def test_the_script_that_a_code_names_is_expected(code: str, seen: str | None) -> None:
+    assert looks_like(ENGLISH, code) == seen
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,12 @@ def test_decoding_what_was_encoded_gives_the_text(kind: Kind) -> None:
     assert len(tokenizer) == (700 if kind in ("bpe", "unigram") else len(tokenizer))
 
 
+def test_long_lines_are_learned_from() -> None:
+    lines = (TOY / "validation.de").read_text().splitlines()
+    tokenizer = train_tokenizer([*lines, "ж щ ю " * 1000], tokenizer_settings("bpe", 700))
+    assert tokenizer.unknown("ю щ ж") == []
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_tokenizer_is_its_bytes(kind: Kind) -> None:
     tokenizer = trained(kind)

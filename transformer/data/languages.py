@@ -4,7 +4,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
-from itertools import chain
+from itertools import chain, groupby
 
 from transformer.data.printable import shortened
 
@@ -12,6 +12,15 @@ from transformer.data.printable import shortened
 LANGUAGE_SAMPLE = 5000
 # Japanese has three scripts, which count as one with that of Chinese.
 HAN = "CJK"
+
+
+@cache
+def marks() -> str:
+    """All marks (an accent by itself, a vowel of Hindi, a point of Arabic), as a class of a regular expression names
+    them. A mark belongs to the letter before it, which Python's \\w does not know."""
+    codes = [code for code in range(0x110000) if unicodedata.category(chr(code))[0] == "M"]
+    runs = (list(run) for _, run in groupby(enumerate(codes), lambda place: place[1] - place[0]))
+    return "".join(f"{chr(run[0][1])}-{chr(run[-1][1])}" for run in runs)
 
 
 @cache
@@ -34,6 +43,9 @@ SCRIPTS = {
         "HANGUL": "ko",
         "HEBREW": "he yi",
         "THAI": "th",
+        "LAO": "lo",
+        "KHMER": "km",
+        "MYANMAR": "my",
         "ARMENIAN": "hy",
         "GEORGIAN": "ka",
         "BENGALI": "bn",
@@ -42,17 +54,38 @@ SCRIPTS = {
     }.items()
     for language in languages.split()
 }
+# The subtag of a script, which may follow the language in a code: sr_Latn, zh-Hant.
+SCRIPT_SUBTAGS = dict(
+    pair.split(":")
+    for pair in (
+        f"arab:ARABIC armn:ARMENIAN beng:BENGALI cyrl:CYRILLIC deva:DEVANAGARI geor:GEORGIAN grek:GREEK hang:HANGUL "
+        f"hani:{HAN} hans:{HAN} hant:{HAN} hebr:HEBREW jpan:{HAN} khmr:KHMER kore:HANGUL laoo:LAO latn:LATIN "
+        f"mymr:MYANMAR taml:TAMIL telu:TELUGU thai:THAI"
+    ).split()
+)
+# Codes of ISO 639-3, as Tatoeba and FLORES write them, for those that have two letters.
+TWO_LETTERS = dict(
+    pair.split(":")
+    for pair in (
+        "afr:af ara:ar arb:ar aze:az azj:az bel:be ben:bn bul:bg cat:ca ces:cs cmn:zh cym:cy dan:da deu:de ekk:et "
+        "ell:el eng:en epo:eo est:et eus:eu fas:fa fin:fi fra:fr gle:ga glg:gl heb:he hin:hi hrv:hr hun:hu hye:hy "
+        "ind:id isl:is ita:it jpn:ja kat:ka kaz:kk khk:mn khm:km kir:ky kor:ko lao:lo lat:la lav:lv lit:lt lvs:lv "
+        "mal:ml mar:mr mkd:mk mon:mn msa:ms mya:my nep:ne nld:nl nob:nb nno:nn nor:no npi:ne pes:fa pol:pl por:pt "
+        "ron:ro rus:ru san:sa slk:sk slv:sl spa:es sqi:sq srp:sr swa:sw swe:sv swh:sw tam:ta tat:tt tel:te tgk:tg "
+        "tgl:tl tha:th tur:tr uig:ug ukr:uk urd:ur uzb:uz uzn:uz vie:vi ydd:yi yid:yi zho:zh zsm:ms"
+    ).split()
+)
 NAMES = dict(
     pair.split(":")
     for pair in (
         "af:Afrikaans ar:Arabic az:Azerbaijani be:Belarusian bg:Bulgarian bn:Bengali ca:Catalan cs:Czech cy:Welsh "
-        "da:Danish de:German el:Greek en:English eo:Esperanto es:Spanish et:Estonian eu:Basque fa:Persian fi:Finnish "
-        "fr:French ga:Irish gl:Galician he:Hebrew hi:Hindi hr:Croatian hu:Hungarian hy:Armenian id:Indonesian "
-        "is:Icelandic it:Italian ja:Japanese ka:Georgian kk:Kazakh ko:Korean ky:Kyrgyz la:Latin lt:Lithuanian "
-        "lv:Latvian mk:Macedonian mn:Mongolian mr:Marathi ms:Malay nb:Norwegian ne:Nepali nl:Dutch no:Norwegian "
-        "pl:Polish pt:Portuguese ro:Romanian ru:Russian sk:Slovak sl:Slovenian sq:Albanian sr:Serbian sv:Swedish "
-        "sw:Swahili ta:Tamil te:Telugu tg:Tajik th:Thai tr:Turkish uk:Ukrainian ur:Urdu uz:Uzbek vi:Vietnamese "
-        "yi:Yiddish zh:Chinese"
+        "da:Danish de:German el:Greek en:English eo:Esperanto es:Spanish et:Estonian eu:Basque fa:Persian "
+        "fi:Finnish fr:French ga:Irish gl:Galician he:Hebrew hi:Hindi hr:Croatian hu:Hungarian hy:Armenian "
+        "id:Indonesian is:Icelandic it:Italian ja:Japanese ka:Georgian kk:Kazakh km:Khmer ko:Korean ky:Kyrgyz "
+        "la:Latin lo:Lao lt:Lithuanian lv:Latvian mk:Macedonian mn:Mongolian mr:Marathi ms:Malay my:Burmese "
+        "nb:Norwegian ne:Nepali nl:Dutch no:Norwegian pl:Polish pt:Portuguese ro:Romanian ru:Russian sk:Slovak "
+        "sl:Slovenian sq:Albanian sr:Serbian sv:Swedish sw:Swahili ta:Tamil te:Telugu tg:Tajik th:Thai tr:Turkish "
+        "uk:Ukrainian ur:Urdu uz:Uzbek vi:Vietnamese yi:Yiddish zh:Chinese"
     ).split()
 )
 CODES = {name.lower(): code for code, name in NAMES.items()}
@@ -99,13 +132,23 @@ def weighted(letters: Counter[str]) -> Counter[str]:
 
 
 def base_language(code: str) -> str:
-    """The language of a code without script and region: zh of zh_Hant and zh-TW."""
-    return code.lower().replace("_", "-").partition("-")[0]
+    """The language of a code without script and region, in two letters where it has them: zh of zh-TW and zho_Hant."""
+    language = code.lower().replace("_", "-").partition("-")[0]
+    return TWO_LETTERS.get(language, language)
+
+
+def expected_script(code: str) -> str | None:
+    """The script that a code names, or else the usual one of its language; None where we know none."""
+    subtags = code.lower().replace("_", "-").split("-")[1:]
+    # A region has two letters, a variant more than four or a digit.
+    if named := [subtag for subtag in subtags if len(subtag) == 4 and subtag.isalpha()]:
+        return SCRIPT_SUBTAGS.get(named[0])
+    return SCRIPTS.get(base_language(code))
 
 
 def space_between_sentences(code: str) -> str:
     """What stands between two sentences of a language."""
-    return "" if SCRIPTS.get(base_language(code)) == HAN else " "
+    return "" if expected_script(code) == HAN else " "
 
 
 def name_of(code: str) -> str:
@@ -125,11 +168,11 @@ def looks_like(texts: Iterable[str], language: str) -> str | None:
         letters.update(scripts(text))
         words.update("".join(mark if mark.isalpha() else " " for mark in text.lower()).split())
     code, letters = base_language(language), weighted(letters)
-    expected = SCRIPTS.get(code)
+    expected = expected_script(language)
     if expected and letters.total() >= MIN_LETTERS and letters[expected] < MIN_SHARE * letters.total():
         [(script, _)] = letters.most_common(1)
         return f"{script} script"
-    if code not in FREQUENT_WORDS:
+    if code not in FREQUENT_WORDS or expected != SCRIPTS[code]:  # written in another script, its words are others
         return None
     counts = {other: sum(words[word] for word in frequent) for other, frequent in FREQUENT_WORDS.items()}
     likeliest = max(counts, key=lambda other: counts[other])

@@ -3,18 +3,7 @@
 from pathlib import Path
 
 from transformer.config import UsageError
-
-# The site names its files by ISO 639-3, cmn.txt; here languages have their two letters where there are any.
-TWO_LETTERS = dict(
-    code.split(":")
-    for code in """
-        afr:af ara:ar aze:az bel:be ben:bn bul:bg cat:ca ces:cs cmn:zh dan:da deu:de ell:el epo:eo est:et
-        eus:eu fas:fa fin:fi fra:fr gle:ga glg:gl heb:he hin:hi hrv:hr hun:hu hye:hy ind:id isl:is ita:it jpn:ja
-        kat:ka kaz:kk kor:ko lat:la lav:lv lit:lt mal:ml mar:mr mkd:mk msa:ms nld:nl nob:nb nno:nn pes:fa pol:pl
-        por:pt ron:ro rus:ru slk:sk slv:sl spa:es sqi:sq srp:sr swe:sv swh:sw tam:ta tat:tt tel:te tgl:tl tha:th
-        tur:tr uig:ug ukr:uk urd:ur uzb:uz vie:vi yid:yi yue:yue zsm:ms
-    """.split()
-)
+from transformer.data.languages import base_language
 
 
 def file_language(file: str | None) -> str:
@@ -24,7 +13,7 @@ def file_language(file: str | None) -> str:
     code = Path(file).name.partition(".")[0].removesuffix("-eng")
     if not (code.isascii() and code.islower() and 2 <= len(code) <= 3):
         raise UsageError(f"data.file={file} does not name its language as cmn.txt does: add data.target_language=CODE")
-    return TWO_LETTERS.get(code, code)
+    return base_language(code)  # the site names its files by ISO 639-3
 
 
 def source_language(target_language: str, file: str | None) -> str:

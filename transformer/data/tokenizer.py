@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from random import Random
 from typing import Annotated, Literal
-from unicodedata import category
 
 import sentencepiece
 
-from transformer.data.languages import base_language
+from transformer.data.languages import base_language, marks
 from transformer.data.segmentation import Segmentation
 
 # The special ids, here and nowhere else. They are the first of every vocabulary.
@@ -24,6 +23,8 @@ Normalization = Literal["nmt_nfkc", "nfkc", "identity"]
 JOINER = "⁀"
 # A tokenizer may be a stranger's, and normalize one letter to many. SentencePiece's own makes at most 18 of one (ﷺ).
 LONG, MAX_GROWTH = 10_000, 32
+# SentencePiece learns nothing from longer lines, and says nothing; of itself it takes 4,192 bytes for long.
+MAX_LINE_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,8 @@ def _tags(languages: Sequence[str], synthetic_tag: bool) -> list[str]:
 
 @cache
 def _joints(is_ascii: bool) -> re.Pattern[str]:
-    """The places in a text where a word and punctuation meet. A mark (an accent by itself, a vowel of Hindi) belongs to
-    the letter before it, which Python's \\w does not know."""
-    letter = r"\w" if is_ascii else rf"\w{''.join(c for c in map(chr, range(0x110000)) if category(c)[0] == 'M')}"
+    """The places in a text where a word and punctuation meet; marks belong to words."""
+    letter = r"\w" if is_ascii else rf"\w{marks()}"
     return re.compile(rf"(?<=[{letter}])(?=[^\s{letter}])|(?<=[^\s{letter}])(?=\S)")
 
 
@@ -243,6 +243,7 @@ def train_tokenizer(
             normalization_rule_name=settings.normalization,
             byte_fallback=settings.byte_fallback,
             input_sentence_size=1_000_000,
+            max_sentence_length=MAX_LINE_BYTES,
             shuffle_input_sentence=True,
             pad_id=PAD,
             unk_id=UNK,

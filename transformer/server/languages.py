@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Collection
 
-from transformer.data.languages import FREQUENT_WORDS, SCRIPTS, base_language, scripts
+from transformer.data.languages import FREQUENT_WORDS, base_language, expected_script, scripts
 
 
 def _script(code: str) -> str:
-    return SCRIPTS.get(base_language(code), "")
+    return expected_script(code) or ""
 
 
 def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
