@@ -27,7 +27,7 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
 
 def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     from transformer.data.printable import print_safely
-    from transformer.evaluation import METRICS, score
+    from transformer.evaluation import METRICS, build_metrics, score
     from transformer.evaluation.alignments import error_rates, read_gold
     from transformer.evaluation.choosing import Chooser
     from transformer.evaluation.evaluate import read_texts, translate_texts, write_evaluation
@@ -43,6 +43,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     digest = sha256_of(checkpoints)  # now: a run that is still training replaces them
     translator.configure_torch(settings.machine)
     settings = settings.of_model(translator.length_penalty)
+    build_metrics(settings.metrics, translator.target_language)  # before the work: one may lack a package
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages, translator.directions)
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
     chooser = Chooser.load(translator, settings.choose, inference)

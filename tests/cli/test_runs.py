@@ -13,6 +13,7 @@ from transformer.cli import PROJECT
 from transformer.cli.runs import (
     announce_checkpoint,
     check_output_file,
+    check_output_folder,
     find_checkpoint,
     find_checkpoints,
     find_resumable,
@@ -148,6 +149,13 @@ def test_several_models_are_refused_where_one_is_needed(runs: Path) -> None:
 def test_results_are_not_written_over_models(runs: Path, name: str, suffixes: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=f"alignments={runs / name}.* {message}"):
         check_output_file(str(runs / name), suffixes, key="alignments")
+
+
+def test_a_place_below_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for check in (check_output_file, check_output_folder):
+        with pytest.raises(UsageError, match=f"output={tmp_path}/file/new/x: {tmp_path}/file is a file, not a folder"):
+            check(str(tmp_path / "file" / "new" / "x"))
 
 
 def test_results_are_written_where_no_model_is(runs: Path) -> None:

@@ -46,6 +46,14 @@ def test_the_statistical_aligner_takes_empty_lines() -> None:
     assert statistical_alignments([("", "")]) == [[]]
 
 
+def test_words_that_differ_in_a_last_mark_are_two() -> None:
+    def links(x: str, y: str) -> list[list[tuple[int, int]]]:
+        return statistical_alignments([("a b", f"{y} {x}."), *[("a", x), ("b", f"({y})")] * 9])
+
+    assert links("कि", "की") == links("x", "y")
+    assert links("x", "y")[0] == [(1, 0), (0, 1)]
+
+
 def copying() -> Translator:
     """A model whose second layer looks at the source token that equals the token it reads, and at nothing else."""
     torch.manual_seed(0)

@@ -88,6 +88,16 @@ def test_a_file_named_as_something_else_in_the_results_has_another_name_there(tm
     assert read_texts(evaluation(tmp_path, **own), tmp_path, ("de", "en"), [("de", "en")]).name == "other.sentences"
 
 
+def test_scores_of_other_sentences_by_the_same_name_are_shown_before_they_go(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scores = score(["a"], ["a"], "en", ["chrf"])
+    for reference in ("a", "a", "b"):
+        assert not caplog.text
+        write_evaluation(evaluation(tmp_path), Texts("own", ["a"], [reference]), ["a"], scores, "0" * 64, 1.0)
+    assert "the scores {'chrf': 100.0} of own were of other sentences: replaced" in caplog.text
+
+
 def test_splits_that_are_evaluated_at_once_are_all_kept(tmp_path: Path) -> None:
     names = [f"split{number}" for number in range(8)]
     scores, together = score(["a"], ["a"], "en", ["bleu"]), threading.Barrier(len(names))

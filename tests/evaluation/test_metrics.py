@@ -78,7 +78,17 @@ def test_scores_are_read_as_they_were_written_and_nothing_else_is() -> None:
             Scores.from_dict(scores.to_dict() | changes, "test")
 
 
-@pytest.mark.parametrize("language", ["zh", "ZH", "zh_Hant", "zh-TW", "yue"])
+@pytest.mark.parametrize("language", ["zh", "ZH", "zh_Hant", "zh-TW", "yue", "cmn", "zho_Hans"])
 def test_chinese_is_cut_into_characters_however_its_code_is_written(language: str) -> None:
     scores = score(["我 是"], ["我是"], language, ["bleu"])
     assert "tok:zh" in scores.signatures["bleu"]
+
+
+def test_text_without_spaces_is_scored_by_its_characters() -> None:
+    pairs = {"zho_Hans": ("我喜欢猫", "我喜欢狗"), "en": ("我 喜 欢 猫", "我 喜 欢 狗")}
+    assert [score([text], [other], code, ["ter"])["ter"] for code, (text, other) in pairs.items()] == [25, 25]
+    spaced = score(["ฉ ั น ช อ บ แ ม ว"], ["ฉ ั น ช อ บ ห ม า"], "en", ["bleu"])
+    for language in ("th", "lao", "km", "mya_Mymr"):
+        scores = score(["ฉันชอบแมว"], ["ฉันชอบหมา"], language, ["bleu"])
+        assert scores["bleu"] == spaced["bleu"] > 0
+        assert "tok:char" in scores.signatures["bleu"]

@@ -132,6 +132,20 @@ def test_translations_of_another_search_are_named_as_such(
     assert "again: translated again by evaluate.py (method=greedy" in capsys.readouterr().out
 
 
+def test_translations_that_were_scored_again_by_other_metrics_are_known(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copied(home, "other_metrics")
+    results = json.loads((folder / "test.json").read_text())
+    for of_one in (results["test"], results["test"]["signatures"]):
+        of_one.pop("ter", None)
+    (folder / "test.json").write_text(json.dumps(results))
+    again = ("checkpoint=other_metrics", "search=greedy", "search.max_length=3", "device=cpu", "metrics=[ter]")
+    evaluate.evaluate(evaluate.read(composed("evaluate", *again)))
+    compared("runs=[sweep/0,other_metrics]")
+    assert "other_metrics: translated again by evaluate.py (method=greedy" in capsys.readouterr().out
+
+
 def test_a_run_keeps_its_own_results(home: Path) -> None:
     before = (home / "sweep/1/test.json").read_bytes()
     with pytest.raises(UsageError, match=r"output=sweep/1 is the folder of another run: name another folder"):

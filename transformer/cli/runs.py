@@ -271,13 +271,21 @@ def read_card(checkpoint: Path) -> str:
         return ""
 
 
+def _check_place(path: Path, key: str) -> None:
+    """Refuse a place that cannot come into being, as a folder above it is a file or cannot be written."""
+    above = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
+    if not path.exists() and not above.is_dir():
+        raise UsageError(f"{key}={path}: {above} is a file, not a folder")
+    if not os.access(path if path.exists() else above, os.W_OK):
+        raise UsageError(f"{key}={path} cannot be written: name another place")
+
+
 def check_output_folder(output: str) -> None:
     """Refuse a place for results that is no folder, before the work that leads to them."""
     path = Path(output)
     if path.exists() and not path.is_dir():
         raise UsageError(f"output={output} is a file: name a folder")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise UsageError(f"{path} cannot be written: name another folder by output=FOLDER")
+    _check_place(path, "output")
 
 
 def is_run(folder: Path) -> bool:
@@ -297,3 +305,4 @@ def check_output_file(output: str, suffixes: Sequence[str] = (), key: str = "out
         raise UsageError(f"{key}={output} has the name of a model: name another file")
     if is_run(run_of(path)) and any(path.match(model) for model in MODELS):
         raise UsageError(f"{key}={output} is a run's own model, which must stay as it is: name another")
+    _check_place(path, key)

@@ -28,7 +28,7 @@ SPLITS = ("train", "validation", "test")  # what every corpus has
 RESERVED_NAMES = (
     *SPLITS,
     *("synthetic", "versions", "corpus", "revision", "seconds", "cost"),
-    *("sentences", "checkpoint", "sha256", "searches", "zero_shot"),
+    *("sentences", "checkpoint", "sha256", "searches", "texts", "zero_shot"),
 )
 # The settings, among those of DataSettings, that say where its files are.
 FILE_SETTINGS = ("directory", "pairs", *SPLITS)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from transformer.data.languages import marks
 from transformer.data.text_files import Pair, read_lines
 from transformer.inference import Translator
 from transformer.inference.alignment import Link, align
@@ -74,9 +76,16 @@ def error_rates(translator: Translator, pairs: Sequence[Pair], gold: Sequence[Go
     return {head: error_rate([of_pair[i] for of_pair in links], gold) for i, head in enumerate(heads)}
 
 
+@cache
+def _punctuation() -> re.Pattern[str]:
+    """What is no letter, no digit and no mark, at both ends of a word."""
+    other = rf"[^\w{marks()}]+"
+    return re.compile(rf"^{other}|{other}$")
+
+
 def _plain(side: str, word: str) -> str:
     """The word without its punctuation and capitals, which are no other word; apart from those of the other side."""
-    return side + (re.sub(r"^\W+|\W+$", "", word) or word).lower()
+    return side + (_punctuation().sub("", word) or word).lower()
 
 
 def _cooccurrences(

@@ -1,5 +1,6 @@
 """Scores a translator on a split of a corpus, or on files, and keeps the results apart by what they are of."""
 
+import hashlib
 import json
 import logging
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,7 @@ from transformer.data.printable import console
 from transformer.data.text_files import Pair, read_pairs
 from transformer.device import MachineSettings
 from transformer.evaluation.choosing import Chooser
-from transformer.evaluation.metrics import MetricSettings, Scores
+from transformer.evaluation.metrics import METRICS, MetricSettings, Scores
 from transformer.evaluation.run_files import EVALUATION, EVALUATION_LOCK, corpus_of
 from transformer.files import RESULTS, atomic_write, exclusive_lock, hypotheses_file, read_json, sha256
 from transformer.inference.search import SearchSettings
@@ -23,6 +24,7 @@ from transformer.inference.settings import ChoiceSettings, InferenceSettings
 
 log = logging.getLogger(__name__)
 CHUNK = 250  # sentences translated between two moves of the progress bar
+BY_SPLIT = ("sentences", "searches", "seconds", "texts")  # what evaluation.json has of each split beside its scores
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,11 @@ class Texts(NamedTuple):
 
     def pairs(self) -> list[Pair]:
         return list(zip(self.sources, self.references, strict=True))
+
+    @property
+    def digest(self) -> str:
+        """Tells these pairs from all others."""
+        return hashlib.sha256(json.dumps(self.pairs()).encode()).hexdigest()
 
 
 def _texts(name: str, pairs: Iterable[Pair]) -> Texts:
@@ -134,7 +141,7 @@ def _earlier(path: Path, digest: str) -> dict[str, Any]:
         results = read_json(path)
     except (OSError, ValueError):
         return {}
-    by_split = (results.get(key) for key in ("sentences", "searches", "seconds"))
+    by_split = (results.get(key, {}) for key in BY_SPLIT)
     is_same = all(isinstance(part, dict) for part in by_split) and results.get("sha256") == digest
     return results if is_same else {}
 
@@ -166,10 +173,13 @@ def write_evaluation(
         "checkpoint": " ".join(settings.checkpoints),
         "sha256": digest,
     }
-    by_split = {"sentences": len(texts.sources), "searches": search, "seconds": round(seconds, 1)}
+    values = (len(texts.sources), search, round(seconds, 1), texts.digest)
     with exclusive_lock(output / EVALUATION_LOCK, str(output / EVALUATION), wait=True):
         earlier = _earlier(output / EVALUATION, digest)
-        by_name = {key: earlier.get(key, {}) | {texts.name: value} for key, value in by_split.items()}
+        if earlier.get("texts", {}).get(texts.name, texts.digest) != texts.digest:
+            others = {key: value for key, value in earlier[texts.name].items() if key in METRICS}
+            log.warning("the scores %s of %s were of other sentences: replaced", others, texts.name)
+        by_name = {key: earlier.get(key, {}) | {texts.name: value} for key, value in zip(BY_SPLIT, values, strict=True)}
         results = earlier | results | by_name
         if not is_trained:
             results["zero_shot"] = sorted({texts.name, *earlier.get("zero_shot", [])})

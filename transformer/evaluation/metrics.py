@@ -24,18 +24,30 @@ class Metric:
     higher_is_better: bool = True
 
 
+# BLEU's tokenizers for languages that are written without spaces, or whose words have many endings; 13a for others.
+TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+TOKENIZERS |= dict.fromkeys(("th", "lo", "km", "my"), "char")
+# Of these languages TER has rules of its own for four.
+TER_ASIAN = ("zh", "yue", "ja", "ko")
+
+
 @cache
 def bleu(language: str) -> BLEU:
-    """BLEU with the tokenizer of the target language: 13a, or zh (for Cantonese too), ja-mecab, ko-mecab.
+    """BLEU with the tokenizer of the target language.
 
     Raises ValueError that says what to install for Japanese and Korean.
     """
     code = base_language(language)
-    tokenizer = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}.get(code, "13a")
     try:
-        return BLEU(tokenize=tokenizer)
+        return BLEU(tokenize=TOKENIZERS.get(code, "13a"))
     except (ImportError, RuntimeError) as error:
         raise ValueError(f"BLEU of {language} text needs a word segmenter: pip install 'sacrebleu[{code}]'") from error
+
+
+def ter(language: str) -> TER:
+    """TER; in Chinese, Japanese and Korean text every Chinese character counts as a word, and punctuation too."""
+    is_asian = base_language(language) in TER_ASIAN
+    return TER(normalized=is_asian, asian_support=is_asian)
 
 
 # BLEU and chrF go from 0 to 100, TER counts edits per 100 words.
@@ -43,7 +55,7 @@ METRICS = Registry(
     {
         "bleu": Metric("BLEU", bleu),
         "chrf": Metric("chrF", lambda language: CHRF()),
-        "ter": Metric("TER", lambda language: TER(), higher_is_better=False),
+        "ter": Metric("TER", ter, higher_is_better=False),
     }
 )
 
@@ -84,6 +96,11 @@ class Scores:
         return from_dict(cls, {"values": values, "signatures": plain.get("signatures")}, path)
 
 
+def build_metrics(names: Iterable[str], language: str) -> dict[str, sacrebleu.metrics.base.Metric]:
+    """sacrebleu's metric of each name in METRICS, for a target language. Raises ValueError if a package is missing."""
+    return {name: METRICS[name].build(language) for name in names}
+
+
 def score(hypotheses: list[str], references: list[str], language: str, metrics: Iterable[str]) -> Scores:
     """Scores one hypothesis a sentence against one reference a sentence; `metrics` are names in METRICS.
 
@@ -91,6 +108,6 @@ def score(hypotheses: list[str], references: list[str], language: str, metrics: 
     """
     if len(hypotheses) != len(references) or not references:
         raise ValueError(f"{len(hypotheses)} translations cannot be scored against {len(references)} references")
-    built = {name: METRICS[name].build(language) for name in metrics}
+    built = build_metrics(metrics, language)
     values = {name: metric.corpus_score(hypotheses, [references]).score for name, metric in built.items()}
     return Scores(values, {name: str(metric.get_signature()) for name, metric in built.items()})

@@ -4,6 +4,7 @@ import glob
 import math
 import os
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,15 +71,16 @@ def _close(scores: Scores, others: Scores) -> bool:
     return bool(shared) and all(math.isclose(scores[name], others[name], abs_tol=TOLERANCE) for name in shared)
 
 
-def _evaluated_again(folder: Path, split: str, scores: Scores) -> str:
-    """The search of evaluate.py, if that has replaced the run's own translations by those with these `scores`.
+def _evaluated_again(folder: Path, split: str, rescore: Callable[[Iterable[str]], Scores], expected: Scores) -> str:
+    """The search of evaluate.py, if that has replaced the run's own translations, whose scores were the `expected`.
 
-    Raises ValueError if it has not: then nobody knows who made them.
+    Raises ValueError if it has not: then nobody knows who made them. `rescore` scores those that are there by metrics.
     """
     evaluation = folder / EVALUATION
     results = read_json(evaluation) if evaluation.exists() else {}
-    if split not in results or not _close(scores, Scores.from_dict(results[split], f"{evaluation}: {split}")):
-        name, value = next(iter(scores.values.items()))
+    again = Scores.from_dict(results[split], f"{evaluation}: {split}") if split in results else None
+    if again is None or not _close(rescore(again.values), again):
+        name, value = next(iter(rescore(expected.values).values.items()))
         raise ValueError(
             f"{hypotheses_file(folder, split)} was altered: it gives {METRICS[name].label} {value:.2f}, which "
             f"is not the score in {RESULTS}; evaluate.py replaces it by new translations"
@@ -110,8 +112,12 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
     if len(hypotheses) != len(pairs):
         raise ValueError(f"{file} has {len(hypotheses):,} lines, its references have {len(pairs):,}")
     language = corpus.part(split)[0].target_language
-    rescored = score(hypotheses, [reference for _, reference in pairs], language, scores.values)
-    note = None if _close(rescored, scores) else _evaluated_again(folder, split, rescored)
+
+    def rescore(metrics: Iterable[str]) -> Scores:
+        return score(hypotheses, [reference for _, reference in pairs], language, metrics)
+
+    is_own = _close(rescore(scores.values), scores)
+    note = None if is_own else _evaluated_again(folder, split, rescore, scores)
     return RunResults(folder, language, pairs, hypotheses, scores.signatures, note)
 
 
