@@ -14,7 +14,8 @@ from transformer.config import from_dict
 from transformer.data.augmentation import augmented_training
 from transformer.data.datamodule import TranslationData
 from transformer.doctor.child import in_new_process
-from transformer.doctor.estimate import PRESETS, Training, measure, preset_for
+from transformer.doctor.estimate import PRESETS, Training, measure, preset_for, seconds_to_translate
+from transformer.doctor.report import unknown_shares
 from transformer.training.config import RunSettings
 from transformer.training.train import build_translator
 
@@ -47,6 +48,17 @@ def test_an_estimate_counts_the_steps_and_weights_of_a_run(tmp_path: Path, direc
     assert min(cost.seconds_to_start, cost.seconds_per_step, cost.seconds_per_validation) > 0
     assert cost.seconds_to_test > cost.seconds_per_validation
     assert cost.peak_bytes > 4 * cost.parameters
+
+
+def test_a_split_without_a_source_has_nothing_unknown_and_is_translated_at_once(tmp_path: Path) -> None:
+    plain = settings(corpus(tmp_path))
+    validation = tmp_path / "validation.de"
+    validation.write_text("\n" * validation.read_text().count("\n"))
+    run = from_dict(RunSettings, {key: plain[key] for key in plain if key not in ("model", "trainer")}, "")
+    data = TranslationData(run.data, run.tokenizer, 1)
+    translator = build_translator(run, plain["model"], data, None)
+    assert seconds_to_translate(translator, data, "validation", run.search) == 0
+    assert unknown_shares(data)["validation"] == {"de": 0.0, "en": 0.0}
 
 
 def is_running(process: str) -> bool:

@@ -13,6 +13,7 @@ from tests.factories import tokenizer_settings
 from transformer.data.splitting import comparable
 from transformer.data.tokenizer import train_tokenizer
 from transformer.doctor.filters import FILTERS, PairFilter
+from transformer.doctor.text import Line
 
 NEW = clean(40, seed=7)
 GERMAN, ENGLISH = NEW[0]
@@ -60,6 +61,12 @@ def test_three_chinese_characters_are_enough_to_be_foreign(chosen: PairFilter) -
 @pytest.mark.parametrize("name", BAD_TRANSLATIONS)
 def test_a_translation_with_a_fault_is_dropped(chosen: PairFilter, name: str) -> None:
     assert chosen.check_pair(1, GERMAN, BAD_TRANSLATIONS[name]) == name
+
+
+@pytest.mark.parametrize(("text", "repeats"), [("192.168.0.1", False), ("1 + 2 + 3 + 4", False), ("7, 7, 7, 7", True)])
+def test_numbers_that_differ_are_no_repetition(chosen: PairFilter, text: str, repeats: bool) -> None:
+    line = Line(1, (text, ""), (text, ""))
+    assert FILTERS["repetition"].find(line, chosen.context) == (repeats, False)
 
 
 def test_the_second_of_two_equal_texts_is_dropped_also_after_a_resumption(chosen: PairFilter) -> None:

@@ -12,9 +12,11 @@ import pytest
 import yaml
 
 from tests.doctor.corpora import PLANTED, TEST, VALIDATION, clean, planted, write
+from tests.factories import composed, data_settings
 from tests.scripts.running import PROJECT, ok, refused
 from transformer.doctor.check_corpus import Examination
 from transformer.doctor.fix import clean_copy
+from transformer.doctor.report import next_command
 from transformer.doctor.text import Line
 
 DROPPED = ("empty", "duplicate", "in a held-out split", "nearly held out", "copied source", "length ratio")
@@ -97,6 +99,29 @@ def test_the_next_command_trains_on_the_copy_with_what_was_typed(cleaned: Cleane
     assert trained["data"]["train"] == "clean = 1/train"
     assert trained["data"]["extra_tests"] == {"news": "clean = 1/news"}
     assert (trained["seed"], trained["data"]["max_length"], trained["model"]["dim"]) == (5, 500, 32)
+
+
+def test_the_next_command_keeps_the_license_and_leaves_no_second_fold_out() -> None:
+    typed = ["data=multi30k", "data.fold=[1,5]", "data.home=https://example.org", "fix=clean"]
+    corpus = data_settings(*typed[:-1])
+    printed = next_command(typed, corpus, Path("clean"), (), clean=True)
+    trained = composed(*shlex.split(printed)[2:])["data"]
+    assert (trained["train"], trained["fold"]) == ("clean/train", None)
+    assert (trained["license"], trained["home"]) == (corpus.license, "https://example.org")
+
+
+def test_what_cannot_be_seen_any_more_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("".join(f"{german} \t{english}\r\n" for german, english in toy_pairs()))
+    large = ["tokenizer.vocabulary_size=90000", f"cache={tmp_path}/cache"]  # nothing is trained
+    unseen = {"edge spaces", "carriage returns"}
+    for files, found in (
+        (["data.pairs=x.tsv", "data.split=[0.2,0.2]"], set()),
+        ([f"data.{split}=x.tsv" for split in ("train", "validation", "test")], {"edge spaces"}),
+    ):
+        ok("doctor", "data=files", *files, *large, "output=report.json", cwd=tmp_path)
+        report = json.loads((tmp_path / "report.json").read_text())
+        assert unseen & {finding["check"] for finding in report["findings"]} == found
+        assert {*report["unseen"]} == unseen - found
 
 
 def test_a_second_look_at_a_cleaned_copy_finds_nothing_to_drop(cleaned: Cleaned, tmp_path: Path) -> None:

@@ -42,6 +42,15 @@ def test_words_are_compared_without_case_marks_and_numbers() -> None:
     assert words("第3个 Menü") == ["第", "0", "个", "menü"]
 
 
+@pytest.mark.parametrize("text", ["हिन्दी में लिखा हुआ", "தமிழ் மொழி", "مُحَمَّدٌ رَسُولٌ", "scho\u0308n gru\u0308n"])
+def test_a_mark_belongs_to_the_letter_before_it(text: str) -> None:
+    assert words(f"„{text}!“") == text.split()
+
+
+def test_a_character_is_a_word_where_no_spaces_are_written() -> None:
+    assert words("ភាសា។ မြန်မာ။ ລາວ ไทย") == [*"ភាសាမြန်မာລາວไทย"]
+
+
 def test_hashes_tell_texts_apart() -> None:
     assert hash64("a", "b") != hash64("ab", "") != hash64("b", "a")
     found, others = trigrams("Haus am See"), trigrams("haus am meer")

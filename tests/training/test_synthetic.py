@@ -1,5 +1,6 @@
 """Synthetic pairs beside the real ones: in the shares that were asked for, tagged, without leaks, said in the card."""
 
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from transformer.data.augmentation import JoinedSplit, augmented_training
 from transformer.data.datamodule import TranslationData
 from transformer.data.synthetic import origins
 from transformer.data.tokenizer import EOS, PAD, Tokenizer
+from transformer.training.card import synthetic_pairs
 from transformer.training.config import RunSettings
 from transformer.training.train import prepare_data
 
@@ -105,6 +107,17 @@ def test_pairs_that_name_their_direction_are_served_in_it_alone(folder: Path) ->
     assert served == real + Counter(synthetic)
     of_pairs = origins(data.settings.in_direction(("de", "en")))
     assert of_pairs == {"`de` by `reverse/translator.safetensors` (beam), from `text.en`": 40}
+
+
+def test_the_card_counts_the_pairs_of_two_directions_once_unless_they_have_files_of_their_own(folder: Path) -> None:
+    both = {"data__directions": ["de-en", "en-de"]}
+    assert "trained on 60 pairs" in synthetic_pairs(prepared(folder, **both))
+    for direction in both["data__directions"]:
+        for path in folder.glob("one.??"):
+            shutil.copy(path, folder / path.name.replace("one", f"own.{direction}"))
+    said = synthetic_pairs(prepared(folder, data__synthetic=[str(folder / "own")], **both))
+    assert "trained on 80 pairs" in said
+    assert "| origin not stated | 80 |" in said
 
 
 def test_without_synthetic_pairs_training_is_served_its_plain_pairs_without_a_tag(folder: Path) -> None:

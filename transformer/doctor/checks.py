@@ -162,7 +162,7 @@ class Check:
 
 
 CHECKS = (
-    Check("empty", empty, "training leaves them out", drops=True),
+    Check("empty", empty, "a side without text: nothing can be learned from it", drops=True),
     Check("too long", too_long, "over data.max_length tokens; training leaves them out", drops=True, train_only=True),
     Check("duplicate", duplicate, "the same pair again: it weighs more than others", drops=True),
     Check("in a held-out split", leaked, "a side is a held-out sentence: scores would flatter", True, True),
@@ -173,10 +173,10 @@ CHECKS = (
     Check("length ratio", length_ratio, f"over {MAX_RATIO:g} times off the usual ratio: misaligned?", drops=True),
     Check("unprintable", unprintable, "control or replacement characters: damaged text", drops=True),
     Check("wrong encoding", wrong_encoding, "UTF-8 that was read as Latin-1: fÃ¼r for für", drops=True),
-    Check("invisible", invisible, "soft hyphens, zero-width spaces, direction marks: the tokenizer drops most"),
+    Check("invisible", invisible, "soft hyphens, zero-width spaces, direction marks: scores see them, readers do not"),
     Check("edge spaces", edge_spaces, "removed on reading"),
     Check("carriage returns", carriage_returns, "Windows line ends: removed on reading"),
-    Check("decomposed", decomposed, "not in Unicode's NFC: ids are the same, scores of references are not"),
+    Check("decomposed", decomposed, "not in Unicode's NFC: for scores another text, though it looks the same"),
     Check("mixed quotes", mixed_quotes, "quotation marks or apostrophes of the rarer style"),
     Check("several translations", several_translations, "a source with different targets: fine, if meant", False, True),
 )

@@ -74,6 +74,8 @@ def seconds_to_translate(translator: Translator, data: TranslationData, split: s
     The new model finds no end: its hypotheses are held to the length that a model of little training gives.
     """
     encoded = data.split(split)
+    if not len(encoded.source.ids):  # every source is empty, and so is its translation
+        return 0.0
     numbers = range(0, len(encoded), max(1, len(encoded) // MAX_SENTENCES))
     sources = [encoded.source[number].tolist() for number in numbers]
     ratio = len(encoded.target.ids) / len(encoded.source.ids)

@@ -47,6 +47,15 @@ def _named(corpus: DataSettings, examination: Examination, split: str) -> str:
     return split if languages == corpus.languages else split_name(split, languages)
 
 
+def _unseen(corpus: DataSettings, is_cut: bool) -> list[str]:
+    """The checks that do not see the text as it was: in splits that were cut there are no edge spaces left, and of a
+    table reading takes the line ends."""
+    if is_cut:
+        return ["edge spaces", "carriage returns"]
+    has_table = any(len(corpus.files(split)) == 1 for split in corpus.splits)
+    return ["carriage returns"] if has_table else []
+
+
 def _check_pairs(examination: Examination, too_long: set[int], fix: Path | None) -> int:
     """Run all checks and write a cleaned copy if asked to; return how many training pairs have a fault."""
     corpus, dropped = examination.settings, 0
@@ -123,7 +132,7 @@ def examine(
         is_empty = is_empty or faulty_pairs == examination.pairs["train"]
         dropped += faulty_pairs
     known = {"size": len(data.source_tokenizer), "unknown": unknown_shares(data)} if data else {"error": chosen.error}
-    steps = int(training.trainer.get("max_steps", -1))
+    steps, cut = int(training.trainer.get("max_steps", -1)), notes_of_cut(corpus, whole)
     report = {
         "corpus": {
             "name": corpus.name,
@@ -135,7 +144,8 @@ def examine(
             for one in examinations
             for finding in findings_as_dicts(one)
         ],
-        "cut": notes_of_cut(corpus, whole),
+        "cut": cut,
+        "unseen": _unseen(corpus, is_cut=bool(cut)),
         "languages": list(dict.fromkeys(faults)),
         "byte_order_marks": list(dict.fromkeys(str(path) for one in examinations for path in one.files_with_mark)),
         "dropped": dropped,

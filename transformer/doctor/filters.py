@@ -29,7 +29,7 @@ from transformer.doctor.checks import (
 )
 from transformer.doctor.leakage import index_held_out
 from transformer.doctor.profile import Profile
-from transformer.doctor.text import Line, read_raw, words
+from transformer.doctor.text import Line, read_raw, words_with_numbers
 
 # The same words so many times in a row are no sentence: a search that turns in a circle.
 MAX_PHRASE, MAX_TIMES = 4, 3
@@ -72,7 +72,7 @@ def _held_out(line: Line, context: FilterContext) -> Sides:
 
 def _is_repetitive(text: str) -> bool:
     """The same one to four words more than three times in a row."""
-    tokens = words(text)
+    tokens = words_with_numbers(text)  # 192.168.0.1 repeats no word
     for length in range(1, MAX_PHRASE + 1):
         same = (tokens[i] == tokens[i + length] for i in range(len(tokens) - length))
         if any(is_same and sum(1 for _ in run) >= length * MAX_TIMES for is_same, run in groupby(same)):

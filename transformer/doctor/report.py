@@ -1,5 +1,6 @@
 """The doctor's report: as plain data, and as a table to read."""
 
+import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,11 +14,11 @@ from rich.table import Table
 from transformer.data.corpus import FILE_SETTINGS, SPLITS, DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.printable import console, print_safely
-from transformer.data.tokenizer import UNK
 from transformer.doctor.budget import Proposal
 from transformer.doctor.check_corpus import Examination
 from transformer.doctor.checks import CHECKS
 from transformer.doctor.estimate import CostEstimate
+from transformer.training.summary import unknown_share
 
 Report = dict[str, Any]
 
@@ -48,7 +49,7 @@ def unknown_shares(data: TranslationData) -> dict[str, dict[str, float]]:
     for name, (corpus, _) in data.parts.items():
         sides = data.split(name).source, data.split(name).target
         shares[name] = {
-            language: float((side.ids == UNK).mean()) for language, side in zip(corpus.languages, sides, strict=True)
+            language: unknown_share(side.ids) for language, side in zip(corpus.languages, sides, strict=True)
         }
     return shares
 
@@ -80,7 +81,7 @@ def _show_training(report: Report, out: Console) -> None:
         if share
     ]
     pieces = f"{tokenizer['kind']}, {tokenizer['size']:,} pieces"
-    out.print(f"\nunknown to the tokenizer ({pieces}): {', '.join(unknown) or 'nothing'}")
+    out.print(f"\nunknown tokens ({pieces}): {', '.join(unknown) or 'none'}")
     out.print(report["advice"])
     if report["tokenizer_advice"]:
         out.print(report["tokenizer_advice"])
@@ -131,7 +132,7 @@ def show(report: Report) -> None:
     meanings = {finding["check"]: finding["means"] for finding in report["findings"]}
     for name, meaning in meanings.items():
         out.print(f"{name}: {meaning}")
-    if clean := [check.name for check in CHECKS if check.name not in meanings]:
+    if clean := [check.name for check in CHECKS if check.name not in {*meanings, *report["unseen"]}]:
         out.print(f"nothing found: {', '.join(clean)}")
     for fault in report["languages"]:
         out.print(f"✗ {fault}")
@@ -149,7 +150,10 @@ def show(report: Report) -> None:
 # Arguments that name the corpus, of which a cleaned copy is another.
 CORPUS_ARGUMENTS = (
     *("data=", "data.extra_tests"),
-    *(f"data.{name}=" for name in (*FILE_SETTINGS, "file", "split", "columns", "source_language", "target_language")),
+    *(
+        f"data.{name}="
+        for name in (*FILE_SETTINGS, "file", "split", "columns", "fold", "source_language", "target_language")
+    ),
 )
 
 
@@ -167,5 +171,11 @@ def next_command(
     languages = [f"data.source_language={corpus.source_language}", f"data.target_language={corpus.target_language}"]
     extra = [f"data.extra_tests.{split}={fix / split}" for split in corpus.extra_tests]
     rest = [argument for argument in typed if not argument.lstrip("+").startswith(CORPUS_ARGUMENTS)]
-    arguments = ["data=files", *splits, *languages, *extra, *rest, *more]
+    # Of a corpus that states them itself, as data=files does not. Quotes, as Hydra reads commas and numbers.
+    stated = [
+        f"data.{key}={json.dumps(value, ensure_ascii=False)}"
+        for key, value in (("license", corpus.license), ("home", corpus.home))
+        if value and f"data.{key}" not in keys
+    ]
+    arguments = ["data=files", *splits, *languages, *extra, *stated, *rest, *more]
     return " ".join(["python", "scripts/train.py", *map(shlex.quote, arguments)])

@@ -3,6 +3,7 @@
 import gzip
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.data.corpus import DataSettings
+from transformer.data.languages import marks
 from transformer.data.text_files import Pair, read_raw_pairs
 
-# Scripts written without spaces: each character counts as a word.
-WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+")
+# Scripts written without spaces (Thai, Lao, Burmese, Khmer, Japanese, Chinese), but for their punctuation: each
+# character counts as a word.
+WITHOUT_SPACES = r"\u0e00-\u0eff\u1000-\u1049\u1050-\u109f\u1780-\u17d3\u17e0-\u17e9\u3040-\u30ff\u3400-\u9fff"
 # Of the tables of hashed trigrams: as many as a language needs, few enough for any machine.
 BUCKETS = 1 << 18
 
@@ -38,9 +41,22 @@ def has_byte_order_mark(path: Path) -> bool:
         return file.read(3) == b"\xef\xbb\xbf"
 
 
+@cache
+def _word() -> re.Pattern[str]:
+    """Letters with the marks that belong to them, or one character of a script that is written without spaces."""
+    letter = rf"[^\W{WITHOUT_SPACES}]"
+    mark = rf"(?![\0-\u02ff])[{marks()}]"  # the first says at once of most characters that they are none
+    return re.compile(rf"[{WITHOUT_SPACES}]|{letter}+(?:{mark}{letter}*)*")
+
+
+def words_with_numbers(text: str) -> list[str]:
+    """The words of a text in lower case, without punctuation."""
+    return _word().findall(text.lower())
+
+
 def words(text: str) -> list[str]:
-    """The words of a text in lower case, without punctuation; every number is 0."""
-    return [re.sub(r"\d+", "0", word) for word in WORD.findall(text.lower())]
+    """The same where every number is 0."""
+    return [re.sub(r"\d+", "0", word) for word in words_with_numbers(text)]
 
 
 def letters(text: str) -> int:

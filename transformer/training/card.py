@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from transformer.config import flatten
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow
-from transformer.data.synthetic import SYNTHETIC, origins
+from transformer.data.synthetic import SYNTHETIC, origins, synthetic_files
 from transformer.device import processor_name
 from transformer.evaluation import METRICS
 from transformer.evaluation.run_files import read_corpus
@@ -72,7 +73,7 @@ The digest (sha256) is of the split's files.{synthetic}
 ## Training
 
 - on: {processor} ({machine})
-- time: {minutes:.1f} minutes from the start, or the last resumption, through the test; {step:g} ms a step
+- time: {minutes:.1f} minutes from the start, or the last resumption, through the test{speed}
 - memory: {peak:,.0f} MB at most
 - with: {versions}
 
@@ -168,17 +169,27 @@ def _lines(folder: Path, split: str) -> int:
     return hypotheses_file(folder, split).read_bytes().count(b"\n")
 
 
+def _each_once(data: TranslationData, split: str) -> list[str]:
+    """The names of a split in its directions, without those that have the pairs of another one, turned round."""
+    names: dict[tuple[frozenset[str], frozenset[Path]], str] = {}
+    for name in data.names(split):
+        corpus, _ = data.parts[name]
+        files = chain(*synthetic_files(corpus)) if split == SYNTHETIC else corpus.files(split)
+        names.setdefault((frozenset(corpus.languages), frozenset(files)), name)
+    return list(names.values())
+
+
 def synthetic_pairs(data: TranslationData) -> str:
     """What the card says of the synthetic pairs: how many, in which share, and where they come from."""
     if not data.settings.synthetic:
         return ""
     ratio = data.settings.synthetic_ratio
     shares = "each once an epoch" if ratio is None else f"{ratio:g} for each real pair"
-    corpora = (corpus for corpus, split in data.parts.values() if split == SYNTHETIC)
-    of_pairs = sum(map(origins, corpora), Counter[str]())
+    names = _each_once(data, SYNTHETIC)
+    of_pairs = sum((origins(data.parts[name][0]) for name in names), Counter[str]())
     rows = [(origin, f"{count:,}") for origin, count in of_pairs.most_common()]
     table = _table(("side written by a model", "pairs"), *rows)
-    pairs = sum(len(data.split(name)) for name in data.names(SYNTHETIC))
+    pairs = sum(len(data.split(name)) for name in names)
     return SYNTHETIC_PAIRS.format(pairs=pairs, shares=shares, origins=table)
 
 
@@ -246,10 +257,11 @@ def write_card(
         machine=machine,
         minutes=results["seconds"] / 60,
         peak=results["cost"]["peak MB"],
-        step=results["cost"]["ms/step"],
+        # A run that was over when it was resumed has trained no step this time.
+        speed=f"; {step:g} ms a step" if (step := results["cost"].get("ms/step")) else "",
         versions=", ".join(f"{name} {version}" for name, version in results["versions"].items()),
         settings="\n".join(f"{key}={value}" for key, value in _typed(shown)),
-        pairs=sum(len(data.split(name)) for name in data.names("train")),
+        pairs=sum(len(data.split(name)) for name in _each_once(data, "train")),
         longest=translator.model.config.max_length - 1,
     )
     atomic_write(folder / CARD, card.encode())

@@ -6,6 +6,7 @@ from rich.table import Table
 from transformer.data.augmentation import pairs_per_epoch
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow, direction_name
+from transformer.data.mmap import IntArray
 from transformer.data.printable import console
 from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import UNK, advice
@@ -15,13 +16,18 @@ from transformer.inference import Translator
 MAX_UNKNOWN = 0.05
 
 
+def unknown_share(ids: IntArray) -> float:
+    """The share of tokens that the vocabulary lacks; SentencePiece makes one token of neighbors that are unknown."""
+    return float((ids == UNK).sum()) / max(1, len(ids))
+
+
 def show_run(data: TranslationData, translator: Translator, machine: str, init_from: str | None) -> None:
     """The table of corpus and model, where its weights come from, and how the `machine` is used, on stderr."""
     out = console(stderr=True)
     settings = data.settings
     table = Table(title=f"{settings.name}: {arrow(*settings.all_directions)}", box=SIMPLE)
     table.add_column("split")
-    for heading in ("pairs", "", "tokens", "longest", "unknown", "too long", "empty"):
+    for heading in ("pairs", "", "tokens", "longest", "unknown\ntokens", "too long", "empty"):
         table.add_column(heading, justify="right")
     notes = list(data.notes)
     if (better := advice(settings.all_languages, data.tokenizer_settings)) and not init_from:
@@ -37,12 +43,12 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
             "\n".join(corpus.languages),
             "\n".join(f"{len(side.ids):,}" for side in ids),
             "\n".join(f"{side.lengths.max(initial=0):,}" for side in ids),
-            "\n".join(f"{(side.ids == UNK).mean():.2%}" for side in ids),
+            "\n".join(f"{unknown_share(side.ids):.2%}" for side in ids),
             f"{len(split.too_long):,}",
             f"{len(split.empty):,}",
         )
         for language, side in zip(corpus.languages, ids, strict=True):
-            if (unknown := float((side.ids == UNK).mean())) > MAX_UNKNOWN:
+            if (unknown := unknown_share(side.ids)) > MAX_UNKNOWN:
                 owner = f" of {init_from}" if init_from else ""
                 notes.append(f"{name}: {unknown:.0%} of the tokens in {language} are unknown to the vocabulary{owner}")
         treatment = "left out" if split_of_corpus in ("train", SYNTHETIC) else "cut"
