@@ -78,6 +78,23 @@ def test_no_group_of_settings_is_taken_out(typed: str) -> None:
         prepare([typed], CONFIGS)
 
 
+def test_no_group_is_taken_out_by_a_sweep_or_of_hydras_own() -> None:
+    with pytest.raises(UsageError, match=r"^ablation=null,one_head: a group .* choose one of .*, reference"):
+        prepare(["-m", "ablation=null,one_head"], CONFIGS)
+    with pytest.raises(UsageError, match=r"^~hydra/launcher: a group .* cannot be taken out; leave this out$"):
+        prepare(["~hydra/launcher"], CONFIGS)
+
+
+@pytest.mark.parametrize("key", ["runs", "hydra.run.dir", "hydra.sweep.dir"])
+def test_a_folder_is_no_file_and_has_a_name(key: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=f"^{key}={tmp_path}/file is a file: name a folder$"):
+        prepare([f"{key}={tmp_path}/file"], CONFIGS)
+    if key != "runs":
+        with pytest.raises(UsageError, match=f"^{key}= is empty: give a path$"):
+            prepare([f"{key}="], CONFIGS)
+
+
 def test_a_text_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(UsageError, match="text is not UTF-8 text"):
         prepare(["text=ja \udcff"], CONFIGS)

@@ -14,6 +14,7 @@ from transformer.cli.runs import (
     announce_checkpoint,
     check_output_file,
     check_output_folder,
+    dated_folder,
     find_checkpoint,
     find_checkpoints,
     find_resumable,
@@ -156,6 +157,17 @@ def test_a_place_below_a_file_is_refused_before_the_work(tmp_path: Path) -> None
     for check in (check_output_file, check_output_folder):
         with pytest.raises(UsageError, match=f"output={tmp_path}/file/new/x: {tmp_path}/file is a file, not a folder"):
             check(str(tmp_path / "file" / "new" / "x"))
+
+
+def test_the_root_is_a_folder() -> None:
+    check_output_folder("/tmp/..")
+    check_output_folder("/")
+
+
+def test_a_name_with_a_slash_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"name=a/b ends the name of a folder: it has no / in it"):
+        dated_folder(str(tmp_path), "a/b")
+    assert not any(tmp_path.iterdir())
 
 
 def test_results_are_written_where_no_model_is(runs: Path) -> None:

@@ -97,6 +97,7 @@ def test_auto_finds_the_language_or_leaves_what_is_in_the_target(server: Serving
         ({"source": "auto", "target": "auto"}, "auto is not supported"),
         ({"target": "\ud800" * 50}, f"{'?' * 40} is not supported"),
         ({"target": "fr"}, "French (fr) is not available as a target language from German (de)"),
+        ({"source": "auto", "target": "de"}, "German (de) is not available as a target language"),
         ({"format": "pdf"}, "pdf format is not supported"),
         ({"format": "html", "q": "<a"}, "Invalid request: HTML that cannot be read in one way only, at character 1"),
         ({"alternatives": 5}, "Invalid request: alternatives exceed the limit (4)"),

@@ -70,12 +70,11 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
     group = key.partition("@")[0]
     if "/" not in group and not (configs / group).is_dir():
         return
-    if prefix == "~" or value == "null":
+    if prefix == "~" or "null" in value.split(","):
         choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
-        typed = f"~{key}" if prefix == "~" else f"{key}=null"
-        raise UsageError(
-            f"{typed}: a group of settings cannot be taken out; leave this out, or choose one of {choices}"
-        )
+        remedy = f"leave this out, or choose one of {choices}" if choices else "leave this out"
+        typed = f"~{key}" if prefix == "~" else f"{key}={value}"
+        raise UsageError(f"{typed}: a group of settings cannot be taken out; {remedy}")
     if "/" in value or ".." in f"{key}{value}":
         raise UsageError(f"{key}={value}: a choice has no path in it; --config-dir=FOLDER adds configs of your own")
 
@@ -83,10 +82,12 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
 def _in_grammar(key: str, value: str, typed: Sequence[str]) -> str:
     if key in PATHS and value == "null":  # none, where a preset names one; a file of this name is ./null
         return value
-    if key in PATHS and not value:
-        raise UsageError(f"{key}= is empty: give a path, or {key}=null for none")
+    if key in (*PATHS, *FOLDERS) and not value:
+        raise UsageError(f"{key}= is empty: give a path" + (f", or {key}=null for none" if key in PATHS else ""))
     if key in (*PATHS, *FOLDERS):  # shells leave it alone in data.train=~/x
         value = os.path.expanduser(value)  # noqa: PTH111  (which keeps ./null and a last slash)
+    if key in ("runs", *FOLDERS) and Path(value).is_file():
+        raise UsageError(f"{key}={value} is a file: name a folder")
     if key in LITERAL or key.startswith(EXTRA_TESTS):
         if value.encode(errors="replace").decode() != value:
             raise UsageError(f"{key} is not UTF-8 text")
@@ -94,8 +95,6 @@ def _in_grammar(key: str, value: str, typed: Sequence[str]) -> str:
         return ",".join(map(quote, read_path_list(value) if several else [value]))
     if key == "hydra.run.dir" and is_lightning_child(typed):
         return quote(value[1:-1])
-    if key == "hydra.run.dir" and Path(value).is_file():
-        raise UsageError(f"hydra.run.dir={value} is a file: name a folder")
     return quote(value, interpolate=True) if key in FOLDERS and value[:1] not in ("'", '"') else value
 
 

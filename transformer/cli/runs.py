@@ -74,6 +74,8 @@ def note_new_folder(folder: Path) -> None:
 @functools.cache
 def dated_folder(runs: str, name: str | None, ending: str = "") -> str:
     """Make a folder with the date, the time and a name, also where two start in one second."""
+    if name and Path(name).name != name:
+        raise UsageError(f"name={name} ends the name of a folder: it has no / in it")
     suffix = (f"_{name}" if name else "") + ending
     note_new_folder(Path(runs))
     new_folders.insert(0, new_folder(Path(runs, f"{datetime.now():%Y-%m-%d_%H-%M-%S}{suffix}")))
@@ -273,7 +275,7 @@ def read_card(checkpoint: Path) -> str:
 
 def _check_place(path: Path, key: str) -> None:
     """Refuse a place that cannot come into being, as a folder above it is a file or cannot be written."""
-    above = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
+    above = next(folder for folder in (*path.absolute().parents, Path("/")) if os.path.lexists(folder))
     if not path.exists() and not above.is_dir():
         raise UsageError(f"{key}={path}: {above} is a file, not a folder")
     if not os.access(path if path.exists() else above, os.W_OK):

@@ -73,7 +73,8 @@ class FastCache:
         sentences, _, keys_before = self.score_mask.shape
         end = keys_before + hypotheses
         if end > self.keys.size(4):
-            capacity = max(2 * end, hypotheses * (self.source_length + EXTRA_CAPACITY))
+            # The first step has one hypothesis a sentence: how many there will be, only the second tells.
+            capacity = max(2 * end, hypotheses * (self.source_length + EXTRA_CAPACITY)) if keys_before else end
             keys, values = self.keys, self.values
             self.keys = keys.new_empty(*keys.shape[:4], capacity)
             self.values = values.new_empty(*values.shape[:3], capacity, values.size(4))

@@ -35,7 +35,7 @@ class TranslationRequest:
 
 
 async def read_fields(request: Request, settings: ServerSettings) -> dict[str, Any]:
-    """The fields of a JSON object or of a form."""
+    """The fields of a JSON object or of a form, where the first of several with one name counts."""
     try:
         body = await asyncio.wait_for(request.body(), settings.timeout)
     except asyncio.TimeoutError:
@@ -47,10 +47,10 @@ async def read_fields(request: Request, settings: ServerSettings) -> dict[str, A
             fields = json.loads(body)
         elif kind == "multipart/form-data":
             async with request.form(max_files=0, max_fields=MAX_FIELDS, max_part_size=settings.max_bytes) as form:
-                fields = dict(form)
+                fields = dict(reversed(form.multi_items()))
         elif kind == "application/x-www-form-urlencoded":
             pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
-            fields = dict(reversed(pairs))  # the first of several
+            fields = dict(reversed(pairs))
     except (ValueError, RecursionError):
         pass
     if not isinstance(fields, dict):
@@ -122,8 +122,10 @@ def read_translation_request(
     for language in (target,) if source == "auto" else (source, target):
         if language not in languages:
             raise HTTPException(400, f"{excerpt(language)} is not supported")
+    whence, to = (f"{name_of(language)} ({language})" for language in (source, target))
+    if source == "auto" and target not in {to_language for _, to_language in pairs}:
+        raise HTTPException(400, f"{to} is not available as a target language")
     if source not in ("auto", target) and (source, target) not in pairs:
-        whence, to = (f"{name_of(language)} ({language})" for language in (source, target))
         raise HTTPException(400, f"{to} is not available as a target language from {whence}")
     kind: Any = fields.get("format") or "text"
     if kind not in ("text", "html"):
