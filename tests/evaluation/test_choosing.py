@@ -55,6 +55,12 @@ def test_by_score_the_hypotheses_are_those_of_the_search(translator: Translator)
     assert Chooser(translator, SCORE).n_best(TEXTS, SAMPLING) == translator.n_best(TEXTS, SAMPLING)
 
 
+def test_reranking_takes_what_was_drawn_twice_once(translator: Translator, reverse: Translator) -> None:
+    settings = replace(SCORE, method="rerank", reverse="x", samples=6)
+    for hypotheses in Chooser(translator, settings, reverse).n_best(TEXTS, replace(SAMPLING, top_k=1)):
+        assert len(hypotheses) == 1
+
+
 @pytest.mark.parametrize(("name", "metric"), [("chrf", CHRF()), ("bleu", BLEU(effective_order=True))])
 def test_minimum_bayes_risk_takes_the_hypothesis_most_like_the_others(
     translator: Translator, name: str, metric: CHRF | BLEU

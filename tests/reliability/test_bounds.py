@@ -92,9 +92,10 @@ def test_training_takes_no_endless_or_negative_rates(key: str, value: float) -> 
         ("limit_train_batches", float("nan")),
         ("log_every_n_steps", -1),
         ("devices", 1000),
+        ("max_time", "00:00:00:00"),
     ],
 )
-def test_numbers_of_the_trainer_have_bounds_too(key: str, value: float) -> None:
+def test_settings_of_the_trainer_have_bounds_too(key: str, value: float | str) -> None:
     with pytest.raises(ValueError, match=rf"^trainer\.{key}="):
         check_trainer({"accelerator": "cpu", key: value})
 

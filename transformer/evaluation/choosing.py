@@ -92,7 +92,9 @@ class Chooser:
             return [self._by_consensus(hypotheses, drawn=draws > 1) for hypotheses in n_best]
         if method == "rerank" and self.reverse is not None:
             own = search.of_model(self.translator.length_penalty)
-            return self._by_reverse(self.reverse, texts, n_best, own, batch_tokens)
+            # Several draws may give the same.
+            distinct = [list({tuple(one.pieces): one for one in hypotheses}.values()) for hypotheses in n_best]
+            return self._by_reverse(self.reverse, texts, distinct, own, batch_tokens)
         return n_best
 
     def _by_consensus(self, hypotheses: list[Translation], drawn: bool) -> list[Translation]:
