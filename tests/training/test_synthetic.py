@@ -109,7 +109,7 @@ def test_pairs_that_name_their_direction_are_served_in_it_alone(folder: Path) ->
     assert of_pairs == {"`de` by `reverse/translator.safetensors` (beam), from `text.en`": 40}
 
 
-def test_the_card_counts_the_pairs_of_two_directions_once_unless_they_have_files_of_their_own(folder: Path) -> None:
+def test_the_card_counts_pairs_that_two_directions_share_once(folder: Path) -> None:
     both = {"data__directions": ["de-en", "en-de"]}
     assert "trained on 60 pairs" in synthetic_pairs(prepared(folder, **both))
     for direction in both["data__directions"]:
