@@ -46,9 +46,9 @@ def doctor(job: Job) -> None:
 
     corpus, training_for, fix, minutes, output = job
     report, chosen = examine(corpus, training_for, fix, minutes)
-    show(report)
     if output:
         atomic_write(Path(output), json.dumps(report, indent=2, ensure_ascii=False).encode())
+    show(report)
     clean = report["can_be_cleaned"] and not minutes
     if "error" in report["tokenizer"] and not clean:
         return  # no command trains on it as it is

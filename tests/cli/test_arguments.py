@@ -60,9 +60,11 @@ def test_an_empty_path_is_none_of_anybodys() -> None:
 
 
 @pytest.mark.parametrize("key", ["data.train", "choose.reverse", "hydra.run.dir"])
-def test_a_tilde_that_the_shell_left_is_the_home_folder(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
-    assert prepare([f"{key}=~/runs/a"], CONFIGS) == [f"{key}='/home/me/runs/a'"]
+def test_a_tilde_that_the_shell_left_is_the_home_folder(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert prepare([f"{key}=~/runs/a"], CONFIGS) == [f"{key}='{tmp_path}/runs/a'"]
 
 
 def test_an_interpolation_in_the_run_folder_stays_hydras() -> None:

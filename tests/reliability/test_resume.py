@@ -215,7 +215,7 @@ def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(
     train(tmp_path / "run", settings(home, **impatient))
     over = position(tmp_path / "run")
     assert over["steps"] < 20
-    why = "1 validations without a better BLEU (a greater training.patience trains on)"
+    why = "1 validation without a better BLEU (a greater training.patience trains on)"
     assert f"no further step after {over['steps']}: {why}" in capsys.readouterr().err
     train(tmp_path / "run", settings(home, **impatient), last(tmp_path / "run"))
     assert position(tmp_path / "run") == over

@@ -275,10 +275,11 @@ def read_card(checkpoint: Path) -> str:
 
 def _check_place(path: Path, key: str) -> None:
     """Refuse a place that cannot come into being, as a folder above it is a file or cannot be written."""
-    above = next(folder for folder in (*path.absolute().parents, Path("/")) if os.path.lexists(folder))
-    if not path.exists() and not above.is_dir():
-        raise UsageError(f"{key}={path}: {above} is a file, not a folder")
-    if not os.access(path if path.exists() else above, os.W_OK):
+    whole = path.absolute()
+    there = next(place for place in (whole, *whole.parents) if place.exists())
+    if there != whole and not there.is_dir():
+        raise UsageError(f"{key}={path}: {there} is a file, not a folder")
+    if not os.access(there, os.W_OK):
         raise UsageError(f"{key}={path} cannot be written: name another place")
 
 

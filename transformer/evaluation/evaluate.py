@@ -1,6 +1,5 @@
 """Scores a translator on a split of a corpus, or on files, and keeps the results apart by what they are of."""
 
-import hashlib
 import json
 import logging
 from collections.abc import Iterable, Sequence
@@ -13,6 +12,7 @@ from rich.progress import track
 from transformer.data.corpus import RESERVED_NAMES, DataSettings, split_name
 from transformer.data.directions import Direction, arrow
 from transformer.data.printable import console
+from transformer.data.splitting import hash64
 from transformer.data.text_files import Pair, read_pairs
 from transformer.device import MachineSettings
 from transformer.evaluation.choosing import Chooser
@@ -24,7 +24,6 @@ from transformer.inference.settings import ChoiceSettings, InferenceSettings
 
 log = logging.getLogger(__name__)
 CHUNK = 250  # sentences translated between two moves of the progress bar
-BY_SPLIT = ("sentences", "searches", "seconds", "texts")  # what evaluation.json has of each split beside its scores
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Texts(NamedTuple):
     @property
     def digest(self) -> str:
         """Tells these pairs from all others."""
-        return hashlib.sha256(json.dumps(self.pairs()).encode()).hexdigest()
+        return f"{hash64(*self.sources, *self.references):016x}"
 
 
 def _texts(name: str, pairs: Iterable[Pair]) -> Texts:
@@ -135,14 +134,15 @@ def translate_texts(chooser: Chooser, texts: Texts, search: SearchSettings, batc
     return hypotheses
 
 
-def _earlier(path: Path, digest: str) -> dict[str, Any]:
-    """Read what stands in `path`, if it is of the checkpoint (or the several) with this sha256."""
+def _earlier(path: Path, digest: str, by_split: Iterable[str]) -> dict[str, Any]:
+    """Read what stands in `path`, if it is of the checkpoint (or the several) with this sha256; the values `by_split`
+    are dicts."""
     try:
         results = read_json(path)
     except (OSError, ValueError):
         return {}
-    by_split = (results.get(key, {}) for key in BY_SPLIT)
-    is_same = all(isinstance(part, dict) for part in by_split) and results.get("sha256") == digest
+    is_same = results.get("sha256") == digest
+    is_same = is_same and all(isinstance(results.setdefault(key, {}), dict) for key in by_split)
     return results if is_same else {}
 
 
@@ -173,13 +173,19 @@ def write_evaluation(
         "checkpoint": " ".join(settings.checkpoints),
         "sha256": digest,
     }
-    values = (len(texts.sources), search, round(seconds, 1), texts.digest)
+    by_split = {
+        "sentences": len(texts.sources),
+        "searches": search,
+        "seconds": round(seconds, 1),
+        "texts": texts.digest,
+    }
     with exclusive_lock(output / EVALUATION_LOCK, str(output / EVALUATION), wait=True):
-        earlier = _earlier(output / EVALUATION, digest)
-        if earlier.get("texts", {}).get(texts.name, texts.digest) != texts.digest:
-            others = {key: value for key, value in earlier[texts.name].items() if key in METRICS}
-            log.warning("the scores %s of %s were of other sentences: replaced", others, texts.name)
-        by_name = {key: earlier.get(key, {}) | {texts.name: value} for key, value in zip(BY_SPLIT, values, strict=True)}
+        earlier = _earlier(output / EVALUATION, digest, by_split)
+        others = earlier.get(texts.name)
+        if isinstance(others, dict) and earlier["texts"].get(texts.name, texts.digest) != texts.digest:
+            values = {key: value for key, value in others.items() if key in METRICS}
+            log.warning("the scores %s of %s were of other sentences: replaced", values, texts.name)
+        by_name = {key: earlier.get(key, {}) | {texts.name: value} for key, value in by_split.items()}
         results = earlier | results | by_name
         if not is_trained:
             results["zero_shot"] = sorted({texts.name, *earlier.get("zero_shot", [])})

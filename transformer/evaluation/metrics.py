@@ -24,11 +24,10 @@ class Metric:
     higher_is_better: bool = True
 
 
-# BLEU's tokenizers for languages that are written without spaces, or whose words have many endings; 13a for others.
-TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-TOKENIZERS |= dict.fromkeys(("th", "lo", "km", "my"), "char")
-# Of these languages TER has rules of its own for four.
-TER_ASIAN = ("zh", "yue", "ja", "ko")
+# The languages for which sacrebleu has tokenizers of BLEU, and TER rules of its own.
+SEGMENTERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+# Languages without spaces between words for which it has none: every character counts as a word.
+BY_CHARACTER = ("th", "lo", "km", "my")
 
 
 @cache
@@ -39,14 +38,14 @@ def bleu(language: str) -> BLEU:
     """
     code = base_language(language)
     try:
-        return BLEU(tokenize=TOKENIZERS.get(code, "13a"))
+        return BLEU(tokenize=SEGMENTERS.get(code, "char" if code in BY_CHARACTER else "13a"))
     except (ImportError, RuntimeError) as error:
         raise ValueError(f"BLEU of {language} text needs a word segmenter: pip install 'sacrebleu[{code}]'") from error
 
 
 def ter(language: str) -> TER:
     """TER; in Chinese, Japanese and Korean text every Chinese character counts as a word, and punctuation too."""
-    is_asian = base_language(language) in TER_ASIAN
+    is_asian = base_language(language) in SEGMENTERS
     return TER(normalized=is_asian, asian_support=is_asian)
 
 

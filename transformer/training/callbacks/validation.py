@@ -72,17 +72,16 @@ class Patience(EarlyStopping):
         self._say(trainer, is_over, "no step is left")
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
-        is_early = self.first_step < trainer.global_step < trainer.estimated_stepping_batches
-        self._say(
-            trainer, is_early and self.wait_count >= self.patience, f"no further step after {trainer.global_step:,}"
-        )
+        step, is_over = trainer.global_step, self.wait_count >= self.patience
+        is_early = self.first_step < step < trainer.estimated_stepping_batches
+        self._say(trainer, is_over and is_early, f"no further step after {step:,}")
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict | {"patience": self.patience})
 
     def _say(self, trainer: Trainer, is_over: bool, what: str) -> None:
         if is_over and trainer.is_global_zero:
-            why = f"{self.wait_count} validations without a better BLEU"
+            why = f"{self.wait_count} validation{'s' * (self.wait_count != 1)} without a better BLEU"
             say(f"{what}: {why} (a greater training.patience trains on)")
 
 
