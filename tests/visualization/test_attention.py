@@ -99,7 +99,7 @@ def test_a_model_without_cross_attention_shows_the_two_it_has(without_cross: Tra
     with pytest.raises(ValueError, match=r"^attention=cross: this model has no encoder-decoder \(cross\) attention$"):
         draw_translation(without_cross, TEXTS[1], SEARCH, View("cross", None, None), tmp_path / "cross.png")
     assert [path.name for path in tmp_path.iterdir()] == ["decoder.png"]
-    draw_attentions(without_cross, TEXTS[1], TEXTS[0], tmp_path / "run")
+    draw_attentions(without_cross, [(TEXTS[1], "", TEXTS[0])], tmp_path / "run")
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["decoder.png", "encoder.png"]
 
 
@@ -118,10 +118,10 @@ def test_too_little_and_too_much_text_is_refused_on_either_side(translator: Tran
 def test_a_run_whose_sample_is_too_long_to_draw_ends_well(
     translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    draw_attentions(translator, "ja " * 100, "yes", tmp_path / "none")
+    draw_attentions(translator, [("ja " * 100, "yes", "yes")], tmp_path / "none")
     assert "no pictures of attention: the text has" in caplog.text
     assert not (tmp_path / "none").exists()
-    draw_attentions(translator, TEXTS[1], TEXTS[0], tmp_path / "run")
+    draw_attentions(translator, [(TEXTS[1], "", TEXTS[0])], tmp_path / "run")
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["cross.png", "decoder.png", "encoder.png"]
 
 

@@ -12,14 +12,15 @@ from transformer.data.augmentation import augmented_training
 from transformer.data.batching import Batch
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
-from transformer.device import configure_torch, device_kind, find_hardware
+from transformer.device import device_kind
 from transformer.doctor.child import in_new_process
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
+from transformer.model import Transformer
 from transformer.training.callbacks.throughput import peak_memory
 from transformer.training.config import RunSettings
 from transformer.training.loss import linear_cross_entropy
-from transformer.training.train import build_translator
+from transformer.training.train import build_translator, use_machine
 
 # Experiments by the number of training pairs: each for fewer than this, the last for any number.
 PRESETS = {"pairs_2k": 4_500, "pairs_10k": 22_000, "pairs_50k": 100_000, "pairs_200k": None}
@@ -84,52 +85,60 @@ def seconds_to_translate(translator: Translator, data: TranslationData, split: s
     return (time.perf_counter() - started) * len(encoded) / len(sources)
 
 
+class TrainingStep:
+    """A step as training does it: batch built, forward, backward, clipping, the optimizer."""
+
+    def __init__(self, model: Transformer, data: TranslationData, precision: str, device: torch.device) -> None:
+        self.model, self.loader, self.device = model, data.loader("train"), device
+        self.low_precision = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(precision)
+        self.optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
+
+    def seconds(self, index: Any) -> float:
+        """How long it takes on the batch of this index."""
+        started = time.perf_counter()
+        batch = self.loader.dataset[index]
+        source, inputs, labels = (part.to(self.device) for part in (batch.source, batch.inputs, batch.labels))
+        visible = None if batch.source_visible is None else batch.source_visible.to(self.device)
+        with torch.autocast(self.device.type, self.low_precision) if self.low_precision else nullcontext():
+            states = self.model.decode_hidden(inputs, self.model.encode(source, visible))
+            total = linear_cross_entropy(states, self.model.output.weight, labels, 0.1, ignore_index=PAD)
+            loss = total / (labels != PAD).sum()
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        loss.item()  # waits for a GPU
+        return time.perf_counter() - started
+
+
+def _seconds_of_steps(step: TrainingStep) -> list[float]:
+    """The times of enough steps to know their mean."""
+    indices = [index for index, _ in zip(step.loader.sampler, range(MAX_BATCHES), strict=False)]
+    # The largest first: it needs the most memory.
+    for index in [max(indices, key=lambda index: _size(step.loader.dataset[index])), *indices[:WARMUP_STEPS]]:
+        step.seconds(index)
+    seconds: list[float] = []
+    while len(seconds) < MIN_TIMED_STEPS or (sum(seconds) < MIN_SECONDS and len(seconds) < MAX_BATCHES):
+        seconds.append(step.seconds(indices[len(seconds) % len(indices)]))
+    return seconds
+
+
 def measure(training: Training, importing: float = 0.0) -> CostEstimate:
-    """Times training steps for some seconds (batches built, forward, backward, clipping, the optimizer), and the
-    translation of some sentences; `importing` is how long it took until this began."""
+    """Times training steps for some seconds, and the translation of some sentences; `importing` is how long it took
+    until this began."""
     begun = time.perf_counter()
-    settings, accelerator = training.settings, str(training.trainer.get("accelerator", "auto"))
-    precision = str(training.trainer.get("precision", "32-true"))
+    settings, trainer = training.settings, training.trainer
     data = TranslationData(settings.data, settings.tokenizer, settings.seed)
-    data.choose_bucketing(accelerator, precision)
-    machine = configure_torch(settings.machine, accelerator, bucketed=data.is_bucketed)
-    machine += f", {find_hardware(accelerator).describe(precision)}"
-    device = torch.device(device_kind(accelerator))
+    machine = use_machine(settings.machine, trainer, data, saved=None)
+    device = torch.device(device_kind(str(trainer.get("accelerator", "auto"))))
     torch.manual_seed(settings.seed)
     data.augmented = augmented_training(data, bpe_dropout=0.0)  # another segmentation changes the time little
     translator = build_translator(settings, training.model, data, None)
     model = translator.model.to(device)
     model.train()
-    loader = data.loader("train")
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
-    low_precision = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(precision)
-    indices = [index for index, _ in zip(loader.sampler, range(MAX_BATCHES), strict=False)]
-    # The largest first: it needs the most memory.
-    largest = max(indices, key=lambda index: _size(loader.dataset[index]))
+    step = TrainingStep(model, data, str(trainer.get("precision", "32-true")), device)
     to_start = importing + time.perf_counter() - begun
-
-    def step(index: Any) -> float:
-        started = time.perf_counter()
-        batch = loader.dataset[index]
-        source, inputs, labels = (part.to(device) for part in (batch.source, batch.inputs, batch.labels))
-        source_visible = None if batch.source_visible is None else batch.source_visible.to(device)
-        with torch.autocast(device.type, low_precision) if low_precision else nullcontext():
-            states = model.decode_hidden(inputs, model.encode(source, source_visible))
-            loss = (
-                linear_cross_entropy(states, model.output.weight, labels, 0.1, ignore_index=PAD) / (labels != PAD).sum()
-            )
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        loss.item()  # waits for a GPU
-        return time.perf_counter() - started
-
-    for index in [largest, *indices[:WARMUP_STEPS]]:
-        step(index)
-    seconds: list[float] = []
-    while len(seconds) < MIN_TIMED_STEPS or (sum(seconds) < MIN_SECONDS and len(seconds) < MAX_BATCHES):
-        seconds.append(step(indices[len(seconds) % len(indices)]))
+    seconds = _seconds_of_steps(step)
     mean = sum(seconds) / len(seconds)
     peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else peak_memory()
     validation = sum(
@@ -138,16 +147,17 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     scored = {name: split for name, (_, split) in data.settings.parts.items() if split != "train"}
     tests = [name for name, split in scored.items() if split != "validation"] if settings.test else []
     return CostEstimate(
-        to_start,
-        mean,
-        len(loader),
-        mean * len(loader),
-        validation,
-        validation + sum(seconds_to_translate(translator, data, name, settings.search) for name in tests),
-        peak,
-        sum(weight.numel() for weight in model.parameters()),
-        len(seconds),
-        machine,
+        seconds_to_start=to_start,
+        seconds_per_step=mean,
+        steps_per_epoch=len(step.loader),
+        seconds_per_epoch=mean * len(step.loader),
+        seconds_per_validation=validation,
+        seconds_to_test=validation
+        + sum(seconds_to_translate(translator, data, name, settings.search) for name in tests),
+        peak_bytes=peak,
+        parameters=sum(weight.numel() for weight in model.parameters()),
+        steps_timed=len(seconds),
+        machine=machine,
     )
 
 

@@ -13,7 +13,7 @@ from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.printable import with_progress
 from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.tokenizer import VocabularyTooLargeError, advice
-from transformer.doctor.budget import Candidate, propose, what_to_try
+from transformer.doctor.budget import Candidate, Proposal, propose, what_to_try
 from transformer.doctor.check_corpus import Dropped, Examination
 from transformer.doctor.estimate import Training, estimate, preset_for
 from transformer.doctor.fix import clean_copy
@@ -81,6 +81,59 @@ def _check_pairs(examination: Examination, too_long: set[int], fix: Path | None)
     return dropped
 
 
+def _check_all(
+    corpus: DataSettings, examinations: list[Examination], data: TranslationData | None, fix: Path | None
+) -> dict[str, Any]:
+    """What the checks of all pairs of languages find, as parts of the report."""
+    faults: list[str] = []
+    dropped, is_swapped, is_empty = 0, False, False
+    for examination in examinations:
+        sample = (line.text for line in islice(examination.lines("train"), LANGUAGE_SAMPLE))
+        swapped, faulty = language_faults(sample, examination.settings.languages)
+        is_swapped, faults = is_swapped or swapped, faults + faulty
+        too_long = set(data.split(_named(corpus, examination, "train")).too_long.tolist()) if data else set()
+        faulty_pairs = _check_pairs(examination, too_long, fix)
+        is_empty = is_empty or faulty_pairs == examination.pairs["train"]
+        dropped += faulty_pairs
+    return {
+        "findings": [
+            finding | {"split": _named(corpus, one, finding["split"])}
+            for one in examinations
+            for finding in findings_as_dicts(one)
+        ],
+        "languages": list(dict.fromkeys(faults)),
+        "byte_order_marks": list(dict.fromkeys(str(path) for one in examinations for path in one.files_with_mark)),
+        "dropped": dropped,
+        "can_be_cleaned": dropped > 0 and not is_swapped and not is_empty and len(corpus.all_languages) == 2,
+    }
+
+
+def _choose_training(
+    preset: str, training_for: Callable[[tuple[str, ...]], Training], minutes: float | None
+) -> tuple[Candidate, Proposal | None]:
+    """The training with a preset, or what was typed in its place, timed; or the one that is proposed for so many
+    minutes."""
+    tried = [_candidate(overrides, training_for) for overrides in what_to_try(preset)[: 1 if minutes is None else 2]]
+    for candidate in tried[1:]:
+        candidate.stands_in = True
+    if tried[0].training.experiment != preset:  # it was typed
+        tried = tried[:1]
+    possible = [candidate for candidate in tried if candidate.data]
+    # The smaller model first, as the peak of memory only grows.
+    costs = estimate([candidate.training for candidate in reversed(possible)]) if possible else []
+    for candidate, cost in zip(reversed(possible), costs, strict=True):
+        candidate.cost = cost
+    return (tried[0], None) if minutes is None or not possible else propose(minutes, possible)
+
+
+def _preset_advice(preset: str, pairs: int, experiment: str | None, minutes: float | None) -> str:
+    text = f"recommended for {pairs:,} pairs: experiment={preset}"
+    if experiment == preset:
+        return text
+    instead = f"experiment={experiment}" if experiment else "the settings as given"
+    return f"{text}; {'for this time' if minutes else 'tried'}: {instead}"
+
+
 def examine(
     corpus: DataSettings,
     training_for: Callable[[tuple[str, ...]], Training],
@@ -102,35 +155,9 @@ def examine(
     ]
     pairs = sum(examination.pairs["train"] for examination in examinations)
     preset = preset_for(pairs)
-    tried = [_candidate(overrides, training_for) for overrides in what_to_try(preset)[: 1 if minutes is None else 2]]
-    for candidate in tried[1:]:
-        candidate.stands_in = True
-    if tried[0].training.experiment != preset:  # it was typed
-        tried = tried[:1]
-    possible = [candidate for candidate in tried if candidate.data]
-    # The smaller model first, as the peak of memory only grows.
-    costs = estimate([candidate.training for candidate in reversed(possible)]) if possible else []
-    for candidate, cost in zip(reversed(possible), costs, strict=True):
-        candidate.cost = cost
-    chosen, proposal = tried[0], None
-    if minutes is not None and possible:
-        chosen, proposal = propose(minutes, possible)
+    chosen, proposal = _choose_training(preset, training_for, minutes)
     training, data = chosen.training, chosen.data
-    preset_advice = f"recommended for {pairs:,} pairs: experiment={preset}"
-    if training.experiment != preset:
-        tried_instead = f"experiment={training.experiment}" if training.experiment else "the settings as given"
-        preset_advice += f"; {'for this time' if minutes else 'tried'}: {tried_instead}"
-    faults: list[str] = []
-    dropped, swapped, is_empty = 0, False, False
-    for examination in examinations:
-        sample = (line.text for line in islice(examination.lines("train"), LANGUAGE_SAMPLE))
-        is_swapped, faulty = language_faults(sample, examination.settings.languages)
-        swapped, faults = swapped or is_swapped, faults + faulty
-        name = _named(corpus, examination, "train")
-        too_long = set(data.split(name).too_long.tolist()) if data else set()
-        faulty_pairs = _check_pairs(examination, too_long, fix)
-        is_empty = is_empty or faulty_pairs == examination.pairs["train"]
-        dropped += faulty_pairs
+    checked = _check_all(corpus, examinations, data, fix)
     known = {"size": len(data.source_tokenizer), "unknown": unknown_shares(data)} if data else {"error": chosen.error}
     steps, cut = int(training.trainer.get("max_steps", -1)), notes_of_cut(corpus, whole)
     report = {
@@ -139,19 +166,11 @@ def examine(
             "directions": [*map(direction_name, corpus.all_directions)],
             "pairs": {_named(corpus, one, split): count for one in examinations for split, count in one.pairs.items()},
         },
-        "findings": [
-            finding | {"split": _named(corpus, one, finding["split"])}
-            for one in examinations
-            for finding in findings_as_dicts(one)
-        ],
+        **checked,
         "cut": cut,
         "unseen": _unseen(corpus, is_cut=bool(cut)),
-        "languages": list(dict.fromkeys(faults)),
-        "byte_order_marks": list(dict.fromkeys(str(path) for one in examinations for path in one.files_with_mark)),
-        "dropped": dropped,
-        "can_be_cleaned": dropped > 0 and not swapped and not is_empty and len(corpus.all_languages) == 2,
         "tokenizer": {"kind": training.settings.tokenizer.kind, **known},
-        "advice": preset_advice,
+        "advice": _preset_advice(preset, pairs, training.experiment, minutes),
         "tokenizer_advice": advice(corpus.all_languages, training.settings.tokenizer),
         "preset": preset,
         "estimate": cost_as_dict(chosen.cost, steps) if chosen.cost else None,

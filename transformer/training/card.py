@@ -164,9 +164,28 @@ def _table(*rows: tuple[str, ...]) -> str:
     return "\n".join([heading, f"|{'---|' * len(rows[0])}", *others])
 
 
+def _example(data: TranslationData) -> str:
+    """The shortest sentence of the test set, where others may see it."""
+    sources = [source for source, _ in data.texts("test") if source.strip()] if identifier(data.settings) else []
+    return min(sources, key=len, default="…")
+
+
 def _lines(folder: Path, split: str) -> int:
     """How many sentences of a split were translated: trainer.limit_test_batches leaves some out."""
     return hypotheses_file(folder, split).read_bytes().count(b"\n")
+
+
+def _score_table(folder: Path, tested: dict[str, Any], metrics: list[str]) -> str:
+    rows = [
+        (split, f"{_lines(folder, split):,}", *(f"{scores[metric]:.1f}" for metric in metrics))
+        for split, scores in tested.items()
+    ]
+    return _table(("split", "sentences", *(METRICS[metric].label for metric in metrics)), *rows)
+
+
+def _split_table(data: TranslationData) -> str:
+    rows = [(name, f"{len(data.split(name).source):,}", f"`{data.digests[name]}`") for name in data.settings.parts]
+    return _table(("split", "pairs used", "digest"), *rows)
 
 
 def _each_once(data: TranslationData, split: str) -> list[str]:
@@ -217,16 +236,12 @@ def write_card(
     first, *others = corpus.all_directions
     metrics = settings["metrics"]
     shown = {name: settings[name] for name in SHOWN}
+    shown["data"] = {name: value for name, value in settings["data"].items() if name in SHOWN_OF_DATA}
     others_seen = ["the synthetic pairs"] if corpus.synthetic else []
     if finetuned := settings["init_from"] is not None:
         others_seen.append("the model that training began with")
         del shown["tokenizer"]  # those of the model that training began with
-    shown["data"] = {name: value for name, value in settings["data"].items() if name in SHOWN_OF_DATA}
-    open_license = identifier(corpus) is not None
     license = None if finetuned else identifier(corpus)
-    # A sentence of the corpus is shown only where others may see it.
-    sources = [source for source, _ in data.texts("test") if source.strip()] if open_license else []
-    example = min(sources, key=len, default="…")
     card = TEMPLATE.format(
         metadata=yaml.safe_dump(metadata(corpus, license, tested, metrics), sort_keys=False, allow_unicode=True),
         direction=arrow(first),
@@ -234,22 +249,13 @@ def write_card(
         corpus=corpus.name,
         parameters=sum(weight.numel() for weight in translator.model.parameters()),
         revision=(results["revision"] or "unknown").replace("+", " with changes that are not committed"),
-        example=json.dumps(example, ensure_ascii=False),
-        scores=_table(
-            ("split", "sentences", *(METRICS[metric].label for metric in metrics)),
-            *(
-                (split, f"{_lines(folder, split):,}", *(f"{scores[metric]:.1f}" for metric in metrics))
-                for split, scores in tested.items()
-            ),
-        ),
+        example=json.dumps(_example(data), ensure_ascii=False),
+        scores=_score_table(folder, tested, metrics),
         first=FIRST.format(arrow(first)) if others else "",
         seed=settings["seed"],
         signatures="\n".join(f"- {metric}: `{text}`" for metric, text in tested["test"]["signatures"].items()),
         license=f"license {corpus.license or 'not stated'}, origin {corpus.home or 'not stated'}.",
-        splits=_table(
-            ("split", "pairs used", "digest"),
-            *((name, f"{len(data.split(name).source):,}", f"`{data.digests[name]}`") for name in corpus.parts),
-        ),
+        splits=_split_table(data),
         synthetic=synthetic_pairs(data),
         beside=f" but that of {' and of '.join(others_seen)}" if others_seen else "",
         terms=terms(corpus) + (finetuned_terms(Path(settings["init_from"])) if finetuned else ""),

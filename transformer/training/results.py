@@ -75,10 +75,13 @@ def write_results(
     atomic_write(folder / RESULTS, json.dumps(results, indent=2, ensure_ascii=False).encode())
 
 
-def draw_attentions(translator: Translator, source: str, translation: str, folder: Path) -> None:
-    """One picture for each attention that the model has: the last layer, the mean of its heads."""
-    if not translation:
+def draw_attentions(translator: Translator, samples: list[tuple[str, str, str]], folder: Path) -> None:
+    """One picture for each attention that the model has: the last layer, the mean of its heads, for the shortest sample
+    of which neither the source nor the translation is empty."""
+    drawable = [(source, translation) for source, _, translation in samples if source and translation]
+    if not drawable:
         return
+    source, translation = min(drawable, key=lambda texts: len(texts[0]))
     try:
         reading = read(translator, source, translator.target_tokenizer.encode(translation))
     except ValueError as error:

@@ -21,17 +21,12 @@ def unknown_share(ids: IntArray) -> float:
     return float((ids == UNK).sum()) / max(1, len(ids))
 
 
-def show_run(data: TranslationData, translator: Translator, machine: str, init_from: str | None) -> None:
-    """The table of corpus and model, where its weights come from, and how the `machine` is used, on stderr."""
-    out = console(stderr=True)
-    settings = data.settings
-    table = Table(title=f"{settings.name}: {arrow(*settings.all_directions)}", box=SIMPLE)
+def _table(data: TranslationData) -> Table:
+    """The sizes of all splits."""
+    table = Table(title=f"{data.settings.name}: {arrow(*data.settings.all_directions)}", box=SIMPLE)
     table.add_column("split")
     for heading in ("pairs", "", "tokens", "longest", "unknown\ntokens", "too long", "empty"):
         table.add_column(heading, justify="right")
-    notes = list(data.notes)
-    if (better := advice(settings.all_languages, data.tokenizer_settings)) and not init_from:
-        notes.append(better)
     for name, (corpus, split_of_corpus) in data.parts.items():
         split = data.split(name)
         ids = (split.source, split.target)
@@ -47,7 +42,17 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
             f"{len(split.too_long):,}",
             f"{len(split.empty):,}",
         )
-        for language, side in zip(corpus.languages, ids, strict=True):
+    return table
+
+
+def _notes(data: TranslationData, init_from: str | None) -> list[str]:
+    """What there is to say of the corpus besides."""
+    settings, notes = data.settings, list(data.notes)
+    if (better := advice(settings.all_languages, data.tokenizer_settings)) and not init_from:
+        notes.append(better)
+    for name, (corpus, split_of_corpus) in data.parts.items():
+        split = data.split(name)
+        for language, side in zip(corpus.languages, (split.source, split.target), strict=True):
             if (unknown := unknown_share(side.ids)) > MAX_UNKNOWN:
                 owner = f" of {init_from}" if init_from else ""
                 notes.append(f"{name}: {unknown:.0%} of the tokens in {language} are unknown to the vocabulary{owner}")
@@ -60,14 +65,15 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
                 more = ", …" if len(lines) > 10 else ""
                 notes.append(f"{name}: {len(lines):,} {reason}: pairs {', '.join(map(str, lines[:10]))}{more}")
     if settings.direction_temperature != 1:
-        counts = pairs_per_epoch(
-            [len(data.split(name)) for name in data.names("train")], settings.direction_temperature
-        )
-        listed = (
-            f"{direction_name(one)} {count:,}" for one, count in zip(settings.all_directions, counts, strict=True)
-        )
-        notes.append(f"pairs of an epoch: {', '.join(listed)}")
-    out.print(table, *notes, sep="\n")
+        sizes = [len(data.split(name)) for name in data.names("train")]
+        counts = zip(settings.all_directions, pairs_per_epoch(sizes, settings.direction_temperature), strict=True)
+        listed = ", ".join(f"{direction_name(direction)} {count:,}" for direction, count in counts)
+        notes.append(f"pairs of an epoch: {listed}")
+    return notes
+
+
+def _model_lines(translator: Translator) -> list[str]:
+    """The size of the model and of its parts."""
     model, config = translator.model, translator.model.config
     parts = {
         "encoder": sum(weight.numel() for weight in model.encoder.layers.parameters()),
@@ -75,10 +81,19 @@ def show_run(data: TranslationData, translator: Translator, machine: str, init_f
     }
     total = sum(weight.numel() for weight in model.parameters())
     parts["embeddings and output"] = total - sum(parts.values())
-    out.print(
+    return [
         f"{config.encoder.layers} + {config.decoder.layers} layers, dim {config.dim}, "
         f"{'no' if config.positions == 'none' else config.positions} positions",
         f"{total:,} parameters: " + ", ".join(f"{name} {count:,}" for name, count in parts.items()),
+    ]
+
+
+def show_run(data: TranslationData, translator: Translator, machine: str, init_from: str | None) -> None:
+    """The table of corpus and model, where its weights come from, and how the `machine` is used, on stderr."""
+    console(stderr=True).print(
+        _table(data),
+        *_notes(data, init_from),
+        *_model_lines(translator),
         machine,
         "The training loss includes label smoothing, dropout and R-Drop, if set; the validation loss does not.",
         *([f"weights and tokenizers are those of {init_from}, whatever tokenizer= says"] if init_from else []),

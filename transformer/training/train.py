@@ -17,7 +17,8 @@ from transformer.data.gpu_dataset import gpu_datasets
 from transformer.data.printable import say
 from transformer.data.synthetic import SYNTHETIC, read_synthetic
 from transformer.data.text_files import Pair
-from transformer.device import configure_torch, find_hardware
+from transformer.device import MachineSettings, configure_torch, find_hardware
+from transformer.evaluation import Hypotheses
 from transformer.evaluation.alignments import MAX_TRAINING_PAIRS, best_head
 from transformer.evaluation.run_files import write_config
 from transformer.files import TRANSLATOR, check_writable, mark_cache
@@ -92,6 +93,18 @@ def build_translator(
     return translator
 
 
+def use_machine(
+    machine: MachineSettings, trainer_arguments: dict[str, Any], data: TranslationData, saved: dict[str, Any] | None
+) -> str:
+    """Sets threads and matrix products as asked for, or as the resumed run had them, and how batches are formed; says
+    in a line how the machine is used."""
+    accelerator = str(trainer_arguments.get("accelerator", "auto"))
+    precision = str(trainer_arguments.get("precision", "32-true"))
+    data.choose_bucketing(accelerator, precision)
+    used = configure_torch(restore_numerics(machine, saved), accelerator, bucketed=data.is_bucketed)
+    return f"{used}, {find_hardware(accelerator).describe(precision)}"
+
+
 def build_guided_alignment(settings: RunSettings, data: TranslationData, steps_done: int) -> GuidedAlignment | None:
     """What teaches cross-attention where to look; None where it is not asked for, or its steps are over."""
     asked = settings.training.guided_alignment
@@ -99,6 +112,17 @@ def build_guided_alignment(settings: RunSettings, data: TranslationData, steps_d
         return None
     vocabularies = len(data.source_tokenizer), len(data.target_tokenizer)
     return GuidedAlignment.learn([data.split(name) for name in data.names("train")], vocabularies, asked)
+
+
+def build_module(
+    settings: RunSettings, translator: Translator, data: TranslationData, steps_done: int
+) -> TranslationModule:
+    """The Lightning module, with the texts that its translations are scored by."""
+    scored = {name: corpus.languages for name, (corpus, split) in data.settings.parts.items() if split != "train"}
+    texts = {name: data.texts(name) for name in scored}
+    searches = settings.validation_search, settings.search
+    guide = build_guided_alignment(settings, data, steps_done)
+    return TranslationModule(translator, settings.training, texts, *searches, settings.metrics, scored, guide)
 
 
 def _spread(total: int, count: int) -> list[int]:
@@ -177,23 +201,37 @@ def build_trainer(
 
 
 def record_training_sentences(
-    init_from: str | None, corpus: DataSettings, texts: dict[str, list[Pair]], folder: Path, resume: Path | None
+    settings: RunSettings, corpus: DataSettings, texts: dict[str, list[Pair]], folder: Path
 ) -> None:
-    """Leaves the hashes of the training sentences; says how many of `texts` are among them, and how many the weights to
-    begin with were trained on."""
-    if resume is not None:
-        return
+    """Leaves the hashes of the training sentences of the `corpus`, whose splits are cut by now; says how many of
+    `texts` are among them, and how many the weights to begin with were trained on."""
     trained = [one for one, split in corpus.parts.values() if split == "train"]
     pairs = chain.from_iterable(chain(one.read("train"), read_synthetic(one)) for one in trained)
     hashes = leakage.sentence_hashes(pairs)
     say(*leakage.overlap_notes(hashes, texts))
     before: leakage.Hashes | None = leakage.NO_SENTENCES
-    if init_from:
-        say(*leakage.leakage_warnings(init_from, texts))
-        before = leakage.read_hashes(Path(init_from))
+    if settings.init_from:
+        say(*leakage.leakage_warnings(settings.init_from, texts))
+        if settings.data.fold:
+            say(*leakage.fold_warnings(settings.init_from, settings.data.fold, corpus))
+        before = leakage.read_hashes(Path(settings.init_from))
     if before is None:
         return  # what the weights have seen is not known, and so it stays
     leakage.write_hashes(folder, leakage.smallest(hashes, before))
+
+
+def sample_translations(hypotheses: Hypotheses, test: list[Pair], count: int) -> list[tuple[str, str, str]]:
+    """Some sources of the test set with their references and translations."""
+    numbers, translations = hypotheses.numbers("test"), hypotheses.texts("test")
+    return [(*test[numbers[i]], translations[i]) for i in _spread(len(numbers), count)]
+
+
+def save_translator(translator: Translator, data: TranslationData, validation: list[Pair], folder: Path) -> None:
+    """Writes the one file that translates, which knows the head of cross-attention that aligns words best."""
+    if translator.model.config.decoder.cross_attention is not None:
+        pairs = list(islice(data.settings.read("train"), MAX_TRAINING_PAIRS))
+        translator.alignment = best_head(translator, validation, pairs)
+    translator.save(folder / TRANSLATOR)
 
 
 def run(
@@ -216,11 +254,7 @@ def run(
     pretrained = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
     data = prepare_data(settings, pretrained)
     saved = read_run(resume)
-    accelerator = str(trainer_arguments.get("accelerator", "auto"))
-    precision = str(trainer_arguments.get("precision", "32-true"))
-    data.choose_bucketing(accelerator, precision)
-    machine = configure_torch(restore_numerics(settings.machine, saved), accelerator, bucketed=data.is_bucketed)
-    machine += f", {find_hardware(accelerator).describe(precision)}"
+    machine = use_machine(settings.machine, trainer_arguments, data, saved)
     settings_dict = asdict(settings) | {"model": model, "trainer": trainer_arguments}
     checkpoint_settings = settings_dict | {"digests": {SYNTHETIC: "none"} | data.digests, "numerics": numerics()}
     resume_point = check_resumption(saved, checkpoint_settings, print_changes=is_rank_zero())
@@ -228,11 +262,7 @@ def run(
     translator = build_translator(settings, model, data, pretrained)
     if settings.training.initial_embeddings == "cooccurrence" and pretrained is None and resume is None:
         initialize_embeddings(translator.model, [data.split(name) for name in data.names("train")], settings.seed)
-    guide = build_guided_alignment(settings, data, resume_point.steps)
-    scored = {name: corpus.languages for name, (corpus, split) in data.settings.parts.items() if split != "train"}
-    texts = {name: data.texts(name) for name in scored}
-    searches = settings.validation_search, settings.search
-    module = TranslationModule(translator, settings.training, texts, *searches, settings.metrics, scored, guide)
+    module = build_module(settings, translator, data, resume_point.steps)
     callbacks = RunCallbacks(settings, checkpoint_settings, folder, module)
     trainer = build_trainer(settings, trainer_arguments, folder, resume_point, callbacks.in_order)
     processes = trainer.num_devices * trainer.num_nodes
@@ -243,9 +273,8 @@ def run(
         show_run(data, translator, machine, settings.init_from)
         write_config(folder, settings_dict)
         mark_cache(data.cache)
-        record_training_sentences(settings.init_from, data.settings, texts, folder, resume)
-        if settings.init_from and settings.data.fold and resume is None:
-            say(*leakage.fold_warnings(settings.init_from, settings.data.fold, data.settings))
+        if resume is None:
+            record_training_sentences(settings, data.settings, module.texts, folder)
 
     explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
     with callbacks.signals, explain_restoring(resume, lambda: trainer.global_step > resume_point.steps), explained:
@@ -257,22 +286,16 @@ def run(
             trainer.test(module, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
         elif best is not None:
             module.load_state_dict(load_training(best)["state_dict"])
+
     if trainer.is_global_zero:
-        if translator.model.config.decoder.cross_attention is not None:
-            pairs = list(islice(data.settings.read("train"), MAX_TRAINING_PAIRS))
-            translator.alignment = best_head(translator, texts["validation"], pairs)
-        translator.save(folder / TRANSLATOR)
+        save_translator(translator, data, module.texts["validation"], folder)
     if not settings.test:
         return Result(validation_bleu, {}, cost, [])
-
     hypotheses = module.test_hypotheses
-    outputs, tested = {split: hypotheses.texts(split) for split in hypotheses.by_split}, hypotheses.numbers("test")
-    samples = [(*texts["test"][tested[i]], outputs["test"][i]) for i in _spread(len(tested), 3)]
+    outputs = {split: hypotheses.texts(split) for split in hypotheses.by_split}
+    samples = sample_translations(hypotheses, module.texts["test"], 3)
     if trainer.is_global_zero:
         write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, cost)
         write_card(folder, translator, data, checkpoint_settings, machine)
-        texts_of_pictures = [(source, translation) for source, _, translation in samples if source and translation]
-        if texts_of_pictures:
-            source, translation = min(texts_of_pictures, key=lambda sample: len(sample[0]))
-            draw_attentions(translator, source, translation, folder / "attention")
+        draw_attentions(translator, samples, folder / "attention")
     return Result(validation_bleu, module.test_scores, cost, samples)
