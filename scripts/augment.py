@@ -14,9 +14,9 @@ Job = tuple["AugmentSettings", list[Path], str, int | None]
 
 
 def read(config: dict[str, Any]) -> Job:
+    from transformer.cli.checkpoints import announce_checkpoint, find_checkpoints
     from transformer.cli.lines import count_lines
     from transformer.cli.pairs import check_prefix
-    from transformer.cli.runs import announce_checkpoint, find_checkpoints
     from transformer.cli.settings import augment_settings
     from transformer.config import UsageError, from_dict
     from transformer.doctor.augment import AugmentSettings, left_out
@@ -33,9 +33,9 @@ def read(config: dict[str, Any]) -> Job:
 
 
 def augment(job: Job) -> None:
+    from transformer.cli.checkpoints import model_name
     from transformer.cli.lines import chunk_size, chunks, input_lines
     from transformer.cli.pairs import PairsOutput, show_counts
-    from transformer.cli.runs import model_name
     from transformer.doctor.augment import check_languages, translate_rows
     from transformer.doctor.filters import PairFilter
     from transformer.export.load import load_translator

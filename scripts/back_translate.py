@@ -16,7 +16,8 @@ Job = tuple[dict[str, Any], list["Stage"]]
 
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.back_translation import back_translation
-    from transformer.cli.runs import check_init_from, check_output_folder
+    from transformer.cli.places import check_output_folder
+    from transformer.cli.runs import check_init_from
     from transformer.config import UsageError
 
     if config["resume"]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read(config: dict[str, Any]) -> CompareSettings:
-    from transformer.cli.runs import check_output_folder
+    from transformer.cli.places import check_output_folder
     from transformer.config import UsageError, from_part
 
     if config["runs"] is None:

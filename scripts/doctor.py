@@ -20,7 +20,7 @@ Job = tuple["DataSettings", Callable[[tuple[str, ...]], "Training"], Path | None
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.runs import check_output_file
+    from transformer.cli.places import check_output_file
     from transformer.cli.settings import doctor_minutes, run_settings, training_for
 
     minutes = doctor_minutes(config)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read(config: dict[str, Any]) -> EvaluationSettings:
-    from transformer.cli.runs import announce_checkpoint
+    from transformer.cli.checkpoints import announce_checkpoint
     from transformer.cli.settings import evaluation_settings
     from transformer.config import from_dict
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint, model_name
 from transformer.cli.launch import launch
-from transformer.cli.runs import announce_checkpoint, check_output_file, find_checkpoint, model_name
+from transformer.cli.places import check_output_file
 
 if TYPE_CHECKING:
     from transformer.device import MachineSettings

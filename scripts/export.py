@@ -14,7 +14,8 @@ Job = tuple["ExportSettings", Path, tuple[str | None, str | None]]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.runs import announce_checkpoint, check_output_file, find_checkpoint
+    from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint
+    from transformer.cli.places import check_output_file
     from transformer.config import UsageError, from_part
 
     if config["output"] is None:
@@ -35,7 +36,7 @@ def read(config: dict[str, Any]) -> Job:
 
 def export_translator(job: Job) -> None:
     from transformer import Translator
-    from transformer.cli.runs import model_name, read_card
+    from transformer.cli.checkpoints import model_name, read_card
     from transformer.data.printable import print_safely, say, shell_path
     from transformer.export.formats import NEXT_STEP, export
 

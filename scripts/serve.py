@@ -14,7 +14,7 @@ Job = tuple["ServerSettings", list[Path], bytes | None]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.runs import announce_checkpoint, find_checkpoints
+    from transformer.cli.checkpoints import announce_checkpoint, find_checkpoints
     from transformer.config import from_part
     from transformer.data.printable import say
 
@@ -31,8 +31,9 @@ def read(config: dict[str, Any]) -> Job:
 
 
 def serve(job: Job) -> None:
-    from transformer.cli.runs import model_name, run_of, score_on
+    from transformer.cli.checkpoints import model_name, score_on
     from transformer.data.printable import say
+    from transformer.files import run_of
     from transformer.server.api import Api
     from transformer.server.app import make_app
     from transformer.server.batcher import Batcher

@@ -15,7 +15,8 @@ Job = tuple[dict[str, Any], Path, "ShortlistSettings", "DataSettings | None"]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.runs import announce_checkpoint, check_output_file, find_checkpoint
+    from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint
+    from transformer.cli.places import check_output_file
     from transformer.cli.settings import corpus_settings
     from transformer.config import UsageError, from_dict, from_part
 

@@ -16,9 +16,9 @@ Job = tuple["TranslateSettings", list[Path], "Output", int | None]
 
 
 def read(config: dict[str, Any]) -> Job:
+    from transformer.cli.checkpoints import announce_checkpoint, find_checkpoints
     from transformer.cli.lines import count_lines
     from transformer.cli.output import open_output
-    from transformer.cli.runs import announce_checkpoint, find_checkpoints
     from transformer.cli.settings import translate_settings
     from transformer.config import from_dict
 

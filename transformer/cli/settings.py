@@ -7,14 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer.cli.arguments import STAGES, split_override
-from transformer.cli.runs import (
-    check_output_file,
-    check_output_folder,
-    find_checkpoints,
-    find_reverse,
-    is_run,
-    trial_folder,
-)
+from transformer.cli.checkpoints import find_checkpoints, find_reverse, is_run
+from transformer.cli.places import check_output_file, check_output_folder
+from transformer.cli.runs import trial_folder
 from transformer.config import UsageError
 from transformer.data.corpus import FILE_SETTINGS
 from transformer.data.printable import shell_path

@@ -1,0 +1,85 @@
+"""`checkpoint=` takes the model that is meant, and says which one it took."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.processes import posix_only
+from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint, find_checkpoints
+from transformer.config import UsageError
+
+
+def finish(run: Path, time: float, bleu: float = 34.25) -> Path:
+    """What a run leaves at its end, as far as choosing one needs it."""
+    description = json.dumps({"source_language": "de", "target_language": "en"})
+    header = json.dumps({"__metadata__": {"translator": description}}).encode()
+    model = run / "translator.safetensors"
+    model.write_bytes(len(header).to_bytes(8, "little") + header)
+    (run / "test.json").write_text(json.dumps({"test": {"bleu": bleu, "signatures": {}}}))
+    os.utime(model, (time, time))
+    return model
+
+
+def test_a_checkpoint_is_a_file_or_the_best_of_a_run(runs: Path, tmp_path: Path) -> None:
+    last = runs / "early" / "checkpoints" / "last.ckpt"
+    assert find_checkpoint(str(last), runs) == find_checkpoint(str(runs / "early"), runs) == last
+    for better in ("checkpoints/best.ckpt", "translator.safetensors"):
+        (runs / "early" / better).write_text("")
+        assert find_checkpoint(str(runs / "early"), runs) == runs / "early" / better
+    for value, message in (("nix", "no such file"), (str(tmp_path), "has none of"), (None, "no run in")):
+        with pytest.raises(FileNotFoundError, match=message):
+            find_checkpoint(value, tmp_path / "empty")
+
+
+def test_without_checkpoint_the_run_that_finished_last_is_taken(runs: Path) -> None:
+    with pytest.raises(UsageError, match=r"no run in .* has finished: checkpoint=.*sweep/0 takes what that one has"):
+        find_checkpoint(None, runs)
+    first, second = finish(runs / "early", 1e9 - 9), finish(runs / "sweep" / "0", 1e9 - 8)
+    assert find_checkpoint(None, runs) == second
+    os.utime(first)
+    assert find_checkpoint(None, runs) == first
+
+
+def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs.parent)
+    model = finish(runs / "early", 1e9 - 1.5)
+    announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
+    facts = "newest finished run, de → en, test bleu 34.2, 2 newer not finished"
+    assert capsys.readouterr().err == f"checkpoint=runs/early ({facts})\n"
+    announce_checkpoint({"checkpoint": "runs/early", "runs": str(runs)}, model)
+    assert capsys.readouterr().err == ""
+    for damaged in (b"", b"\xff" * 40, (9).to_bytes(8, "little") + b'{"a": [1]'):
+        model.write_bytes(damaged)  # whoever loads it says so
+        announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
+        assert capsys.readouterr().err == "checkpoint=runs/early (newest finished run)\n"
+
+
+@posix_only
+def test_a_pipe_in_the_place_of_weights_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoints" / "best.ckpt").touch()
+    os.mkfifo(tmp_path / "run" / "translator.safetensors")
+    checkpoint = find_checkpoint(None, tmp_path)
+    announce_checkpoint({"checkpoint": None, "runs": str(tmp_path)}, checkpoint)
+    assert capsys.readouterr().err.endswith("run (newest finished run)\n")
+
+
+def test_one_of_several_checkpoints_may_hold_a_comma_in_quotes(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a,b.safetensors", "c.safetensors")]
+    for path in paths:
+        path.touch()
+    assert find_checkpoints(f"['{paths[0]}', {paths[1]}]", tmp_path) == paths
+
+
+def test_several_models_are_refused_where_one_is_needed(runs: Path) -> None:
+    for value in (f"[{runs}/early,{runs}/later]", f"{runs}/early,{runs}/later"):
+        with pytest.raises(UsageError, match="one model is taken here, not several"):
+            find_checkpoint(value, runs)
+    with pytest.raises(UsageError, match=r"several models need brackets: checkpoint=\[.*early,.*later\]"):
+        find_checkpoints(f"{runs}/early,{runs}/later", runs)
+    with pytest.raises(FileNotFoundError, match="no such file or run folder"):
+        find_checkpoint(f"{runs}/early,nowhere", runs)

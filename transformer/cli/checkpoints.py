@@ -1,0 +1,134 @@
+"""Which model `checkpoint=` means, and what is said of it."""
+
+import contextlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from transformer.cli.runs import by_time
+from transformer.config import UsageError
+from transformer.data.printable import say, shell_path
+from transformer.files import (
+    CARD,
+    EXPORT_MANIFEST,
+    HUGGINGFACE_TOKENIZER,
+    MODELS,
+    RESULTS,
+    is_list_of_paths,
+    read_file,
+    read_path_list,
+    run_of,
+)
+
+MAX_DESCRIPTION_BYTES = 1 << 22  # of a description or results, which take some thousand
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder has the model of a run, finished or not."""
+    return any((folder / model).is_file() for model in MODELS)
+
+
+def newest_finished_run(runs: Path) -> Path:
+    """Find the run that finished last: only then has it a model of its own beside the checkpoints."""
+    if finished := by_time(runs, MODELS[0]):
+        return finished[-1].parent
+    if unfinished := by_time(runs, MODELS[-1]):
+        run = shell_path(unfinished[-1].parent.parent)
+        raise UsageError(f"no run in {runs} has finished: checkpoint={run} takes what that one has so far")
+    raise FileNotFoundError(f"no run in {runs}: train one, or name another folder")
+
+
+def find_checkpoint(value: str | None, runs: Path, exports: bool = False, key: str = "checkpoint") -> Path:
+    """Find the model that `checkpoint=`, or the setting `key`, means: a file, or the best in a folder, or that of the
+    newest finished run.
+
+    With `exports` it may be the folder of an export, which is returned as such.
+    """
+    path = newest_finished_run(runs) if value is None else Path(value)
+    if (path / HUGGINGFACE_TOKENIZER).is_file() and not any((path / file).is_file() for file in MODELS):
+        return path
+    if (path / EXPORT_MANIFEST).is_file():
+        if not exports:
+            raise UsageError(f"{key}={value} is an export, which this script cannot use: name what it was made of")
+        return path
+    for candidate in (path, *(path / file for file in MODELS)):
+        if candidate.is_file():
+            return candidate
+    if is_list_of_paths(str(value)):
+        raise UsageError(f"{key}={value}: one model is taken here, not several")
+    if not path.exists():
+        raise FileNotFoundError(f"{key}={value}: no such file or run folder")
+    raise FileNotFoundError(f"{key}={value}: the folder has none of {', '.join(MODELS)}")
+
+
+def find_checkpoints(value: str | None, runs: Path, exports: bool = True) -> list[Path]:
+    """Find all that `checkpoint=[A,B]` means, each as `find_checkpoint` does."""
+    if value is not None and not value.startswith("[") and is_list_of_paths(value):
+        raise UsageError(f"checkpoint={value}: several models need brackets: checkpoint=[{value}]")
+    if value is None or Path(value).exists() or not re.fullmatch(r"\[.+\]", value):
+        return [find_checkpoint(value, runs, exports)]
+    return [find_checkpoint(one, runs, exports) for one in read_path_list(value)]
+
+
+def find_reverse(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings `choose` with the model that `choose.reverse=` means, if it names one."""
+    choose, runs = config["choose"], Path(config["runs"])
+    if not choose["reverse"]:
+        return dict(choose)
+    return choose | {"reverse": str(find_checkpoint(choose["reverse"], runs, key="choose.reverse"))}
+
+
+def score_on(split: str, run: Path) -> list[str]:
+    """A run's score on the test set, or on that of another direction, as `test bleu 97.3`, if it has left one."""
+    results = run / RESULTS
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, StopIteration, AttributeError):
+        if results.is_file() and not results.is_symlink() and results.stat().st_size <= MAX_DESCRIPTION_BYTES:
+            name, score = next(iter(json.loads(results.read_bytes())[split].items()))
+            return [f"{split} {name} {float(score):.1f}"]
+    return []
+
+
+def _facts(run: Path) -> list[str]:
+    """The languages of a run and its score on the test set, as far as its files tell: who loads them checks them."""
+    facts: list[str] = []
+    if not (run / MODELS[0]).is_file():  # reading a pipe would wait for ever
+        return facts
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        with (run / MODELS[0]).open("rb") as file:
+            header = json.loads(file.read(min(MAX_DESCRIPTION_BYTES, int.from_bytes(file.read(8), "little"))))
+        description = json.loads(header["__metadata__"]["translator"])
+        others = len(description.get("directions", [])) - 1
+        more = f" and {others} other direction{'s' if others > 1 else ''}" if others > 0 else ""
+        facts.append(f"{description['source_language']} → {description['target_language']}{more}")
+        facts.extend(score_on("test", run))
+    return facts
+
+
+def announce_checkpoint(config: dict[str, Any], checkpoint: Path) -> None:
+    """Say which run was taken where `checkpoint=` named none: its languages, its score, and how many newer runs were
+    passed over; and that a run which was named has not finished."""
+    run = run_of(checkpoint)
+    if config["checkpoint"] is None:
+        finished = checkpoint.stat().st_mtime_ns
+        others = [path for path in by_time(Path(config["runs"]), MODELS[-1]) if path.stat().st_mtime_ns > finished]
+        count = sum(path.parent.parent != run for path in others)
+        passed_over = [f"{count} newer not finished"] if count else []
+        say(f"checkpoint={shell_path(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
+    elif checkpoint.parent.name == "checkpoints" and Path(config["checkpoint"]).is_dir():
+        name = shell_path(run)
+        say(f"{name} has not finished its training, this is its {checkpoint.name}: train.py resume={name} goes on")
+
+
+def model_name(checkpoint: Path) -> str:
+    """Name a model as its run's folder and the file in it."""
+    run = run_of(checkpoint)
+    return str(run.absolute().name / checkpoint.relative_to(run))
+
+
+def read_card(checkpoint: Path) -> str:
+    """Read the model card of a checkpoint's run; "" where there is none."""
+    try:
+        return read_file(run_of(checkpoint) / CARD).decode()
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,42 @@
+"""Refuses a place for results that cannot be one, before the work that leads to them."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from transformer.cli.checkpoints import is_run
+from transformer.config import UsageError
+from transformer.files import MODELS, run_of
+
+
+def _check_place(path: Path, key: str) -> None:
+    """Refuse a place that cannot come into being, as a folder above it is a file or cannot be written."""
+    whole = path.absolute()
+    there = next(place for place in (whole, *whole.parents) if place.exists())
+    if there != whole and not there.is_dir():
+        raise UsageError(f"{key}={path}: {there} is a file, not a folder")
+    if not os.access(there, os.W_OK):
+        raise UsageError(f"{key}={path} cannot be written: name another place")
+
+
+def check_output_folder(output: str) -> None:
+    """Refuse a place for results that is no folder, before the work that leads to them."""
+    path = Path(output)
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"output={output} is a file: name a folder")
+    _check_place(path, "output")
+
+
+def check_output_file(output: str, suffixes: Sequence[str] = (), key: str = "output") -> None:
+    """Refuse a place for results that is no file, has none of `suffixes`, or has the name of a model."""
+    path = Path(output)
+    if path.is_dir():
+        raise UsageError(f"{key}={output} is a folder: name a file in it")
+    suffix = path.suffix.lower()
+    if suffixes and suffix not in suffixes:
+        raise UsageError(f"{key}={output} must end in {' or '.join(suffixes)}")
+    if not suffixes and suffix in (".safetensors", ".ckpt"):
+        raise UsageError(f"{key}={output} has the name of a model: name another file")
+    if is_run(run_of(path)) and any(path.match(model) for model in MODELS):
+        raise UsageError(f"{key}={output} is a run's own model, which must stay as it is: name another")
+    _check_place(path, key)
