@@ -1,5 +1,6 @@
 """A mistake on the command line is found before any work and told in one line that names the key and the remedy."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,7 @@ def test_resuming_is_for_one_run_in_its_own_folder(project: Path, more: list[str
         ("callbacks", "trainer.callbacks is built by"),
         ("default_root_dir", "hydra.run.dir=PATH"),
         ("use_distributed_sampler", "always false"),
+        ("val_check_interval", "use training.validate_every, which counts steps"),
         ("plugins", "trainer.plugins is"),
     ],
 )
@@ -98,8 +100,27 @@ def test_where_torch_sees_no_gpu_the_remedy_is_named() -> None:
 
 
 def test_what_the_trainer_itself_refuses_beside_our_defaults_is_told_before_the_run() -> None:
-    with pytest.raises(ValueError, match="`val_check_interval` should be an integer"):
-        check_trainer({"accelerator": "cpu", "val_check_interval": 0.5})
+    with pytest.raises(ValueError, match="Trainer was configured with `enable_checkpointing=False`"):
+        check_trainer({"accelerator": "cpu", "barebones": True})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("max_steps", 2.5, "max_steps=2.5 must be a whole number"),
+        ("max_steps", None, "max_steps=null must be a whole number"),
+        ("max_steps", True, "max_steps=true must be a whole number"),
+        ("max_epochs", 1.5, "max_epochs=1.5 must be a whole number"),
+        ("accumulate_grad_batches", 2.5, "accumulate_grad_batches=2.5 must be a whole number"),
+        ("accumulate_grad_batches", {"0": 2}, 'accumulate_grad_batches={"0": 2} must be a whole number'),
+        ("accumulate_grad_batches", 0, "accumulate_grad_batches=0 is not allowed"),
+        ("gradient_clip_val", [1], r"gradient_clip_val=[1] must be a number"),
+        ("benchmark", "fast", "benchmark=fast must be true or false"),
+    ],
+)
+def test_a_value_of_another_type_than_the_trainers_is_refused(name: str, value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^trainer.{re.escape(message)}"):
+        check_trainer({"accelerator": "cpu", name: value})
 
 
 @pytest.mark.parametrize("strategy", ["fsdp", "fsdp_cpu_offload", "deepspeed_stage_2", "ddp_spawn", "ddp_fork"])

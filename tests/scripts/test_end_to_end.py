@@ -214,7 +214,7 @@ def test_a_sweep_of_the_script_ends_in_a_table_of_its_scores(home: Path) -> None
         (["trainer.max_stepz=3"], "trainer.max_steps"),
         (["trainer.fast_dev_run=true"], "trainer.fast_dev_run is not possible, as it saves no checkpoints"),
         (["training.learning_rate=-1"], "training.learning_rate=-1.0 must be > 0"),
-        (["trainer.max_steps=many"], "trainer.max_steps=many must be a number"),
+        (["trainer.max_steps=many"], "trainer.max_steps=many must be a whole number"),
         (["trainer.max_steps=0"], "trainer.max_steps=0 is not allowed"),
         (["trainer.precision=fp16"], "trainer.precision=fp16: Precision 'fp16' is invalid"),
         (["trainer.strategy=ddp_fork", "trainer.devices=2"], "trainer.strategy=ddp_fork ends its processes"),

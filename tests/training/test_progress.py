@@ -8,8 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.reliability.runs import corpus, last, settings, train
+from tests.reliability.runs import corpus, last, settings, term, train, trouble
 from transformer.training.callbacks import reporter
+from transformer.training.callbacks.signals import Interrupted
 
 
 def test_a_file_sees_a_line_of_progress_between_validations(
@@ -69,6 +70,30 @@ def test_a_run_without_its_test_is_tested_when_it_is_resumed(
     again = load_file(run / "translator.safetensors")
     assert all(torch.equal(again[name], weights[name]) for name in weights)
     assert json.loads((run / "test.json").read_text())["test"]["bleu"] >= 0
+
+
+def test_a_better_checkpoint_ends_what_an_earlier_end_of_the_run_has_left(tmp_path: Path) -> None:
+    home, run, every = corpus(tmp_path), tmp_path / "run", {"training__validate_every": 1}
+    train(run, settings(home, trainer__max_steps=2, **every))
+    by_others = ["evaluation.json", "attention/cross.png"]
+    (run / "attention").mkdir(exist_ok=True)
+    for name in by_others:
+        (run / name).touch()
+    left = ["translator.safetensors", "test.json", "README.md", "hypotheses.test.txt", *by_others]
+    longer = settings(home, trainer__max_steps=9, **every)
+    with trouble(1, term), pytest.raises(Interrupted):  # before it validates
+        train(run, longer, last(run))
+    assert all((run / name).exists() for name in left)
+    with trouble(6, term), pytest.raises(Interrupted):
+        train(run, longer, last(run))
+    assert not any((run / name).exists() for name in left)
+    train(run, longer, last(run))
+    assert all((run / name).exists() for name in left if name not in by_others)
+
+
+def test_training_without_an_end_is_not_ended_after_1_000_epochs(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"training\.schedule=cosine ends at the last step: set trainer\.max_steps"):
+        train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=-1, training__schedule="cosine"))
 
 
 @pytest.mark.long

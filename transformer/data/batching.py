@@ -167,8 +167,11 @@ class TokenBudgetSampler(Sampler[Index]):
             largest = max(range(len(batches)), key=lambda i: len(batches[i]))
             batch = batches[largest]
             if len(batch) == 1:
-                shares = f"{self.world_size} processes × {self.accumulate} batches a step"
-                raise ValueError(f"{len(batches)} sentences cannot be distributed evenly to {shares}")
+                raise ValueError(
+                    f"a step takes {share} batches or more (trainer.devices={self.world_size} × "
+                    f"trainer.accumulate_grad_batches={self.accumulate}), and there are {len(batches)} sentences: "
+                    "lower these, or give more sentences"
+                )
             batches[largest : largest + 1] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
         if self.shuffle:
             batches = [batches[i] for i in random.permutation(len(batches))]

@@ -1,9 +1,11 @@
 """Checks that a run makes before any work: of the Trainer's arguments, of the model's size, of the corpus' lengths."""
 
 import inspect
+import json
 import re
 import typing
 from difflib import get_close_matches
+from types import NoneType
 from typing import Any, Literal
 
 import torch
@@ -19,7 +21,7 @@ from transformer.training.callbacks.train_progress import limited
 from transformer.training.loggers import silence_lightning
 
 # With 0 for one of these, nothing would be trained or nothing scored.
-NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches")
+NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches", "accumulate_grad_batches")
 # Arguments of which -1 means all, or no limit.
 UNLIMITED, MAX_NUMBER = ("max_steps", "max_epochs", "devices", "num_sanity_val_steps"), 10**12
 RESERVED_TRAINER_ARGS = {
@@ -27,6 +29,7 @@ RESERVED_TRAINER_ARGS = {
     "logger": "built by train.py: choose with loggers=[csv,tensorboard]",
     "plugins": "built by train.py",
     "default_root_dir": "the run's folder: choose it with hydra.run.dir=PATH",
+    "val_check_interval": "not possible, as it counts batches: use training.validate_every, which counts steps",
     "check_val_every_n_epoch": "not possible, as validation is counted in steps: use training.validate_every",
     "fast_dev_run": "not possible, as it saves no checkpoints: use trainer.max_steps=5",
     "overfit_batches": "not possible with batches of our own: use trainer.limit_train_batches",
@@ -35,11 +38,12 @@ RESERVED_TRAINER_ARGS = {
 TRAINER_PAGE = "https://lightning.ai/docs/pytorch/stable/common/trainer.html"
 
 # What Lightning's Trainer is given unless `trainer=` says otherwise. Without check_val_every_n_epoch, validation comes
-# after so many steps, wherever epochs end.
+# after so many steps, wherever epochs end. Without max_epochs=-1, max_steps=-1 would mean 1,000 epochs.
 TRAINER_DEFAULTS: dict[str, Any] = {
     "enable_progress_bar": False,
     "enable_model_summary": False,
     "check_val_every_n_epoch": None,
+    "max_epochs": -1,
 }
 
 
@@ -55,6 +59,23 @@ def check_trainer_names(arguments: dict[str, Any]) -> None:
             raise ValueError(f"trainer.{name}: no such setting; {remedy}{TRAINER_PAGE} shows all")
 
 
+def check_trainer_types(arguments: dict[str, Any]) -> None:
+    """Raises ValueError for a value of another type than the Trainer's own hint says, which it may take all the same
+    and fail hours later; Lightning itself looks at texts that stand for something."""
+    hints = typing.get_type_hints(Trainer.__init__)
+    for name, value in arguments.items():
+        types = typing.get_args(hints[name]) or (hints[name],)
+        plain = {typing.get_origin(one) or one for one in types}
+        if Literal in plain or (value is None and NoneType in plain) or type(value) in plain:
+            continue
+        if type(value) is int and float in plain:
+            continue
+        names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", list: "a list"}
+        expected = [text for kind, text in names.items() if kind in plain and not (kind is int and float in plain)]
+        typed = value if isinstance(value, str) else json.dumps(value)
+        raise ValueError(f"trainer.{name}={typed} must be {' or '.join(expected)}")
+
+
 def check_trainer(arguments: dict[str, Any]) -> None:
     """Raises ValueError for what Lightning's Trainer does not take, by making one, and for what cannot work here."""
     silence_lightning()
@@ -68,7 +89,7 @@ def check_trainer(arguments: dict[str, Any]) -> None:
         raise ValueError(f"trainer.strategy={strategy} ends its processes with the training: use trainer=ddp")
     for name in NOT_ZERO:
         if arguments.get(name) == 0:
-            raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test; 1 makes it short")
+            raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test; 1 is the least")
     for name, value in arguments.items():
         if type(value) in (int, float) and not (value == -1 and name in UNLIMITED) and not 0 <= value <= MAX_NUMBER:
             allowed = f"from 0 to {MAX_NUMBER:,}" + (", or -1" if name in UNLIMITED else "")
@@ -76,11 +97,7 @@ def check_trainer(arguments: dict[str, Any]) -> None:
     processes, most = arguments.get("devices", 1), max(8, 4 * available_threads())
     if arguments.get("accelerator") == "cpu" and re.fullmatch(r"\d+", str(processes)) and int(processes) > most:
         raise ValueError(f"trainer.devices={processes}: at most {most} processes can share the processors here")
-    hints = typing.get_type_hints(Trainer.__init__)
-    for name, value in arguments.items():
-        types = typing.get_args(hints[name]) or (hints[name],)
-        if isinstance(value, str) and not any(one is str or typing.get_origin(one) is Literal for one in types):
-            raise ValueError(f"trainer.{name}={value} must be {'true or false' if bool in types else 'a number'}")
+    check_trainer_types(arguments)
     if isinstance(limit := arguments.get("max_time"), int | float):
         raise ValueError(f"trainer.max_time={limit} must be DD:HH:MM:SS: 00:00:10:00 are ten minutes")
     if isinstance(limit, str) and re.fullmatch("[0:]+", limit):

@@ -191,7 +191,8 @@ def build_trainer(
     every = settings.training.validate_every * int(arguments.get("accumulate_grad_batches", 1))
     max_time = arguments.get("max_time")  # Lightning makes a timer of its own only where there is none
     return Trainer(
-        **(TRAINER_DEFAULTS | {"val_check_interval": every} | arguments),
+        **(TRAINER_DEFAULTS | {name: value for name, value in arguments.items() if value is not None}),
+        val_check_interval=every,
         default_root_dir=folder,
         callbacks=[*callbacks, *([TimeLimit(max_time)] if max_time else [])],
         logger=[build_logger(name, folder, resume_point.rows, resume_point.steps) for name in settings.loggers],

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from transformer.config import from_dict
 from transformer.data.printable import say
-from transformer.files import LAST_CHECKPOINT, METRICS_LOG, TRANSLATOR, atomic_file
+from transformer.evaluation.run_files import EVALUATION
+from transformer.files import CARD, LAST_CHECKPOINT, METRICS_LOG, RESULTS, TRANSLATOR, atomic_file
 from transformer.inference.checkpoint import load_training
 from transformer.training.callbacks.nonfinite import NonFiniteError
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
@@ -55,18 +56,21 @@ class ValidationCheckpoint(ModelCheckpoint):
 
 
 class BestCheckpoint(ValidationCheckpoint):
-    """`best.ckpt`, by validation BLEU; of equal ones the later, as the first are often all 0. A new one makes
-    `translator.safetensors`, which an earlier end of the run has left, out of date: it is deleted."""
+    """`best.ckpt`, by validation BLEU; of equal ones the later, as the first are often all 0. A new one makes what an
+    earlier end of the run has left out of date: the translator, its translations, scores, pictures and card. They are
+    deleted, so that nothing in a folder is of other weights."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "best", "validation/bleu")
-        self.outdated = folder / TRANSLATOR
+        self.folder = folder
 
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
         is_equal = current is not None and self.best_model_score is not None and bool(current == self.best_model_score)
         is_new = is_equal or super().check_monitor_top_k(trainer, current)
         if trainer.is_global_zero and is_new:
-            self.outdated.unlink(missing_ok=True)
+            for left in (TRANSLATOR, CARD, RESULTS, EVALUATION, "hypotheses.*.txt", "attention/*.png"):
+                for path in self.folder.glob(left):
+                    path.unlink()
         return is_new
 
 

@@ -45,6 +45,7 @@ class Reporter(Callback):
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
         self.started, self.pause, self.first_step = time.monotonic(), 0.0, trainer.global_step
+        self.paused_since: float | None = None
         self.last_line = self.started
         self.contention.start()
         total = self._total(trainer)
@@ -72,6 +73,11 @@ class Reporter(Callback):
             self.task = self.bar.add_task("training", total=total, loss="", speed="")
             self.bar.start()
 
+    def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_index: int) -> None:
+        if self.paused_since is not None:  # by a validation, and all that came after it: samples, curves, checkpoints
+            self.pause += time.monotonic() - self.paused_since
+            self.paused_since = None
+
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
         on_cpu = trainer.strategy.root_device.type == "cpu"
         if trainer.is_global_zero and on_cpu and (note := self.contention.note()):
@@ -86,15 +92,13 @@ class Reporter(Callback):
             self._print(f"{self._step(trainer)}   training loss {loss:.2f}   {self._speed_and_time(trainer, module)}")
 
     def on_validation_start(self, trainer: Trainer, module: Any) -> None:
-        self.validation_started = time.monotonic()
+        self.paused_since = time.monotonic()
 
     def on_validation_end(self, trainer: Trainer, module: Any) -> None:
-        if trainer.sanity_checking:
+        if trainer.sanity_checking or not trainer.is_global_zero:
             return
-        seconds = time.monotonic() - self.validation_started
-        self.pause += seconds
-        if not trainer.is_global_zero:
-            return
+        assert self.paused_since is not None
+        seconds = time.monotonic() - self.paused_since
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         bleu, loss = metrics["validation/bleu"], metrics["validation/loss"]
         each = [f"{name.partition('.')[2]} {value:.1f}" for name, value in metrics.items() if name.startswith(OF_ONE)]
@@ -160,7 +164,8 @@ class Reporter(Callback):
         return line if math.isinf(left) else f"{line}, {about} {_clock(left)} left"
 
     def _speed(self, module: Any) -> str:
-        seconds = time.monotonic() - self.started - self.pause
+        until = time.monotonic() if self.paused_since is None else self.paused_since
+        seconds = until - self.started - self.pause
         return f"{module.tokens_seen / max(seconds, 1e-9):,.0f} target tokens/s"
 
     def _total(self, trainer: Trainer) -> int | None:
