@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.data.corpora import settings, write
 from tests.factories import composed, tokenizer_settings
-from transformer.data.augmentation import DrawnSplit, Split, augmented_training, pairs_per_epoch
+from transformer.data.training_split import DrawnSplit, Split, augmented_training, pairs_per_epoch
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import choose_direction
 from transformer.data.mmap import IntArray

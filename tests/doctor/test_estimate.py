@@ -11,7 +11,7 @@ import pytest
 
 from tests.reliability.runs import corpus, settings
 from transformer.config import from_dict
-from transformer.data.augmentation import augmented_training
+from transformer.data.training_split import augmented_training
 from transformer.data.datamodule import TranslationData
 from transformer.doctor.child import in_new_process
 from transformer.doctor.estimate import PRESETS, Training, measure, preset_for, seconds_to_translate

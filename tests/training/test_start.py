@@ -15,7 +15,7 @@ from tests.reliability.runs import corpus, settings, train
 from tests.scripts.running import ok
 from tests.training.small import DIGITS, ENGLISH, SETTINGS, module_for, trainer_for
 from transformer import Translator
-from transformer.data.augmentation import augmented_training
+from transformer.data.training_split import augmented_training
 from transformer.data.datamodule import TranslationData
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

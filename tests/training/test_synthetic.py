@@ -10,7 +10,7 @@ import pytest
 from tests.reliability.runs import assert_equal_runs, corpus, crash, last, settings, train, trouble
 from tests.training.small import DIGITS, ENGLISH
 from transformer.config import from_dict
-from transformer.data.augmentation import JoinedSplit, augmented_training
+from transformer.data.training_split import JoinedSplit, augmented_training
 from transformer.data.datamodule import TranslationData
 from transformer.data.synthetic import origins
 from transformer.data.tokenizer import EOS, PAD, Tokenizer

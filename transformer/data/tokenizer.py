@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import sentencepiece
 
 from transformer.data.languages import base_language, marks
-from transformer.data.segmentation import Segmentation
+from transformer.data.subword_sampling import Segmentation
 
 # The special ids, here and nowhere else. They are the first of every vocabulary.
 PAD, UNK, BOS, EOS = 0, 1, 2, 3

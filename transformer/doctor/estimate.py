@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from transformer.data.augmentation import augmented_training
+from transformer.data.training_split import augmented_training
 from transformer.data.batching import Batch
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD

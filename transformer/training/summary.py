@@ -3,7 +3,7 @@
 from rich.box import SIMPLE
 from rich.table import Table
 
-from transformer.data.augmentation import pairs_per_epoch
+from transformer.data.training_split import pairs_per_epoch
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow, direction_name
 from transformer.data.mmap import IntArray

@@ -10,7 +10,7 @@ from lightning import Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback, LearningRateMonitor
 
 from transformer.config import from_dict
-from transformer.data.augmentation import augmented_training
+from transformer.data.training_split import augmented_training
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets

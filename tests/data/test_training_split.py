@@ -7,7 +7,7 @@ import pytest
 
 from tests.data.corpora import BPE, TOY, settings, write
 from tests.factories import tokenizer_settings
-from transformer.data.augmentation import augmented_training
+from transformer.data.training_split import augmented_training
 from transformer.data.batching import PairDataset, TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import EOS, PAD, UNK

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import tokenizer_settings
-from transformer.data.segmentation import Segmentation
+from transformer.data.subword_sampling import Segmentation
 from transformer.data.tokenizer import UNK, Kind, Tokenizer, train_tokenizer
 
 PROJECT = Path(__file__).parents[2]
