@@ -34,7 +34,7 @@ BATCH_TOKENS = 2048  # the Translator's own
 def corpus_batches(directory: Path | None, sentences: int) -> list[tuple[list[str], list[list[int]], int]]:
     """Texts, their ids and the forced length of each batch."""
     data = prepared(directory)
-    pairs = data.texts("test")[:sentences]
+    pairs = data.text_pairs("test")[:sentences]
     sides = zip(*pairs, strict=True)
     source, target = (
         tokenizer.encode_all(list(side))

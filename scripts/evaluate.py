@@ -42,7 +42,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     )
     digest = sha256_of(checkpoints)  # now: a run that is still training replaces them
     translator.configure_torch(settings.machine)
-    settings = settings.of_model(translator.length_penalty)
+    settings = settings.with_default_length_penalty(translator.length_penalty)
     build_metrics(settings.metrics, translator.target_language)  # before the work: one may lack a package
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages, translator.directions)
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None

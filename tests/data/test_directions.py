@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.data.corpora import settings, write
 from tests.factories import composed, tokenizer_settings
-from transformer.data.training_split import DrawnSplit, Split, augmented_training, pairs_per_epoch
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import choose_direction
 from transformer.data.mmap import IntArray
 from transformer.data.tokenizer import EOS, PAD
+from transformer.data.training_split import DrawnSplit, Split, build_training_split, pairs_per_epoch
 
 STAR = ["de-en", "en-de", "fr-en", "en-fr"]
 TEXTS = {
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 def data_of(folder: Path, **changes: Any) -> TranslationData:
     data = TranslationData(settings(folder, directions=STAR, max_length=40, **changes), CHARACTERS, seed=1)
-    data.augmented = augmented_training(data, 0.0)
+    data.training_split = build_training_split(data, 0.0)
     return data
 
 
@@ -72,14 +72,14 @@ def test_every_split_has_a_name_in_every_direction(folder: Path) -> None:
     others = [f".{direction}" for direction in STAR[1:]]
     for split in ("train", "validation", "test", "news"):
         assert data.names(split) == [split, *(f"{split}{other}" for other in others)]
-    assert data.texts("news.en-fr") == list(zip(TEXTS["en"], TEXTS["fr"], strict=True))
+    assert data.text_pairs("news.en-fr") == list(zip(TEXTS["en"], TEXTS["fr"], strict=True))
     assert [len(loader) for loader in data.test_dataloader()] == [1] * 8
 
 
 def test_the_first_direction_is_the_one_that_the_languages_name(folder: Path) -> None:
     data = data_of(folder, source_language="en", target_language="fr")
-    assert data.texts("test") == list(zip(TEXTS["en"], TEXTS["fr"], strict=True))
-    assert data.texts("test.de-en") == list(zip(TEXTS["de"], TEXTS["en"], strict=True))
+    assert data.text_pairs("test") == list(zip(TEXTS["en"], TEXTS["fr"], strict=True))
+    assert data.text_pairs("test.de-en") == list(zip(TEXTS["de"], TEXTS["en"], strict=True))
     of_yaml = composed("data.directions=[fr-en,en-fr]")["data"]
     assert (of_yaml["source_language"], of_yaml["target_language"]) == ("fr", "en")
 
@@ -88,9 +88,9 @@ def test_files_named_by_a_direction_come_before_those_of_a_language(folder: Path
     write(folder, "x.fr-en.fr", ["un train"])
     write(folder, "x.fr-en.en", ["a train"])
     data = data_of(folder)
-    assert data.texts("train.fr-en") == [("un train", "a train")]
-    assert data.texts("train.en-fr") == [("a train", "un train")]
-    assert data.texts("train") == list(zip(TEXTS["de"], TEXTS["en"], strict=True))
+    assert data.text_pairs("train.fr-en") == [("un train", "a train")]
+    assert data.text_pairs("train.en-fr") == [("a train", "un train")]
+    assert data.text_pairs("train") == list(zip(TEXTS["de"], TEXTS["en"], strict=True))
 
 
 def test_a_table_names_its_languages_in_the_first_line(folder: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import tokenizer_settings
-from transformer.data.subword_sampling import Segmentation
+from transformer.data.subword_sampling import SubwordSampler
 from transformer.data.tokenizer import UNK, Kind, Tokenizer, train_tokenizer
 
 PROJECT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def drawn(tokenizer: Tokenizer, word: str, strength: float) -> Shares:
     return Counter({pieces: count / DRAWS for pieces, count in counts.items()})  # type: ignore[misc]
 
 
-def segmentation(tokenizer: Tokenizer) -> Segmentation:
+def segmentation(tokenizer: Tokenizer) -> SubwordSampler:
     return tokenizer._segmentation
 
 

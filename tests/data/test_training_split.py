@@ -7,18 +7,18 @@ import pytest
 
 from tests.data.corpora import BPE, TOY, settings, write
 from tests.factories import tokenizer_settings
-from transformer.data.training_split import augmented_training
-from transformer.data.batching import PairDataset, TokenBudgetSampler
+from transformer.data.batching import BatchDataset, TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import EOS, PAD, UNK
+from transformer.data.training_split import build_training_split
 
 
 def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(tmp_path: Path) -> None:
     prefixes = {split: str(TOY / "test") for split in ("train", "validation", "test")}
     of_toy = settings(tmp_path, max_length=100, batch_tokens=512, **prefixes)
     data, dropped = TranslationData(of_toy, BPE, seed=1), TranslationData(of_toy, BPE, seed=1)
-    dropped.augmented = augmented_training(dropped, 0.2)
-    texts = data.texts("train")
+    dropped.training_split = build_training_split(dropped, 0.2)
+    texts = data.text_pairs("train")
 
     def cut(epoch: int) -> dict[int, tuple[list[int], list[int]]]:
         loader = dropped.loader("train")
@@ -48,8 +48,8 @@ def test_batches_of_bpe_dropout_are_made_by_the_lengths_of_their_epoch(
     data = TranslationData(
         settings(tmp_path, max_length=100, directions=["de-en", "en-de"] if both else [], **prefixes), BPE, seed=1
     )
-    split = data.augmented = augmented_training(data, 0.2)
-    dataset = PairDataset(split)
+    split = data.training_split = build_training_split(data, 0.2)
+    dataset = BatchDataset(split)
     dealt = [TokenBudgetSampler(split, 512, 1, True, rank, world, accumulated) for rank in range(world)]
     for epoch in (0, 1, 5):
         padded = real = 0
@@ -75,7 +75,7 @@ def test_of_few_pairs_cut_anew_none_is_asked_for_twice(tmp_path: Path) -> None:
     write(tmp_path, "x.de", ["ein Haus"] * 3)
     write(tmp_path, "x.en", ["a house"] * 3)
     data = TranslationData(settings(tmp_path), tokenizer_settings("bpe", 35), seed=1)
-    split = augmented_training(data, 0.5)
+    split = build_training_split(data, 0.5)
     assert [len(list(TokenBudgetSampler(split, 4, 1, True, 0, 1, accumulated))) for accumulated in (1, 3)] == [3, 3]
 
 
@@ -85,7 +85,7 @@ def test_bpe_dropout_keeps_what_would_become_too_long_or_is_unknown(tmp_path: Pa
     bpe = tokenizer_settings("bpe", 40)
     longest = max(len(ids) for ids in TranslationData(settings(tmp_path), bpe, seed=1).split("train").source)
     data = TranslationData(settings(tmp_path, max_length=longest), bpe, seed=1)
-    data.augmented = augmented_training(data, 0.9)
+    data.training_split = build_training_split(data, 0.9)
     assert all(batch.source.size(1) <= longest + 1 for batch in data.loader("train"))
     unknown = data.source_tokenizer.encode("zwei Q")
     assert UNK in unknown
@@ -97,7 +97,7 @@ def test_words_and_characters_have_no_merges_to_drop(tmp_path: Path) -> None:
     write(tmp_path, "x.en", ["a house"])
     data = TranslationData(settings(tmp_path), tokenizer_settings("char", 100), seed=1)
     with pytest.raises(ValueError, match="bpe_dropout needs tokenizer=bpe or unigram, not char"):
-        augmented_training(data, 0.1)
+        build_training_split(data, 0.1)
 
 
 def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_p
     write(tmp_path, "x.en", ["a house", "two dogs"])
     tokenizer = tokenizer_settings("char", 100)
     data = TranslationData(settings(tmp_path, directions=["de-en", "en-de"], max_length=30), tokenizer, seed=1)
-    data.augmented = augmented_training(data, 0.0)
+    data.training_split = build_training_split(data, 0.0)
     of_source, of_target = data.source_tokenizer, data.target_tokenizer
     assert of_source.encode("ein Haus") == [of_source.prefix[0], *of_target.encode("ein Haus")]
     there = of_source.piece(of_source.prefix[0])
@@ -117,8 +117,8 @@ def test_both_directions_serve_every_pair_there_and_back_asked_for_by_tags(tmp_p
             texts = [of_target.decode([id for id in ids if id != PAD]) for ids in (source[1:], labels)]
             seen.add((of_target.piece(source[0]), *texts))
     assert seen == {
-        *(("<2en>", source, target) for source, target in data.texts("train")),
-        *(("<2de>", target, source) for source, target in data.texts("train")),
+        *(("<2en>", source, target) for source, target in data.text_pairs("train")),
+        *(("<2de>", target, source) for source, target in data.text_pairs("train")),
     }
     split = data.examples("train")
     lengths = [(len(source), len(target)) for source, target in (split.pair(0, number) for number in range(len(split)))]
@@ -134,4 +134,4 @@ def test_both_directions_need_one_vocabulary(tmp_path: Path) -> None:
     apart = tokenizer_settings("char", 100, joint=False)
     data = TranslationData(settings(tmp_path, directions=["de-en", "en-de"]), apart, seed=1)
     with pytest.raises(ValueError, match=r"tokenizer\.joint=true"):
-        augmented_training(data, 0.0)
+        build_training_split(data, 0.0)

@@ -11,8 +11,8 @@ import pytest
 
 from tests.reliability.runs import corpus, settings
 from transformer.config import from_dict
-from transformer.data.training_split import augmented_training
 from transformer.data.datamodule import TranslationData
+from transformer.data.training_split import build_training_split
 from transformer.doctor.child import in_new_process
 from transformer.doctor.estimate import PRESETS, Training, measure, preset_for, seconds_to_translate
 from transformer.doctor.report import unknown_shares
@@ -40,7 +40,7 @@ def test_an_estimate_counts_the_steps_and_weights_of_a_run(tmp_path: Path, direc
     run = from_dict(RunSettings, {key: plain[key] for key in plain if key not in ("model", "trainer")}, "")
     cost = measure(Training(run, plain["model"], plain["trainer"], None))
     data = TranslationData(run.data, run.tokenizer, 1)
-    data.augmented = augmented_training(data, bpe_dropout=0.0)
+    data.training_split = build_training_split(data, bpe_dropout=0.0)
     model = build_translator(run, plain["model"], data, None).model
     assert cost.steps_per_epoch == len(data.loader("train")) > 1
     assert cost.parameters == sum(weight.numel() for weight in model.parameters())

@@ -13,7 +13,7 @@ from tests.factories import composed, model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
-from transformer.evaluation.choosing import Chooser, log_probabilities
+from transformer.evaluation.choosing import Chooser, pair_log_probabilities
 from transformer.inference.settings import ChoiceSettings, InferenceSettings
 from transformer.inference.translator import BEAM, EMPTY
 
@@ -95,9 +95,9 @@ def test_the_log_probability_of_a_pair_is_that_of_its_tokens_one_by_one(translat
                 scores, state = translator.log_probabilities(torch.tensor([id]), state)
                 total += scores[0, following].item()
         expected.append(total)
-    assert log_probabilities(translator, pairs) == pytest.approx(expected, abs=1e-4)
-    assert log_probabilities(translator, pairs, batch_tokens=1) == pytest.approx(expected, abs=1e-4)
-    assert log_probabilities(translator, [("", "ja"), ("ja", ""), ("ja " * 50, "ja")]) == [-math.inf] * 3
+    assert pair_log_probabilities(translator, pairs) == pytest.approx(expected, abs=1e-4)
+    assert pair_log_probabilities(translator, pairs, batch_tokens=1) == pytest.approx(expected, abs=1e-4)
+    assert pair_log_probabilities(translator, [("", "ja"), ("ja", ""), ("ja " * 50, "ja")]) == [-math.inf] * 3
 
 
 @pytest.mark.parametrize(("weight", "penalty"), [(0.5, 1.0), (3.0, 1.0), (0.5, 1.8)])
@@ -111,7 +111,7 @@ def test_reranking_adds_what_the_reverse_model_says_of_the_source(
     chosen = Chooser(translator, settings, reverse).n_best(TEXTS, search)
     assert chosen[2] == [EMPTY]
     for text, after, before in zip(TEXTS, chosen, translator.n_best(TEXTS, search), strict=True):
-        channel = [log_probabilities(reverse, [(one.text, text)])[0] for one in before]
+        channel = [pair_log_probabilities(reverse, [(one.text, text)])[0] for one in before]
         totals = [
             (one.log_probability + weight * back) / (len(one.pieces) + 1) ** penalty
             for one, back in zip(before, channel, strict=True)

@@ -47,8 +47,8 @@ def module_for(data: TranslationData, settings: TrainingSettings = SETTINGS, **m
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
     translator = Translator(Transformer(config), tokenizers, ("de", "en"), data.settings.all_directions)
     scored = {name: corpus.languages for name, (corpus, split) in data.parts.items() if split in ("validation", "test")}
-    texts = {name: data.texts(name) for name in scored}
-    return TranslationModule(translator, settings, texts, replace(BEAM, method="greedy"), BEAM, ["bleu"], scored)
+    pairs = {name: data.text_pairs(name) for name in scored}
+    return TranslationModule(translator, settings, pairs, replace(BEAM, method="greedy"), BEAM, ["bleu"], scored)
 
 
 def trainer_for(folder: Path, **arguments: Any) -> Trainer:

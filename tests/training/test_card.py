@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 from tests.factories import data_settings
 from transformer.data.corpus import DataSettings
-from transformer.training.card import identifier, terms
+from transformer.training.card import license_id, terms
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "data"
 
@@ -26,7 +26,7 @@ def corpus(license: str | None) -> DataSettings:
     ],
 )
 def test_a_license_is_written_as_the_hub_does_and_a_remark_is_none(license: str | None, written: str | None) -> None:
-    assert identifier(corpus(license)) == written
+    assert license_id(corpus(license)) == written
 
 
 def test_the_card_says_what_the_license_means_for_the_weights() -> None:
@@ -41,4 +41,4 @@ def test_every_corpus_of_the_project_states_its_license_and_home(path: Path) -> 
     unknown = path.stem == "files"
     assert (stated.license is None) == (stated.home is None) == unknown
     if path.stem == "multi30k":
-        assert identifier(corpus(stated.license)) is None
+        assert license_id(corpus(stated.license)) is None

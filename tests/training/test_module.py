@@ -174,5 +174,5 @@ def test_ids_of_a_batch_and_texts_give_the_same_translations(data: TranslationDa
     # An untrained model does not end its translations by itself.
     module.test_search = replace(BEAM, beam=2, length_ratio=1.0, length_extra=2)
     trainer_for(tmp_path).test(module, datamodule=cutting, verbose=False)
-    texts = [source for source, _ in cutting.texts("test")]
+    texts = [source for source, _ in cutting.text_pairs("test")]
     assert module.test_hypotheses.texts("test") == module.translator.translate(texts, module.test_search)

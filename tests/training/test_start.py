@@ -15,8 +15,8 @@ from tests.reliability.runs import corpus, settings, train
 from tests.scripts.running import ok
 from tests.training.small import DIGITS, ENGLISH, SETTINGS, module_for, trainer_for
 from transformer import Translator
-from transformer.data.training_split import augmented_training
 from transformer.data.datamodule import TranslationData
+from transformer.data.training_split import build_training_split
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -36,7 +36,7 @@ def test_one_model_learns_both_directions_and_is_asked_for_either(tmp_path: Path
     prefixes = {name: str(tmp_path / name) for name in ("train", "validation", "test")}
     both = data_settings(tmp_path, directions=["de-en", "en-de"], max_length=20, batch_tokens=160, **prefixes)
     data = TranslationData(both, tokenizer_settings("word", 100), seed=1)
-    data.augmented = augmented_training(data, 0.0)
+    data.training_split = build_training_split(data, 0.0)
     module = module_for(data, replace(SETTINGS, warmup_steps=20))
     trainer_for(tmp_path, max_steps=300, limit_val_batches=0).fit(module, datamodule=data)
     module.translator.save(tmp_path / "x.safetensors")

@@ -10,10 +10,10 @@ import pytest
 from tests.reliability.runs import assert_equal_runs, corpus, crash, last, settings, train, trouble
 from tests.training.small import DIGITS, ENGLISH
 from transformer.config import from_dict
-from transformer.data.training_split import JoinedSplit, augmented_training
 from transformer.data.datamodule import TranslationData
 from transformer.data.synthetic import origins
 from transformer.data.tokenizer import EOS, PAD, Tokenizer
+from transformer.data.training_split import JoinedSplit, build_training_split
 from transformer.training.card import synthetic_pairs
 from transformer.training.config import RunSettings
 from transformer.training.train import prepare_data
@@ -122,7 +122,7 @@ def test_the_card_counts_pairs_that_two_directions_share_once(folder: Path) -> N
 
 def test_without_synthetic_pairs_training_is_served_its_plain_pairs_without_a_tag(folder: Path) -> None:
     data = prepared(folder, data__synthetic=[])
-    assert augmented_training(data, 0.0) is data.split("train")
+    assert build_training_split(data, 0.0) is data.split("train")
     assert Tokenizer(data.source_tokenizer.model, "word", is_synthetic=True).prefix == []
     assert isinstance(prepared(folder).examples("train"), JoinedSplit)
 

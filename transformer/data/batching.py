@@ -64,10 +64,18 @@ def padded_length(length: int, buckets: IntArray | None) -> int:
     return length if buckets is None else int(buckets[np.searchsorted(buckets, length)])
 
 
+def inputs_and_labels(
+    targets: Sequence[Sequence[int]],
+) -> tuple[Int[Tensor, "batch target"], Int[Tensor, "batch target"]]:
+    """What the decoder reads (BOS, then the target) and what it should say at each of these positions (the target, then
+    EOS), padded."""
+    return pad([[BOS, *target] for target in targets]), pad([[*target, EOS] for target in targets])
+
+
 Index = tuple[int, NDArray[np.int64]]  # the epoch, and the numbers of a batch's pairs
 
 
-class PairDataset(Dataset[Batch]):
+class BatchDataset(Dataset[Batch]):
     """The batches of a split: an index is an epoch and the numbers of all pairs of a batch. They are padded to the
     longest sentence, or to one of the `buckets` (`length_buckets`)."""
 

@@ -1,4 +1,5 @@
-"""Cuts validation and test off a corpus that comes in one piece, and folds out of train, by a hash of its sentences.
+"""Cuts validation and test off a corpus that comes as a whole, and leaves a fold out of train, by a hash of its
+sentences.
 
 The rule, in four parts:
 

@@ -16,7 +16,7 @@ START = "▁"  # of a word, in the pieces of SentencePiece
 IMPOSSIBLE = -math.inf  # the score of what is no piece
 
 
-class Segmentation:
+class SubwordSampler:
     """The pieces of a vocabulary of kind `bpe` or `unigram`, with their scores."""
 
     def __init__(self, vocabulary: SentencePieceProcessor, is_bpe: bool) -> None:
@@ -27,7 +27,7 @@ class Segmentation:
         self.ids = {name: id for id, name in enumerate(self.names) if id not in self.fixed}
         self.scores: dict[str, float] = {name: vocabulary.GetScore(id) for name, id in self.ids.items()}
         self.longest = max(map(len, self.ids), default=0)
-        self._segment = self._without_merges if is_bpe else self._of_lattice
+        self._segment = self._bpe_dropout if is_bpe else self._sample_unigram
 
     def sample(self, ids: list[int], strength: float, random: Random) -> list[int]:
         """Ids of the same text. `strength` is the probability that BPE leaves a merge out, of unigrams what their
@@ -51,24 +51,24 @@ class Segmentation:
         if word:
             yield word
 
-    def _without_merges(self, word: str, dropout: float, random: Random) -> list[str]:
+    def _bpe_dropout(self, word: str, dropout: float, random: Random) -> list[str]:
         """BPE-dropout (Provilkov et al. 2020, algorithm 1): in every step each possible merge is left out with
         probability `dropout`; the best of the others is made."""
         parts, known, draw = list(word), self.scores, random.random
         scores = [known.get(first + second, IMPOSSIBLE) for first, second in pairwise(parts)]
         while True:
             best, best_score = -1, IMPOSSIBLE
-            for place, score in enumerate(scores):
+            for position, score in enumerate(scores):
                 if score > best_score and draw() >= dropout:
-                    best, best_score = place, score
+                    best, best_score = position, score
             if best < 0:
                 return parts
             parts[best : best + 2] = [parts[best] + parts[best + 1]]
             del scores[best]
-            for place in range(max(0, best - 1), min(best + 1, len(scores))):
-                scores[place] = known.get(parts[place] + parts[place + 1], IMPOSSIBLE)
+            for position in range(max(0, best - 1), min(best + 1, len(scores))):
+                scores[position] = known.get(parts[position] + parts[position + 1], IMPOSSIBLE)
 
-    def _of_lattice(self, word: str, power: float, random: Random) -> list[str]:
+    def _sample_unigram(self, word: str, power: float, random: Random) -> list[str]:
         """Subword regularization (Kudo 2018, section 3.2): a segmentation of all there are, with a probability in
         proportion to P(segmentation)^power; the last piece is drawn first."""
         # Of each beginning of the word: its last pieces, with the weights of all segmentations that end so, and the log

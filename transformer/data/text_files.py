@@ -99,7 +99,8 @@ def _check_unpacked_size(path: Path) -> None:
 
 
 def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None = None) -> Iterator[str]:
-    """The same of a stream that is open, by its method `readline`; `name` is what errors call it."""
+    """The lines of an open binary stream, read by its method `readline`: decoded, and refused, as `read_lines` does.
+    `name` is what errors call the stream."""
     number = 0
     try:
         # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.

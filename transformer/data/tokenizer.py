@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import sentencepiece
 
 from transformer.data.languages import base_language, marks
-from transformer.data.subword_sampling import Segmentation
+from transformer.data.subword_sampling import SubwordSampler
 
 # The special ids, here and nowhere else. They are the first of every vocabulary.
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -66,12 +66,12 @@ def _with_joiners(text: str, kind: Kind) -> str:
 class Tokenizer:
     """One side's text ↔ ids. Ids have no begin or end symbol: batches and search add them.
 
-    With `target_language_tag`, ids begin with the tag of that language if the vocabulary has it: this is how a source
+    With a `target_language`, ids begin with the tag of that language if the vocabulary has it: this is how a source
     asks a model of several directions for one (Johnson et al. 2017). With `is_synthetic`, SYNTHETIC_TAG is next.
     """
 
     def __init__(
-        self, model: bytes, kind: Kind, target_language_tag: str | None = None, is_synthetic: bool = False
+        self, model: bytes, kind: Kind, target_language: str | None = None, is_synthetic: bool = False
     ) -> None:
         self.model = model
         self.kind = kind
@@ -88,7 +88,7 @@ class Tokenizer:
         )
         if special != (PAD, UNK, BOS, EOS):
             raise ValueError(f"the tokenizer numbers its special ids {special}, not as this program does")
-        ids = map(self._processor.PieceToId, _tags([target_language_tag] if target_language_tag else [], is_synthetic))
+        ids = map(self._processor.PieceToId, _tags([target_language] if target_language else [], is_synthetic))
         self.prefix = [id for id in ids if id != UNK]
 
     def __len__(self) -> int:
@@ -131,12 +131,12 @@ class Tokenizer:
         ]
 
     def sample_segmentation(self, ids: list[int], strength: float, random: Random) -> list[int]:
-        """Another segmentation of the same text (see `Segmentation.sample`), with `bpe` or `unigram` pieces."""
+        """Another segmentation of the same text (see `SubwordSampler.sample`), with `bpe` or `unigram` pieces."""
         return self.prefix + self._segmentation.sample(ids[len(self.prefix) :], strength, random)
 
     @cached_property
-    def _segmentation(self) -> Segmentation:
-        return Segmentation(self._processor, self.kind == "bpe")
+    def _segmentation(self) -> SubwordSampler:
+        return SubwordSampler(self._processor, self.kind == "bpe")
 
     def unknown(self, text: str) -> list[str]:
         """What the vocabulary lacks of a text, each once: characters, or whole words with tokenizer=word."""

@@ -19,7 +19,7 @@ MAX_KEPT = 200_000  # pairs of an epoch's segmentations: some 60 MB
 
 
 class ResampledSplit(Split):
-    """The pairs of a split with random segmentations (`bpe_dropout`; see `Segmentation.sample`).
+    """The pairs of a split with random segmentations (`bpe_dropout`; see `SubwordSampler.sample`).
 
     A pair's segmentation depends on `seed`, epoch and number alone. An epoch begins by segmenting all pairs for their
     lengths, from which batches are formed; those of MAX_KEPT pairs are kept, of more each batch segments its own again.
@@ -116,7 +116,7 @@ class DrawnSplit(Split):
 
 
 class JoinedSplit(Split):
-    """Several splits, one after another; what `line` gives begins with the name of the split."""
+    """Several splits, one after another. `pair_number` begins with the name of the split, if it has one."""
 
     def __init__(self, parts: dict[str, Split]) -> None:
         self.parts, self.names = [*parts.values()], [*parts]
@@ -142,8 +142,8 @@ class JoinedSplit(Split):
 
     def pair_number(self, epoch: int, number: int) -> str:
         part = bisect_right(self.starts, number) - 1
-        line = self.parts[part].pair_number(epoch, number - self.starts[part])
-        return f"{self.names[part]} {line}" if self.names[part] else line
+        pair_number = self.parts[part].pair_number(epoch, number - self.starts[part])
+        return f"{self.names[part]} {pair_number}" if self.names[part] else pair_number
 
 
 def pairs_per_epoch(pairs: Sequence[int], temperature: float) -> list[int]:
@@ -153,7 +153,7 @@ def pairs_per_epoch(pairs: Sequence[int], temperature: float) -> list[int]:
     return [max(1, round(sum(pairs) * weight / sum(weights))) for weight in weights]
 
 
-def augmented_training(data: TranslationData, bpe_dropout: float) -> Split:
+def build_training_split(data: TranslationData, bpe_dropout: float) -> Split:
     """The training pairs as the settings say. Raises ValueError where the tokenizers cannot do it."""
     source, settings = data.source_tokenizer, data.settings
     if bpe_dropout and source.kind not in ("bpe", "unigram"):

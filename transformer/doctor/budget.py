@@ -13,7 +13,7 @@ ENOUGH_STEPS = 1000  # below this the smallest model learns more in the same tim
 MIN_TRAINING_STEPS = 50
 VALIDATIONS = 3
 MAX_SHARE = 0.15  # of the time, for all validations; else there is only the one at the end
-FEW_EPOCHS = 20  # over fewer than these nothing is learned by heart: less dropout learns more
+FEW_EPOCHS = 20  # over fewer than these nothing is memorized: less dropout learns more
 # The start is timed; the end (the best weights, the model card, pictures) takes about half as long.
 START_AND_END = 1.5
 

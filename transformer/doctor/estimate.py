@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from transformer.data.training_split import augmented_training
 from transformer.data.batching import Batch
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
+from transformer.data.training_split import build_training_split
 from transformer.device import device_kind
 from transformer.doctor.child import in_new_process
 from transformer.inference import Translator
@@ -132,7 +132,7 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     machine = use_machine(settings.machine, trainer, data, saved=None)
     device = torch.device(device_kind(str(trainer.get("accelerator", "auto"))))
     torch.manual_seed(settings.seed)
-    data.augmented = augmented_training(data, bpe_dropout=0.0)  # another segmentation changes the time little
+    data.training_split = build_training_split(data, bpe_dropout=0.0)  # another segmentation changes the time little
     translator = build_translator(settings, training.model, data, None)
     model = translator.model.to(device)
     model.train()

@@ -8,8 +8,8 @@ from dataclasses import replace
 import torch
 from sacrebleu.metrics import BLEU
 
-from transformer.data.batching import batches_by_length, pad
-from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.data.batching import batches_by_length, inputs_and_labels, pad
+from transformer.data.tokenizer import EOS, PAD
 from transformer.evaluation.metrics import METRICS
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
@@ -20,7 +20,7 @@ from transformer.model.masks import padding_mask
 
 
 @torch.inference_mode()
-def log_probabilities(
+def pair_log_probabilities(
     translator: Translator, pairs: Sequence[tuple[str, str]], batch_tokens: int = 2048
 ) -> list[float]:
     """log p(target | source), the end symbol included, in one teacher-forced pass a batch.
@@ -42,8 +42,7 @@ def log_probabilities(
         for batch in batches_by_length(lengths, batch_tokens, min_batches=1):
             indices = [fitting[i] for i in batch]
             source = pad([[*sources[i], EOS] for i in indices]).to(device)
-            inputs = pad([[BOS, *targets[i]] for i in indices]).to(device)
-            labels = pad([[*targets[i], EOS] for i in indices]).to(device)
+            inputs, labels = (part.to(device) for part in inputs_and_labels([targets[i] for i in indices]))
             with torch.autocast(device.type, enabled=False):
                 logits = model(source, inputs, padding_mask(source, PAD)).float()
             chosen = logits.log_softmax(dim=-1).gather(2, labels[..., None]).squeeze(2)
@@ -91,7 +90,7 @@ class Chooser:
         if method == "mbr":
             return [self._by_consensus(hypotheses, drawn=draws > 1) for hypotheses in n_best]
         if method == "rerank" and self.reverse is not None:
-            own = search.of_model(self.translator.length_penalty)
+            own = search.with_default_length_penalty(self.translator.length_penalty)
             # Several draws may give the same.
             distinct = [list({tuple(one.pieces): one for one in hypotheses}.values()) for hypotheses in n_best]
             return self._by_reverse(self.reverse, texts, distinct, own, batch_tokens)
@@ -125,7 +124,7 @@ class Chooser:
         """Sorts by log p(hypothesis | source) + weight × log p(source | hypothesis), a noisy channel (Yee et al. 2019),
         divided by the hypothesis' length as the search divides its own."""
         pairs = [(one.text, text) for text, hypotheses in zip(texts, n_best, strict=True) for one in hypotheses]
-        channel = iter(log_probabilities(reverse, pairs, batch_tokens))
+        channel = iter(pair_log_probabilities(reverse, pairs, batch_tokens))
         ordered = []
         for hypotheses in n_best:
             totals = [

@@ -52,9 +52,9 @@ class EvaluationSettings(MetricSettings):
             raise ValueError("source=FILE and reference=FILE go together")
         self.choose.check(self.search)
 
-    def of_model(self, length_penalty: float) -> "EvaluationSettings":
+    def with_default_length_penalty(self, length_penalty: float) -> "EvaluationSettings":
         """With the search that is made, as it is written down: the model's own `length_penalty` where none is set."""
-        return replace(self, search=self.search.of_model(length_penalty))
+        return replace(self, search=self.search.with_default_length_penalty(length_penalty))
 
     @property
     def languages(self) -> tuple[str | None, str | None]:

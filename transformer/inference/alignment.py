@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.data.batching import batches_by_length, pad
-from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.data.batching import batches_by_length, inputs_and_labels, pad
+from transformer.data.tokenizer import EOS, PAD
 from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.translator import Translation, Translator
 from transformer.model.attention import AttentionRecord
@@ -59,9 +59,11 @@ def _cross_attention(
     """The weights of a batch in one teacher-forced pass; query t is at the decoder's input t: BOS, then the target."""
     model, device, cross = translator.model, translator.device, list[Tensor]()
     source = pad([[*pair.source, EOS] for pair in pairs]).to(device)
-    inputs = pad([[BOS, *pair.target] for pair in pairs]).to(device)
+    inputs, _ = inputs_and_labels([pair.target for pair in pairs])
     with torch.autocast(device.type, enabled=False):
-        model.decode_hidden(inputs, model.encode(source, padding_mask(source, PAD)), AttentionRecord(cross=cross))
+        model.decode_hidden(
+            inputs.to(device), model.encode(source, padding_mask(source, PAD)), AttentionRecord(cross=cross)
+        )
     return torch.stack(cross, dim=1).float().cpu()
 
 
@@ -119,5 +121,5 @@ def moses_lines(
     links = align(translator, sources, [translation.pieces for translation in translations], [head], batch_tokens)
     for line, translation, [found] in zip(lines, translations, links, strict=True):
         if translation.text and not found:
-            log.warning("line %d is not aligned: it was translated in pieces, or its spaces are no ordinary ones", line)
+            log.warning("line %d is not aligned: it was translated in parts, or its spaces are no ordinary ones", line)
         yield " ".join(f"{source}-{target}" for source, target in sorted(found)) + "\n"

@@ -10,16 +10,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.inference.shortlist import load_shortlist
-from transformer.inference.translator import Decoding, Translator
+from transformer.inference.translator import SearchState, Translator
 
 
-class Decodings(NamedTuple):
-    """How far each model's decoding is."""
+class EnsembleState(NamedTuple):
+    """The state of each model's search."""
 
-    members: tuple[Decoding, ...]
+    members: tuple[SearchState, ...]
 
-    def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> "Decodings":
-        return Decodings(tuple(decoding.select(origins, sentences) for decoding in self.members))
+    def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> "EnsembleState":
+        return EnsembleState(tuple(state.select(origins, sentences) for state in self.members))
 
 
 class Ensemble(Translator):
@@ -47,18 +47,18 @@ class Ensemble(Translator):
                     "(train them on one corpus, with the same settings of the tokenizer and other seeds)"
                 )
 
-    def start(self, source: Int[Tensor, "sentences source"], ids: Int[Tensor, " ids"] | None = None) -> Decodings:
-        return Decodings(tuple(member.start(source, ids) for member in self.members))
+    def start(self, source: Int[Tensor, "sentences source"], ids: Int[Tensor, " ids"] | None = None) -> EnsembleState:
+        return EnsembleState(tuple(member.start(source, ids) for member in self.members))
 
     def log_probabilities(
-        self, ids: Int[Tensor, " rows"], state: Decodings
-    ) -> tuple[Float[Tensor, "rows vocabulary"], Decodings]:
+        self, ids: Int[Tensor, " rows"], state: EnsembleState
+    ) -> tuple[Float[Tensor, "rows vocabulary"], EnsembleState]:
         steps = [
-            member.log_probabilities(ids, decoding)
-            for member, decoding in zip(self.members, state.members, strict=True)
+            member.log_probabilities(ids, of_member)
+            for member, of_member in zip(self.members, state.members, strict=True)
         ]
         mean = torch.stack([scores for scores, _ in steps]).logsumexp(dim=0) - math.log(len(steps))
-        return mean, Decodings(tuple(decoding for _, decoding in steps))
+        return mean, EnsembleState(tuple(of_member for _, of_member in steps))
 
     @classmethod
     def load(cls, *arguments: object, **settings: object) -> "Ensemble":

@@ -54,7 +54,7 @@ class SearchSettings:
         if self.min_length > self.max_length:
             raise ValueError(f"search.min_length={self.min_length} is above search.max_length={self.max_length}")
 
-    def of_model(self, length_penalty: float) -> "SearchSettings":
+    def with_default_length_penalty(self, length_penalty: float) -> "SearchSettings":
         """These settings, with the `length_penalty` of a model where they leave it to that."""
         return self if self.length_penalty is not None else replace(self, length_penalty=length_penalty)
 
@@ -64,7 +64,10 @@ class SearchSettings:
         return [max(1, self.min_length, min(self.max_length, bound)) for bound in bounds]
 
     def score(self, log_probability: float, length: int) -> float:
-        """log-probability / length^length_penalty: by this hypotheses are compared. EOS counts in `length`."""
+        """log-probability / length^length_penalty: by this hypotheses are compared. EOS counts in `length`.
+
+        (fairseq's `lenpen`, not GNMT's ((5 + length) / 6)^α, which Vaswani et al. 2017 use with α = 0.6.)
+        """
         return log_probability / length ** (
             DEFAULT_LENGTH_PENALTY if self.length_penalty is None else self.length_penalty
         )
@@ -99,16 +102,16 @@ def best_continuations(
     block = block_size(log_probs)
     blocks = rows * vocabulary // block
     if block == 1 or blocks <= k:
-        sums, places = (totals[..., None] + log_probs).flatten(1).topk(k)
-        return sums, places // vocabulary, places % vocabulary
+        sums, flat = (totals[..., None] + log_probs).flatten(1).topk(k)
+        return sums, flat // vocabulary, flat % vocabulary
     maxima = log_probs.view(sentences, rows, -1, block).amax(dim=3) + totals[..., None]
     chosen = maxima.flatten(1).topk(k).indices
     first = torch.arange(0, sentences * blocks, blocks)[:, None]
     candidates = log_probs.view(-1, block).index_select(0, (first + chosen).flatten()).view(sentences, k, block)
     of_rows = totals.gather(1, chosen * block // vocabulary)
     sums, at = (candidates + of_rows[..., None]).flatten(1).topk(k)
-    places = chosen.gather(1, at // block) * block + at % block
-    return sums, places // vocabulary, places % vocabulary
+    flat = chosen.gather(1, at // block) * block + at % block
+    return sums, flat // vocabulary, flat % vocabulary
 
 
 def unfinished(finished: list[bool], device: torch.device) -> Tensor | None:
@@ -169,7 +172,7 @@ def beam_search(
     return [sorted(ended, key=lambda hypothesis: -hypothesis.score)[:beam] for ended in hypotheses]
 
 
-def generate(
+def greedy_or_sampling(
     step: Step,
     state: State,
     bos_ids: Ids,
@@ -178,8 +181,8 @@ def generate(
     settings: SearchSettings,
     choose: Callable[[Tensor, Tensor, int], Tensor],
 ) -> list[list[Hypothesis]]:
-    """Greedy search and sampling, one hypothesis per sentence: `choose(log_probs, sentences, position)` picks each next
-    id."""
+    """Greedy search and sampling: one hypothesis per sentence, extended by the id that `choose(log_probs, sentences,
+    position)` picks."""
     ids, count, device = bos_ids, len(bos_ids), bos_ids.device
     hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
     limits, sentences = torch.tensor(max_lengths, device=device), torch.arange(count, device=device)
@@ -252,7 +255,7 @@ def search(
     if settings.method == "beam":
         return beam_search(step, state, bos_ids, eos, max_lengths, settings)
     if settings.method == "greedy":
-        return generate(step, state, bos_ids, eos, max_lengths, settings, most_probable)
+        return greedy_or_sampling(step, state, bos_ids, eos, max_lengths, settings, most_probable)
     # Uniform random numbers for every position of each sentence.
     generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + line) % 2**63) for line in lines]
     draws = torch.stack([torch.rand(max(max_lengths) + 1, generator=generator) for generator in generators]).to(
@@ -262,4 +265,4 @@ def search(
     def draw(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
         return sample(log_probs, draws[sentences, position], settings)
 
-    return generate(step, state, bos_ids, eos, max_lengths, settings, draw)
+    return greedy_or_sampling(step, state, bos_ids, eos, max_lengths, settings, draw)

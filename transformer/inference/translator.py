@@ -43,6 +43,9 @@ from transformer.model.packed import PackedLinear, pack
 from transformer.model.transformer import Transformer
 
 log = logging.getLogger(__name__)
+# What a search needs of memory: keys and values are copied when they grow, and scores stand beside what is made
+# of them.
+BYTES_OF_FLOAT32, COPIES_OF_CACHE, SCORES_IN_MEMORY = 4, 3, 4
 # What `Translator.load(path).translate(…)` does by default; configs/search/beam.yaml says the same.
 BEAM = SearchSettings()
 LongLines = Literal["split", "refuse"]
@@ -62,14 +65,15 @@ class Translation:
 EMPTY = Translation("", 0.0, 0.0, [])
 
 
-class Decoding(NamedTuple):
-    """How far a search is: the model that makes its steps, its cache, and the layer that makes logits of its states."""
+class SearchState(NamedTuple):
+    """The state of a search between two steps: the model that makes the steps, its cache, and the layer that makes
+    logits of its states."""
 
     model: Transformer | FastTransformer
     cache: Any  # `Cache` or `FastCache`
     output: nn.Linear
 
-    def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> Decoding:
+    def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> SearchState:
         return self._replace(cache=self.cache.select(origins, sentences))
 
 
@@ -112,7 +116,7 @@ class Translator:
     def _set_direction(self, source_tokenizer: Tokenizer, languages: Direction) -> None:
         self.languages, (self.source_language, self.target_language) = languages, languages
         self.source_tokenizer = Tokenizer(
-            source_tokenizer.model, source_tokenizer.kind, target_language_tag=self.target_language
+            source_tokenizer.model, source_tokenizer.kind, target_language=self.target_language
         )
         self.tokenizers = self.source_tokenizer, self.target_tokenizer
         self._source_check = SourceCheck(self.source_tokenizer, languages, self.directions)
@@ -262,12 +266,12 @@ class Translator:
         batch_tokens: int = 2048,
         lines: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
-        """The same for sources that are encoded already: ids without EOS, at most `max_length` − 1 of them.
+        """As `n_best`, for sources that are ids already: without EOS, at most `max_length` − 1 ids each.
 
         A source without tokens has one translation, which is empty.
         """
         lines = range(1, len(sources) + 1) if lines is None else lines
-        search = search.of_model(self.length_penalty)
+        search = search.with_default_length_penalty(self.length_penalty)
         # The tag that names the target language is no token of the text.
         nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
         lengths = [len(sources[index]) for index in nonempty]
@@ -310,15 +314,16 @@ class Translator:
 
     def _check_memory(self, batches: list[list[int]], search: SearchSettings) -> None:
         """Raises ValueError for a search of sources of these lengths that does not fit into memory; a GPU says so."""
-        configs, beam = [model.config for model in self.models], search.beam if search.method == "beam" else 1
         if self.device.type != "cpu":
             return
+        configs, beam = [model.config for model in self.models], search.beam if search.method == "beam" else 1
+        scores = SCORES_IN_MEMORY * len(configs) * configs[0].target_vocab_size
         needed = []
         for lengths in batches:
             longest = min(self.max_length, max(search.max_lengths(lengths)) + 1)
-            # The keys and values of a hypothesis, which are copied when it grows, and its scores in four forms.
-            cache = sum(3 * 2 * config.decoder.layers * config.dim * longest for config in configs)
-            needed.append(4 * beam * len(lengths) * (cache + 4 * len(configs) * configs[0].target_vocab_size))
+            keys_and_values = sum(2 * config.decoder.layers * config.dim * longest for config in configs)
+            of_hypothesis = COPIES_OF_CACHE * keys_and_values + scores
+            needed.append(BYTES_OF_FLOAT32 * beam * len(lengths) * of_hypothesis)
         what = f"search.beam={search.beam} with {max(map(len, batches), default=0)} sentences at a time"
         at_once = worker_count(len(batches))
         check_memory(at_once * max(needed, default=0), what, "lower search.beam, search.max_length or batch_tokens")
@@ -337,8 +342,8 @@ class Translator:
         entry i of a score is that of ids[i]."""
         visible, output, fast = padding_mask(source, PAD), select_outputs(self.model.output, ids), self.fast_model
         if fast is not None and fast.applies_to(self.model):
-            return Decoding(fast, fast.start(source, visible), output)
-        return Decoding(self.model, self.model.decoder.init_cache(self.model.encode(source, visible)), output)
+            return SearchState(fast, fast.start(source, visible), output)
+        return SearchState(self.model, self.model.decoder.init_cache(self.model.encode(source, visible)), output)
 
     def log_probabilities(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
         """log p(next token) after the newest id of each row, and the state with it: one step of a search."""
@@ -346,8 +351,8 @@ class Translator:
         logits = logits.float()
         # The fast model's logits are used nowhere else, so log_softmax may overwrite them: a new tensor of this size
         # takes longer to make than to fill.
-        place = logits if state.model is self.fast_model else None
-        return torch.log_softmax(logits, dim=-1, out=place), state._replace(cache=cache)
+        out = logits if state.model is self.fast_model else None
+        return torch.log_softmax(logits, dim=-1, out=out), state._replace(cache=cache)
 
     @torch.inference_mode()
     def _search(self, sources: list[list[int]], lines: list[int], settings: SearchSettings) -> list[list[Translation]]:

@@ -150,11 +150,11 @@ class MultiHeadAttention(nn.Module):
         position_bias: PositionBias | None = None,
         record: list[Tensor] | None = None,
     ) -> Float[Tensor, "rows queries dim"]:
-        """Lets each state look at `key_values`. A `position_bias` is added to the scores; `record` collects the
+        """Lets each state attend to `key_values`. A `position_bias` is added to the scores; `record` collects the
         weights, each batch × heads × queries × keys.
 
-        Rows that share a sentence (the hypotheses of a beam) may share one row of them: they are then further
-        queries of that sentence, so keys and values are projected and stored once per sentence.
+        In a beam search the hypotheses of a sentence are several rows of `states`, but share one row of `key_values`:
+        their queries stand one after another, as queries of that sentence. So keys and values exist once a sentence.
 
         `states` are [rows, queries, dim]; `visible` is bool and broadcasts to [batch, heads, queries, keys], True where
         a query may look. Raises ValueError for a mask of another type: torch's kernel would add its numbers.

@@ -79,10 +79,10 @@ def hypotheses_per_sentence(rows: int, sentences: int) -> int:
 
 
 class Cache(NamedTuple):
-    """How far decoding is. The first one comes from `Decoder.init_cache(memory)`, each next one from the step before.
+    """The state of the decoder between two steps: `Decoder.init_cache(memory)` makes the first one, each step the next.
 
     layers: the keys and values of each decoder layer
-    source_visible: the padding mask of the source, as in `Memory`
+    memory_visible: `Memory.visible`
     length: how many positions have been decoded
     ancestry: which of the decoded positions each hypothesis may look at, bool [sentences, 1, hypotheses, keys]
 
@@ -92,7 +92,7 @@ class Cache(NamedTuple):
     """
 
     layers: tuple[LayerCache, ...]
-    source_visible: SourceVisible | None
+    memory_visible: SourceVisible | None
     length: int
     ancestry: Bool[Tensor, "sentences 1 hypotheses keys"]
 
@@ -100,14 +100,14 @@ class Cache(NamedTuple):
         self, origins: Int[Tensor, "sentences hypotheses"] | None, sentences: Int[Tensor, " sentences"] | None = None
     ) -> Cache:
         """Keeps `sentences` (None: all); `origins` says which hypothesis each one of a sentence continues."""
-        layers, source_visible, length, ancestry = self
+        layers, memory_visible, length, ancestry = self
         if sentences is not None:
             layers = tuple(layer.select(sentences) for layer in layers)
-            source_visible = None if source_visible is None else source_visible[sentences]
+            memory_visible = None if memory_visible is None else memory_visible[sentences]
             ancestry = ancestry[sentences]
         if origins is not None:
             ancestry = ancestry.take_along_dim(origins[:, None, :, None], dim=2)
-        return Cache(layers, source_visible, length, ancestry)
+        return Cache(layers, memory_visible, length, ancestry)
 
     def next_mask(self, rows: int, length: int) -> tuple[Visible | None, Bool[Tensor, "sentences 1 hypotheses keys"]]:
         """What the next `length` positions of each row may look at, and the ancestry after them."""

@@ -23,7 +23,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = act(x W_1) W_2, the same at every position (section 3.3); swiglu gates it (Shazeer 2020, equation 6)."""
+    """FFN(x) = act(x W_1 + b_1) W_2 + b_2, the same at every position (equation 2); swiglu gates it (Shazeer 2020,
+    equation 6)."""
 
     def __init__(self, dim: int, config: FeedForwardConfig) -> None:
         super().__init__()
@@ -53,10 +54,17 @@ class AddNorm(nn.Module):
         self.norm: nn.Module = nn.LayerNorm(config.dim)
         self.dropout = Dropout(config.dropout)
 
+    def before(self, states: States) -> States:
+        """What goes into the sublayer."""
+        return self.norm(states) if self.pre else states
+
+    def after(self, states: States, output: States) -> States:
+        """The states with the sublayer's output added."""
+        states = states + self.dropout(output)
+        return states if self.pre else self.norm(states)
+
     def forward(self, states: States, sublayer: Callable[[Tensor], Tensor]) -> States:
-        if self.pre:
-            return states + self.dropout(sublayer(self.norm(states)))
-        return self.norm(states + self.dropout(sublayer(states)))
+        return self.after(states, sublayer(self.before(states)))
 
 
 def build_self_attention(config: ModelConfig, attention: AttentionConfig) -> MultiHeadAttention:
@@ -84,12 +92,11 @@ class EncoderLayer(nn.Module):
         record: AttentionRecord | None = None,
     ) -> States:
         weights = record.encoder if record else None
-
-        def self_attention(x: States) -> States:
-            key_values = self.self_attention.project_kv(x)
-            return self.self_attention(x, key_values, visible, position_bias=position_bias, record=weights)
-
-        states = self.add_norm_self(states, self_attention)
+        x = self.add_norm_self.before(states)
+        x = self.self_attention(
+            x, self.self_attention.project_kv(x), visible, position_bias=position_bias, record=weights
+        )
+        states = self.add_norm_self.after(states, x)
         return self.add_norm_feed(states, self.feed_forward)
 
 
@@ -119,22 +126,23 @@ class DecoderLayer(nn.Module):
         states: Float[Tensor, "rows length dim"],
         cache: LayerCache,
         visible: Visible | None,
-        source_visible: SourceVisible | None,
+        memory_visible: SourceVisible | None,
         offset: int = 0,
         position_bias: PositionBias | None = None,
         record: AttentionRecord | None = None,
     ) -> tuple[Float[Tensor, "rows length dim"], LayerCache]:
         """`states` stand at the positions from `offset` on, behind those in `cache`."""
         self_weights, cross_weights = (record.decoder, record.cross) if record else (None, None)
-        target, source, cross = cache.target, cache.source, self.cross_attention
-        sentence_count = len(target.buffer.keys)
+        sentence_count = len(cache.target.buffer.keys)
 
-        def masked_self_attention(x: States) -> States:
-            nonlocal target  # x is the sublayer's input, normalized if norm=pre: only now can its keys be made
-            target = target.update(self.self_attention.project_kv(x, offset, sentence_count))
-            return self.self_attention(x, target.key_values, visible, offset, position_bias, self_weights)
+        x = self.add_norm_self.before(states)
+        target = cache.target.update(self.self_attention.project_kv(x, offset, sentence_count))
+        x = self.self_attention(x, target.key_values, visible, offset, position_bias, self_weights)
+        states = self.add_norm_self.after(states, x)
 
-        states = self.add_norm_self(states, masked_self_attention)
-        if cross is not None and source is not None:
-            states = self.add_norm_cross(states, lambda x: cross(x, source, source_visible, record=cross_weights))
-        return self.add_norm_feed(states, self.feed_forward), LayerCache(target, source)
+        if self.cross_attention is not None and cache.source is not None:
+            x = self.add_norm_cross.before(states)
+            x = self.cross_attention(x, cache.source, memory_visible, record=cross_weights)
+            states = self.add_norm_cross.after(states, x)
+
+        return self.add_norm_feed(states, self.feed_forward), LayerCache(target, cache.source)

@@ -1,4 +1,5 @@
-"""The masks of attention. True means visible: the query may look at the key. (In nn.MultiheadAttention it is False.)"""
+"""The masks of attention. True means visible: the query may look at the key. (A boolean mask of nn.MultiheadAttention
+means the opposite: there True is hidden.)"""
 
 import torch
 from jaxtyping import Bool, Int

@@ -115,10 +115,10 @@ class Decoder(nn.Module):
         layers = []
         for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
             states, layer_cache = layer(
-                states, layer_cache, visible, cache.source_visible, offset, position_bias, record
+                states, layer_cache, visible, cache.memory_visible, offset, position_bias, record
             )
             layers.append(layer_cache)
-        return self.norm(states), Cache(tuple(layers), cache.source_visible, offset + length, ancestry)
+        return self.norm(states), Cache(tuple(layers), cache.memory_visible, offset + length, ancestry)
 
 
 def check_source(source: Tensor, visible: Tensor | None) -> None:
@@ -185,9 +185,9 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch target vocabulary"]:
         """Logits, before the softmax, of the id after each input: all positions at once (teacher forcing).
 
-        `inputs` are ids [batch, target] that begin with BOS: the target moved by one. Position i sees the inputs up to
-        i and the whole `memory` of `encode`. Padding at the end of a target needs no mask: no real token comes after
-        it; leave its positions out of the loss.
+        `inputs` are ids [batch, target] that begin with BOS: the target shifted right by one position (figure 1).
+        Position i sees the inputs up to i and the whole `memory` of `encode`. Padding at the end of a target needs no
+        mask: no real token comes after it; leave its positions out of the loss.
 
         Returns [batch, target, target_vocab_size]. Raises ValueError for inputs without tokens, and for another number
         of targets than of sources.
@@ -197,7 +197,7 @@ class Transformer(nn.Module):
     def decode_hidden(
         self, inputs: Int[Tensor, "batch target"], memory: Memory, record: AttentionRecord | None = None
     ) -> Float[Tensor, "batch target dim"]:
-        """The states [batch, target, dim] of which `output` makes the logits: training projects them piece by piece to
+        """The states [batch, target, dim] of which `output` makes the logits: training projects them block by block to
         save memory. Takes and raises what `decode` does."""
         if inputs.size(1) == 0:
             raise ValueError("a target has no tokens: inputs begin with BOS, so they have at least that one")

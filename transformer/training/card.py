@@ -83,10 +83,10 @@ The digest (sha256) is of the split's files.{synthetic}
 
 ## Limits
 
-It has seen {pairs:,} sentence pairs of one corpus, and no other kind of text{beside}: outside it expect mistakes. It
-can leave out, add or turn round what a sentence says without any sign of it, and repeats what prejudice its corpus
-holds. It translates a sentence at a time, without what stands before; more than {longest:,} tokens are translated in
-pieces.
+The model has seen {pairs:,} sentence pairs of one corpus, and no other kind of text{beside}. Expect mistakes on other
+text. It may leave out, add or reverse a statement without any warning, and it repeats the prejudices of its corpus. It
+translates each sentence alone, without the sentences before it. A text of more than {longest:,} tokens is translated in
+parts.
 """
 
 FINETUNED = (
@@ -103,7 +103,7 @@ OTHERS = " and, asked by `source_language=` and `target_language=`, {0}"
 FIRST = "`test` is of {0}, the first direction; another's name stands behind its split. "
 
 
-def identifier(corpus: DataSettings) -> str | None:
+def license_id(corpus: DataSettings) -> str | None:
     """The license as the Hugging Face hub writes it, if it is one: `apache-2.0`, `cc-by-4.0`; None for a remark."""
     license = corpus.license or ""
     return license.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", license) else None
@@ -116,7 +116,7 @@ def terms(corpus: DataSettings) -> str:
             "The license of the corpus is not stated. **State it here before you publish the weights**, and what holds "
             "for them; `data.license=…` and `data.home=…` of a training write it into this card."
         )
-    if identifier(corpus) is None:
+    if license_id(corpus) is None:
         return (
             f"The corpus has no open license ({corpus.license}). **The weights may not be freely redistributable**: "
             "settle that with those who hold the rights in the corpus before you publish them."
@@ -129,9 +129,9 @@ def metadata(corpus: DataSettings, license: str | None, tested: dict[str, Any], 
 
     https://github.com/huggingface/hub-docs/blob/main/modelcard.md
     """
-    terms = {"license": license or "other"}
+    license_terms = {"license": license or "other"}
     if license is None:
-        terms |= {"license_name": "see-below", "license_link": "README.md"}
+        license_terms |= {"license_name": "see-below", "license_link": "README.md"}
     results = [
         {
             "task": {"type": "translation", "name": arrow(corpus.part(name)[0].languages)},
@@ -150,7 +150,7 @@ def metadata(corpus: DataSettings, license: str | None, tested: dict[str, Any], 
     ]
     return {
         "language": corpus.all_languages,
-        **terms,
+        **license_terms,
         "pipeline_tag": "translation",
         "tags": ["translation", "transformer", "encoder-decoder"],
         "datasets": [corpus.name],
@@ -166,7 +166,7 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 def _example(data: TranslationData) -> str:
     """The shortest sentence of the test set, where others may see it."""
-    sources = [source for source, _ in data.texts("test") if source.strip()] if identifier(data.settings) else []
+    sources = [source for source, _ in data.text_pairs("test") if source.strip()] if license_id(data.settings) else []
     return min(sources, key=len, default="…")
 
 
@@ -241,7 +241,7 @@ def write_card(
     if finetuned := settings["init_from"] is not None:
         others_seen.append("the model that training began with")
         del shown["tokenizer"]  # those of the model that training began with
-    license = None if finetuned else identifier(corpus)
+    license = None if finetuned else license_id(corpus)
     card = TEMPLATE.format(
         metadata=yaml.safe_dump(metadata(corpus, license, tested, metrics), sort_keys=False, allow_unicode=True),
         direction=arrow(first),

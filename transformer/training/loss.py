@@ -21,7 +21,7 @@ CPU_ROWS = 64
 LogitsLoss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-def _in_pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+def _in_row_blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Some rows of every tensor at a time on a CPU, all at once elsewhere."""
     rows = CPU_ROWS if tensors[0].device.type == "cpu" else max(1, len(tensors[0]))
     return zip(*(torch.split(tensor, rows) for tensor in tensors), strict=True)
@@ -37,7 +37,7 @@ def cross_entropy_(
     type. Loss and gradient need the same exponentials, and in place they need no further memory.
     """
     losses = torch.empty(len(logits), device=logits.device)
-    for rows, label, loss in _in_pieces(logits, labels[:, None], losses):
+    for rows, label, loss in _in_row_blocks(logits, labels[:, None], losses):
         # The rows themselves if they are float32. Below, every name is this tensor, overwritten step by step.
         x = rows.float()
         label_logit, mean, top = x.gather(1, label), x.mean(dim=-1), x.amax(dim=-1, keepdim=True)
@@ -58,7 +58,7 @@ def symmetric_kl(
     """(KL(p‖q) + KL(q‖p)) / 2 in nats, with p and q the softmax of the two logits (Liang et al. 2021, eq. 2); and its
     gradient with respect to both."""
     losses, gradient = torch.empty(len(first), device=first.device), first.new_empty(2, *first.shape)
-    for rows, other_rows, loss, rows_gradient, other_gradient in _in_pieces(first, second, losses, *gradient):
+    for rows, other_rows, loss, rows_gradient, other_gradient in _in_row_blocks(first, second, losses, *gradient):
         log_p, log_q = rows.float().log_softmax(dim=-1), other_rows.float().log_softmax(dim=-1)
         p, q = log_p.exp(), log_q.exp()
         p_terms, q_terms = p * (log_p - log_q), q * (log_q - log_p)
@@ -96,9 +96,9 @@ class _ProjectedLoss(torch.autograd.Function):
         bias_gradient = None if bias is None else torch.zeros_like(bias)
         for start in range(0, states.size(1), size):
             positions = slice(start, start + size)
-            piece, mask = states[:, positions].to(dtype), counted[positions, None].to(dtype)
+            block, mask = states[:, positions].to(dtype), counted[positions, None].to(dtype)
             # Flattened to a multiplication of matrices: one of three-dimensional tensors is slower.
-            logits = (piece.flatten(0, 1) @ projection.T).view(*piece.shape[:2], -1)
+            logits = (block.flatten(0, 1) @ projection.T).view(*block.shape[:2], -1)
             if bias is not None:
                 logits += bias
             losses, gradient = logits_loss(logits, labels[positions])
@@ -107,10 +107,10 @@ class _ProjectedLoss(torch.autograd.Function):
                 continue
             gradient = gradient.flatten(0, 1)
             # The mask is applied to the small gradients (dim wide), not to the large one (vocabulary wide).
-            states_gradient[:, positions] = (gradient @ projection).view_as(piece) * mask
-            weight_gradient += gradient.T @ (piece * mask).flatten(0, 1)
+            states_gradient[:, positions] = (gradient @ projection).view_as(block) * mask
+            weight_gradient += gradient.T @ (block * mask).flatten(0, 1)
             if bias_gradient is not None:
-                bias_gradient += gradient.T @ mask.expand(len(piece), -1, -1).flatten()
+                bias_gradient += gradient.T @ mask.expand(len(block), -1, -1).flatten()
         context.save_for_backward(states_gradient, weight_gradient, bias_gradient)
         return total
 

@@ -37,13 +37,19 @@ def compile_for_training(model: Transformer, backend: str) -> None:
         setattr(model, name, torch.compile(getattr(model, name), backend=backend, dynamic=True))
 
 
+def end_compiling(model: Transformer) -> None:
+    """Back to the methods as written: for the few passes after training it takes longer to compile than to run."""
+    for name in COMPILED:
+        vars(model).pop(name, None)
+
+
 def twice(batch: Batch) -> Batch:
     """The sentences of a batch, then the same once more."""
     return Batch._make(part if part is None else torch.cat([part, part]) for part in batch)
 
 
 class TranslationModule(LightningModule):
-    """Trains a Translator's model. `texts` are the pairs of every split that is scored (`validation` and, of other
+    """Trains a Translator's model. `pairs` are those of every split that is scored (`validation` and, of other
     directions, `validation.fr-en`, …; all others are tests), `directions` theirs. The searches are how validation and
     test translate, `metrics` (names in METRICS) what the test is scored by."""
 
@@ -51,7 +57,7 @@ class TranslationModule(LightningModule):
         self,
         translator: Translator,
         settings: TrainingSettings,
-        texts: dict[str, list[Pair]],
+        pairs: dict[str, list[Pair]],
         validation_search: SearchSettings,
         test_search: SearchSettings,
         metrics: list[str],
@@ -60,16 +66,16 @@ class TranslationModule(LightningModule):
     ) -> None:
         super().__init__()
         self.translator, self.model = translator, translator.model
-        self.settings, self.texts, self.metrics = settings, texts, metrics
+        self.settings, self.pairs, self.metrics = settings, pairs, metrics
         regularize(self.model, settings.regularization)
         if settings.compile:
             compile_for_training(self.model, settings.compile)
         self.validation_search, self.test_search = validation_search, test_search
         #: What translates each split: the same model, asked for the split's direction.
-        self.translators = {name: translator.in_direction(*directions[name]) for name in texts}
+        self.translators = {name: translator.in_direction(*directions[name]) for name in pairs}
         validation = ("validation", *(split_name("validation", direction) for direction in directions.values()))
-        self.validation_splits = [name for name in texts if name in validation]
-        self.test_splits = [name for name in texts if name not in self.validation_splits]
+        self.validation_splits = [name for name in pairs if name in validation]
+        self.test_splits = [name for name in pairs if name not in self.validation_splits]
         bleus = (CorpusBLEU(self.translators[name].target_language) for name in self.validation_splits)
         self.validation_bleu = torch.nn.ModuleList(bleus)
         self.validation_loss = MeanMetric()
@@ -99,9 +105,10 @@ class TranslationModule(LightningModule):
         return linear_cross_entropy(states, output.weight, labels, smoothing, PAD, output.bias), tokens
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
-        """Returns the *sum* of the losses: `on_before_optimizer_step` divides its gradient by all tokens of the step.
+        """Returns the *sum* of the losses of the target tokens, not their mean: `on_before_optimizer_step` divides the
+        gradient by all tokens of the step.
 
-        While it lasts, the loss of guided alignment is part of it; train/loss is logged without."""
+        During guided alignment its loss is added; the logged train/loss does not include it."""
         guide, step = self.guided_alignment, self.trainer.global_step
         if guide is not None and not guide.weight(step):
             guide = self.guided_alignment = None  # its table takes much memory
@@ -116,7 +123,7 @@ class TranslationModule(LightningModule):
         return total
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Divides by all target tokens of the step: of every accumulated batch and every process."""
+        """Divides the gradient by all target tokens of the step: of every accumulated batch and every process."""
         assert self.step_sums is not None
         loss, tokens = self.trainer.strategy.reduce(self.step_sums, reduce_op="sum")
         gradients = [weight.grad for weight in self.parameters() if weight.grad is not None]
@@ -143,8 +150,8 @@ class TranslationModule(LightningModule):
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         settings, fused = self.settings, can_be_fused(str(self.trainer.precision))
-        build = OPTIMIZERS[settings.optimizer]
-        return build(self.model, settings.learning_rate, settings.betas, settings.weight_decay, fused)
+        build, (first, second) = OPTIMIZERS[settings.optimizer], settings.betas
+        return build(self.model, settings.learning_rate, (first, second), settings.weight_decay, fused)
 
     def configure_optimizers(self) -> Any:
         optimizer, total_steps = self.build_optimizer(), self.trainer.estimated_stepping_batches
@@ -160,7 +167,7 @@ class TranslationModule(LightningModule):
         total, tokens = self.loss(batch)
         self.validation_loss.update(total / tokens, tokens)
         hypotheses = self._translate(split, batch, self.validation_search)
-        references = [self.texts[split][i][1] for i in batch.indices.tolist()]
+        references = [self.pairs[split][i][1] for i in batch.indices.tolist()]
         self.validation_bleu[dataloader_idx].update(hypotheses, references)  # type: ignore[operator]
 
     def on_validation_epoch_end(self) -> None:
@@ -182,16 +189,16 @@ class TranslationModule(LightningModule):
         """Every process knows every score."""
         self.test_hypotheses.gather()
         languages = {name: translator.target_language for name, translator in self.translators.items()}
-        self.test_scores = self.test_hypotheses.scores(self.texts, languages, self.metrics)
+        self.test_scores = self.test_hypotheses.scores(self.pairs, languages, self.metrics)
         for split, scores in self.test_scores.items():
             self.log_dict({f"{split}/{name}": value for name, value in scores.values.items()})
 
     def _translate(self, split: str, batch: Batch, search: SearchSettings) -> list[str]:
-        """The best translation of each source of a batch, sampled by its line number: whatever the batches and
-        processes are."""
+        """The best translation of each source of a batch. Sampling depends on the line's number, so batches and
+        processes change nothing."""
         lines = [index + 1 for index in batch.indices.tolist()]
         data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
-        # The ids of lines over data.max_length are cut: those lines are translated as texts, in pieces.
+        # The ids of lines over data.max_length are cut: those lines are translated as texts, in parts.
         cut = set(data.split(split).too_long.tolist())
         sources = [
             [] if line in cut else ids[: ids.index(EOS)] for line, ids in zip(lines, batch.source.tolist(), strict=True)
@@ -200,11 +207,5 @@ class TranslationModule(LightningModule):
         translations = translator.n_best_ids(sources, search, lines=lines)
         for index, line in enumerate(lines):
             if line in cut:
-                [translations[index]] = translator.n_best([self.texts[split][line - 1][0]], search, lines=[line])
+                [translations[index]] = translator.n_best([self.pairs[split][line - 1][0]], search, lines=[line])
         return [hypotheses[0].text for hypotheses in translations]
-
-
-def end_compiling(model: Transformer) -> None:
-    """Back to the methods as written: for the few passes after training it takes longer to compile than to run."""
-    for name in COMPILED:
-        vars(model).pop(name, None)

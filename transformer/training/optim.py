@@ -4,7 +4,7 @@ To add one: a function here, its name in OPTIMIZERS or SCHEDULES, and the name b
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -26,19 +26,19 @@ def decay_groups(parameters: Iterable[nn.Parameter]) -> Groups:
 
 
 def adamw(
-    model: Transformer, learning_rate: float, betas: Sequence[float], weight_decay: float, fused: bool
+    model: Transformer, learning_rate: float, betas: tuple[float, float], weight_decay: float, fused: bool
 ) -> torch.optim.Optimizer:
     """Loshchilov & Hutter 2019."""
     groups = decay_groups(model.parameters())
-    return torch.optim.AdamW(groups, learning_rate, (betas[0], betas[1]), weight_decay=weight_decay, fused=fused)
+    return torch.optim.AdamW(groups, learning_rate, betas, weight_decay=weight_decay, fused=fused)
 
 
 def adam(
-    model: Transformer, learning_rate: float, betas: Sequence[float], weight_decay: float, fused: bool
+    model: Transformer, learning_rate: float, betas: tuple[float, float], weight_decay: float, fused: bool
 ) -> torch.optim.Optimizer:
     """Kingma & Ba 2015: weight decay is part of the gradient here."""
     groups = decay_groups(model.parameters())
-    return torch.optim.Adam(groups, learning_rate, (betas[0], betas[1]), weight_decay=weight_decay, fused=fused)
+    return torch.optim.Adam(groups, learning_rate, betas, weight_decay=weight_decay, fused=fused)
 
 
 def require_muon() -> None:
@@ -81,14 +81,14 @@ class MuonAdamW(torch.optim.Optimizer):
 
 
 def muon(
-    model: Transformer, learning_rate: float, betas: Sequence[float], weight_decay: float, fused: bool
+    model: Transformer, learning_rate: float, betas: tuple[float, float], weight_decay: float, fused: bool
 ) -> torch.optim.Optimizer:
     """Muon (Jordan et al. 2024) for the hidden matrices, AdamW for embeddings, output projection and vectors.
 
     Raises ValueError where torch has no Muon.
     """
     require_muon()
-    return MuonAdamW(model, learning_rate, (betas[0], betas[1]), weight_decay, fused)
+    return MuonAdamW(model, learning_rate, betas, weight_decay, fused)
 
 
 OPTIMIZERS = Registry({"adamw": adamw, "adam": adam, "muon": muon})
@@ -101,10 +101,6 @@ def can_be_fused(precision: str) -> bool:
 
 def cosine(step: int, warmup_steps: int, total_steps: int | float) -> float:
     """Half a cosine from 1 after warm-up to 0 at the last step (Loshchilov & Hutter 2017)."""
-    if math.isinf(total_steps):
-        raise ValueError(
-            "training.schedule=cosine ends at the last step: set trainer.max_steps, max_epochs or max_time"
-        )
     progress = min(1.0, (step - warmup_steps) / max(1, total_steps - warmup_steps))
     return 0.5 * (1 + math.cos(math.pi * progress))
 
@@ -117,6 +113,7 @@ def inverse_square_root(step: int, warmup_steps: int, total_steps: int | float) 
 # Name → function of a step after warm-up, of warm-up and of all steps (infinite where only patience ends a run) that
 # returns the share of the peak learning rate.
 SCHEDULES = Registry({"cosine": cosine, "inverse_square_root": inverse_square_root})
+NEEDS_END = ("cosine",)  # is a function of the last step, which must be known
 
 
 def warmup_note(warmup_steps: int, total_steps: int) -> str | None:
@@ -146,6 +143,8 @@ def learning_rate_factor(
         by_time = step / max(share_of_time(), 1e-9) if share_of_time else math.inf
         return after_warmup(step, warmup_steps, min(total_steps, by_time))
 
-    if share_of_time is None:
-        after_warmup(warmup_steps, warmup_steps, total_steps)  # a schedule that needs an end is refused before training
+    if schedule in NEEDS_END and share_of_time is None and math.isinf(total_steps):
+        raise ValueError(
+            f"training.schedule={schedule} ends at the last step: set trainer.max_steps, max_epochs or max_time"
+        )
     return factor

@@ -14,7 +14,7 @@ from transformer.model import Transformer
 
 
 def drop_words(model: Transformer, probability: float) -> None:
-    """Word dropout: each word of source and target loses its embedding with this probability, and keeps its position
+    """Word dropout: each token of source and target loses its embedding with this probability, and keeps its position
     (Gal & Ghahramani 2016; Sennrich & Zhang 2019)."""
 
     def hook(tokens: nn.Module, arguments: tuple[Any, ...], embedded: Tensor) -> Tensor | None:

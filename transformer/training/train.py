@@ -10,13 +10,13 @@ from lightning import Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback, LearningRateMonitor
 
 from transformer.config import from_dict
-from transformer.data.training_split import augmented_training
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
 from transformer.data.printable import say
 from transformer.data.synthetic import SYNTHETIC, read_synthetic
 from transformer.data.text_files import Pair
+from transformer.data.training_split import build_training_split
 from transformer.device import MachineSettings, configure_torch, find_hardware
 from transformer.evaluation import Hypotheses
 from transformer.evaluation.alignments import MAX_TRAINING_PAIRS, best_head
@@ -71,21 +71,21 @@ def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> T
     """The corpus with its tokenizers, or those of the pretrained model, and the augmented training split."""
     tokenizers = pretrained.tokenizers if pretrained else None
     data = TranslationData(settings.data, settings.tokenizer, settings.seed, tokenizers)
-    data.augmented = augmented_training(data, settings.training.bpe_dropout)
+    data.training_split = build_training_split(data, settings.training.bpe_dropout)
     return data
 
 
 def build_translator(
-    settings: RunSettings, model: dict[str, Any], data: TranslationData, pretrained: SavedTranslator | None
+    settings: RunSettings, model_settings: dict[str, Any], data: TranslationData, pretrained: SavedTranslator | None
 ) -> Translator:
     """A model for the vocabularies of the tokenizers, with new weights or those of the pretrained model."""
     vocabularies = {"source_vocab_size": len(data.source_tokenizer), "target_vocab_size": len(data.target_tokenizer)}
-    config = from_dict(ModelConfig, model | vocabularies, "model")
+    config = from_dict(ModelConfig, model_settings | vocabularies, "model")
     check_lengths(data, config)
     check_size(config)
-    network = pretrained.build_for_finetuning(config) if pretrained else Transformer(config)
+    model = pretrained.build_for_finetuning(config) if pretrained else Transformer(config)
     tokenizers = data.source_tokenizer, data.target_tokenizer
-    translator = Translator(network, tokenizers, settings.data.languages, settings.data.all_directions)
+    translator = Translator(model, tokenizers, settings.data.languages, settings.data.all_directions)
     if (penalty := settings.search.length_penalty) is not None:
         translator.length_penalty = penalty  # the run is tested with it, and whoever uses the model searches alike
     elif pretrained is not None:
@@ -117,12 +117,12 @@ def build_guided_alignment(settings: RunSettings, data: TranslationData, steps_d
 def build_module(
     settings: RunSettings, translator: Translator, data: TranslationData, steps_done: int
 ) -> TranslationModule:
-    """The Lightning module, with the texts that its translations are scored by."""
+    """The Lightning module, with the pairs that its translations are scored by."""
     scored = {name: corpus.languages for name, (corpus, split) in data.settings.parts.items() if split != "train"}
-    texts = {name: data.texts(name) for name in scored}
+    pairs = {name: data.text_pairs(name) for name in scored}
     searches = settings.validation_search, settings.search
     guide = build_guided_alignment(settings, data, steps_done)
-    return TranslationModule(translator, settings.training, texts, *searches, settings.metrics, scored, guide)
+    return TranslationModule(translator, settings.training, pairs, *searches, settings.metrics, scored, guide)
 
 
 def _spread(total: int, count: int) -> list[int]:
@@ -152,7 +152,7 @@ class RunCallbacks:
         samples = []
         for place, name in enumerate(module.validation_splits):
             count = len(range(place, training.samples, len(module.validation_splits)))  # the directions take turns
-            pairs = module.texts[name]
+            pairs = module.pairs[name]
             samples.append((module.translators[name], [pairs[i] for i in _spread(len(pairs), count)]))
         self.in_order: list[Callback] = [
             # First what saves between two steps, before another callback has done its part of the next step.
@@ -202,17 +202,17 @@ def build_trainer(
 
 
 def record_training_sentences(
-    settings: RunSettings, corpus: DataSettings, texts: dict[str, list[Pair]], folder: Path
+    settings: RunSettings, corpus: DataSettings, scored: dict[str, list[Pair]], folder: Path
 ) -> None:
     """Leaves the hashes of the training sentences of the `corpus`, whose splits are cut by now; says how many of
-    `texts` are among them, and how many the weights to begin with were trained on."""
+    the pairs that are `scored` are among them, and how many the weights to begin with were trained on."""
     trained = [one for one, split in corpus.parts.values() if split == "train"]
     pairs = chain.from_iterable(chain(one.read("train"), read_synthetic(one)) for one in trained)
     hashes = leakage.sentence_hashes(pairs)
-    say(*leakage.overlap_notes(hashes, texts))
+    say(*leakage.overlap_notes(hashes, scored))
     before: leakage.Hashes | None = leakage.NO_SENTENCES
     if settings.init_from:
-        say(*leakage.leakage_warnings(settings.init_from, texts))
+        say(*leakage.leakage_warnings(settings.init_from, scored))
         if settings.data.fold:
             say(*leakage.fold_warnings(settings.init_from, settings.data.fold, corpus))
         before = leakage.read_hashes(Path(settings.init_from))
@@ -237,7 +237,7 @@ def save_translator(translator: Translator, data: TranslationData, validation: l
 
 def run(
     settings: RunSettings,
-    model: dict[str, Any],
+    model_settings: dict[str, Any],
     trainer_arguments: dict[str, Any],
     folder: Path,
     resume: Path | None,
@@ -256,11 +256,11 @@ def run(
     data = prepare_data(settings, pretrained)
     saved = read_run(resume)
     machine = use_machine(settings.machine, trainer_arguments, data, saved)
-    settings_dict = asdict(settings) | {"model": model, "trainer": trainer_arguments}
+    settings_dict = asdict(settings) | {"model": model_settings, "trainer": trainer_arguments}
     checkpoint_settings = settings_dict | {"digests": {SYNTHETIC: "none"} | data.digests, "numerics": numerics()}
     resume_point = check_resumption(saved, checkpoint_settings, print_changes=is_rank_zero())
 
-    translator = build_translator(settings, model, data, pretrained)
+    translator = build_translator(settings, model_settings, data, pretrained)
     if settings.training.initial_embeddings == "cooccurrence" and pretrained is None and resume is None:
         initialize_embeddings(translator.model, [data.split(name) for name in data.names("train")], settings.seed)
     module = build_module(settings, translator, data, resume_point.steps)
@@ -275,7 +275,7 @@ def run(
         write_config(folder, settings_dict)
         mark_cache(data.cache)
         if resume is None:
-            record_training_sentences(settings, data.settings, module.texts, folder)
+            record_training_sentences(settings, data.settings, module.pairs, folder)
 
     explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
     with callbacks.signals, explain_restoring(resume, lambda: trainer.global_step > resume_point.steps), explained:
@@ -289,12 +289,12 @@ def run(
             module.load_state_dict(load_training(best)["state_dict"])
 
     if trainer.is_global_zero:
-        save_translator(translator, data, module.texts["validation"], folder)
+        save_translator(translator, data, module.pairs["validation"], folder)
     if not settings.test:
         return Result(validation_bleu, {}, cost, [])
     hypotheses = module.test_hypotheses
     outputs = {split: hypotheses.texts(split) for split in hypotheses.by_split}
-    samples = sample_translations(hypotheses, module.texts["test"], 3)
+    samples = sample_translations(hypotheses, module.pairs["test"], 3)
     if trainer.is_global_zero:
         write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, cost)
         write_card(folder, translator, data, checkpoint_settings, machine)

@@ -115,7 +115,7 @@ class WeightAveraging(Callback):
             return None
         bleus = []
         for split in module.validation_splits:
-            translator, (sources, references) = module.translators[split], zip(*module.texts[split], strict=True)
+            translator, (sources, references) = module.translators[split], zip(*module.pairs[split], strict=True)
             hypotheses = translator.translate(list(sources), module.validation_search)
             bleus.append(score(hypotheses, list(references), translator.target_language, ["bleu"])["bleu"])
         last = sum(bleus) / len(bleus)

@@ -12,8 +12,8 @@ class DropoutWarmup(Callback):
     """Raises all dropout of a model in even steps from 0 to what its settings say, over the first `steps` updates
     (Curriculum Dropout, Morerio et al. 2017, with a straight line for their curve).
 
-    Dropout hinders learning by heart, for which there is no danger while the sentences are new; until then it only
-    slows learning down.
+    Dropout prevents overfitting. While the sentences are new there is nothing to prevent, and it only slows learning
+    down.
     """
 
     def __init__(self, model: Transformer, steps: int) -> None:

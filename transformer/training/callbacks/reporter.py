@@ -124,7 +124,7 @@ class Reporter(Callback):
 
     def on_test_start(self, trainer: Trainer, module: Any) -> None:
         if trainer.is_global_zero:
-            counts = [len(module.texts[split]) for split in module.test_splits]
+            counts = [len(module.pairs[split]) for split in module.test_splits]
             sizes = [f"{count:,} sentence{'s' * (count != 1)}" for count in counts]
             if trainer.limit_test_batches != 1.0 or isinstance(trainer.limit_test_batches, int):
                 parts = zip(trainer.num_test_batches, sizes, strict=True)
