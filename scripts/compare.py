@@ -29,11 +29,11 @@ def compare(settings: CompareSettings) -> None:
     from transformer.visualization.comparison import draw_comparison
 
     comparison = compare_runs(settings)
-    comparison.show()
-    if settings.output:
+    if settings.output:  # first: a reader of stdout may go
         file = Path(settings.output) / "comparison.json"
         comparison.write(file)
         draw_comparison(comparison.intervals(), file.with_suffix(".png"))
+    comparison.show()
 
 
 if __name__ == "__main__":

@@ -55,6 +55,12 @@ def test_by_score_the_hypotheses_are_those_of_the_search(translator: Translator)
     assert Chooser(translator, SCORE).n_best(TEXTS, SAMPLING) == translator.n_best(TEXTS, SAMPLING)
 
 
+def test_no_draw_of_one_seed_is_one_of_the_next(translator: Translator) -> None:
+    chooser = Chooser(translator, MBR)
+    drawn = [{one.text for one in chooser.n_best(TEXTS[-1:], replace(SAMPLING, seed=seed))[0]} for seed in (1, 2, 3)]
+    assert len(set.union(*drawn)) == sum(map(len, drawn)) == 3 * MBR.samples
+
+
 def test_reranking_takes_what_was_drawn_twice_once(translator: Translator, reverse: Translator) -> None:
     settings = replace(SCORE, method="rerank", reverse="x", samples=6)
     for hypotheses in Chooser(translator, settings, reverse).n_best(TEXTS, replace(SAMPLING, top_k=1)):
@@ -66,7 +72,7 @@ def test_minimum_bayes_risk_takes_the_hypothesis_most_like_the_others(
     translator: Translator, name: str, metric: CHRF | BLEU
 ) -> None:
     chooser = Chooser(translator, replace(MBR, metric=name))
-    drawn = [translator.n_best(TEXTS, replace(SAMPLING, seed=SAMPLING.seed + draw)) for draw in range(6)]
+    drawn = [translator.n_best(TEXTS, replace(SAMPLING, seed=6 * SAMPLING.seed + draw)) for draw in range(6)]
     sampled = [[hypotheses[0] for hypotheses in of_text] for of_text in zip(*drawn, strict=True)]
     assert len({one.text for one in sampled[1]}) > 3
     for search, pool in ((SEARCH, translator.n_best(TEXTS, SEARCH)), (SAMPLING, sampled)):

@@ -101,6 +101,19 @@ def test_systems_that_say_the_same_are_no_discovery() -> None:
     assert lower["bleu"]["lower"].p < ALPHA
 
 
+@pytest.mark.parametrize("differing", [1, 3, 5, 12])
+def test_few_sentences_that_differ_prove_nothing(differing: int) -> None:
+    lines = noisy(0.5, 1)
+    better = [*REFERENCES[:differing], *lines[differing:]]
+    count = sum(one != other for one, other in zip(lines, better, strict=True))
+    found = compare({"first": lines, "better": better}, REFERENCES, "de", ["bleu"], resamples=100, trials=500)
+    p = found["bleu"]["better"].p_randomization
+    # Half of all exchanges that change all sentences or none are as extreme: their share is exact.
+    assert p is not None
+    assert p >= min(1.0, 2 / 2**count)
+    assert (found["bleu"]["better"].p < ALPHA) == (count > 5)
+
+
 def test_equal_calls_give_equal_numbers_and_progress_sees_every_test() -> None:
     systems = {"first": noisy(0.2, 1), "other": noisy(0.3, 2)}
     seen: list[MetricTest] = []

@@ -11,8 +11,10 @@ from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import BOS, EOS, Tokenizer, train_tokenizer
+from transformer.evaluation.choosing import pair_log_probabilities
 from transformer.inference.ensemble import Ensemble, load_ensemble
 from transformer.inference.translator import BEAM
+from transformer.visualization.explain import explain
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint"]
 SEARCH = replace(BEAM, length_ratio=1.0, length_extra=3)
@@ -57,6 +59,24 @@ def test_a_hypothesis_has_the_mean_probability_of_the_members_at_each_step(pair:
                 total += math.log(sum(share[step, id].item() for share in shares) / 2)
             assert hypothesis.log_probability == pytest.approx(total, abs=1e-3)
             assert hypothesis.score == pytest.approx(total / (len(ids) + 1), abs=1e-4)
+
+
+def test_the_log_probability_of_a_pair_is_that_of_the_members_mean(pair: list[Translator]) -> None:
+    together, pairs = Ensemble(pair), list(zip(TEXTS[:2], TEXTS[3:], strict=True))
+    expected = []
+    for text, target in pairs:
+        source = torch.tensor([[*together.source_tokenizer.encode(text), EOS]])
+        ids = together.target_tokenizer.encode(target)
+        with torch.no_grad():
+            shares = [member.model(source, torch.tensor([[BOS, *ids]]))[0].softmax(dim=-1) for member in pair]
+        mean = (shares[0] + shares[1]) / 2
+        expected.append(sum(mean[step, id].log().item() for step, id in enumerate([*ids, EOS])))
+    assert pair_log_probabilities(together, pairs) == pytest.approx(expected, abs=1e-3)
+
+
+def test_an_ensemble_has_no_attention_of_its_own(pair: list[Translator]) -> None:
+    with pytest.raises(ValueError, match="look at one of them alone"):
+        explain(Ensemble(pair), "ein Haus", SEARCH)
 
 
 @pytest.mark.parametrize("method", ["greedy", "beam", "sampling"])

@@ -23,7 +23,7 @@ from transformer.inference.shortlist import Shortlist
 from transformer.inference.translator import BEAM
 from transformer.model import attention
 from transformer.model.config import FeedForwardConfig
-from transformer.model.layers import AddNorm
+from transformer.model.layers import AddNorm, FeedForward
 from transformer.model.masks import padding_mask
 from transformer.model.packed import pack, packed_types
 from transformer.model.positions import POSITIONS
@@ -335,6 +335,45 @@ def test_once_equations_of_the_model_are_changed_it_searches_itself_and_says_so(
     assert "change the equations there too" in caplog.text
 
 
+def another_scale(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for layer in model.decoder.layers:
+        layer.cross_attention.score.scale *= 0.1
+
+
+def another_epsilon(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model.encoder.layers[0].add_norm_feed.norm.eps = 1.0
+
+
+def another_method_of_one_layer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = model.decoder.layers[0].feed_forward
+    layer.forward = torch.neg
+
+
+def another_method_of_all_layers(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FeedForward, "forward", lambda self, states: -states)
+
+
+def another_function(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    softmax_of_queries(monkeypatch)
+
+
+CHANGES_AFTERWARDS = [
+    *(another_scale, another_epsilon, another_method_of_one_layer, another_method_of_all_layers, another_function),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES_AFTERWARDS)
+def test_what_is_changed_after_loading_is_searched_with(
+    path: Path, change: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator, before = Translator.load(path), Translator.load(path).n_best(TEXTS, SOON)
+    assert translator.n_best(TEXTS, SOON) == before
+    change(translator.model, monkeypatch)
+    changed = translator.n_best(TEXTS, SOON)
+    translator.fast_model = None
+    assert changed == translator.n_best(TEXTS, SOON) != before
+
+
 @pytest.mark.parametrize("max_length", [2, 3, 9])
 @pytest.mark.parametrize("dtype", packed_types())
 def test_unchanged_models_of_any_size_agree_with_it(max_length: int, dtype: torch.dtype) -> None:
@@ -344,10 +383,17 @@ def test_unchanged_models_of_any_size_agree_with_it(max_length: int, dtype: torc
 
 
 def test_it_is_what_searches(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    translator, expected = Translator.load(path), Translator.load(path).translate(TEXTS)
-    monkeypatch.setattr(Transformer, "step", None)
-    assert translator.translate(TEXTS) == expected
+    translator, steps, step = Translator.load(path), list[int](), FastTransformer.step
+
+    def counted(self: FastTransformer, ids: torch.Tensor, *rest: Any) -> Any:
+        steps.append(len(ids))
+        return step(self, ids, *rest)
+
+    monkeypatch.setattr(FastTransformer, "step", counted)
+    expected = translator.translate(TEXTS)
+    assert (searched := len(steps)) > 0
     assert copy.copy(translator).in_direction("de", "en").translate(TEXTS) == expected
+    assert len(steps) == 2 * searched
 
 
 def test_translators_that_are_copied_or_changed_search_with_their_own_weights(path: Path) -> None:

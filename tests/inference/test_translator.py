@@ -4,22 +4,25 @@ import json
 import os
 import pickle
 import zipfile
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
 import yaml
 
 from tests.factories import model_dict, tokenizer_settings
+from tests.scripts.running import Run
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.inference.ensemble import Ensemble
 from transformer.inference.long_text import split_text
 from transformer.inference.translator import BEAM
+from transformer.model.eval_mode import eval_mode
 
 # An untrained model goes on until it must stop: where that is no part of the fact, let it be soon.
 SOON = replace(BEAM, length_ratio=1.0, length_extra=3)
@@ -284,3 +287,70 @@ def test_what_is_sampled_for_a_text_depends_on_its_number_alone(translator: Tran
     for number, text in enumerate(TEXTS, 1):
         [alone] = translator.n_best([text], search, lines=[number])
         assert alone[0].text == together[number - 1][0].text
+
+
+def test_parts_of_a_model_that_are_trained_or_not_stay_so(translator: Translator) -> None:
+    model = deepcopy(translator.model)
+    model.train()
+    model.encoder.eval()
+    before = [part.training for part in model.modules()]
+    with eval_mode(model):
+        assert not any(part.training for part in model.modules())
+    assert [part.training for part in model.modules()] == before
+    assert len(set(before)) == 2
+
+
+def test_texts_may_come_one_by_one(translator: Translator) -> None:
+    expected = translator.translate(TEXTS, SOON)
+    for texts in (iter(TEXTS), tuple(TEXTS), np.array(TEXTS)):
+        assert translator.translate(texts, SOON) == expected
+
+
+# Here shapes and types are not checked by the tests.
+MISTAKES = """
+import sys
+from transformer import Translator
+from transformer.inference.search import SearchSettings
+translator = Translator.load(sys.argv[1])
+for mistake in sys.argv[2:]:
+    try:
+        eval(mistake)
+    except (TypeError, ValueError) as error:
+        print(type(error).__name__, error, sep=": ")
+"""
+TOLD = {
+    "translator.translate(['ja', None])": "TypeError: line 2 is no text but NoneType",
+    "translator.translate(b'ja')": "TypeError: line 1 is no text but int",
+    "translator.translate('ja', 'greedy')": "TypeError: search must be SearchSettings, as "
+    "SearchSettings(method='greedy'), not 'greedy'",
+    "translator.translate('ja', long_lines='Refuse')": "ValueError: long_lines=Refuse is not allowed; choose one of "
+    "split, refuse",
+    "translator.translate('\\ud800')": "ValueError: line 1 is no Unicode text: half of a surrogate pair "
+    "stands alone in it",
+    "SearchSettings(method='Greedy')": "ValueError: search.method=Greedy is not allowed; choose one of greedy, beam, "
+    "sampling",
+    "SearchSettings(beam=0)": "ValueError: search.beam=0 must be >= 1 and <= 1000",
+    "SearchSettings(beam=2.0)": "ValueError: search.beam=2.0 must be a whole number",
+    "SearchSettings(temperature=0)": "ValueError: search.temperature=0.0 must be >= 0.001 and <= 1000",
+    "SearchSettings(length_penalty=float('nan'))": "ValueError: search.length_penalty=nan must be a finite number",
+    "SearchSettings(top_p=1.5)": "ValueError: search.top_p=1.5 must be > 0 and <= 1",
+}
+
+
+def test_mistakes_in_python_are_told_too(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "mistakes.py").write_text(MISTAKES, encoding="utf-8")
+    translator.save(tmp_path / "model.safetensors")
+    done = Run(str(tmp_path / "mistakes.py"), str(tmp_path / "model.safetensors"), *TOLD, cwd=tmp_path).wait()
+    assert done.stdout.splitlines() == list(TOLD.values()), done.stderr
+
+
+def test_what_could_not_be_loaded_is_not_saved(translator: Translator, tmp_path: Path) -> None:
+    other = copy(translator)
+    other.length_penalty = 20.0
+    with pytest.raises(ValueError, match=r"length_penalty=20\.0 must be >= -10 and <= 10"):
+        other.save(tmp_path / "model.safetensors")
+    bpe = translator.target_tokenizer
+    other = Translator(translator.model, (bpe, Tokenizer(bpe.model, "word")), ("de", "en"))
+    with pytest.raises(ValueError, match=r"the tokenizers are of two kinds, .* and word"):
+        other.save(tmp_path / "model.safetensors")
+    assert not any(tmp_path.iterdir())

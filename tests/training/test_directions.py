@@ -58,7 +58,7 @@ def test_every_direction_is_scored_in_every_file(run: Path) -> None:
     assert tasks == [("de → en", "test"), ("en → de", "test"), ("en → fr", "test")]
     assert all(f"| {name} | 10 |" in card for name in NAMES)
     assert "| train.en-de | 174 |" in card
-    assert f"It has seen {2 * 174} sentence pairs" in card, "those of en-de are those of de-en"
+    assert f"The model has seen {2 * 174} sentence pairs" in card, "those of en-de are those of de-en"
 
 
 def test_the_translations_of_a_direction_are_those_of_the_loaded_model(run: Path) -> None:

@@ -61,7 +61,7 @@ def model_and_loss() -> tuple[Transformer, Callable[[], Tensor]]:
 @needs_muon
 def test_muon_updates_the_matrices_of_layers_and_adamw_the_rest() -> None:
     (ours, loss), (theirs, their_loss) = model_and_loss(), model_and_loss()
-    optimizer = OPTIMIZERS["muon"](ours, 1e-2, [0.9, 0.98], 0.1, False)
+    optimizer = OPTIMIZERS["muon"](ours, 1e-2, (0.9, 0.98), 0.1, False)
     hidden, decayed, plain = [], [], []
     for name, weight in theirs.named_parameters():
         groups = (plain, hidden if ".layers." in name else decayed)
@@ -94,10 +94,10 @@ def test_muon_goes_on_exactly_from_a_saved_state() -> None:
             value().backward()
             optimizer.step()
 
-    uninterrupted, interrupted = (OPTIMIZERS["muon"](model, 1e-2, [0.9, 0.98], 0.1, True) for model in (one, other))
+    uninterrupted, interrupted = (OPTIMIZERS["muon"](model, 1e-2, (0.9, 0.98), 0.1, True) for model in (one, other))
     steps(uninterrupted, loss, 4)
     steps(interrupted, other_loss, 2)
-    resumed = OPTIMIZERS["muon"](other, 1e-2, [0.9, 0.98], 0.1, True)
+    resumed = OPTIMIZERS["muon"](other, 1e-2, (0.9, 0.98), 0.1, True)
     resumed.load_state_dict(interrupted.state_dict())
     steps(resumed, other_loss, 2)
     for weight, same in zip(one.parameters(), other.parameters(), strict=True):
@@ -107,7 +107,7 @@ def test_muon_goes_on_exactly_from_a_saved_state() -> None:
 def test_muon_is_refused_in_one_line_where_torch_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.optim, "Muon", raising=False)
     with pytest.raises(ValueError, match=r"optimizer=muon needs torch 2\.9 or later, this is 2.*choose") as error:
-        OPTIMIZERS["muon"](model_and_loss()[0], 1e-2, [0.9, 0.98], 0.1, True)
+        OPTIMIZERS["muon"](model_and_loss()[0], 1e-2, (0.9, 0.98), 0.1, True)
     assert "\n" not in str(error.value)
 
 

@@ -23,6 +23,7 @@ Normalization = Literal["nmt_nfkc", "nfkc", "identity"]
 JOINER = "⁀"
 # A tokenizer may be a stranger's, and normalize one letter to many. SentencePiece's own makes at most 18 of one (ﷺ).
 LONG, MAX_GROWTH = 10_000, 32
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # SentencePiece learns nothing from longer lines, and says nothing; of itself it takes 4,192 bytes for long.
 MAX_LINE_BYTES = 1 << 24
 
@@ -122,8 +123,11 @@ class Tokenizer:
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
-        """The ids of each text. Raises ValueError where normalization makes a long text much longer still."""
+        """The ids of each text. Raises ValueError where normalization makes a long text much longer still, and for
+        what is no Unicode text."""
         for text in texts:
+            if LONE_SURROGATE.search(text):
+                raise ValueError("half of a surrogate pair stands alone in a text: this is no Unicode")
             if len(text) > LONG and len(self._processor.Normalize(text)) > MAX_GROWTH * len(text):
                 raise ValueError(f"a line of {len(text):,} characters is too long for this tokenizer")
         return [

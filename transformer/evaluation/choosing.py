@@ -12,6 +12,7 @@ from transformer.data.batching import batches_by_length, inputs_and_labels, pad
 from transformer.data.tokenizer import EOS, PAD
 from transformer.evaluation.metrics import METRICS
 from transformer.inference import Translator
+from transformer.inference.ensemble import log_mean
 from transformer.inference.search import SearchSettings
 from transformer.inference.settings import ChoiceSettings, InferenceSettings
 from transformer.inference.translator import LongLines, Translation
@@ -37,15 +38,16 @@ def pair_log_probabilities(
         if len(source) > empty and target and max(len(source), len(target)) < translator.max_length
     ]
     lengths = [max(len(sources[index]), len(targets[index])) for index in fitting]
-    model, device = translator.model, translator.device
-    with eval_mode(model):
+    models, device = translator.models, translator.device
+    with eval_mode(*models):
         for batch in batches_by_length(lengths, batch_tokens, min_batches=1):
             indices = [fitting[i] for i in batch]
             source = pad([[*sources[i], EOS] for i in indices]).to(device)
             inputs, labels = (part.to(device) for part in inputs_and_labels([targets[i] for i in indices]))
             with torch.autocast(device.type, enabled=False):
-                logits = model(source, inputs, padding_mask(source, PAD)).float()
-            chosen = logits.log_softmax(dim=-1).gather(2, labels[..., None]).squeeze(2)
+                logits = [model(source, inputs, padding_mask(source, PAD)).float() for model in models]
+            log_probabilities = log_mean([of_model.log_softmax(dim=-1) for of_model in logits])
+            chosen = log_probabilities.gather(2, labels[..., None]).squeeze(2)
             totals = chosen.masked_fill(labels == PAD, 0.0).sum(dim=1)
             for index, value in zip(indices, totals.tolist(), strict=True):
                 results[index] = value
@@ -84,7 +86,8 @@ class Chooser:
     ) -> list[list[Translation]]:
         """As `Translator.n_best`, best first by the choice; scores and log-probabilities are those of the search."""
         method, draws = self.settings.method, self.settings.draws(search)
-        searches = [replace(search, seed=(search.seed + draw) % 2**32) for draw in range(draws)]
+        # No draw of one seed is a draw of the next one.
+        searches = [replace(search, seed=(search.seed * draws + draw) % 2**32) for draw in range(draws)]
         drawn = [self.translator.n_best(texts, one, batch_tokens, long_lines, lines) for one in searches]
         n_best = [[one for hypotheses in of_text for one in hypotheses] for of_text in zip(*drawn, strict=True)]
         if method == "mbr":

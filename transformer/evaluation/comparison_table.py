@@ -1,5 +1,7 @@
 """A comparison of systems as one reads it: a table, a sentence for each pair, and where they differ most."""
 
+import operator
+
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -72,7 +74,9 @@ def show_differences(
     """Prints the sentences whose BLEU differs most between two systems."""
     out = console()
     if differences:
-        out.print(Text(f"\nWhere {first} and {other} differ most (BLEU of the sentence)", style="bold"))
+        count = sum(map(operator.ne, systems[first], systems[other]))
+        how = f"BLEU of the sentence; {count:,} of {len(pairs):,} translations differ"
+        out.print(Text(f"\nWhere {first} and {other} differ most ({how})", style="bold"))
     width = max(len("reference"), len(first), len(other))
     for difference in differences:
         source, reference = pairs[difference.sentence]

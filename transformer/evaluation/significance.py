@@ -1,6 +1,7 @@
-"""Is one system better than another, or is it chance? Paired tests over the same sentences, all of them sacrebleu's."""
+"""Is one system better than another, or is it chance? Paired tests over the same sentences, by sacrebleu."""
 
 import copy
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -48,7 +49,8 @@ def paired_tests(metrics: Iterable[str]) -> list[MetricTest]:
     return [(metric, test) for metric in metrics for test in ("bs", "ar")]  # type: ignore[misc]
 
 
-def _tested(bootstrap: list[Result], randomization: list[Result], index: int) -> TestedScore:
+def _tested(bootstrap: list[Result], randomization: list[Result], index: int, differing: int) -> TestedScore:
+    """Of the system at this index, which translates so many sentences otherwise than the first."""
     score = bootstrap[index].score
     interval = float(bootstrap[index].ci or 0)
     if index == 0:
@@ -57,7 +59,12 @@ def _tested(bootstrap: list[Result], randomization: list[Result], index: int) ->
         # sacrebleu counts the samples that differ by more than the systems do. Of systems that say the same none does,
         # and its p-value would be the smallest there is.
         return TestedScore(score, interval, 1.0, 1.0)
-    return TestedScore(score, interval, bootstrap[index].p_value, randomization[index].p_value)
+    # Of few sentences that differ, all are swapped, or none, in so many of the trials: there the difference is as large
+    # as the systems', which sacrebleu does not count either. No exact test gives a smaller p-value.
+    least = min(1.0, 2 * 0.5**differing)
+    randomized = randomization[index].p_value
+    assert randomized is not None
+    return TestedScore(score, interval, bootstrap[index].p_value, max(randomized, least))
 
 
 def compare(
@@ -86,9 +93,12 @@ def compare(
         built = {metric: METRICS[metric].build(language)}
         _, columns = PairedTest(list(systems.items()), built, [references], test, samples)()
         [results[metric, test]] = [column for heading, column in columns.items() if heading != "System"]  # type: ignore[assignment]
+    first = next(iter(systems.values()))
+    differing = {name: sum(map(operator.ne, first, hypotheses)) for name, hypotheses in systems.items()}
     return {
         metric: {
-            name: _tested(results[metric, "bs"], results[metric, "ar"], index) for index, name in enumerate(systems)
+            name: _tested(results[metric, "bs"], results[metric, "ar"], index, differing[name])
+            for index, name in enumerate(systems)
         }
         for metric in metrics
     }

@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from transformer.config import from_dict
+from transformer.config import from_dict, read_value
 from transformer.data.directions import Direction, direction_name, parse_direction
 from transformer.data.printable import one_line, terminal_safe
 from transformer.data.tokenizer import Kind, Tokenizer
@@ -81,10 +81,16 @@ def describe(
     length_penalty: float = DEFAULT_LENGTH_PENALTY,
     alignment: AlignmentHead | None = None,
 ) -> dict[str, Any]:
-    """The description as plain dicts, strings and numbers; of `directions` only several are worth a word."""
+    """The description as plain dicts, strings and numbers; of `directions` only several are worth a word.
+
+    Raises ValueError for what `load` would refuse.
+    """
     several = [direction_name(direction) for direction in directions if len(directions) > 1]
-    kind = tokenizers[0].kind
+    kind, *other = dict.fromkeys(tokenizer.kind for tokenizer in tokenizers)
+    if other:
+        raise ValueError(f"the tokenizers are of two kinds, {kind} and {other[0]}: a file holds two of one kind")
     plain = asdict(Description(FORMAT, *languages, kind, model.config, several, length_penalty, alignment))
+    read_value(LengthPenalty, length_penalty, "length_penalty")
     return {key: value for key, value in plain.items() if key not in DEFAULTS or value != DEFAULTS[key]}
 
 

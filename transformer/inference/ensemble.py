@@ -22,6 +22,13 @@ class EnsembleState(NamedTuple):
         return EnsembleState(tuple(state.select(origins, sentences) for state in self.members))
 
 
+def log_mean(log_probabilities: Sequence[Float[Tensor, "*shape"]]) -> Float[Tensor, "*shape"]:
+    """The logarithm of the mean of probabilities, from their logarithms."""
+    if len(log_probabilities) == 1:
+        return log_probabilities[0]
+    return torch.stack([*log_probabilities]).logsumexp(dim=0) - math.log(len(log_probabilities))
+
+
 class Ensemble(Translator):
     """Translates as its members together: p(next token) is the mean of theirs. Costs what all of them cost.
 
@@ -57,8 +64,7 @@ class Ensemble(Translator):
             member.log_probabilities(ids, of_member)
             for member, of_member in zip(self.members, state.members, strict=True)
         ]
-        mean = torch.stack([scores for scores, _ in steps]).logsumexp(dim=0) - math.log(len(steps))
-        return mean, EnsembleState(tuple(of_member for _, of_member in steps))
+        return log_mean([scores for scores, _ in steps]), EnsembleState(tuple(of_member for _, of_member in steps))
 
     @classmethod
     def load(cls, *arguments: object, **settings: object) -> "Ensemble":
@@ -76,7 +82,10 @@ def load_ensemble(
     target_language: str | None = None,
     shortlist: str | None = None,
 ) -> Translator:
-    """The translator in one file, or those in several as an `Ensemble`, with a shortlist. Raises as these do."""
+    """The translator in one file, or those in several as an `Ensemble`, with a shortlist. Raises as these do, and
+    ValueError for no file."""
+    if not paths:
+        raise ValueError("an ensemble needs a model or more")
     members = [Translator.load(path, device, precision, source_language, target_language) for path in paths]
     translator = Ensemble(members) if len(members) > 1 else members[0]
     if shortlist is not None:

@@ -4,8 +4,9 @@ Where one sentence is translated, most of a step is not arithmetic: weights are 
 are called (docs/speed.md). Here one matrix multiplication computes query, key and value; activations and residual
 connections are part of a matrix multiplication; keys and values are written once, into buffers with capacity for more.
 
-To understand the model, read `model.transformer`. What this model does not support runs there. So does everything as
-soon as the two give different results, for example because somebody changed an equation in `model`.
+To understand the model, read `model.transformer`. What this model does not support runs there. So does everything once
+the two may give different results: where they do at loading, because somebody changed an equation in `model`, and where
+a part, a number or a function of the model is another one than at loading.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 from transformer.inference.fast_layers import FastDecoderLayer, FastEncoderLayer, Source, Target
-from transformer.model import attention, dropout, layers, scores
+from transformer.model import attention, dropout, layers, masks, positions, scores, transformer
 from transformer.model.kv_cache import hypotheses_per_sentence
 from transformer.model.packed import FUSED_ACTIVATIONS, PackedLinear
 from transformer.model.transformer import Transformer, check_source
@@ -97,10 +98,21 @@ def _hooks(module: nn.Module) -> list[object]:
 
 
 def _fingerprint(module: nn.Module) -> tuple[object, ...]:
-    """Changes with its parts and weights, with training, and with who looks at what goes through it."""
+    """Changes with its parts, numbers, functions and weights, with training, and with who looks at what goes through
+    it. (`weight.data` gives the numbers of a weight without a sign that they change.)"""
     weights = [weight for weight in module._parameters.values() if weight is not None]
     counts = [number for weight in weights for number in (weight.data_ptr(), weight._version)]
-    return (module.training, *module._modules.values(), *_hooks(module), *counts)
+    plain = [value for value in vars(module).values() if isinstance(value, (int, float, str)) or callable(value)]
+    return (*plain, *module._modules.values(), *_hooks(module), *counts)
+
+
+def _equations() -> list[object]:
+    """All functions, classes and methods of `model`: another in place of one of them computes something else."""
+    files = (attention, dropout, layers, masks, positions, scores, transformer)
+    names = [vars(file) for file in files]
+    own = [one for of_file in names for one in of_file.values() if isinstance(one, type)]
+    classes = [vars(one) for one in own if one.__module__.startswith("transformer.model")]
+    return [value for of_one in (*names, *classes) for value in of_one.values() if callable(value)]
 
 
 class FastTransformer:
@@ -110,7 +122,8 @@ class FastTransformer:
         self.model, activation = model, model.config.feed_forward.activation
         self.encoder_layers = [FastEncoderLayer(cast(Any, layer), activation) for layer in model.encoder.layers]
         self.decoder_layers = [FastDecoderLayer(cast(Any, layer), activation) for layer in model.decoder.layers]
-        self._watched, self._built_from = list(model.modules()), list(map(_fingerprint, model.modules()))
+        self._watched = list(model.modules())
+        self._built_from = self._state()
 
     @classmethod
     def of(cls, model: Transformer) -> FastTransformer | None:
@@ -139,6 +152,10 @@ class FastTransformer:
             and model.config.feed_forward.activation in ACTIVATIONS
         )
 
+    def _state(self) -> list[object]:
+        """What the results depend on."""
+        return [*_equations(), *map(_fingerprint, self._watched)]
+
     def __getstate__(self) -> dict[str, object]:
         return {"model": self.model, "_watched": [], "_built_from": None}  # a copy's own weights are not packed
 
@@ -149,7 +166,7 @@ class FastTransformer:
             and not torch.is_grad_enabled()
             and not torch.is_autocast_enabled("cpu")
             and not _has_any_global_hook()  # type: ignore[no-untyped-call]
-            and list(map(_fingerprint, self._watched)) == self._built_from
+            and self._state() == self._built_from
         )
 
     @torch.no_grad()

@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from transformer.config import read_fields
+
 # Finished sentences are removed from the batch when at least this share of it is finished: removing copies the rest.
 COMPACT_WHEN_FINISHED = 0.25
 
@@ -51,6 +53,8 @@ class SearchSettings:
     seed: Annotated[int, ">= 0", "<= 4294967295"] = 1
 
     def __post_init__(self) -> None:
+        """Raises ValueError for what is not allowed, from Python too."""
+        read_fields(SearchSettings, vars(self), "search")
         if self.min_length > self.max_length:
             raise ValueError(f"search.min_length={self.min_length} is above search.max_length={self.max_length}")
 
@@ -249,8 +253,9 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, best first: `beam` of them from beam search, one from the other methods.
 
-    `bos_ids` holds the first id of each sentence. `lines` are the numbers of the sentences: a sampled translation
-    depends on the seed and its own number, not on its batch.
+    `bos_ids` holds the first id of each sentence. `lines` are the numbers of the sentences: what is drawn for one
+    depends on the seed and its own number, not on its batch. (Rounding does depend on the batch; where a draw falls
+    between the shares of two ids, it may decide: 4 of 400 sentences of Multi30k.)
     """
     if settings.method == "beam":
         return beam_search(step, state, bos_ids, eos, max_lengths, settings)

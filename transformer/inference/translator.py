@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, get_args, overload
 
 import torch
 from jaxtyping import Float, Int
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformer.data.batching import batches_by_length, pad
 from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.languages import space_between_sentences
-from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from transformer.data.tokenizer import BOS, EOS, LONE_SURROGATE, PAD, Tokenizer
 from transformer.device import (
     MachineSettings,
     check_memory,
@@ -54,7 +54,7 @@ LongLines = Literal["split", "refuse"]
 @dataclass(frozen=True)
 class Translation:
     """A text in the target language. `score` is log-probability / length^α (see `search.Hypothesis`), and for a text
-    translated in parts their sum."""
+    translated in parts their sum. With a shortlist these are of a softmax over its ids alone, and so too high."""
 
     text: str
     score: float
@@ -125,7 +125,7 @@ class Translator:
     def load(
         cls,
         path: str | Path,
-        device: str = "cpu",
+        device: str | torch.device = "cpu",
         precision: str = "float32",
         source_language: str | None = None,
         target_language: str | None = None,
@@ -138,7 +138,7 @@ class Translator:
         that is truncated, altered, foreign or carries code, and for a device that is not there. The model's weights are
         packed (see `model.packed`), and on a CPU `FastTransformer` searches with them, if it knows the model's choices.
         """
-        torch_device = parse_device(device)
+        torch_device = parse_device(str(device))
         dtype = parse_precision(precision, find_hardware(torch_device.type))
         saved, asked = checkpoint.load(Path(path)), (source_language, target_language)
         if asked != (None, None):
@@ -185,23 +185,23 @@ class Translator:
         checkpoint.save(Path(path), self.description(), content)
 
     @overload
-    def translate(
+    def translate(  # type: ignore[overload-overlap]
         self, texts: str, search: SearchSettings = ..., batch_tokens: int = ..., long_lines: LongLines = ...
     ) -> str: ...
 
     @overload
     def translate(
-        self, texts: list[str], search: SearchSettings = ..., batch_tokens: int = ..., long_lines: LongLines = ...
+        self, texts: Iterable[str], search: SearchSettings = ..., batch_tokens: int = ..., long_lines: LongLines = ...
     ) -> list[str]: ...
 
     def translate(
         self,
-        texts: str | list[str],
+        texts: str | Iterable[str],
         search: SearchSettings = BEAM,
         batch_tokens: int = 2048,
         long_lines: LongLines = "split",
     ) -> str | list[str]:
-        """The best translation: of one text, or of each text of a list, in order; an empty text stays empty.
+        """The best translation: of one text, or of each text of several, in order; an empty text stays empty.
 
         A text of more tokens than the model allows is named in the log and translated in parts, or refused
         (`long_lines`): then ValueError names its line.
@@ -211,7 +211,7 @@ class Translator:
         return [hypotheses[0].text for hypotheses in self.n_best(texts, search, batch_tokens, long_lines)]
 
     @overload
-    def n_best(
+    def n_best(  # type: ignore[overload-overlap]
         self,
         texts: str,
         search: SearchSettings = ...,
@@ -223,7 +223,7 @@ class Translator:
     @overload
     def n_best(
         self,
-        texts: list[str],
+        texts: Iterable[str],
         search: SearchSettings = ...,
         batch_tokens: int = ...,
         long_lines: LongLines = ...,
@@ -232,13 +232,13 @@ class Translator:
 
     def n_best(
         self,
-        texts: str | list[str],
+        texts: str | Iterable[str],
         search: SearchSettings = BEAM,
         batch_tokens: int = 2048,
         long_lines: LongLines = "split",
         lines: Sequence[int] | None = None,
     ) -> list[Translation] | list[list[Translation]]:
-        """All hypotheses of one text, or of each text of a list, best first, with scores; of a text translated in
+        """All hypotheses of one text, or of each text of several, best first, with scores; of a text translated in
         parts only the best.
 
         `lines` are the texts' numbers, 1, 2, … unless given: warnings and errors name them, and the random draws of
@@ -246,6 +246,9 @@ class Translator:
         """
         if isinstance(texts, str):
             return self.n_best([texts], search, batch_tokens, long_lines, lines)[0]
+        texts = list(texts)
+        if long_lines not in get_args(LongLines):
+            raise ValueError(f"long_lines={long_lines} is not allowed; choose one of {', '.join(get_args(LongLines))}")
         lines = range(1, len(texts) + 1) if lines is None else lines
         encoded = self._encode(texts, lines, long_lines)
         # The parts of one line draw different random numbers: the part's number goes into the bits above 2^20.
@@ -270,6 +273,8 @@ class Translator:
 
         A source without tokens has one translation, which is empty.
         """
+        if not isinstance(search, SearchSettings):
+            raise TypeError(f"search must be SearchSettings, as SearchSettings(method='greedy'), not {search!r}")
         lines = range(1, len(sources) + 1) if lines is None else lines
         search = search.with_default_length_penalty(self.length_penalty)
         # The tag that names the target language is no token of the text.
@@ -297,7 +302,9 @@ class Translator:
         """
         limit = self.max_length - 1  # EOS takes a place too
         for line, text in zip(lines, texts, strict=True):
-            if re.search("[\ud800-\udfff]", text):
+            if not isinstance(text, str):
+                raise TypeError(f"line {line} is no text but {type(text).__name__}")
+            if LONE_SURROGATE.search(text):
                 raise ValueError(f"line {line} is no Unicode text: half of a surrogate pair stands alone in it")
         all_ids, encoded = self.source_tokenizer.encode_all(texts), []
         self._source_check.check(texts, all_ids, lines)

@@ -8,12 +8,12 @@ from torch import nn
 
 @contextmanager
 def eval_mode(*models: nn.Module) -> Iterator[None]:
-    """The models without dropout; when it ends, even by an error, they are as they were before."""
-    training = [model.training for model in models]
+    """The models without dropout; when it ends, even by an error, each of their parts is as it was before."""
+    training = [(part, part.training) for model in models for part in model.modules()]
     for model in models:
         model.eval()
     try:
         yield
     finally:
-        for model, before in zip(models, training, strict=True):
-            model.train(before)
+        for part, before in training:
+            part.training = before

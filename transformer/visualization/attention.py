@@ -90,8 +90,10 @@ def _checked(ids: list[int], name: str, model: Transformer, least: int = 1) -> l
 def read(translator: Translator, text: str, target: list[int]) -> Reading:
     """One teacher-forced pass over a source text and the ids of its translation, without dropout.
 
-    Raises ValueError for a text without tokens, and for too many of them on either side.
+    Raises ValueError for a text without tokens, for too many of them on either side, and for an ensemble.
     """
+    if len(translator.models) > 1:
+        raise ValueError("an ensemble has the attention of each of its models: look at one of them alone")
     model = translator.model
     source = _checked(translator.source_tokenizer.encode(text), "text", model)
     _checked(target, "translation", model, least=0)
@@ -114,7 +116,7 @@ def read_translation(
 ) -> tuple[Reading, list[int], list[Translation]]:
     """Translates a text and reads the best translation; returns the reading, its ids and all hypotheses.
 
-    Raises ValueError as `read` does, before anything is translated.
+    Raises ValueError as `read` does: for the text before it is translated, for a translation after that.
     """
     _checked(translator.source_tokenizer.encode(text), "text", translator.model)
     [hypotheses] = translator.n_best([text], search)
