@@ -8,6 +8,7 @@ import torch
 from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
+from transformer.data.statistical_alignment import statistical_alignments
 from transformer.data.tokenizer import train_tokenizer
 from transformer.evaluation.alignments import (
     Gold,
@@ -15,7 +16,6 @@ from transformer.evaluation.alignments import (
     error_rate,
     error_rates,
     read_gold,
-    statistical_alignments,
 )
 from transformer.inference.alignment_head import AlignmentHead
 
@@ -37,21 +37,6 @@ def test_the_statistical_aligner_finds_most_links_of_the_grammar() -> None:
     assert error_rate(statistical_alignments(PAIRS), gold) < 22
     diagonal = [[(min(j, len(de.split()) - 1), j) for j in range(len(en.split()))] for de, en in PAIRS]
     assert error_rate(diagonal, gold) > 45
-
-
-def test_the_statistical_aligner_takes_empty_lines() -> None:
-    pairs = [("a b", "x y"), ("", "x"), ("a", ""), ("", ""), ("b a", "y x")] * 3
-    links = statistical_alignments(pairs)
-    assert links[:5] == [[(0, 0), (1, 1)], [], [], [], [(0, 0), (1, 1)]]
-    assert statistical_alignments([("", "")]) == [[]]
-
-
-def test_words_that_differ_in_a_last_mark_are_two() -> None:
-    def links(x: str, y: str) -> list[list[tuple[int, int]]]:
-        return statistical_alignments([("a b", f"{y} {x}."), *[("a", x), ("b", f"({y})")] * 9])
-
-    assert links("कि", "की") == links("x", "y")
-    assert links("x", "y")[0] == [(1, 0), (0, 1)]
 
 
 def copying() -> Translator:

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer.data.batching import batches_by_length, inputs_and_labels, pad
+from transformer.data.statistical_alignment import Link
 from transformer.data.tokenizer import EOS, PAD
 from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.translator import Translation, Translator
@@ -23,8 +24,6 @@ from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask
 
 log = logging.getLogger(__name__)
-# Source word, target word, both counted from 0.
-Link = tuple[int, int]
 
 
 class TokenPair(NamedTuple):

@@ -98,12 +98,12 @@ def _hooks(module: nn.Module) -> list[object]:
 
 
 def _fingerprint(module: nn.Module) -> tuple[object, ...]:
-    """Changes with its parts, numbers, functions and weights, with training, and with who looks at what goes through
-    it. (`weight.data` gives the numbers of a weight without a sign that they change.)"""
+    """Changes with its attributes, parts and weights, with training, and with who looks at what goes through it. (What
+    is written into `weight.data` leaves no sign.)"""
     weights = [weight for weight in module._parameters.values() if weight is not None]
     counts = [number for weight in weights for number in (weight.data_ptr(), weight._version)]
-    plain = [value for value in vars(module).values() if isinstance(value, (int, float, str)) or callable(value)]
-    return (*plain, *module._modules.values(), *_hooks(module), *counts)
+    attributes = [value for name, value in vars(module).items() if name[0] != "_"]
+    return (*attributes, *module._modules.values(), *_hooks(module), *counts)
 
 
 def _equations() -> list[object]:

@@ -17,9 +17,9 @@ from torch import Tensor
 from transformer.data.batching import Batch
 from transformer.data.encoded import Split, evenly_spread
 from transformer.data.ibm_model1 import translation_probabilities
+from transformer.data.statistical_alignment import DIAGONAL
 from transformer.data.tokenizer import PAD
 from transformer.device import check_memory
-from transformer.evaluation.alignments import DIAGONAL
 
 # What is less likely counts as that likely: a logarithm of 0 would be infinite.
 EPSILON = 1e-6
