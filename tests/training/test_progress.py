@@ -1,5 +1,6 @@
 """What a run says while it trains, and what it leaves with and without its test."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -89,6 +90,14 @@ def test_a_better_checkpoint_ends_what_an_earlier_end_of_the_run_has_left(tmp_pa
     assert not any((run / name).exists() for name in left)
     train(run, longer, last(run))
     assert all((run / name).exists() for name in left if name not in by_others)
+
+
+def test_the_learning_rate_is_logged_once_a_step(tmp_path: Path) -> None:
+    often = {"loggers": ["csv"], "trainer__log_every_n_steps": 1, "trainer__accumulate_grad_batches": 3, "test": False}
+    train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=5, **often))
+    with (tmp_path / "run" / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        steps = [row["step"] for row in csv.DictReader(file) if any(v for k, v in row.items() if k.startswith("lr"))]
+    assert steps == [str(step) for step in range(5)]
 
 
 def test_training_without_an_end_is_not_ended_after_1_000_epochs(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lightning import Trainer, seed_everything
-from lightning.pytorch.callbacks import Callback, LearningRateMonitor
+from lightning.pytorch.callbacks import Callback
 
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
@@ -36,7 +36,7 @@ from transformer.training.callbacks.checkpointing import (
 )
 from transformer.training.callbacks.dropout_warmup import DropoutWarmup
 from transformer.training.callbacks.out_of_memory import CurrentBatch, explain_out_of_memory
-from transformer.training.callbacks.reporter import Curves, Reporter
+from transformer.training.callbacks.reporter import Curves, LearningRate, Reporter
 from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 from transformer.training.callbacks.signals import SignalHandler
 from transformer.training.callbacks.throughput import Throughput
@@ -171,7 +171,7 @@ class RunCallbacks:
             Curves(folder),
             self.best,
             ValidationCheckpoint(folder, "last", monitor=None),
-            *([LearningRateMonitor("step")] if settings.loggers else []),
+            *([LearningRate()] if settings.loggers else []),
         ]
 
     def best_weights(self, trainer: Trainer, module: TranslationModule) -> tuple[Path | None, float | None]:

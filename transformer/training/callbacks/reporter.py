@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lightning import Callback, Trainer
+from lightning.pytorch.callbacks import LearningRateMonitor
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
@@ -172,6 +173,17 @@ class Reporter(Callback):
         """The steps of the whole run, unless time or patience ends it before; None where only these do."""
         total = trainer.estimated_stepping_batches
         return None if total == float("inf") else int(total)
+
+
+class LearningRate(LearningRateMonitor):
+    """Logs the learning rate once a step, where Lightning does it for each of the accumulated batches."""
+
+    def __init__(self) -> None:
+        super().__init__("step")
+
+    def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_index: int) -> None:
+        if batch_index % trainer.accumulate_grad_batches == 0:
+            super().on_train_batch_start(trainer, module, batch, batch_index)
 
 
 class Curves(Callback):
