@@ -215,7 +215,8 @@ class Transformer(nn.Module):
         `ids` [rows] hold one new id for each row (hypothesis): BOS at the first step, then the id that was chosen.
         `cache` is `decoder.init_cache(memory)` at the first step, then what the step before returned; one that was
         given is not to be used again. The rows of a sentence stand together, equally many for each: `Cache.select`
-        says which hypotheses go on. `output` makes the logits in place of the model's own layer.
+        says which hypotheses go on. `output` makes the logits in place of the model's own layer. Not for training: keys
+        and values are written in place.
 
         Returns logits [rows, target_vocab_size]: the last position of what `decode` gives for the whole target.
         """
