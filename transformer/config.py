@@ -1,6 +1,7 @@
 """Reads typed settings from plain data, strictly: what YAML or a stranger's file says is checked before use."""
 
 import dataclasses
+import numbers
 import operator
 import sys
 import types
@@ -78,10 +79,12 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
         if typing.get_origin(arguments[0]) is typing.Annotated:  # names from a registry
             _check_names(value, list(typing.get_args(arguments[0])[1]), path)
         return {key: read_value(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
-    if hint is float and type(value) in (int, float):
-        if not abs(value) <= sys.float_info.max:  # nor is NaN, and a whole number may be too large for a float
+    if hint is float and isinstance(value, numbers.Real) and not isinstance(value, bool):
+        if not abs(value) <= sys.float_info.max:  # nor is NaN, and a whole number may be too large for a float  # type: ignore[operator]
             raise ValueError(f"{path}={value} must be a finite number")
         return float(value)
+    if hint is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)  # one of NumPy's too, from Python
     if type(value) is hint:
         return value
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from transformer.inference.shortlist import Shortlist
 from transformer.inference.translator import BEAM
 from transformer.model import attention
 from transformer.model.config import FeedForwardConfig
+from transformer.model.eval_mode import eval_mode
 from transformer.model.layers import AddNorm, FeedForward
 from transformer.model.masks import padding_mask
 from transformer.model.packed import pack, packed_types
@@ -355,6 +357,19 @@ def another_method_of_all_layers(model: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 def another_function(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     softmax_of_queries(monkeypatch)
+
+
+def test_what_changes_nothing_leaves_it_in_use(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = Translator.load(path)
+    assert translator.fast_model is not None
+    monkeypatch.setattr(attention, "another", torch.neg, raising=False)  # as torch.compile adds its own
+    translator.model.output.note = np.ones(3)  # type: ignore[assignment]
+    with eval_mode(translator.model):
+        assert translator.fast_model.applies_to(translator.model)
+    with monkeypatch.context() as undone:
+        undone.setattr(FeedForward, "forward", None)
+        assert not translator.fast_model.applies_to(translator.model)
+    assert translator.fast_model.applies_to(translator.model)
 
 
 CHANGES_AFTERWARDS = [

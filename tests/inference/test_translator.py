@@ -21,6 +21,7 @@ from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.inference.ensemble import Ensemble
 from transformer.inference.long_text import split_text
+from transformer.inference.search import SearchSettings
 from transformer.inference.translator import BEAM
 from transformer.model.eval_mode import eval_mode
 
@@ -335,6 +336,12 @@ TOLD = {
     "SearchSettings(length_penalty=float('nan'))": "ValueError: search.length_penalty=nan must be a finite number",
     "SearchSettings(top_p=1.5)": "ValueError: search.top_p=1.5 must be > 0 and <= 1",
 }
+
+
+def test_a_search_takes_numpys_numbers_and_whole_numbers_for_others() -> None:
+    settings = from_dict(SearchSettings, asdict(BEAM) | {"beam": np.int64(3), "length_penalty": np.float64(0.5)}, "")
+    assert (settings.beam, settings.length_penalty) == (3, 0.5)
+    assert type(from_dict(SearchSettings, asdict(BEAM) | {"temperature": 2}, "").temperature) is float
 
 
 def test_mistakes_in_python_are_told_too(translator: Translator, tmp_path: Path) -> None:

@@ -76,20 +76,18 @@ def test_a_run_without_its_test_is_tested_when_it_is_resumed(
 def test_a_better_checkpoint_ends_what_an_earlier_end_of_the_run_has_left(tmp_path: Path) -> None:
     home, run, every = corpus(tmp_path), tmp_path / "run", {"training__validate_every": 1}
     train(run, settings(home, trainer__max_steps=2, **every))
-    by_others = ["evaluation.json", "attention/cross.png"]
-    (run / "attention").mkdir(exist_ok=True)
-    for name in by_others:
-        (run / name).touch()
-    left = ["translator.safetensors", "test.json", "README.md", "hypotheses.test.txt", *by_others]
+    (run / "evaluation.json").touch()
+    left, kept = ["translator.safetensors", "test.json"], ["README.md", "hypotheses.test.txt", "evaluation.json"]
     longer = settings(home, trainer__max_steps=9, **every)
     with trouble(1, term), pytest.raises(Interrupted):  # before it validates
         train(run, longer, last(run))
-    assert all((run / name).exists() for name in left)
+    assert all((run / name).exists() for name in (*left, *kept))
     with trouble(6, term), pytest.raises(Interrupted):
         train(run, longer, last(run))
     assert not any((run / name).exists() for name in left)
+    assert all((run / name).exists() for name in kept)
     train(run, longer, last(run))
-    assert all((run / name).exists() for name in left if name not in by_others)
+    assert all((run / name).exists() for name in (*left, *kept))
 
 
 def test_the_learning_rate_is_logged_once_a_step(tmp_path: Path) -> None:

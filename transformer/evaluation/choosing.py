@@ -86,7 +86,7 @@ class Chooser:
     ) -> list[list[Translation]]:
         """As `Translator.n_best`, best first by the choice; scores and log-probabilities are those of the search."""
         method, draws = self.settings.method, self.settings.draws(search)
-        # No draw of one seed is a draw of the next one.
+        # No draw of one seed is a draw of the next one (until they wrap).
         searches = [replace(search, seed=(search.seed * draws + draw) % 2**32) for draw in range(draws)]
         drawn = [self.translator.n_best(texts, one, batch_tokens, long_lines, lines) for one in searches]
         n_best = [[one for hypotheses in of_text for one in hypotheses] for of_text in zip(*drawn, strict=True)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 from transformer.inference.fast_layers import FastDecoderLayer, FastEncoderLayer, Source, Target
-from transformer.model import attention, dropout, layers, masks, positions, scores, transformer
+from transformer.model import attention, dropout, kv_cache, layers, masks, packed, positions, scores, transformer
 from transformer.model.kv_cache import hypotheses_per_sentence
 from transformer.model.packed import FUSED_ACTIVATIONS, PackedLinear
 from transformer.model.transformer import Transformer, check_source
@@ -98,21 +98,26 @@ def _hooks(module: nn.Module) -> list[object]:
 
 
 def _fingerprint(module: nn.Module) -> tuple[object, ...]:
-    """Changes with its attributes, parts and weights, with training, and with who looks at what goes through it. (What
-    is written into `weight.data` leaves no sign.)"""
+    """Changes with the numbers, functions, parts and weights of a module, with training, and with who looks at what
+    goes through it. (What is written into `weight.data` leaves no sign.)"""
     weights = [weight for weight in module._parameters.values() if weight is not None]
     counts = [number for weight in weights for number in (weight.data_ptr(), weight._version)]
-    attributes = [value for name, value in vars(module).items() if name[0] != "_"]
+    attributes = [
+        value
+        for name, value in vars(module).items()
+        if name[0] != "_" and (isinstance(value, (int, float)) or callable(value))
+    ]
     return (*attributes, *module._modules.values(), *_hooks(module), *counts)
 
 
-def _equations() -> list[object]:
-    """All functions, classes and methods of `model`: another in place of one of them computes something else."""
-    files = (attention, dropout, layers, masks, positions, scores, transformer)
+def _equations() -> list[tuple[Mapping[str, object], str, object]]:
+    """All functions and methods of the files of `model` that a step goes through, and where they stand by name: another
+    one there computes something else."""
+    files = (attention, dropout, kv_cache, layers, masks, packed, positions, scores, transformer)
     names = [vars(file) for file in files]
     own = [one for of_file in names for one in of_file.values() if isinstance(one, type)]
     classes = [vars(one) for one in own if one.__module__.startswith("transformer.model")]
-    return [value for of_one in (*names, *classes) for value in of_one.values() if callable(value)]
+    return [(of_one, name, value) for of_one in (*names, *classes) for name, value in of_one.items() if callable(value)]
 
 
 class FastTransformer:
@@ -122,8 +127,8 @@ class FastTransformer:
         self.model, activation = model, model.config.feed_forward.activation
         self.encoder_layers = [FastEncoderLayer(cast(Any, layer), activation) for layer in model.encoder.layers]
         self.decoder_layers = [FastDecoderLayer(cast(Any, layer), activation) for layer in model.decoder.layers]
-        self._watched = list(model.modules())
-        self._built_from = self._state()
+        self._watched, self._equations = list(model.modules()), _equations()
+        self._built_from = list(map(_fingerprint, self._watched))
 
     @classmethod
     def of(cls, model: Transformer) -> FastTransformer | None:
@@ -152,12 +157,13 @@ class FastTransformer:
             and model.config.feed_forward.activation in ACTIVATIONS
         )
 
-    def _state(self) -> list[object]:
-        """What the results depend on."""
-        return [*_equations(), *map(_fingerprint, self._watched)]
-
     def __getstate__(self) -> dict[str, object]:
-        return {"model": self.model, "_watched": [], "_built_from": None}  # a copy's own weights are not packed
+        return {
+            "model": self.model,
+            "_watched": [],
+            "_equations": [],
+            "_built_from": None,
+        }  # a copy's own weights are not packed
 
     def applies_to(self, model: Transformer) -> bool:
         """Whether it computes now what `model` does: that is the same, as it was, and used without gradients."""
@@ -166,7 +172,8 @@ class FastTransformer:
             and not torch.is_grad_enabled()
             and not torch.is_autocast_enabled("cpu")
             and not _has_any_global_hook()  # type: ignore[no-untyped-call]
-            and self._state() == self._built_from
+            and all(names.get(name) is value for names, name, value in self._equations)
+            and list(map(_fingerprint, self._watched)) == self._built_from
         )
 
     @torch.no_grad()

@@ -54,7 +54,8 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         """Raises ValueError for what is not allowed, from Python too."""
-        read_fields(SearchSettings, vars(self), "search")
+        for name, value in read_fields(type(self), vars(self), "search").items():
+            object.__setattr__(self, name, value)
         if self.min_length > self.max_length:
             raise ValueError(f"search.min_length={self.min_length} is above search.max_length={self.max_length}")
 

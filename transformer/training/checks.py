@@ -70,6 +70,8 @@ def check_trainer_types(arguments: dict[str, Any]) -> None:
             continue
         if type(value) is int and float in plain:
             continue
+        if type(value) is float and value.is_integer() and int in plain:  # max_steps=1e3
+            continue
         names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", list: "a list"}
         expected = [text for kind, text in names.items() if kind in plain and not (kind is int and float in plain)]
         typed = value if isinstance(value, str) else json.dumps(value)
@@ -97,11 +99,11 @@ def check_trainer(arguments: dict[str, Any]) -> None:
     processes, most = arguments.get("devices", 1), max(8, 4 * available_threads())
     if arguments.get("accelerator") == "cpu" and re.fullmatch(r"\d+", str(processes)) and int(processes) > most:
         raise ValueError(f"trainer.devices={processes}: at most {most} processes can share the processors here")
-    check_trainer_types(arguments)
     if isinstance(limit := arguments.get("max_time"), int | float):
         raise ValueError(f"trainer.max_time={limit} must be DD:HH:MM:SS: 00:00:10:00 are ten minutes")
     if isinstance(limit, str) and re.fullmatch("[0:]+", limit):
         raise ValueError(f"trainer.max_time={limit} leaves no time to train: 00:00:10:00 are ten minutes")
+    check_trainer_types(arguments)
     try:
         Trainer(**(TRAINER_DEFAULTS | arguments), logger=False, callbacks=[ModelCheckpoint()])
     except (MisconfigurationException, ImportError, RuntimeError, TypeError, ValueError) as error:

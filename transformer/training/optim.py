@@ -1,6 +1,7 @@
 """Optimizers and learning-rate schedules, each a function with its name in a registry.
 
-To add one: a function here, its name in OPTIMIZERS or SCHEDULES, and the name beside the others in configs/training.
+To add one: a function here, its name in OPTIMIZERS or SCHEDULES (in NEEDS_END too, if it depends on the last step), and
+the name beside the others in configs/training.
 """
 
 import math

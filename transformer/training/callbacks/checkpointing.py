@@ -13,8 +13,7 @@ from torch import Tensor
 
 from transformer.config import from_dict
 from transformer.data.printable import say
-from transformer.evaluation.run_files import EVALUATION
-from transformer.files import CARD, LAST_CHECKPOINT, METRICS_LOG, RESULTS, TRANSLATOR, atomic_file
+from transformer.files import LAST_CHECKPOINT, METRICS_LOG, RESULTS, TRANSLATOR, atomic_file
 from transformer.inference.checkpoint import load_training
 from transformer.training.callbacks.nonfinite import NonFiniteError
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
@@ -56,9 +55,9 @@ class ValidationCheckpoint(ModelCheckpoint):
 
 
 class BestCheckpoint(ValidationCheckpoint):
-    """`best.ckpt`, by validation BLEU; of equal ones the later, as the first are often all 0. A new one makes what an
-    earlier end of the run has left out of date: the translator, its translations, scores, pictures and card. They are
-    deleted, so that nothing in a folder is of other weights."""
+    """`best.ckpt`, by validation BLEU; of equal ones the later, as the first are often all 0. A new one makes
+    `translator.safetensors` and `test.json`, which an earlier end of the run has left, out of date: they are deleted,
+    so that no model and no score of a folder is of other weights. The rest is written again at the end."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "best", "validation/bleu")
@@ -68,9 +67,8 @@ class BestCheckpoint(ValidationCheckpoint):
         is_equal = current is not None and self.best_model_score is not None and bool(current == self.best_model_score)
         is_new = is_equal or super().check_monitor_top_k(trainer, current)
         if trainer.is_global_zero and is_new:
-            for left in (TRANSLATOR, CARD, RESULTS, EVALUATION, "hypotheses.*.txt", "attention/*.png"):
-                for path in self.folder.glob(left):
-                    path.unlink()
+            for left in (TRANSLATOR, RESULTS):
+                (self.folder / left).unlink(missing_ok=True)
         return is_new
 
 
