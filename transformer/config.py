@@ -80,7 +80,8 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
             _check_names(value, list(typing.get_args(arguments[0])[1]), path)
         return {key: read_value(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
     if hint is float and isinstance(value, numbers.Real) and not isinstance(value, bool):
-        if not abs(value) <= sys.float_info.max:  # nor is NaN, and a whole number may be too large for a float  # type: ignore[operator]
+        # NaN is not finite either, and a whole number may be too large for a float.
+        if not -sys.float_info.max <= value <= sys.float_info.max:  # type: ignore[operator]
             raise ValueError(f"{path}={value} must be a finite number")
         return float(value)
     if hint is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):

@@ -158,12 +158,8 @@ class FastTransformer:
         )
 
     def __getstate__(self) -> dict[str, object]:
-        return {
-            "model": self.model,
-            "_watched": [],
-            "_equations": [],
-            "_built_from": None,
-        }  # a copy's own weights are not packed
+        # A copy's own weights are not packed.
+        return {"model": self.model, "_watched": [], "_equations": [], "_built_from": None}
 
     def applies_to(self, model: Transformer) -> bool:
         """Whether it computes now what `model` does: that is the same, as it was, and used without gradients."""
