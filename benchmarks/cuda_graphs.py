@@ -19,7 +19,7 @@ from torch.nn import functional
 from benchmarks.common import BATCH_TOKENS, SMOOTHING, Row, Setting, config, prepared, vocabulary
 from benchmarks.peers import WARM_UP, on, timed
 from transformer import Transformer
-from transformer.data.batching import Batch, BatchDataset
+from transformer.data.batching import Batch, PairDataset
 from transformer.data.tokenizer import PAD
 from transformer.device import MachineSettings, configure_torch
 from transformer.model.masks import padding_mask
@@ -50,7 +50,7 @@ def shaped_batches(setting: Setting, count: int) -> list[Batch]:
         starts = range(0, len(numbers) - rows + 1, rows)
         chosen += [(numbers[start : start + rows], width) for start in starts]
     order = itertools.islice(itertools.cycle(random.permutation(len(chosen)).tolist()), count)
-    dataset = BatchDataset(split)
+    dataset = PairDataset(split)
     return [padded(dataset[0, chosen[i][0]], chosen[i][1]) for i in order]
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.common import BATCH_TOKENS, DROPOUT, SMOOTHING, Row, Setting, Size, prepared, vocabulary
-from transformer.data.batching import Batch, BatchDataset, TokenBudgetSampler, length_buckets
+from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, length_buckets
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.device import compiles_kernel_per_shape
 from transformer.model.positions import sinusoidal_table
@@ -27,7 +27,7 @@ def batches(setting: Setting, count: int, precision: str) -> list[Batch]:
     is_bucketed = compiles_kernel_per_shape(setting.device, "bf16-mixed" if precision == "bf16" else "32-true")
     buckets = length_buckets(split.longest + 1) if is_bucketed else None
     sampler = TokenBudgetSampler(split, BATCH_TOKENS, 1, shuffle=True, buckets=buckets)
-    dataset = BatchDataset(split, buckets)
+    dataset = PairDataset(split, buckets)
     found = [dataset[indices] for indices, _ in zip(sampler, range(count), strict=False)]
     # A small corpus begins again.
     return (found * math.ceil(count / len(found)))[:count]

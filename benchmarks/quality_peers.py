@@ -23,7 +23,7 @@ from torch.nn import functional
 from benchmarks.common import SMOOTHING, Size, settings
 from benchmarks.peers import TorchTransformer, learn, marian, on
 from transformer.cli.compose import compose
-from transformer.data.batching import Batch, BatchDataset, TokenBudgetSampler, pad
+from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, pad
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.device import device_kind, find_hardware
@@ -47,13 +47,13 @@ class Plan:
     device: str
     bf16: bool
 
-    def batches(self, split: str) -> tuple[BatchDataset, TokenBudgetSampler]:
+    def batches(self, split: str) -> tuple[PairDataset, TokenBudgetSampler]:
         """As the project's own: where it pads the pairs of training to few lengths, so do these."""
         pairs, buckets = self.data.split(split), self.data.buckets(split)
         sampler = TokenBudgetSampler(
             pairs, self.data.settings.batch_tokens, self.seed, shuffle=split == "train", buckets=buckets
         )
-        return BatchDataset(pairs, buckets), sampler
+        return PairDataset(pairs, buckets), sampler
 
 
 def read_plan(directory: Path | None, overrides: list[str]) -> Plan:

@@ -12,7 +12,7 @@ from torch.nn import functional
 from tests.data.corpora import BPE, TOY, settings, write
 from tests.factories import data_settings, small_model, tokenizer_settings
 from transformer.data.batching import (
-    BatchDataset,
+    PairDataset,
     TokenBudgetSampler,
     batches_by_length,
     inputs_and_labels,
@@ -22,7 +22,7 @@ from transformer.data.batching import (
 )
 from transformer.data.datamodule import TranslationData
 from transformer.data.encoded import EncodedSplit, Split
-from transformer.data.gpu_dataset import GPUBatchDataset
+from transformer.data.gpu_dataset import GPUPairDataset
 from transformer.data.mmap import MemoryMappedIds, MemoryMappedIdsWriter
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.files import cached_folder
@@ -119,7 +119,7 @@ def test_every_process_gets_equally_many_batches_and_every_pair_comes_once(data:
 
 
 def test_batches_keep_to_the_budget_and_waste_little(data: TranslationData) -> None:
-    dataset, padded, real = BatchDataset(data.split("train")), 0, 0
+    dataset, padded, real = PairDataset(data.split("train")), 0, 0
     [batches] = samplers(data.split("train"), 1)
     for indices in batches:
         batch = dataset[0, np.array(indices)]
@@ -222,7 +222,7 @@ def test_a_batch_ends_where_one_more_pair_would_exceed_the_budget(tokens: int) -
 
 def test_few_lengths_only_add_padding_that_changes_no_loss(data: TranslationData) -> None:
     split = data.split("train")
-    exact, few = BatchDataset(split), BatchDataset(split, length_buckets(split.longest + 1))
+    exact, few = PairDataset(split), PairDataset(split, length_buckets(split.longest + 1))
     model = small_model(source_vocab_size=len(data.source_tokenizer), target_vocab_size=len(data.target_tokenizer))
     [batches] = samplers(split, 1)
     more = 0
@@ -250,7 +250,7 @@ def test_few_lengths_only_add_padding_that_changes_no_loss(data: TranslationData
 def test_batches_gathered_on_a_device_are_those_made_on_the_cpu(data: TranslationData, few: bool) -> None:
     split = data.split("train")
     buckets = length_buckets(split.longest + 1) if few else None
-    made, gathered = BatchDataset(split, buckets), GPUBatchDataset(split, torch.device("cpu"), buckets)
+    made, gathered = PairDataset(split, buckets), GPUPairDataset(split, torch.device("cpu"), buckets)
     [batches] = samplers(split, 1)
     alone = [[number] for number in (0, len(split) - 1)]
     for numbers in [*batches, *alone]:
@@ -266,7 +266,7 @@ def test_an_epoch_has_its_own_order_and_repeats_by_seed(data: TranslationData) -
 
 
 def test_a_batch_holds_the_texts_ids_between_begin_and_end(data: TranslationData) -> None:
-    batch = BatchDataset(data.split("test"))[0, np.array([4, 9])]
+    batch = PairDataset(data.split("test"))[0, np.array([4, 9])]
     texts, targets = data.text_pairs("test"), []
     for row, index in enumerate(batch.indices.tolist()):
         source, target = (
@@ -281,7 +281,7 @@ def test_a_batch_holds_the_texts_ids_between_begin_and_end(data: TranslationData
         assert torch.equal(made, expected)
     assert batch.source_visible is not None
     assert (batch.source_visible == (batch.source != PAD)).all()
-    assert BatchDataset(data.split("test"))[0, np.array([4])].source_visible is None
+    assert PairDataset(data.split("test"))[0, np.array([4])].source_visible is None
 
 
 def test_long_and_empty_pairs_are_left_out_of_training_counted_and_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.data.corpora import BPE, TOY, settings, write
 from tests.factories import tokenizer_settings
-from transformer.data.batching import BatchDataset, TokenBudgetSampler
+from transformer.data.batching import PairDataset, TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import EOS, PAD, UNK
 from transformer.data.training_split import build_training_split
@@ -49,7 +49,7 @@ def test_batches_of_bpe_dropout_are_made_by_the_lengths_of_their_epoch(
         settings(tmp_path, max_length=100, directions=["de-en", "en-de"] if both else [], **prefixes), BPE, seed=1
     )
     split = data.training_split = build_training_split(data, 0.2)
-    dataset = BatchDataset(split)
+    dataset = PairDataset(split)
     dealt = [TokenBudgetSampler(split, 512, 1, True, rank, world, accumulated) for rank in range(world)]
     for epoch in (0, 1, 5):
         padded = real = 0

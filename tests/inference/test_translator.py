@@ -277,7 +277,7 @@ def test_the_pieces_of_a_long_line_are_joined_as_the_language_joins_sentences(tr
 
 def test_a_model_without_room_for_a_text_beside_its_tag_is_named() -> None:
     tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 62), ("de", "en"))
-    tagged = Tokenizer(tokenizer.model, "bpe", target_language="en")
+    tagged = Tokenizer(tokenizer.model, "bpe", target_language_tag="en")
     with pytest.raises(ValueError, match=r"a model of 1 positions has no room for a text"):
         split_text("wir", tagged, 1)
 

@@ -26,7 +26,7 @@ from tests.training.small import module_for, trainer_for
 from transformer import Translator
 from transformer.cli.errors import report as report_error
 from transformer.config import from_dict
-from transformer.data.batching import Batch, BatchDataset, TokenBudgetSampler
+from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
 from transformer.model.masks import padding_mask
@@ -152,7 +152,7 @@ def test_two_processes_score_a_translator_as_one_does(home: Path, tmp_path: Path
 def test_whatever_the_corpus_processes_get_equally_many_batches_and_no_pair_twice(home: Path) -> None:
     chance, lost, tried = random.Random(8), [], trials(100, 1000)
     split = data_of(settings(home)).split("train")
-    dataset = BatchDataset(split)
+    dataset = PairDataset(split)
     for number in range(tried):
         world, accumulated, tokens = chance.randint(1, 8), chance.randint(1, 4), chance.randint(20, 400)
         samplers = [TokenBudgetSampler(split, tokens, number, True, rank, world, accumulated) for rank in range(world)]

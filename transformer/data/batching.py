@@ -75,7 +75,7 @@ def inputs_and_labels(
 Index = tuple[int, NDArray[np.int64]]  # the epoch, and the numbers of a batch's pairs
 
 
-class BatchDataset(Dataset[Batch]):
+class PairDataset(Dataset[Batch]):
     """The batches of a split: an index is an epoch and the numbers of all pairs of a batch. They are padded to the
     longest sentence, or to one of the `buckets` (`length_buckets`)."""
 

@@ -10,7 +10,7 @@ import torch
 from lightning import LightningDataModule
 from torch.utils.data import DataLoader, Dataset
 
-from transformer.data.batching import Batch, BatchDataset, TokenBudgetSampler, length_buckets
+from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, length_buckets
 from transformer.data.corpus import DataSettings
 from transformer.data.encoded import EncodedSplit, Split, write_split
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
@@ -65,7 +65,7 @@ class TranslationData(LightningDataModule):
         self.encoded: dict[str, EncodedSplit] = {}
         # What training takes in place of its plain pairs: `build_training_split` of all directions.
         self.training_split: Split | None = None
-        # The dataset of a split, where that is not BatchDataset.
+        # The dataset of a split, where that is not PairDataset.
         self.datasets: dict[str, Dataset[Batch]] = {}
         # Whether the batches of training are padded to few lengths, so that their shapes come again.
         self.is_bucketed = bool(settings.length_buckets)
@@ -192,9 +192,9 @@ class TranslationData(LightningDataModule):
         train, trainer = name == "train", self.trainer
         place = (trainer.global_rank, trainer.world_size, trainer.accumulate_grad_batches) if trainer else (0, 1, 1)
         sampler = self.sampler(name, *place)
-        dataset = self.datasets.get(name) or BatchDataset(self.examples(name), self.buckets(name))
+        dataset = self.datasets.get(name) or PairDataset(self.examples(name), self.buckets(name))
         # Batches made on the CPU may be made ahead by workers, and are pinned, so that a GPU can fetch them meanwhile.
-        on_cpu = isinstance(dataset, BatchDataset)
+        on_cpu = isinstance(dataset, PairDataset)
         workers, pin = self.settings.workers if train and on_cpu else 0, on_cpu and torch.cuda.is_available()
         # An index is a whole batch already.
         return DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=workers, pin_memory=pin)

@@ -17,8 +17,8 @@ from transformer.model.masks import padding_mask
 MAX_BYTES_ON_GPU = 1 << 29
 
 
-class GPUBatchDataset(Dataset[Batch]):
-    """The batches of `BatchDataset`, gathered on `device`. The CPU knows all shapes: no step waits."""
+class GPUPairDataset(Dataset[Batch]):
+    """The batches of `PairDataset`, gathered on `device`. The CPU knows all shapes: no step waits."""
 
     def __init__(self, split: EncodedSplit, device: torch.device, buckets: IntArray | None = None) -> None:
         self.sides = [
@@ -50,8 +50,8 @@ class GPUBatchDataset(Dataset[Batch]):
 
 
 def gpu_datasets(train: Split, device: torch.device, buckets: IntArray | None) -> dict[str, Dataset[Batch]]:
-    """The training split as a GPUBatchDataset, if `device` is a GPU, the split fits and is the same in every epoch."""
+    """The training split as a GPUPairDataset, if `device` is a GPU, the split fits and is the same in every epoch."""
     if device.type != "cuda" or not isinstance(train, EncodedSplit):
         return {}
     bytes_of_ids = 4 * (len(train.source.ids) + len(train.target.ids))
-    return {"train": GPUBatchDataset(train, device, buckets)} if bytes_of_ids <= MAX_BYTES_ON_GPU else {}
+    return {"train": GPUPairDataset(train, device, buckets)} if bytes_of_ids <= MAX_BYTES_ON_GPU else {}

@@ -67,12 +67,12 @@ def _with_joiners(text: str, kind: Kind) -> str:
 class Tokenizer:
     """One side's text ↔ ids. Ids have no begin or end symbol: batches and search add them.
 
-    With a `target_language`, ids begin with the tag of that language if the vocabulary has it: this is how a source
+    With a `target_language_tag`, ids begin with the tag of that language if the vocabulary has it: this is how a source
     asks a model of several directions for one (Johnson et al. 2017). With `is_synthetic`, SYNTHETIC_TAG is next.
     """
 
     def __init__(
-        self, model: bytes, kind: Kind, target_language: str | None = None, is_synthetic: bool = False
+        self, model: bytes, kind: Kind, target_language_tag: str | None = None, is_synthetic: bool = False
     ) -> None:
         self.model = model
         self.kind = kind
@@ -89,7 +89,7 @@ class Tokenizer:
         )
         if special != (PAD, UNK, BOS, EOS):
             raise ValueError(f"the tokenizer numbers its special ids {special}, not as this program does")
-        ids = map(self._processor.PieceToId, _tags([target_language] if target_language else [], is_synthetic))
+        ids = map(self._processor.PieceToId, _tags([target_language_tag] if target_language_tag else [], is_synthetic))
         self.prefix = [id for id in ids if id != UNK]
 
     def __len__(self) -> int:

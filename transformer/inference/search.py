@@ -177,7 +177,7 @@ def beam_search(
     return [sorted(ended, key=lambda hypothesis: -hypothesis.score)[:beam] for ended in hypotheses]
 
 
-def greedy_or_sampling(
+def generate(
     step: Step,
     state: State,
     bos_ids: Ids,
@@ -261,7 +261,7 @@ def search(
     if settings.method == "beam":
         return beam_search(step, state, bos_ids, eos, max_lengths, settings)
     if settings.method == "greedy":
-        return greedy_or_sampling(step, state, bos_ids, eos, max_lengths, settings, most_probable)
+        return generate(step, state, bos_ids, eos, max_lengths, settings, most_probable)
     # Uniform random numbers for every position of each sentence.
     generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + line) % 2**63) for line in lines]
     draws = torch.stack([torch.rand(max(max_lengths) + 1, generator=generator) for generator in generators]).to(
@@ -271,4 +271,4 @@ def search(
     def draw(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
         return sample(log_probs, draws[sentences, position], settings)
 
-    return greedy_or_sampling(step, state, bos_ids, eos, max_lengths, settings, draw)
+    return generate(step, state, bos_ids, eos, max_lengths, settings, draw)

@@ -116,7 +116,7 @@ class Translator:
     def _set_direction(self, source_tokenizer: Tokenizer, languages: Direction) -> None:
         self.languages, (self.source_language, self.target_language) = languages, languages
         self.source_tokenizer = Tokenizer(
-            source_tokenizer.model, source_tokenizer.kind, target_language=self.target_language
+            source_tokenizer.model, source_tokenizer.kind, target_language_tag=self.target_language
         )
         self.tokenizers = self.source_tokenizer, self.target_tokenizer
         self._source_check = SourceCheck(self.source_tokenizer, languages, self.directions)

@@ -54,17 +54,10 @@ class AddNorm(nn.Module):
         self.norm: nn.Module = nn.LayerNorm(config.dim)
         self.dropout = Dropout(config.dropout)
 
-    def before(self, states: States) -> States:
-        """What goes into the sublayer."""
-        return self.norm(states) if self.pre else states
-
-    def after(self, states: States, output: States) -> States:
-        """The states with the sublayer's output added."""
-        states = states + self.dropout(output)
-        return states if self.pre else self.norm(states)
-
     def forward(self, states: States, sublayer: Callable[[Tensor], Tensor]) -> States:
-        return self.after(states, sublayer(self.before(states)))
+        if self.pre:
+            return states + self.dropout(sublayer(self.norm(states)))
+        return self.norm(states + self.dropout(sublayer(states)))
 
 
 def build_self_attention(config: ModelConfig, attention: AttentionConfig) -> MultiHeadAttention:
@@ -92,11 +85,12 @@ class EncoderLayer(nn.Module):
         record: AttentionRecord | None = None,
     ) -> States:
         weights = record.encoder if record else None
-        x = self.add_norm_self.before(states)
-        x = self.self_attention(
-            x, self.self_attention.project_kv(x), visible, position_bias=position_bias, record=weights
-        )
-        states = self.add_norm_self.after(states, x)
+
+        def self_attention(x: States) -> States:
+            key_values = self.self_attention.project_kv(x)
+            return self.self_attention(x, key_values, visible, position_bias=position_bias, record=weights)
+
+        states = self.add_norm_self(states, self_attention)
         return self.add_norm_feed(states, self.feed_forward)
 
 
@@ -133,16 +127,15 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Float[Tensor, "rows length dim"], LayerCache]:
         """`states` stand at the positions from `offset` on, behind those in `cache`."""
         self_weights, cross_weights = (record.decoder, record.cross) if record else (None, None)
-        sentence_count = len(cache.target.buffer.keys)
+        target, source, cross = cache.target, cache.source, self.cross_attention
+        sentence_count = len(target.buffer.keys)
 
-        x = self.add_norm_self.before(states)
-        target = cache.target.update(self.self_attention.project_kv(x, offset, sentence_count))
-        x = self.self_attention(x, target.key_values, visible, offset, position_bias, self_weights)
-        states = self.add_norm_self.after(states, x)
+        def masked_self_attention(x: States) -> States:
+            nonlocal target  # x is the sublayer's input, normalized if norm=pre: only now can its keys be made
+            target = target.update(self.self_attention.project_kv(x, offset, sentence_count))
+            return self.self_attention(x, target.key_values, visible, offset, position_bias, self_weights)
 
-        if self.cross_attention is not None and cache.source is not None:
-            x = self.add_norm_cross.before(states)
-            x = self.cross_attention(x, cache.source, memory_visible, record=cross_weights)
-            states = self.add_norm_cross.after(states, x)
-
-        return self.add_norm_feed(states, self.feed_forward), LayerCache(target, cache.source)
+        states = self.add_norm_self(states, masked_self_attention)
+        if cross is not None and source is not None:
+            states = self.add_norm_cross(states, lambda x: cross(x, source, memory_visible, record=cross_weights))
+        return self.add_norm_feed(states, self.feed_forward), LayerCache(target, source)
