@@ -3,7 +3,10 @@
 import csv
 import json
 import re
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -27,6 +30,26 @@ def test_a_file_sees_a_line_of_progress_between_validations(
     assert "testing: test (10 sentences)" in said
     # A run of few steps has a time per step too.
     assert json.loads((tmp_path / "run" / "test.json").read_text())["cost"]["ms/step"] > 0
+
+
+def test_what_follows_a_validation_is_not_training_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hours, draw = 0.0, reporter.draw_curves
+
+    def draw_for_hours(*arguments: Any) -> None:
+        nonlocal hours
+        hours += 10_000
+        draw(*arguments)
+
+    monkeypatch.setattr(reporter, "draw_curves", draw_for_hours)
+    monkeypatch.setattr(reporter, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + hours))
+    changes = {"loggers": ["csv"], "training__validate_every": 2, "test": False}
+    train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=6, **changes))
+    # Of some 90 tokens in every step: with the hours this would be 0.
+    speeds = re.findall(r"([\d,]+) target tokens/s", capsys.readouterr().err)
+    assert len(speeds) >= 3
+    assert all(int(speed.replace(",", "")) > 1 for speed in speeds)
 
 
 def test_a_test_of_some_batches_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Which model `checkpoint=` means, and what is said of it."""
+"""Finds the model that `checkpoint=` means, and announces it."""
 
 import contextlib
 import json

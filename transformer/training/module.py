@@ -195,7 +195,7 @@ class TranslationModule(LightningModule):
 
     def _translate(self, split: str, batch: Batch, search: SearchSettings) -> list[str]:
         """The best translation of each source of a batch. Sampling depends on the line's number, so batches and
-        processes change nothing."""
+        processes change nothing but rounding."""
         lines = [index + 1 for index in batch.indices.tolist()]
         data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         # The ids of lines over data.max_length are cut: those lines are translated as texts, in parts.

@@ -96,10 +96,10 @@ def build_translator(
 def use_machine(
     machine: MachineSettings, trainer_arguments: dict[str, Any], data: TranslationData, saved: dict[str, Any] | None
 ) -> str:
-    """Sets threads and matrix products as asked for, or as the resumed run had them, and how batches are formed; says
-    in a line how the machine is used."""
-    accelerator = str(trainer_arguments.get("accelerator", "auto"))
-    precision = str(trainer_arguments.get("precision", "32-true"))
+    """Configures torch by the settings, with the numerics of the run that is resumed, and chooses how batches are
+    formed. Returns a line that describes how the machine is used."""
+    accelerator = str(trainer_arguments.get("accelerator") or "auto")
+    precision = str(trainer_arguments.get("precision") or "32-true")
     data.choose_bucketing(accelerator, precision)
     used = configure_torch(restore_numerics(machine, saved), accelerator, bucketed=data.is_bucketed)
     return f"{used}, {find_hardware(accelerator).describe(precision)}"

@@ -86,15 +86,19 @@ def _checked(ids: list[int], name: str, model: Transformer, least: int = 1) -> l
     return ids
 
 
+def _only_model(translator: Translator) -> Transformer:
+    if len(translator.models) > 1:
+        raise ValueError("an ensemble has the attention of each of its models: look at one of them alone")
+    return translator.model
+
+
 @torch.inference_mode()
 def read(translator: Translator, text: str, target: list[int]) -> Reading:
     """One teacher-forced pass over a source text and the ids of its translation, without dropout.
 
     Raises ValueError for a text without tokens, for too many of them on either side, and for an ensemble.
     """
-    if len(translator.models) > 1:
-        raise ValueError("an ensemble has the attention of each of its models: look at one of them alone")
-    model = translator.model
+    model = _only_model(translator)
     source = _checked(translator.source_tokenizer.encode(text), "text", model)
     _checked(target, "translation", model, least=0)
     device, record = model.output.weight.device, AttentionRecord([], [], [])
@@ -116,9 +120,9 @@ def read_translation(
 ) -> tuple[Reading, list[int], list[Translation]]:
     """Translates a text and reads the best translation; returns the reading, its ids and all hypotheses.
 
-    Raises ValueError as `read` does: for the text before it is translated, for a translation after that.
+    Raises ValueError as `read` does: for a translation that is too long after the search, for all else before it.
     """
-    _checked(translator.source_tokenizer.encode(text), "text", translator.model)
+    _checked(translator.source_tokenizer.encode(text), "text", _only_model(translator))
     [hypotheses] = translator.n_best([text], search)
     # The ids that the search chose: encoding the translation's text again may give others.
     ids = _ids(translator.target_tokenizer, hypotheses[0].pieces)
