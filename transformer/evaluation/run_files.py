@@ -69,7 +69,7 @@ def read_corpus(run: Path) -> DataSettings:
     """Read the settings of the corpus that a run's config.yaml names."""
     path = run / CONFIG
     try:
-        data = yaml.load(read_file(path), Loader=SafeLoaderWithoutAliases)["data"]  # a SafeLoader: plain data only
+        data = yaml.load(read_file(path), SafeLoaderWithoutAliases)["data"]  # a SafeLoader: plain data only
     except (yaml.YAMLError, RecursionError, KeyError, TypeError, ValueError) as error:
         reason = one_line(error)
         raise ValueError(f"{path} cannot be read: it names no corpus ({type(error).__name__}: {reason})") from error
