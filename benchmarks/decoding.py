@@ -144,8 +144,9 @@ def ctranslate2_mkl(setting: Setting, sentences: int, beam: int, precision: str)
 def transformers(setting: Setting, sentences: int, beam: int, precision: str, **switches: Any) -> Row:
     """`switches` are those of its `generate`."""
     torch.manual_seed(1)
-    if setting.device == "cuda":  # TF32, as the project
+    if setting.device == "cuda":  # TF32 and no cuDNN for attention, as the project
         torch.set_float32_matmul_precision("high")
+        torch.backends.cuda.enable_cudnn_sdp(False)
     model: Any = marian(setting.size, vocabulary(setting.directory)).eval().to(setting.device)
     if precision == "bf16":
         model = model.bfloat16()

@@ -131,6 +131,7 @@ def peer(system: str, setting: Setting, steps: int, precision: str, matmul: str)
     """A plain training loop; the batches lie ready on the device."""
     if matmul != "default":
         torch.set_float32_matmul_precision(matmul)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # as the project (`configure_torch`): a plan for every new shape
     torch.manual_seed(1)
     pieces, device = vocabulary(setting.directory), setting.device
     is_marian, is_compiled = system.startswith("transformers"), system.endswith("-compiled")

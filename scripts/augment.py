@@ -49,7 +49,8 @@ def augment(job: Job) -> None:
         output.check_new(translator.languages)
         pair_filter = PairFilter(settings.filters, corpus, translator.tokenizers, translator.languages)
         output.skip(pair_filter.mark_seen(lines))
-        for chunk in chunks(lines, chunk_size(total, settings.inference.batch_tokens), output.lines, total):
+        size = chunk_size(total, settings.inference.batch_tokens or translator.default_batch_tokens)
+        for chunk in chunks(lines, size, output.lines, total):
             numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
             output.write_rows(translate_rows(translator, pair_filter, settings, chunk, numbers))
         counts = output.publish(translator.languages, " + ".join(map(model_name, checkpoints)))

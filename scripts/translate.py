@@ -40,13 +40,14 @@ def translate(job: Job) -> None:
     from transformer.inference.alignment import moses_lines
 
     settings, checkpoints, output, total = job
-    batch_tokens, lines = settings.inference.batch_tokens, input_lines(settings.text, settings.input)
-    size = 1 if is_prompt(settings.text, settings.input) else chunk_size(total, batch_tokens)
+    lines = input_lines(settings.text, settings.input)
     with output, atomic_file(Path(settings.alignments)) if settings.alignments else nullcontext() as alignments:
         output.skip(lines)
         translator = load_translator(checkpoints, settings)
         chooser = load_chooser(translator, settings)
         head = settings.alignment.head_of(translator) if alignments else None
+        batch_tokens = settings.inference.batch_tokens or translator.default_batch_tokens
+        size = 1 if is_prompt(settings.text, settings.input) else chunk_size(total, batch_tokens)
         for chunk in chunks(lines, size, output.lines, total):
             numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
             n_best = chooser.n_best(chunk, settings.search, batch_tokens, settings.long_lines, numbers)

@@ -15,6 +15,7 @@ from transformer.device import (
     cpu_features,
     fast_instructions,
     find_hardware,
+    full_precision,
     parse_device,
     parse_precision,
     processor_name,
@@ -124,6 +125,27 @@ def test_no_matrix_product_is_timed_where_few_are_left(
     settings = MachineSettings(torch.get_num_threads(), None, None)
     before = torch.get_float32_matmul_precision()
     assert "matmul precision highest" in configure_torch(settings, "cpu", dtype, is_packed)
+    torch.set_float32_matmul_precision(before)
+
+
+def test_on_a_gpu_no_shape_of_attention_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuDNN took 260 ms for each new shape of a batch, where a step takes 19 ms (docs/speed.md)."""
+    before = torch.get_float32_matmul_precision()
+    monkeypatch.setattr("transformer.device.device_kind", lambda accelerator: "cuda")
+    assert "attention fused" in configure_torch(MachineSettings(torch.get_num_threads(), "highest", None), "gpu")
+    assert torch.backends.cuda.flash_sdp_enabled()
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+    torch.set_float32_matmul_precision(before)
+
+
+def test_on_a_gpu_what_is_translated_has_full_precision_whatever_training_uses() -> None:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    with torch.autocast("cpu", torch.bfloat16), full_precision(torch.device("cpu")):
+        assert not torch.is_autocast_enabled("cpu")
+    with full_precision(torch.device("cuda")):
+        assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.get_float32_matmul_precision() == "high"
     torch.set_float32_matmul_precision(before)
 
 

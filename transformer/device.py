@@ -6,8 +6,9 @@ import os
 import platform
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -269,9 +270,27 @@ def configure_torch(
     attention = settings.attention or ("math" if device == "cpu" else "fused")
     torch.backends.cuda.enable_flash_sdp(attention == "fused")
     torch.backends.cuda.enable_mem_efficient_sdp(attention == "fused")
-    torch.backends.cuda.enable_cudnn_sdp(attention == "fused")
+    # cuDNN plans its kernel for every new shape, which takes a third of a second, and nearly every batch has a new one.
+    torch.backends.cuda.enable_cudnn_sdp(False)
     several = "s" if threads != 1 else ""
     return f"{device}: {threads} thread{several}, matmul precision {precision} ({reason}), attention {attention}"
+
+
+@contextmanager
+def full_precision(device: torch.device) -> Iterator[None]:
+    """No mixed precision and, on a GPU, no TF32: what is computed here does not depend on who asks for it.
+
+    (With TF32, 8 of 1,000 translations of Multi30k are others than a CPU's, and none comes faster: docs/speed.md.)
+    """
+    before = torch.get_float32_matmul_precision()
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        if device.type == "cuda":
+            torch.set_float32_matmul_precision(before)
 
 
 def worker_count(items: int) -> int:

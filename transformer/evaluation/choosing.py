@@ -10,6 +10,7 @@ from sacrebleu.metrics import BLEU
 
 from transformer.data.batching import batches_by_length, inputs_and_labels, pad
 from transformer.data.tokenizer import EOS, PAD
+from transformer.device import full_precision
 from transformer.evaluation.metrics import METRICS
 from transformer.inference import Translator
 from transformer.inference.ensemble import log_mean
@@ -22,7 +23,7 @@ from transformer.model.masks import padding_mask
 
 @torch.inference_mode()
 def pair_log_probabilities(
-    translator: Translator, pairs: Sequence[tuple[str, str]], batch_tokens: int = 2048
+    translator: Translator, pairs: Sequence[tuple[str, str]], batch_tokens: int | None = None
 ) -> list[float]:
     """log p(target | source), the end symbol included, in one teacher-forced pass a batch.
 
@@ -40,11 +41,11 @@ def pair_log_probabilities(
     lengths = [max(len(sources[index]), len(targets[index])) for index in fitting]
     models, device = translator.models, translator.device
     with eval_mode(*models):
-        for batch in batches_by_length(lengths, batch_tokens, min_batches=1):
+        for batch in batches_by_length(lengths, batch_tokens or translator.default_batch_tokens, min_batches=1):
             indices = [fitting[i] for i in batch]
             source = pad([[*sources[i], EOS] for i in indices]).to(device)
             inputs, labels = (part.to(device) for part in inputs_and_labels([targets[i] for i in indices]))
-            with torch.autocast(device.type, enabled=False):
+            with full_precision(device):
                 logits = [model(source, inputs, padding_mask(source, PAD)).float() for model in models]
             log_probabilities = log_mean([of_model.log_softmax(dim=-1) for of_model in logits])
             chosen = log_probabilities.gather(2, labels[..., None]).squeeze(2)
@@ -80,7 +81,7 @@ class Chooser:
         self,
         texts: list[str],
         search: SearchSettings,
-        batch_tokens: int = 2048,
+        batch_tokens: int | None = None,
         long_lines: LongLines = "split",
         lines: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
@@ -122,7 +123,7 @@ class Chooser:
         texts: list[str],
         n_best: list[list[Translation]],
         search: SearchSettings,
-        batch_tokens: int,
+        batch_tokens: int | None,
     ) -> list[list[Translation]]:
         """Sorts by log p(hypothesis | source) + weight × log p(source | hypothesis), a noisy channel (Yee et al. 2019),
         divided by the hypothesis' length as the search divides its own."""

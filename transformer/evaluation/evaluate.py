@@ -124,7 +124,7 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: Direction, di
     return _texts(_own_name(unique, one.digest(name), run, corpus.name), one.read(name))
 
 
-def translate_texts(chooser: Chooser, texts: Texts, search: SearchSettings, batch_tokens: int) -> list[str]:
+def translate_texts(chooser: Chooser, texts: Texts, search: SearchSettings, batch_tokens: int | None) -> list[str]:
     """Translate chunk by chunk, so that there is progress to see."""
     hypotheses: list[str] = []
     for start in track(range(0, len(texts.sources), CHUNK), f"translating {texts.name}", console=console(stderr=True)):

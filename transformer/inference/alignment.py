@@ -17,6 +17,7 @@ from torch import Tensor
 from transformer.data.batching import batches_by_length, inputs_and_labels, pad
 from transformer.data.statistical_alignment import Link
 from transformer.data.tokenizer import EOS, PAD
+from transformer.device import full_precision
 from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.translator import Translation, Translator
 from transformer.model.attention import AttentionRecord
@@ -59,7 +60,7 @@ def _cross_attention(
     model, device, cross = translator.model, translator.device, list[Tensor]()
     source = pad([[*pair.source, EOS] for pair in pairs]).to(device)
     inputs, _ = inputs_and_labels([pair.target for pair in pairs])
-    with torch.autocast(device.type, enabled=False):
+    with full_precision(device):
         model.decode_hidden(
             inputs.to(device), model.encode(source, padding_mask(source, PAD)), AttentionRecord(cross=cross)
         )
@@ -86,7 +87,7 @@ def align(
     sources: Sequence[str],
     targets: Sequence[str | Sequence[str]],
     heads: Sequence[AlignmentHead],
-    batch_tokens: int = 2048,
+    batch_tokens: int | None = None,
 ) -> list[list[list[Link]]]:
     """The links of each pair by each of `heads`: one for every target word, to the source word it looks at most.
 
@@ -100,7 +101,7 @@ def align(
     kept = [(place, pair) for place, pair in enumerate(encoded) if pair is not None]
     lengths = [max(len(pair.source), len(pair.target)) for _, pair in kept]
     with eval_mode(translator.model):
-        for batch in batches_by_length(lengths, batch_tokens, min_batches=1):
+        for batch in batches_by_length(lengths, batch_tokens or translator.default_batch_tokens, min_batches=1):
             pairs = [kept[i][1] for i in batch]
             for i, pair, cross in zip(batch, pairs, _cross_attention(translator, pairs), strict=True):
                 links[kept[i][0]] = [_links(cross, head, pair) for head in heads]
@@ -112,7 +113,7 @@ def moses_lines(
     sources: Sequence[str],
     translations: Sequence[Translation],
     head: AlignmentHead,
-    batch_tokens: int,
+    batch_tokens: int | None,
     lines: Sequence[int],
 ) -> Iterator[str]:
     """The alignment of each translation as a line "0-0 2-1": source word - target word. A line that cannot be aligned

@@ -13,7 +13,7 @@ class InferenceSettings:
 
     device: str
     precision: str
-    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
+    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] | None
     shortlist: str | None
 
 

@@ -49,7 +49,7 @@ def _up_to(limit: int, texts: Sequence[str]) -> list[str]:
 class Batcher:
     """Translates for many callers at once, as long as the process lives."""
 
-    def __init__(self, search: SearchSettings, batch_tokens: int, max_waiting: int) -> None:
+    def __init__(self, search: SearchSettings, batch_tokens: int | None, max_waiting: int) -> None:
         self.search, self.batch_tokens, self.max_waiting = search, batch_tokens, max_waiting
         self._jobs: deque[Job] = deque()
         self._changed = threading.Condition()

@@ -28,7 +28,7 @@ class ServerSettings:
     timeout: Annotated[float, "> 0", "<= 86400"]
     device: str
     precision: str | None
-    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
+    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] | None
     search: SearchSettings
     machine: MachineSettings
 
