@@ -154,9 +154,11 @@ def beam_search(
         # Each row has one way to end, so 2 × beam candidates hold at least beam that go on.
         best, origins, ids = best_continuations(log_probs, totals, min(2 * beam, width * vocabulary))
         ends = ids == eos
-        for index, candidate in (ends & (best > -torch.inf))[:, :beam].nonzero().tolist():
+        rows, places = (ends & (best > -torch.inf))[:, :beam].nonzero(as_tuple=True)
+        # All that end at once: a GPU is waited for by each `tolist`.
+        paths = tokens[rows, origins[rows, places]].tolist()
+        for index, total, path in zip(rows.tolist(), best[rows, places].tolist(), paths, strict=True):
             if not finished[index]:
-                total, path = best[index, candidate].item(), tokens[index, origins[index, candidate]].tolist()
                 hypotheses[sentences[index]].append(Hypothesis(path, settings.score(total, position + 1), total))
         for index, (sentence, limit) in enumerate(zip(sentences, at_limit, strict=True)):
             finished[index] = finished[index] or limit or len(hypotheses[sentence]) >= beam
@@ -191,6 +193,7 @@ def generate(
     ids, count, device = bos_ids, len(bos_ids), bos_ids.device
     hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
     limits, sentences = torch.tensor(max_lengths, device=device), torch.arange(count, device=device)
+    numbers = list(range(count))  # the same as `sentences`
     totals = torch.zeros(count, device=device)
     tokens = torch.full((count, max(max_lengths) + 1), eos, device=device)
     for position in range(max(max_lengths) + 1):
@@ -201,16 +204,18 @@ def generate(
         ids = choose(log_probs, sentences, position).masked_fill(limits[sentences] == position, eos)
         totals = totals + log_probs.gather(1, ids[:, None]).squeeze(1)
         tokens[sentences, position] = ids
-        numbers = sentences.tolist()
-        for row in (ids == eos).nonzero().flatten().tolist():
+        rows = (ids == eos).nonzero().flatten()
+        # All that end at once: a GPU is waited for by each `tolist`.
+        paths = tokens[sentences[rows], :position].tolist()
+        for row, total, path in zip(rows.tolist(), totals[rows].tolist(), paths, strict=True):
             if not hypotheses[numbers[row]]:
-                total, path = totals[row].item(), tokens[numbers[row], :position].tolist()
                 hypotheses[numbers[row]].append(Hypothesis(path, settings.score(total, position + 1), total))
         finished = [bool(hypotheses[sentence]) for sentence in numbers]
         if all(finished):
             break
         if (remaining := unfinished(finished, device)) is not None:
             sentences, ids, totals = sentences[remaining], ids[remaining], totals[remaining]
+            numbers = [number for number, done in zip(numbers, finished, strict=True) if not done]
             state = state.select(None, remaining)
     return hypotheses
 
