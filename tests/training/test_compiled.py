@@ -33,7 +33,22 @@ def gradients_of(folder: Path) -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
+def graphs_with_dropout(folder: Path) -> int:
+    """Compiles the loss of a model with dropout, which draws its own random numbers on a CPU; counts the graphs."""
+    data = numbers_data(folder)
+    sizes = {"encoder__layers": 1, "decoder__layers": 1, "dropout": 0.5}
+    module = module_for(data, replace(SETTINGS, compile="aot_eager"), **sizes).train()
+    losses = [module.loss(next(iter(data.loader("train"))))[0].item() for _ in range(2)]
+    assert losses[0] != losses[1]  # it draws
+    return int(counters["stats"]["unique_graphs"])
+
+
 @pytest.mark.long
 def test_a_compiled_step_has_the_loss_and_gradients_of_a_plain_one_in_two_graphs(tmp_path: Path) -> None:
     # In a process of its own: compiling takes gigabytes where the functions of all other tests have been called.
     assert in_child(gradients_of, tmp_path) == len(COMPILED)
+
+
+@pytest.mark.long
+def test_dropout_does_not_split_the_compiled_graphs(tmp_path: Path) -> None:
+    assert in_child(graphs_with_dropout, tmp_path) == len(COMPILED)

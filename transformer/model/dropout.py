@@ -19,8 +19,8 @@ class Dropout(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return states
-        if states.device.type != "cpu":
-            return functional.dropout(states, self.p)
+        if states.device.type != "cpu" or torch.compiler.is_compiling():
+            return functional.dropout(states, self.p)  # torch.compile cannot follow `random_`
         draws = torch.empty(states.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
         draws, least = draws[: states.numel()].view(states.shape), min(round(self.p * 65536), 65535) - 32768
         # Compared straight into 1 and 0 of the states' type: turning a boolean into them takes longer than the draw.
