@@ -21,9 +21,10 @@ elif [ $# = 2 ] && [ -d "$2" ]; then
     common=(--runs 1 --device cuda --data "$(realpath "$2")")
     training=("${common[@]}" --systems limit,ours,ours-graphs,torch,transformers)
     compiled=("${common[@]}" --precisions bf16 --systems ours-compiled,torch-compiled,transformers-compiled)
-    base=("${common[@]}" --size base --precisions bf16 --systems ours,ours-graphs,torch,ours-compiled,torch-compiled)
+    base=("${common[@]}" --size base --systems ours,ours-graphs,torch)
+    base_compiled=("${common[@]}" --size base --precisions bf16 --systems ours-compiled,torch-compiled)
     decoding=("${common[@]}" --systems ours,ctranslate2,transformers)
-    quality=("${common[@]}" --systems ours --targets 38 41 --minutes 2)
+    quality=("${common[@]}" --systems ours --targets 38 41 --minutes 1.7)
     slower=1
 else
     sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
@@ -50,11 +51,13 @@ part() {  # NAME SECONDS ARGUMENTS_OF_RUN.PY…
 
 part training 80 training "${training[@]}"
 part decoding 80 decoding "${decoding[@]}"
-part quality 140 quality "${quality[@]}"
-[ -z "${compiled:-}" ] || part compiled 110 training "${compiled[@]}"
-part base 120 training "${base[@]}"
-if [ -n "${compiled:-}" ] && python -c 'import transformers' 2> /dev/null; then
-    part decoding-compiled 50 decoding "${common[@]}" --systems transformers-compiled
+part quality 120 quality "${quality[@]}"
+part base 70 training "${base[@]}"
+if [ -n "${compiled:-}" ]; then
+    part compiled 120 training "${compiled[@]}"
+    part base-compiled 80 training "${base_compiled[@]}"
+    python -c 'import transformers' 2> /dev/null && part decoding-compiled 40 decoding "${common[@]}" --systems transformers-compiled
 fi
-python benchmarks/summary.py "$results" training base compiled decoding decoding-compiled quality || failed=1
+parts=(training base compiled base-compiled decoding decoding-compiled quality)
+python benchmarks/summary.py "$results" "${parts[@]}" || failed=1
 exit $failed

@@ -384,7 +384,8 @@ def try_folders(home: Path, first: int, number: int) -> list[str]:
     """Makes so many folders of lies from the run in `home`, and tells what went wrong with each."""
     torch.set_num_threads(1)
     outside, work = home / "outside", home / "work"
-    os.environ |= {"HOME": str(outside), "FUZZ_SECRET": SECRET}
+    # (Where there is a GPU, its driver would make a cache in HOME.)
+    os.environ |= {"HOME": str(outside), "FUZZ_SECRET": SECRET, "CUDA_CACHE_DISABLE": "1"}
     silence_lightning()
     scripts, watch, lost = Scripts(home), Watch(), []
     kept = {folder: snapshot(folder) for folder in (outside, home / "other", home / "corpus")}

@@ -37,7 +37,7 @@ def run(home: Path, tmp_path: Path) -> Path:
 def resume(home: Path, run: Path) -> None:
     """Goes on with a run in this process."""
     torch.set_num_threads(1)
-    os.environ |= {"HOME": str(home / "outside"), "FUZZ_SECRET": SECRET}
+    os.environ |= {"HOME": str(home / "outside"), "FUZZ_SECRET": SECRET, "CUDA_CACHE_DISABLE": "1"}
     os.chdir(run.parent)
     silence_lightning()
     Scripts(home).commands(run, run.parent)["resume"]()
