@@ -66,6 +66,8 @@ class TranslationModule(LightningModule):
     ) -> None:
         super().__init__()
         self.translator, self.model = translator, translator.model
+        # A list, as a step needs them three times: to look through all modules takes a millisecond each time.
+        self.weights = list(self.model.parameters())
         self.settings, self.pairs, self.metrics = settings, pairs, metrics
         regularize(self.model, settings.regularization)
         if settings.compile:
@@ -126,7 +128,7 @@ class TranslationModule(LightningModule):
         """Divides the gradient by all target tokens of the step: of every accumulated batch and every process."""
         assert self.step_sums is not None
         loss, tokens = self.trainer.strategy.reduce(self.step_sums, reduce_op="sum")
-        gradients = [weight.grad for weight in self.parameters() if weight.grad is not None]
+        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
         # By now Lightning holds their mean over processes and accumulated batches, not the sum.
         parts = self.trainer.world_size * self.trainer.accumulate_grad_batches
         torch._foreach_mul_(gradients, (parts / tokens).to(gradients[0].device))
@@ -141,12 +143,12 @@ class TranslationModule(LightningModule):
     ) -> None:
         """As Lightning's, which refuses a fused optimizer under bf16 too, where no scaler stands in the way; and stops
         before an update that is not finite."""
-        norm = torch.nn.utils.get_total_norm([weight.grad for weight in self.parameters() if weight.grad is not None])
+        norm = torch.nn.utils.get_total_norm([weight.grad for weight in self.weights if weight.grad is not None])
         self.nonfinite_guard.check(self.trainer, optimizer, self.step_loss, norm)
         if gradient_clip_val and gradient_clip_algorithm == "value":
-            torch.nn.utils.clip_grad_value_(self.parameters(), gradient_clip_val)
+            torch.nn.utils.clip_grad_value_(self.weights, gradient_clip_val)
         elif gradient_clip_val:
-            torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
+            torch.nn.utils.clip_grads_with_norm_(self.weights, gradient_clip_val, norm)
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         settings, fused = self.settings, can_be_fused(str(self.trainer.precision))

@@ -71,6 +71,7 @@ class NonFiniteGuard:
         self.every: int | None = None
         self.batches: list[tuple[int, Tensor, Tensor]] = []
         self.steps: list[Step] = []
+        self.good: Tensor | bool = True  # all of `steps`
 
     def add(self, number: int, batch: Batch, loss: Tensor) -> None:
         self.batches.append((number, batch.indices, loss.detach()))
@@ -89,12 +90,12 @@ class NonFiniteGuard:
         if len(self.steps) >= self.every:
             self.flush(trainer)
         else:
-            bad = ~torch.stack([step.finite for step in self.steps]).all()
-            optimizer.found_inf = bad.float()  # type: ignore[attr-defined]
+            self.good = self.good & finite
+            optimizer.found_inf = (~self.good).float()  # type: ignore[attr-defined]
 
     def flush(self, trainer: Trainer) -> None:
         """Looks at all steps since the last time."""
-        steps, self.steps = self.steps, []
+        steps, self.steps, self.good = self.steps, [], True
         all_finite = torch.stack([step.finite for step in steps]).tolist() if steps else []
         for step, finite in zip(steps, all_finite, strict=True):
             if not finite:
