@@ -127,6 +127,18 @@ def test_training_without_an_end_is_not_ended_after_1_000_epochs(tmp_path: Path)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("warmup", "is_said"), [(100_000, True), (1, False)])
+def test_a_run_whose_time_ends_within_its_warm_up_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], warmup: int, is_said: bool
+) -> None:
+    by_time = {"trainer__max_steps": -1, "trainer__max_time": "00:00:00:01", "trainer__limit_val_batches": 0}
+    few = {"training__warmup_steps": warmup, "training__averaging__kind": "none", "test": False}
+    train(tmp_path / "run", settings(corpus(tmp_path), **by_time, **few))
+    said = re.findall(r"training\.warmup_steps=100000 is more than a third of \d+ steps", capsys.readouterr().err)
+    assert bool(said) == is_said
+
+
+@pytest.mark.long
 def test_when_the_clock_ends_a_run_its_learning_rate_has_fallen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

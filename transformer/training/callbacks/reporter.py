@@ -122,6 +122,12 @@ class Reporter(Callback):
         if self.bar is not None:
             self.bar.update(self.task, completed=trainer.global_step)
         self._stop()
+        total, warmup = self._total(trainer), module.settings.warmup_steps
+        was_said = total is not None and warmup_note(warmup, total)
+        # Time or patience may end a run sooner than its start could tell.
+        note = None if was_said else warmup_note(warmup, trainer.global_step)
+        if note and trainer.is_global_zero and trainer.global_step > self.first_step:
+            self._print(note)
 
     def on_test_start(self, trainer: Trainer, module: Any) -> None:
         if trainer.is_global_zero:
