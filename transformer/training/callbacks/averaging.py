@@ -37,17 +37,17 @@ class WeightAveraging(Callback):
     """
 
     def __init__(self, model: nn.Module, settings: AveragingSettings) -> None:
-        self.model, self.settings = model, settings
+        self.parameters, self.settings = list(model.parameters()), settings
         self.average: list[Tensor] = []
         self.snapshots: dict[int, list[Tensor]] = {}
         self.in_use = False
 
     def _weights(self) -> list[Tensor]:
-        return [weight.data for weight in self.model.parameters()]
+        return [weight.data for weight in self.parameters]
 
     def _swap(self) -> None:
         """Exchanges weights and average; the parameters, which the optimizer holds, stay the same objects."""
-        for number, weight in enumerate(self.model.parameters()):
+        for number, weight in enumerate(self.parameters):
             weight.data, self.average[number] = self.average[number], weight.data
         self.in_use = not self.in_use
 
