@@ -2,8 +2,9 @@
 
 A fresh model of the project (what it says does not matter), exported for CTranslate2, and transformers' MarianMT of its
 size. The forced length is the mean length of the references. The project is timed from text to text, the peers from ids
-to ids. The project and CTranslate2 get the whole file and make batches of 2,048 source tokens of it; as many of these
-are decoded at a time as there are threads. transformers gets batches of 64 sentences sorted by length.
+to ids. The project and CTranslate2 get the whole file and make batches of 2,048 source tokens of it, on a GPU of 8,192;
+as many of these are decoded at a time as there are threads, on a GPU one. transformers gets batches of 64 sentences
+sorted by length.
 """
 
 import importlib.util
@@ -24,11 +25,10 @@ from transformer import Transformer, Translator
 from transformer.data.batching import pad
 from transformer.data.tokenizer import EOS, PAD
 from transformer.device import MachineSettings
-from transformer.inference.translator import BEAM
+from transformer.inference.translator import BATCH_TOKENS, BATCH_TOKENS_ON_GPU, BEAM
 
 SENTENCES = 64
 WARM_UP = 128  # sentences
-BATCH_TOKENS = 2048  # the Translator's own
 
 
 def corpus_batches(directory: Path | None, sentences: int) -> list[tuple[list[str], list[list[int]], int]]:
@@ -121,7 +121,7 @@ def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, sco
             num_hypotheses=beam,
             min_decoding_length=length,
             max_decoding_length=length,
-            max_batch_size=BATCH_TOKENS,
+            max_batch_size=BATCH_TOKENS_ON_GPU if setting.device == "cuda" else BATCH_TOKENS,
             batch_type="tokens",
             return_scores=scores,
         )
@@ -144,9 +144,7 @@ def ctranslate2_mkl(setting: Setting, sentences: int, beam: int, precision: str)
 def transformers(setting: Setting, sentences: int, beam: int, precision: str, **switches: Any) -> Row:
     """`switches` are those of its `generate`."""
     torch.manual_seed(1)
-    if setting.device == "cuda":  # TF32 and no cuDNN for attention, as the project
-        torch.set_float32_matmul_precision("high")
-        torch.backends.cuda.enable_cudnn_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # and no TF32, as the project
     model: Any = marian(setting.size, vocabulary(setting.directory)).eval().to(setting.device)
     if precision == "bf16":
         model = model.bfloat16()

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -270,7 +270,8 @@ def configure_torch(
     attention = settings.attention or ("math" if device == "cpu" else "fused")
     torch.backends.cuda.enable_flash_sdp(attention == "fused")
     torch.backends.cuda.enable_mem_efficient_sdp(attention == "fused")
-    # cuDNN plans its kernel for every new shape, which takes a third of a second, and nearly every batch has a new one.
+    # cuDNN plans its kernel for every new shape, which takes a quarter of a second, and most batches of the first epoch
+    # have a new one.
     torch.backends.cuda.enable_cudnn_sdp(False)
     several = "s" if threads != 1 else ""
     return f"{device}: {threads} thread{several}, matmul precision {precision} ({reason}), attention {attention}"
@@ -281,15 +282,18 @@ def full_precision(device: torch.device) -> Iterator[None]:
     """No mixed precision and, on a GPU, no TF32: what is computed here does not depend on who asks for it.
 
     (With TF32, 8 of 1,000 translations of Multi30k are others than a CPU's, and none comes faster: docs/speed.md.)
+    On a GPU for one thread at a time, as TF32 is set for the whole process.
     """
-    before = torch.get_float32_matmul_precision()
-    if device.type == "cuda":
+    before = None
+    with suppress(RuntimeError):  # by torch.backends.….fp32_precision, beside which this may not be asked or set
+        before = torch.get_float32_matmul_precision() if device.type == "cuda" else None
+    if before is not None:
         torch.set_float32_matmul_precision("highest")
     try:
         with torch.autocast(device.type, enabled=False):
             yield
     finally:
-        if device.type == "cuda":
+        if before is not None:
             torch.set_float32_matmul_precision(before)
 
 

@@ -75,7 +75,7 @@ def test_an_error_is_one_line_on_stderr(
     assert status == 1 or not list(tmp_path.iterdir()), "a run that is refused leaves no folder"
 
 
-@pytest.mark.parametrize("left", ["-resume=last", "-esume=last"])  # the second by Python 3.12.3 and later
+@pytest.mark.parametrize("left", ["-resume=last", "-esume=last"])  # the second was seen with Python 3.12.3
 def test_a_setting_with_a_dash_is_explained_whatever_argparse_leaves_of_it(project: Path, left: str) -> None:
     error = UsageError(f"unrecognized arguments: {left}; --help shows the usage")
     line = explain_error(error, ["-resume=last"], "train", project / "configs")

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import threading
 import zipfile
 from copy import copy, deepcopy
 from dataclasses import asdict, replace
@@ -22,7 +23,7 @@ from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.inference.ensemble import Ensemble
 from transformer.inference.long_text import split_text
 from transformer.inference.search import SearchSettings
-from transformer.inference.translator import BEAM
+from transformer.inference.translator import BEAM, EMPTY, Translation
 from transformer.model.eval_mode import eval_mode
 
 # An untrained model goes on until it must stop: where that is no part of the fact, let it be soon.
@@ -51,6 +52,25 @@ def test_one_text_gives_one_translation_as_a_list_of_it_gives_a_list(translator:
     for text in TEXTS:
         assert [translator.translate(text, SOON)] == translator.translate([text], SOON)
         assert [translator.n_best(text, SOON)] == translator.n_best([text], SOON)
+
+
+def test_a_gpu_translates_larger_batches_one_after_another(translator: Translator) -> None:
+    """Precision is set for the whole process there: several threads would leave it as one of them has found it."""
+    seen: list[tuple[threading.Thread, int]] = []
+
+    class OnGPU(Translator):
+        device = torch.device("cuda")
+
+        def _search(
+            self, sources: list[list[int]], lines: list[int], settings: SearchSettings
+        ) -> list[list[Translation]]:
+            seen.append((threading.current_thread(), len(sources) * len(sources[0])))
+            return [[EMPTY] for _ in sources]
+
+    OnGPU(translator.model, translator.tokenizers, translator.languages).translate(["wir gehen"] * 5000)
+    assert len(seen) > 1
+    assert {thread for thread, _ in seen} == {threading.current_thread()}
+    assert 4096 < max(tokens for _, tokens in seen) <= 8192
 
 
 @pytest.mark.parametrize("method", ["greedy", "beam"])

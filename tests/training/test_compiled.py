@@ -9,6 +9,7 @@ from torch._dynamo.utils import counters
 
 from tests.reliability.children import in_child
 from tests.training.small import SETTINGS, module_for, numbers_data
+from transformer.model.dropout import Dropout
 from transformer.training.module import COMPILED, end_compiling
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -33,14 +34,11 @@ def gradients_of(folder: Path) -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
-def graphs_with_dropout(folder: Path) -> int:
-    """Compiles the loss of a model with dropout, which draws its own random numbers on a CPU; counts the graphs."""
-    data = numbers_data(folder)
-    sizes = {"encoder__layers": 1, "decoder__layers": 1, "dropout": 0.5}
-    module = module_for(data, replace(SETTINGS, compile="aot_eager"), **sizes).train()
-    losses = [module.loss(next(iter(data.loader("train"))))[0].item() for _ in range(2)]
-    assert losses[0] != losses[1]  # it draws
-    return int(counters["stats"]["unique_graphs"])
+def compiled_dropout() -> float:
+    """The mean of what a compiled dropout leaves of ones; RuntimeError if it splits the graph that it stands in."""
+    torch.manual_seed(1)
+    dropout = torch.compile(Dropout(0.5).train(), backend="eager", fullgraph=True)
+    return float(dropout(torch.ones(100, 100)).mean())
 
 
 @pytest.mark.long
@@ -50,5 +48,5 @@ def test_a_compiled_step_has_the_loss_and_gradients_of_a_plain_one_in_two_graphs
 
 
 @pytest.mark.long
-def test_dropout_does_not_split_the_compiled_graphs(tmp_path: Path) -> None:
-    assert in_child(graphs_with_dropout, tmp_path) == len(COMPILED)
+def test_dropout_does_not_split_the_compiled_graphs() -> None:
+    assert in_child(compiled_dropout) == pytest.approx(1, abs=0.05)

@@ -68,7 +68,7 @@ class Settings:
     def with_dashes(self, option: str, typed: Sequence[str]) -> str:
         """Say how a setting is typed that was given as an option, `--heads 8`."""
         places = [index for index, word in enumerate(typed) if word.lstrip("-").partition("=")[0] == option]
-        if not places:  # what is left of -resume=last where Python 3.12.3 and later take its -r for an option
+        if not places:  # what is left of -resume=last, where argparse takes its -r for an option
             return "settings have no dashes: write KEY=VALUE; --help shows the usage"
         index = places[0]
         values = [word for word in (typed[index].partition("=")[2], *typed[index + 1 : index + 2]) if word]

@@ -24,7 +24,8 @@ def made_by(settings: dict[str, Any], *models: Path) -> dict[str, str]:
     plain = dict(flatten(settings))
     if shortlist := plain.get("inference.shortlist"):  # by what is in it, too
         plain["inference.shortlist"] = f"{shortlist} (sha256 {sha256(Path(shortlist))})"
-    return {"model": sha256_of(models)} | {key: str(value) for key, value in plain.items()}
+    typed = {key: "null" if value is None else str(value) for key, value in plain.items()}
+    return {"model": sha256_of(models)} | typed
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from transformer.inference.search import SearchSettings
 from transformer.inference.settings import ChoiceSettings, InferenceSettings
 
 log = logging.getLogger(__name__)
-CHUNK = 250  # sentences translated between two moves of the progress bar
+CHUNK = 256  # sentences translated between two moves of the progress bar; more where a batch takes many
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,9 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: Direction, di
 def translate_texts(chooser: Chooser, texts: Texts, search: SearchSettings, batch_tokens: int | None) -> list[str]:
     """Translate chunk by chunk, so that there is progress to see."""
     hypotheses: list[str] = []
-    for start in track(range(0, len(texts.sources), CHUNK), f"translating {texts.name}", console=console(stderr=True)):
-        chunk = texts.sources[start : start + CHUNK]
+    size = max(CHUNK, (batch_tokens or chooser.translator.default_batch_tokens) // 8)
+    for start in track(range(0, len(texts.sources), size), f"translating {texts.name}", console=console(stderr=True)):
+        chunk = texts.sources[start : start + size]
         n_best = chooser.n_best(chunk, search, batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
         hypotheses += [translations[0].text for translations in n_best]
     return hypotheses

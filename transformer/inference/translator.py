@@ -287,7 +287,8 @@ class Translator:
         # The tag that names the target language is no token of the text.
         nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
         lengths = [len(sources[index]) for index in nonempty]
-        workers = worker_count(len(nonempty)) if self.device.type == "cpu" else 1
+        on_cpu = self.device.type == "cpu"
+        workers = worker_count(len(nonempty)) if on_cpu else 1
         batch_tokens = batch_tokens or self.default_batch_tokens
         batch_indices = list(batches_by_length(lengths, batch_tokens, min_batches=workers))
         batches = [[nonempty[i] for i in batch] for batch in batch_indices]
@@ -299,7 +300,9 @@ class Translator:
 
         translations = [[EMPTY] for _ in sources]
         with eval_mode(*self.models):
-            for index, hypotheses in zip(chain(*batches), chain(*parallel_map(translate_batch, batches)), strict=True):
+            # A GPU takes one batch at a time: several would only need more of its memory.
+            found = parallel_map(translate_batch, batches) if on_cpu else map(translate_batch, batches)
+            for index, hypotheses in zip(chain(*batches), chain.from_iterable(found), strict=True):
                 translations[index] = hypotheses
         return translations
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from transformer.data.tokenizer import BOS, EOS, Tokenizer
+from transformer.device import full_precision
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import Translation, Translator
 from transformer.model import Transformer
@@ -102,7 +103,7 @@ def read(translator: Translator, text: str, target: list[int]) -> Reading:
     source = _checked(translator.source_tokenizer.encode(text), "text", model)
     _checked(target, "translation", model, least=0)
     device, record = model.output.weight.device, AttentionRecord([], [], [])
-    with eval_mode(model):
+    with eval_mode(model), full_precision(device):
         memory = model.encode(torch.tensor([[*source, EOS]], device=device), record=record)
         logits = model.decode(torch.tensor([[BOS, *target]], device=device), memory, record=record)
     sides = ((translator.source_tokenizer, [*source, EOS]), (translator.target_tokenizer, [BOS, *target]))

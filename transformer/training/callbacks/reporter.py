@@ -124,9 +124,8 @@ class Reporter(Callback):
         self._stop()
         total, warmup = self._total(trainer), module.settings.warmup_steps
         was_said = total is not None and warmup_note(warmup, total)
-        # Time or patience may end a run sooner than its start could tell.
-        note = None if was_said else warmup_note(warmup, trainer.global_step)
-        if note and trainer.is_global_zero and trainer.global_step > self.first_step:
+        note = None if was_said or self.first_step >= warmup else warmup_note(warmup, max(1, trainer.global_step))
+        if note and time_limit(trainer) and trainer.is_global_zero:  # at the start nobody knew how far it would come
             self._print(note)
 
     def on_test_start(self, trainer: Trainer, module: Any) -> None:
