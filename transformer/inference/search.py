@@ -154,12 +154,13 @@ def beam_search(
         # Each row has one way to end, so 2 × beam candidates hold at least beam that go on.
         best, origins, ids = best_continuations(log_probs, totals, min(2 * beam, width * vocabulary))
         ends = ids == eos
-        rows, places = (ends & (best > -torch.inf))[:, :beam].nonzero(as_tuple=True)
-        # All that end at once: a GPU is waited for by each `tolist`.
-        paths = tokens[rows, origins[rows, places]].tolist()
-        for index, total, path in zip(rows.tolist(), best[rows, places].tolist(), paths, strict=True):
-            if not finished[index]:
-                hypotheses[sentences[index]].append(Hypothesis(path, settings.score(total, position + 1), total))
+        if len(ended := (ends & (best > -torch.inf))[:, :beam].nonzero()):
+            # All at once: a GPU is waited for by each `tolist`.
+            rows, places = ended.unbind(1)
+            paths = tokens[rows, origins[rows, places]].tolist()
+            for index, total, path in zip(rows.tolist(), best[rows, places].tolist(), paths, strict=True):
+                if not finished[index]:
+                    hypotheses[sentences[index]].append(Hypothesis(path, settings.score(total, position + 1), total))
         for index, (sentence, limit) in enumerate(zip(sentences, at_limit, strict=True)):
             finished[index] = finished[index] or limit or len(hypotheses[sentence]) >= beam
         if all(finished):
@@ -204,12 +205,12 @@ def generate(
         ids = choose(log_probs, sentences, position).masked_fill(limits[sentences] == position, eos)
         totals = totals + log_probs.gather(1, ids[:, None]).squeeze(1)
         tokens[sentences, position] = ids
-        rows = (ids == eos).nonzero().flatten()
-        # All that end at once: a GPU is waited for by each `tolist`.
-        paths = tokens[sentences[rows], :position].tolist()
-        for row, total, path in zip(rows.tolist(), totals[rows].tolist(), paths, strict=True):
-            if not hypotheses[numbers[row]]:
-                hypotheses[numbers[row]].append(Hypothesis(path, settings.score(total, position + 1), total))
+        if len(rows := (ids == eos).nonzero().flatten()):
+            # All at once: a GPU is waited for by each `tolist`.
+            paths = tokens[sentences[rows], :position].tolist()
+            for row, total, path in zip(rows.tolist(), totals[rows].tolist(), paths, strict=True):
+                if not hypotheses[numbers[row]]:
+                    hypotheses[numbers[row]].append(Hypothesis(path, settings.score(total, position + 1), total))
         finished = [bool(hypotheses[sentence]) for sentence in numbers]
         if all(finished):
             break
