@@ -211,7 +211,8 @@ class Translator:
         """The best translation: of one text, or of each text of several, in order; an empty text stays empty.
 
         A text of more tokens than the model allows is named in the log and translated in parts, or refused
-        (`long_lines`): then ValueError names its line.
+        (`long_lines`): then ValueError names its line. `batch_tokens` bounds sentences × longest source of a batch
+        (None: `default_batch_tokens`).
         """
         if isinstance(texts, str):
             return self.n_best(texts, search, batch_tokens, long_lines)[0].text
