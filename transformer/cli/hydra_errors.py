@@ -66,14 +66,16 @@ class Settings:
         return list(dict.fromkeys([*known, *near, *(name for name in self.names if name.endswith(f".{last}"))]))[:4]
 
     def with_dashes(self, option: str, typed: Sequence[str]) -> str:
-        """Say how a setting is typed that was given as an option, `--heads 8`."""
-        places = [index for index, word in enumerate(typed) if word.lstrip("-").partition("=")[0] == option]
-        if not places:  # what is left of -resume=last, where argparse takes its -r for an option
-            return "settings have no dashes: write KEY=VALUE; --help shows the usage"
-        index = places[0]
+        """Say how a setting is typed that was given as an option, `--heads 8`.
+
+        `option` is its name, or the end of it: of -resume=last argparse takes -r for an option, and leaves "esume".
+        """
+        names = [word.startswith("-") * word.lstrip("-").partition("=")[0] for word in typed]
+        index = next(index for index, name in enumerate(names) if name.endswith(option))
         values = [word for word in (typed[index].partition("=")[2], *typed[index + 1 : index + 2]) if word]
         value = values[0] if values and "=" not in values[0] else "VALUE"
-        near = self.near(option.replace("-", "_"), "") or ["KEY"]
+        name = names[index].replace("-", "_")
+        near = [name] if name in self.names else self.near(name, name.rpartition(".")[0]) or ["KEY"]
         return f"{typed[index]}: settings have no dashes: write {near[0]}={value}; --help shows the options"
 
 
@@ -138,6 +140,6 @@ def explain_error(error: Exception, typed: Sequence[str], config_name: str, conf
     if match := re.match(r"Error merging override ([^=]*)", message):
         inside = ", ".join(Settings(config_name, configs).inside(match[1]))
         return f"{match[1]} is a section; set one of {inside}" if inside else innermost(error)
-    if match := re.match("unrecognized arguments: --?([^ =;]+)", message):
+    if match := re.search("(?:unrecognized arguments: --?|ignored explicit argument ')([^ =;']+)", message):
         return Settings(config_name, configs).with_dashes(match[1], typed)
     return innermost(error) if isinstance(error, (HydraException, OmegaConfBaseException)) else describe(error)

@@ -44,8 +44,6 @@ def open_closed_streams() -> None:
 
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
     """In place of argparse's own method, which prints a usage of many lines."""
-    if "ignored explicit argument" in message:  # -resume=last is taken for -r
-        message = "settings have no dashes: write KEY=VALUE"
     raise UsageError(f"{message}; --help shows the usage")
 
 
