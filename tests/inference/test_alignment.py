@@ -94,6 +94,15 @@ def test_the_pieces_of_a_word_spell_it_in_every_tokenizer(kind: Kind) -> None:
     assert tokenizer.word_indices(tokenizer.pieces("☃ ☃ („☃“) Der"))[-1] == 3
 
 
+def test_unknown_words_before_punctuation_are_counted_as_they_are_shown() -> None:
+    tokenizer = train_tokenizer(TEXTS, tokenizer_settings("word", 1500))
+    for text in ("☃, weil ☃ ☃. Der ☃!", ", Der Hund", ".", "☃", "Der ☃ („☃“)"):
+        ids = tokenizer.encode(text)
+        words = tokenizer.decode(ids).split()
+        assert tokenizer.word_indices([tokenizer.piece(id) for id in ids])[-1] == len(words) - 1
+    assert tokenizer.decode(tokenizer.encode("☃, Der")) == "⁇, Der"
+
+
 def test_the_choice_of_training_stays_with_the_file(translator: Translator, tmp_path: Path) -> None:
     translator.save(tmp_path / "plain.safetensors")
     assert Translator.load(tmp_path / "plain.safetensors").alignment is None

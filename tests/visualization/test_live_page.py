@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browsers import Chromium, Firefox
+from tests.server.models import english_and_french
 from tests.visualization.models import TEXTS
 from tests.visualization.opened import Opened
 from transformer import Translator
@@ -122,6 +123,24 @@ def test_an_attention_unfolds_into_the_numbers_of_its_matrices(live: Opened) -> 
     assert float(shown.split("= ")[1]) == pytest.approx(steps["weights"]["values"][at], abs=6e-4)
     chain = live.page.locator("#chain").inner_text()
     assert f"{steps['product']['values'][at]:.3f}".replace("-", "−") in chain
+
+
+def test_what_unfolds_is_the_translation_that_is_shown(browser: Chromium, tmp_path: Path) -> None:
+    export(english_and_french(), "float16", tmp_path / "page.html", "ein Haus")
+    opened = Opened(browser, tmp_path / "page.html")
+    opened.page.locator("#direction").select_option("1")
+    opened.choose("method", "sampling")
+    opened.page.wait_for_function("() => document.querySelector('#source .piece').textContent.includes('2en')")
+    in_tab(opened, "arithmetic")
+    for attention, side, pieces in (("encoder", "source", 0), ("decoder", "target", -1)):
+        opened.choose("unfold-attention", attention)
+        count = opened.page.locator(f"#{side} .piece").count() + pieces  # no query is the end of the target
+        opened.page.wait_for_function(
+            "caption => [...document.querySelectorAll('#stages figcaption')].some(one => one.innerText === caption)",
+            arg=f"A {count} × {count}",
+        )
+    assert opened.errors == []
+    opened.close()
 
 
 def test_a_part_switched_off_shows_both_translations_with_what_changed_marked(live: Opened) -> None:

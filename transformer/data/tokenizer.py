@@ -169,7 +169,7 @@ class Tokenizer:
                 words.append(-1)
                 continue
             rest = piece.removeprefix("▁")
-            goes_on = self.kind == "word" and rest.startswith(JOINER)
+            goes_on = self.kind == "word" and rest.startswith(JOINER) and word >= 0
             starts = (starts or rest != piece or piece == self.piece(UNK)) and not goes_on
             words.append(word + 1 if starts else word)  # a ▁ alone belongs to the word that follows
             if starts and rest:
@@ -180,8 +180,8 @@ class Tokenizer:
     def decode(self, ids: list[int]) -> str:
         """The text of ids. Special ids give none, but for an unknown, which is shown as ⁇."""
         text = str(self._processor.DecodeIds([id for id in ids if id not in (PAD, BOS, EOS)]))
-        # An unknown word spelled in bytes has the mark of a space, ▁, among them.
-        return re.sub(f" ?{JOINER}", "", text.replace("▁", " ").strip()) if self.kind == "word" else text
+        # An unknown word spelled in bytes has the mark of a space, ▁, among them; ⁇ stands between spaces of its own.
+        return re.sub(f" *{JOINER}", "", text.replace("▁", " ").strip()) if self.kind == "word" else text
 
 
 def advice(languages: Sequence[str], settings: TokenizerSettings) -> str | None:

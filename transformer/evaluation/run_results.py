@@ -35,7 +35,7 @@ def _folders(part: str) -> list[Path]:
             reason = f"has no {RESULTS}, as it has not finished: train.py resume={path} goes on"
         raise ValueError(f"runs: {part}: {reason}")
     # Trial 10 after trial 9.
-    return sorted(folders, key=lambda folder: [int(n) if n.isdigit() else n for n in re.split(r"(\d+)", str(folder))])
+    return sorted(folders, key=lambda folder: [int(n) if n.isdecimal() else n for n in re.split(r"(\d+)", str(folder))])
 
 
 def find_runs(text: str) -> list[Path]:

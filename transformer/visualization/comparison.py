@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from transformer.evaluation import METRICS
-from transformer.visualization.picture import blank, save
+from transformer.visualization.picture import blank, save, width_of
 
 # A score and half the width of its 95 % interval.
 Interval = tuple[float, float]
@@ -12,7 +12,7 @@ Interval = tuple[float, float]
 def draw_comparison(intervals: dict[str, dict[str, Interval]], output: Path) -> None:
     """Draws {metric: {run: Interval}}, one panel per metric; a dashed line marks the first run's score."""
     names = list(next(iter(intervals.values())))
-    figure = blank(1.5 + 3.2 * len(intervals), 1.2 + 0.4 * len(names))
+    figure = blank(1.4 + width_of(names) + 3.2 * len(intervals), 1.2 + 0.4 * len(names))
     panels = figure.subplots(1, len(intervals), sharey=True, squeeze=False)[0]
     for axes, (metric, runs) in zip(panels, intervals.items(), strict=True):
         scores, halves = zip(*runs.values(), strict=True)

@@ -1,6 +1,7 @@
 """What all pictures share: fonts for every script, and files that appear whole."""
 
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -11,6 +12,11 @@ from transformer.files import atomic_file
 from transformer.visualization.fonts import families
 
 SUFFIXES = (".png", ".svg", ".pdf")
+
+
+def width_of(names: Iterable[str]) -> float:
+    """About how many inches the longest name takes."""
+    return max(0.09 * len(name) for name in names)
 
 
 def blank(width: float, height: float) -> Figure:
@@ -27,6 +33,7 @@ def save(figure: Figure, output: Path) -> None:
     chosen = families("".join(text.get_text() for text in texts))
     for text in texts:
         text.set_fontfamily(chosen)
+        text.set_parse_math(False)  # names and pieces may have a $
     with warnings.catch_warnings(), atomic_file(output) as file:
         # `families` has logged missing characters already, in one line.
         warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transformer.visualization.picture import save
+from transformer.visualization.picture import save, width_of
 
 # The results (one per seed) for each combination of values of the swept settings.
 Values = dict[tuple[str, ...], list[float]]
@@ -26,6 +26,10 @@ def _grid(axes: Axes, settings: list[str], values: Values, rows: list[str], colu
     axes.set_xlabel(settings[1])
 
 
+def _names(values: Values) -> list[str]:
+    return [", ".join(key) for key in values]
+
+
 def _points(axes: Axes, settings: list[str], values: Values, result: str) -> None:
     for row, results in enumerate(values.values()):
         axes.plot(results, [row] * len(results), "o", color="tab:blue", alpha=0.5)
@@ -33,7 +37,7 @@ def _points(axes: Axes, settings: list[str], values: Values, result: str) -> Non
             # Below the points, which it would hide.
             mean, spread = statistics.mean(results), statistics.stdev(results)
             axes.errorbar(mean, row + 0.25, xerr=spread, marker="|", color="black", capsize=3)
-    axes.set_yticks(range(len(values)), [", ".join(key) for key in values])
+    axes.set_yticks(range(len(values)), _names(values))
     axes.invert_yaxis()
     axes.set_ylabel(", ".join(settings))
     axes.set_xlabel(
@@ -50,6 +54,6 @@ def draw_sweep(settings: list[str], values: Values, result: str, output: Path) -
         _grid(figure.subplots(), settings, values, rows, columns)
         figure.suptitle(result)
     else:
-        figure = Figure(figsize=(8, 1.2 + 0.4 * len(values)), layout="constrained")
+        figure = Figure(figsize=(6 + width_of(_names(values)), 1.2 + 0.4 * len(values)), layout="constrained")
         _points(figure.subplots(), settings, values, result)
     save(figure, output)

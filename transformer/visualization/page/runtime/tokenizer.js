@@ -81,19 +81,20 @@ export class Tokenizer {
       text += spelled(bytes);
       bytes = [];
     };
-    for (const id of ids.filter(id => this.types[id] !== TYPE.CONTROL)) {
+    for (const id of ids.filter(id => ![PAD, BOS, EOS].includes(id))) {
       if (this.types[id] === TYPE.BYTE) {
         bytes.push(parseInt(this.pieces[id].slice(3, 5), 16));
         continue;
       }
       flush();
+      if (this.types[id] === TYPE.CONTROL) continue;
       // The space before the first word was no part of the text.
       const piece = text ? this.pieces[id] : this.pieces[id].replace(new RegExp(`^${SPACE}`), "");
       text += id === UNK ? " ⁇ " : piece.replaceAll(SPACE, " ");
     }
     flush();
     if (this.kind !== "word") return text;
-    // An unknown word spelled in bytes has the mark of a space among them.
-    return text.replaceAll(SPACE, " ").replace(OUTER_SPACES, "").replace(new RegExp(` ?${JOINER}`, "gu"), "");
+    // An unknown word spelled in bytes has the mark of a space among them; ⁇ stands between spaces of its own.
+    return text.replaceAll(SPACE, " ").replace(OUTER_SPACES, "").replace(new RegExp(` *${JOINER}`, "gu"), "");
   }
 }

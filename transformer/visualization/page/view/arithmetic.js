@@ -49,8 +49,9 @@ function chooseUnfolded() {
 
 export async function drawArithmetic() {
   chooseUnfolded();
-  // The same translation once more, piece by piece.
-  const explanation = await askTrace(data.text, { prefix: data.target_ids.slice(1, -1), trace: { ...unfolded } });
+  // The same translation once more, piece by piece, to its end.
+  const { languages, target_ids } = data;
+  const explanation = await askTrace(data.text, { languages, prefix: target_ids.slice(1), trace: { ...unfolded } });
   if (!explanation) return;
   const { trace } = explanation;
   const matrices = new Map(trace.steps.map(matrix => [matrix.name, matrix]));
