@@ -12,6 +12,7 @@ from transformer.config import UsageError, from_part
 from transformer.export.formats import ExportSettings, export
 from transformer.server import settings as server_settings
 from transformer.server.directions import load_directions
+from transformer.server.languages import detect
 from transformer.server.run import listen
 from transformer.server.settings import ServerSettings, check_installed
 
@@ -38,6 +39,33 @@ def test_an_export_is_served_in_all_its_directions_without_a_page(tmp_path: Path
     for direction, ours in zip(served.values(), (translator, translator.in_direction("fr", "en")), strict=True):
         assert direction.translator.translate("ein Haus") == ours.translate("ein Haus")
         assert (direction.page, direction.why_no_page) == (None, "the weights of an export are another program's")
+
+
+def test_a_search_that_a_model_cannot_make_is_refused_before_it_is_served(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"search.min_length=32 is more than the model's 32 positions allow"):
+        load_directions([("model", folder / "de_en.safetensors")], settings("search.min_length=32"))
+    pytest.importorskip("ctranslate2", reason="the export extra is not installed")
+    export(english_and_french(), ExportSettings("ctranslate2", None, str(tmp_path / "engine")))
+    with pytest.raises(ValueError, match="search=sampling is not for an export"):
+        load_directions([("engine", tmp_path / "engine")], settings("search=sampling"))
+
+
+@pytest.mark.parametrize(
+    ("text", "languages", "likeliest"),
+    [
+        ("Das ist der Hund und nicht das Haus", ["en", "de"], "de"),
+        ("これは日本語の文です。東京に行きました。", ["zh", "ja"], "ja"),
+        ("东京是日本的首都。我喜欢の字", ["ja", "zh"], "zh"),
+        ("Demat d'an holl dud, penaos emañ kont?", ["en", "br"], "br"),  # of which we know neither script nor words
+        ("the man is here and you are not", ["br", "en"], "en"),
+        ("Привет", ["br", "ru"], "ru"),
+    ],
+)
+def test_a_language_is_known_by_script_frequent_words_and_kana(text: str, languages: list[str], likeliest: str) -> None:
+    found = detect(text, languages)
+    assert found[0][0] == likeliest
+    assert sum(confidence for _, confidence in found) == pytest.approx(100, abs=0.2)
+    assert detect("", languages) == [(one, 0.0) for one in sorted(languages, key=lambda one: one == "br")]
 
 
 def test_a_key_keeps_the_page_back_unless_it_is_asked_for(folder: Path) -> None:

@@ -79,6 +79,9 @@ def test_auto_finds_the_language_or_leaves_what_is_in_the_target(server: Serving
     assert answer["translatedText"] == translator.translate(german)
     assert answer["detectedLanguage"]["language"] == "de"
     assert answer["detectedLanguage"]["confidence"] > 70
+    link = '<a href="the/of/and/the/is/it">Das ist der Hund und nicht das Haus</a>'
+    answer = server.translate(link, source="auto", format="html")
+    assert answer["detectedLanguage"]["language"] == "de", "the words of a tag are no text"
     assert server.translate(english, source="auto")["translatedText"] == english
     assert server.translate(english, source="en", target="en") == {"translatedText": english}
 

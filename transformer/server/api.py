@@ -63,14 +63,19 @@ class Api:
         fields = await read_fields(request, self.settings)
         check_key(fields, self.key)
         asked = read_translation_request(fields, self.directions, self.settings.max_characters, self.max_alternatives)
+        try:
+            documents = [await run_in_threadpool(split, text, asked.format) for text in asked.texts]
+        except ValueError as error:
+            raise HTTPException(400, f"Invalid request: {error}") from error
         source, confidence = asked.source, 100.0
         if source == "auto":
             # Into which it can be translated, or in which it is already.
             possible = [*(source for source, target in self.directions if target == asked.target), asked.target]
-            source, confidence = (await run_in_threadpool(detect, " ".join(asked.texts), possible))[0]
+            prose = " ".join(piece.text for pieces in documents for piece in pieces if piece.translated)
+            source, confidence = (await run_in_threadpool(detect, prose, possible))[0]
         translated = [[text] for text in asked.texts]
         if source != asked.target:
-            translated = await self._translate(request, asked, self.directions[source, asked.target])
+            translated = await self._translate(request, asked, documents, self.directions[source, asked.target])
         answer: dict[str, list[Any]] = {"translatedText": [texts[0] for texts in translated]}
         if asked.source == "auto":
             answer["detectedLanguage"] = [{"confidence": confidence, "language": source}] * len(translated)
@@ -79,17 +84,13 @@ class Api:
         return JSONResponse(answer if asked.is_batch else {key: value for key, [value] in answer.items()})
 
     async def _translate(
-        self, request: Request, asked: TranslationRequest, direction: ServedDirection
+        self, request: Request, asked: TranslationRequest, documents: list[list[Piece]], direction: ServedDirection
     ) -> list[list[str]]:
-        """Each text translated: the best and, after it, alternatives that differ."""
-        try:
-            split_texts = [await run_in_threadpool(split, text, asked.format) for text in asked.texts]
-        except ValueError as error:
-            raise HTTPException(400, f"Invalid request: {error}") from error
-        wanted = [piece.text for pieces in split_texts for piece in pieces if piece.translated]
+        """Each document translated: the best and, after it, alternatives that differ."""
+        wanted = [piece.text for pieces in documents for piece in pieces if piece.translated]
         hypotheses = iter(await self._n_best(request, direction, wanted) if wanted else [])
-        found = [[next(hypotheses) for piece in pieces if piece.translated] for pieces in split_texts]
-        return [versions(asked, pieces, n_best) for pieces, n_best in zip(split_texts, found, strict=True)]
+        found = [[next(hypotheses) for piece in pieces if piece.translated] for pieces in documents]
+        return [versions(asked, pieces, n_best) for pieces, n_best in zip(documents, found, strict=True)]
 
     async def _n_best(self, request: Request, direction: ServedDirection, texts: list[str]) -> NBest:
         """What the batcher finds, unless that takes too long or the client goes."""

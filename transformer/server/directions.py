@@ -55,7 +55,8 @@ def load_directions(
     checkpoints: Sequence[tuple[str, Path]], settings: ServerSettings
 ) -> dict[Direction, ServedDirection]:
     """Every direction that checkpoints (names and paths) have learned, by source and target; UsageError where two have
-    learned one. All are loaded before a page is built, so that a mistake is reported first."""
+    learned one, ValueError for a search that one cannot make. All are loaded before a page is built, so that a mistake
+    is reported first."""
     models: dict[Direction, tuple[Translator, Path, str]] = {}
     for name, path in checkpoints:
         # Only float32 gives one text one translation, whoever else asks; an export has the precision that it has.
@@ -64,6 +65,7 @@ def load_directions(
         translator = load_translator(
             [path], TranslatorSettings(None, None, settings.search, settings.machine, inference)
         )
+        translator.check_search(settings.search)
         for one in (translator.in_direction(*direction) for direction in translator.directions):
             if other := models.get(one.languages):
                 raise UsageError(
