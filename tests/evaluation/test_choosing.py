@@ -106,6 +106,18 @@ def test_the_log_probability_of_a_pair_is_that_of_its_tokens_one_by_one(translat
     assert pair_log_probabilities(translator, [("", "ja"), ("ja", ""), ("ja " * 50, "ja")]) == [-math.inf] * 3
 
 
+def test_of_a_text_in_parts_the_best_draw_is_taken_and_the_parts_are_said_once(
+    translator: Translator, reverse: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = replace(SCORE, method="rerank", reverse="x", samples=6)
+    [found] = Chooser(translator, settings, reverse).n_best([" ".join(TEXTS * 4)], SAMPLING)
+    scores = [one.score for one in found]
+    assert len(scores) > 2
+    assert scores == sorted(scores, reverse=True)
+    assert len(caplog.records) == 1
+    assert "translated in" in caplog.text
+
+
 @pytest.mark.parametrize(("weight", "penalty"), [(0.5, 1.0), (3.0, 1.0), (0.5, 1.8)])
 def test_reranking_adds_what_the_reverse_model_says_of_the_source(
     translator: Translator, reverse: Translator, weight: float, penalty: float

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.export.models import TEXTS, Build
+from tests.server.models import english_and_french
 from transformer import Translator
 from transformer.export.formats import ExportSettings, export, load
 from transformer.inference.alignment_head import AlignmentHead
@@ -48,6 +49,22 @@ def test_a_page_of_any_precision_is_called_by_the_name_of_its_model(build: Build
         page = tmp_path / f"{precision}.html"
         export(build(), ExportSettings("page", precision, str(page)), name="my-model")  # type: ignore[arg-type]
         assert '"name":"my-model"' in page.read_text()
+
+
+def test_a_direction_that_was_not_learned_is_no_pages_and_is_marked_in_a_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = english_and_french()
+    guess = Translator(model.model, model.tokenizers, ("en", "fr"), [("fr", "en"), ("en", "de")])
+    for format, name in (("page", "p.html"), ("huggingface", "hub")):
+        with pytest.raises(ValueError, match=rf"format={format} has .* fr → en, en → de: en → fr is none of them"):
+            export(guess, ExportSettings(format, None, str(tmp_path / name)))  # type: ignore[arg-type]
+    export(guess, ExportSettings("safetensors", None, str(tmp_path / "t.safetensors")))
+    assert [path.name for path in tmp_path.iterdir()] == ["t.safetensors"]
+    assert not Translator.load(tmp_path / "t.safetensors").is_trained
+    assert [record.getMessage() for record in caplog.records] == [
+        "en → fr was not trained, only fr → en, en → de: a guess"
+    ]
 
 
 def test_weights_too_large_for_a_precision_are_named(build: Build, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class Chooser:
         method, draws = self.settings.method, self.settings.draws(search)
         # No draw of one seed is a draw of the next one (until they wrap).
         searches = [replace(search, seed=(search.seed * draws + draw) % 2**32) for draw in range(draws)]
-        drawn = [self.translator.n_best(texts, one, batch_tokens, long_lines, lines) for one in searches]
+        drawn = self.translator.n_best_of_each(texts, searches, batch_tokens, long_lines, lines)
         n_best = [[one for hypotheses in of_text for one in hypotheses] for of_text in zip(*drawn, strict=True)]
         if method == "mbr":
             return [self._by_consensus(hypotheses, drawn=draws > 1) for hypotheses in n_best]
@@ -135,6 +135,7 @@ class Chooser:
                 search.score(one.log_probability + self.settings.weight * next(channel), len(one.pieces) + 1)
                 for one in hypotheses
             ]
-            order = sorted(range(len(hypotheses)), key=lambda index: -totals[index])
+            # Where the reverse model can score none, as a text translated in parts, the search's own score decides.
+            order = sorted(range(len(hypotheses)), key=lambda index: (-totals[index], -hypotheses[index].score))
             ordered.append([hypotheses[index] for index in order])
         return ordered

@@ -1,7 +1,8 @@
 """An exported CTranslate2 folder as a translator: our texts, long lines and batches, that engine's search.
 
 The engine counts and stops as `inference.search` does, once it is asked to: with the end symbol counted, no least
-length, and our limits for its own (1,024 source and 256 target tokens).
+length, and our limits for its own (1,024 source and 256 target tokens). Where such a limit ends a search, the engine
+keeps fewer candidates in the last step, so some hypotheses may be others.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class CTranslate2Translator(Translator):
         described = manifest.translator
         super().__init__(model, tokenizers, described.languages, described.all_directions)
         self.length_penalty = described.length_penalty
+        self.warn_if_untrained()
         target = tokenizers[1]
         self._ids = {target.piece(id): id for id in range(len(target))}
         self._end = target.piece(EOS)
@@ -83,13 +85,15 @@ class CTranslate2Translator(Translator):
     def device(self) -> torch.device:
         return torch.device(self._engine.device)
 
+    def check_search(self, search: SearchSettings) -> None:
+        if search.method == "sampling":
+            raise ValueError("search=sampling is not for an export: its engine draws from one stream, not by line")
+        if search.min_length:
+            raise ValueError(f"search.min_length={search.min_length} is not for an export: leave it at 0")
+
     def _search(
         self, sources: list[list[int]], indices: list[int], settings: SearchSettings
     ) -> list[list[Translation]]:
-        if settings.method == "sampling":
-            raise ValueError("search=sampling is not for an export: its engine draws from one stream, not by line")
-        if settings.min_length:
-            raise ValueError(f"search.min_length={settings.min_length} is not for an export: leave it at 0")
         max_length = self.model.config.max_length
         limits = [min(max_length - 1, limit) for limit in settings.max_lengths([len(ids) for ids in sources])]
         pieces = [[self.source_tokenizer.piece(id) for id in ids] for ids in sources]

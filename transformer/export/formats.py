@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from transformer.data.directions import arrow
 from transformer.device import PRECISIONS
 from transformer.export import folder, page
 from transformer.export.huggingface import export as to_huggingface
@@ -74,6 +75,11 @@ def export(translator: Translator, settings: ExportSettings, name: str = "", car
     `pip install -e '.[export]'` are missing.
     """
     output, model = Path(settings.output), translator.model
+    if settings.format in ("page", "huggingface") and not translator.is_trained:
+        raise ValueError(
+            f"format={settings.format} has the directions that the model has learned, {arrow(*translator.directions)}: "
+            f"{arrow(translator.languages)} is none of them"
+        )
     precision = settings.precision or FORMAT_PRECISIONS[settings.format][0]
     if dtype := PRECISIONS.get(precision):
         for parameter, weight in model.named_parameters():

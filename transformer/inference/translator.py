@@ -150,7 +150,9 @@ class Translator:
         translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
         translator.alignment, translator.length_penalty = saved.alignment, saved.length_penalty
         translator.fast_model = FastTransformer.of(model)
-        return translator.in_direction(*asked)
+        if (chosen := translator.in_direction(*asked)) is translator:
+            translator.warn_if_untrained()
+        return chosen
 
     def in_direction(self, source_language: str | None = None, target_language: str | None = None) -> Translator:
         """The same model in another direction: the first of those it has learned that has these languages, or, given
@@ -163,14 +165,17 @@ class Translator:
         other = copy(self)
         other._set_direction(self.source_tokenizer, languages)
         other.shortlist = None  # it is of one direction
-        if not other.is_trained:
-            log.warning("%s was not trained, only %s: a guess", arrow(languages), arrow(*self.directions))
+        other.warn_if_untrained()
         return other
 
     @property
     def is_trained(self) -> bool:
         """Whether the model has learned this direction; else it is asked to guess (zero-shot)."""
         return self.languages in self.directions
+
+    def warn_if_untrained(self) -> None:
+        if not self.is_trained:
+            log.warning("%s was not trained, only %s: a guess", arrow(self.languages), arrow(*self.directions))
 
     def configure_torch(self, machine: MachineSettings) -> None:
         """Configures torch for this process, to translate fast."""
@@ -254,6 +259,17 @@ class Translator:
         """
         if isinstance(texts, str):
             return self.n_best([texts], search, batch_tokens, long_lines, lines)[0]
+        return self.n_best_of_each(texts, [search], batch_tokens, long_lines, lines)[0]
+
+    def n_best_of_each(
+        self,
+        texts: Iterable[str],
+        searches: Sequence[SearchSettings],
+        batch_tokens: int | None = None,
+        long_lines: LongLines = "split",
+        lines: Sequence[int] | None = None,
+    ) -> list[list[list[Translation]]]:
+        """What `n_best` finds in each of several searches; of a text is warned only once."""
         texts = list(texts)
         if long_lines not in get_args(LongLines):
             raise ValueError(f"long_lines={long_lines} is not allowed; choose one of {', '.join(get_args(LongLines))}")
@@ -266,9 +282,13 @@ class Translator:
             for part, ids in enumerate(parts)
         ]
         sources, numbers = [ids for ids, _ in numbered], [number for _, number in numbered]
-        translations = iter(self.n_best_ids(sources, search, batch_tokens, numbers))
         space = space_between_sentences(self.target_language)
-        return [_joined([next(translations) for _ in parts], space) for parts in encoded]
+
+        def found(search: SearchSettings) -> list[list[Translation]]:
+            translations = iter(self.n_best_ids(sources, search, batch_tokens, numbers))
+            return [_joined([next(translations) for _ in parts], space) for parts in encoded]
+
+        return [found(search) for search in searches]
 
     def n_best_ids(
         self,
@@ -283,6 +303,7 @@ class Translator:
         """
         if not isinstance(search, SearchSettings):
             raise TypeError(f"search must be SearchSettings, as SearchSettings(method='greedy'), not {search!r}")
+        self.check_search(search)
         lines = range(1, len(sources) + 1) if lines is None else lines
         search = search.with_default_length_penalty(self.length_penalty)
         # The tag that names the target language is no token of the text.
@@ -306,6 +327,13 @@ class Translator:
             for index, hypotheses in zip(chain(*batches), chain.from_iterable(found), strict=True):
                 translations[index] = hypotheses
         return translations
+
+    def check_search(self, search: SearchSettings) -> None:
+        """Raises ValueError, naming the setting, for a search that this translator cannot make."""
+        if search.min_length >= self.max_length:
+            raise ValueError(
+                f"search.min_length={search.min_length} is more than the model's {self.max_length} positions allow"
+            )
 
     def _encode(self, texts: list[str], lines: Sequence[int], long_lines: LongLines) -> list[list[list[int]]]:
         """The ids of each text: none for an empty one, several parts for one that is too long.
@@ -337,11 +365,15 @@ class Translator:
             return
         configs, beam = [model.config for model in self.models], search.beam if search.method == "beam" else 1
         scores = SCORES_IN_MEMORY * len(configs) * configs[0].target_vocab_size
+        keys_and_values = sum(
+            config.decoder.layers * attention.heads * sum(attention.head_dims(config.dim))
+            for config in configs
+            for attention in [config.decoder.self_attention]
+        )
         needed = []
         for lengths in batches:
             longest = min(self.max_length, max(search.max_lengths(lengths)) + 1)
-            keys_and_values = sum(2 * config.decoder.layers * config.dim * longest for config in configs)
-            of_hypothesis = COPIES_OF_CACHE * keys_and_values + scores
+            of_hypothesis = COPIES_OF_CACHE * longest * keys_and_values + scores
             needed.append(BYTES_OF_FLOAT32 * beam * len(lengths) * of_hypothesis)
         what = f"search.beam={search.beam} with {max(map(len, batches), default=0)} sentences at a time"
         at_once = worker_count(len(batches))
@@ -381,11 +413,6 @@ class Translator:
     @torch.inference_mode()
     def _search(self, sources: list[list[int]], lines: list[int], settings: SearchSettings) -> list[list[Translation]]:
         """Translates one batch of ids; `lines` are the sentences' own numbers, for sampling."""
-        positions = self.max_length
-        if settings.min_length >= positions:
-            raise ValueError(
-                f"search.min_length={settings.min_length} is more than the model's {positions} positions allow"
-            )
         source = pad([[*ids, EOS] for ids in sources]).to(self.device)
         # With a shortlist the search knows ids by their place in it. The special ids are the first, as everywhere.
         shortlist = self.shortlist.ids(source) if self.shortlist else None
@@ -399,7 +426,7 @@ class Translator:
 
         bos_ids = torch.full((len(sources),), BOS, device=self.device)
         # With BOS a target takes one place more than it has tokens.
-        max_lengths = [min(positions - 1, n) for n in settings.max_lengths([len(ids) for ids in sources])]
+        max_lengths = [min(self.max_length - 1, n) for n in settings.max_lengths([len(ids) for ids in sources])]
         # The precision of training would reach in here too: a score must not depend on who asks for it.
         with full_precision(self.device):
             results = search(step, self.start(source, shortlist), bos_ids, EOS, max_lengths, lines, settings)
