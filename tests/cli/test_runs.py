@@ -1,15 +1,36 @@
 """The folder of a run is the one that is meant: a new one, the newest, the one to resume."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf, open_dict
 
-import transformer.cli.compose  # noqa: F401  (registers what the YAML files call)
 from transformer.cli import PROJECT
-from transformer.cli.runs import dated_folder, find_resumable, newest_run
+from transformer.cli.compose import compose_all
+from transformer.cli.runs import (
+    LOCK,
+    check_init_from,
+    check_new_run,
+    dated_folder,
+    find_resumable,
+    newest_run,
+    training_in,
+)
 from transformer.config import UsageError
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Iterator[Path]:
+    """The folder of the trial of a sweep that this process carries out."""
+    config = compose_all("train", ["hydra.mode=MULTIRUN"])
+    with open_dict(config.hydra.runtime):
+        config.hydra.runtime.output_dir = str(tmp_path)
+    HydraConfig.instance().set_config(config)
+    yield tmp_path
+    HydraConfig.instance().cfg = None
 
 
 def test_the_newest_run_may_be_a_trial_of_a_sweep(runs: Path) -> None:
@@ -44,3 +65,20 @@ def test_a_name_with_a_slash_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"name=a/b ends the name of a folder: it has no / in it"):
         dated_folder(str(tmp_path), "a/b")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_trial_begins_without_what_an_earlier_sweep_has_left(trial: Path) -> None:
+    (trial / "checkpoints").mkdir()
+    for name in ("checkpoints/best.ckpt", "checkpoints/last.ckpt", "translator.safetensors", "test.json", "notes.txt"):
+        (trial / name).touch()
+    check_new_run()
+    with training_in(trial):
+        assert {path.name for path in trial.iterdir()} == {LOCK, "notes.txt"}
+
+
+def test_a_trial_is_refused_the_folder_of_something_else_and_of_its_first_run(trial: Path) -> None:
+    (trial / "README.md").touch()
+    with pytest.raises(UsageError, match=r"README.md does not belong to a run and would be overwritten"):
+        check_new_run()
+    with pytest.raises(UsageError, match=r"lies in the folder of this trial, which begins anew: choose another hydra"):
+        check_init_from(str(trial))

@@ -6,6 +6,7 @@ Registers the resolvers that configs/*.yaml use for folders.
 import contextlib
 import functools
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -22,6 +23,7 @@ from transformer.files import (
     MODELS,
     exclusive_lock,
     new_folder,
+    run_of,
 )
 from transformer.training.callbacks.signals import Interrupted
 
@@ -109,6 +111,18 @@ def remove_empty_folders() -> None:
             folder.rmdir()
 
 
+def _remove_earlier_run(folder: Path) -> None:
+    """Remove what an earlier sweep has left in the folder of a trial: a model or scores of that would be taken for this
+    trial's, which may be stopped before it has its own."""
+    from transformer.evaluation.run_files import written_entries
+
+    for path in written_entries(folder):
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()
+
+
 @contextlib.contextmanager
 def training_in(folder: Path) -> Iterator[None]:
     """Hold the folder of a run, which one process trains in at a time, and say how to go on with a run that stopped.
@@ -122,6 +136,8 @@ def training_in(folder: Path) -> Iterator[None]:
     try:
         # Before loggers are built, which cut the log back to the checkpoint.
         with exclusive_lock(folder / LOCK, f"the run {folder}") if is_rank_zero() else contextlib.nullcontext():
+            if trial_folder() is not None:
+                _remove_earlier_run(folder)
             yield
     except (NonFiniteError, Interrupted) as error:
         if not is_rank_zero():
@@ -134,16 +150,20 @@ def training_in(folder: Path) -> Iterator[None]:
 
 
 def check_new_run() -> None:
-    """Refuse a single run a folder that holds one already, or whose files lead elsewhere."""
-    if not HydraConfig.initialized() or trial_folder() is not None:
+    """Refuse a folder with files of something else, or that lead elsewhere; to a single run also one that holds a run.
+
+    The trials of a sweep may be repeated in their folders.
+    """
+    if not HydraConfig.initialized():
         return
-    if ((folder := output_folder()) / MODELS[-1]).exists():
+    is_run = ((folder := output_folder()) / MODELS[-1]).exists()
+    if is_run and trial_folder() is None:
         go_on = f"resume={shell_path(folder)} goes on with it; else choose another hydra.run.dir"
         raise UsageError(f"{folder} holds a run: {go_on}")
     from transformer.evaluation.run_files import check_entries, written_entries
 
     check_entries(folder)
-    if not (folder / LOCK).exists() and (foreign := written_entries(folder)):
+    if not is_run and not (folder / LOCK).exists() and (foreign := written_entries(folder)):
         raise UsageError(
             f"{foreign[0]} does not belong to a run and would be overwritten: choose a new folder, hydra.run.dir=PATH"
         )
@@ -155,3 +175,7 @@ def check_init_from(init_from: str | None) -> None:
         preset = CONFIGS / "experiment" / f"{path.name}.yaml"
         remedy = f": experiment={path.name} hydra.run.dir={shell_path(path)}" if preset.exists() else ""
         raise UsageError(f"init_from={path}: no such run or checkpoint; train it first{remedy}")
+    if init_from and (trial := trial_folder()) and run_of(path).resolve() == trial.resolve():
+        raise UsageError(
+            f"init_from={path} lies in the folder of this trial, which begins anew: choose another hydra.sweep.dir"
+        )
