@@ -141,6 +141,18 @@ def test_who_counts_in_epochs_is_not_stopped_by_the_presets_steps(project: Path)
     assert compose(project, "trainer.max_epochs=3")["trainer"]["max_steps"] == -1
 
 
+@pytest.mark.parametrize("epochs", ["null", "-1"])
+def test_who_asks_for_no_limit_of_epochs_keeps_the_presets_steps(epochs: str) -> None:
+    assert prepare([f"trainer.max_epochs={epochs}"], CONFIGS) == [f"++trainer.max_epochs={epochs}"]
+
+
+def test_test_sets_and_digests_of_ones_own_are_given_by_name_or_together() -> None:
+    together = ["data.extra_tests={news:my/news, talks: talks}", "data.sha256={train.de: abc}"]
+    data = composed(*prepare([*together, "data.extra_tests.web=a b"], CONFIGS))["data"]
+    assert data["extra_tests"].items() >= {"news": "my/news", "talks": "talks", "web": "a b"}.items()
+    assert data["sha256"] == {"train.de": "abc"}
+
+
 @pytest.mark.parametrize("value", ["../../x", "/tmp/x", "a/b", "[toy,../x]"])
 @pytest.mark.parametrize("key", ["experiment", "data", "search@validation_search", "hydra/launcher", "+data"])
 def test_a_choice_cannot_lead_out_of_our_configs(key: str, value: str) -> None:

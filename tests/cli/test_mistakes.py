@@ -27,6 +27,10 @@ from transformer.training.config import check_settings, read_run_settings
         ("data=foo", "data=foo: data is one of files, toy"),
         ("model.heads=[1", "model.heads=[1: Hydra cannot read this"),
         ("metrics=[a (b)]", """put each text with special characters into quotes: metrics="['A','B']"""),
+        (
+            "data.extra_tests={a: b!}",
+            """put each text with special characters into quotes: data.extra_tests="{NAME:'A'}\"""",
+        ),
         ("trainer.max_steps=“30”", "trainer.max_steps=“30”: Hydra cannot read typographic quotes"),
         ("=5", "=5: a setting needs a name: write KEY=VALUE"),
         ("model.heads.x=3", "model.heads is a value"),

@@ -208,6 +208,7 @@ def test_a_sweep_of_the_script_ends_in_a_table_of_its_scores(home: Path) -> None
         (["model.positions=learned", "model.max_length=12"], "model.max_length=12 is less than the longest sentence"),
         (["tokenizer.vocabulary_size=90000"], "tokenizer.vocabulary_size=90000 is more than this corpus gives"),
         (["data.train=nowhere"], "nowhere.de.gz"),
+        (["data.extra_tests=news"], "data.extra_tests=news must be a group of settings"),
         (["data.synthetic=[nowhere]"], "nowhere.de.gz: put it there"),
         (["resume=nowhere"], "resume=nowhere"),
         (["hydra.run.dir=/proc/run"], "/proc/run"),

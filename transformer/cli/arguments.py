@@ -16,6 +16,8 @@ from transformer.data.corpus import FILE_SETTINGS
 from transformer.files import is_list_of_paths, read_path_list
 
 EXTRA_TESTS = "data.extra_tests."  # followed by a name of the user's own, and a path
+# What Hydra takes with ++ only, as it holds names that our YAML does not have; {NAME: VALUE} sets several.
+OPEN_SECTIONS = ("trainer.", EXTRA_TESTS, "data.extra_tests={", "data.sha256={")
 PATHS = (
     *("checkpoint", "init_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference"),
     *("alignments", "api_key_file", "choose.reverse", "shortlist"),
@@ -114,13 +116,14 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
             key = GROUP_OF_KEY.get(key, key)
         if not own_configs:
             _check_group(configs, prefix, key, value)
-        if prefix != "~" and key.startswith(("trainer.", EXTRA_TESTS)):
-            prefix = "++"  # whether or not our YAML names it
+        if prefix != "~" and f"{key}={value}".startswith(OPEN_SECTIONS):
+            prefix = "++"
         prepared.pop(key, None)
         prepared[key] = f"{prefix}{key}" + (f"={_in_grammar(key, value, typed)}" if value or prefix != "~" else "")
     resumes = prepared.get("resume", "resume=null") != "resume=null" and not is_lightning_child(typed)
     if resumes and ("hydra.run.dir" in prepared or is_sweep(typed)):
         raise UsageError("resume= continues what was stopped, in its own place: leave out -m and hydra.run.dir")
-    if "trainer.max_epochs" in prepared:
+    epochs = prepared.get("trainer.max_epochs", "=null").partition("=")[2]
+    if epochs.lower() not in ("null", "-1"):
         prepared.setdefault("trainer.max_steps", "++trainer.max_steps=-1")  # or the preset's steps would end it earlier
     return [*prepared.values(), *options]

@@ -39,7 +39,8 @@ def corpus_settings(data: dict[str, Any]) -> dict[str, Any]:
     settings |= {key: absolute(data[key]) for key in (*FILE_SETTINGS, "cache")}
     if isinstance(data["synthetic"], list):  # else it is refused where it is read
         settings["synthetic"] = [absolute(prefix) for prefix in data["synthetic"]]
-    settings["extra_tests"] = {name: absolute(path) for name, path in data["extra_tests"].items()}
+    if isinstance(data["extra_tests"], dict):
+        settings["extra_tests"] = {name: absolute(path) for name, path in data["extra_tests"].items()}
     return settings
 
 
