@@ -21,6 +21,7 @@ from transformer.cli.resume import leaves, resume_run
 from transformer.config import UsageError
 from transformer.evaluation.run_files import read_corpus, write_config
 from transformer.files import CACHE_SIGNATURE, CACHE_TAG, read_file
+from transformer.training.checks import check_trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 Settings = dict[str, Any]
@@ -125,6 +126,35 @@ def test_another_corpus_replaces_the_saved_one(run: Path) -> None:
     assert data["max_length"] == 40
 
 
+def test_the_command_of_a_run_on_tatoeba_may_be_repeated(run: Path) -> None:
+    typed = ["data=tatoeba", "data.file=deu.txt", "data.max_length=30", "data.extra_tests={news: my/news}"]
+    data = resumed(run, *typed)["data"]
+    assert (data["pairs"], data["train"]) == (str(Path("deu.txt").absolute()), None)
+    assert (data["source_language"], data["target_language"], data["max_length"]) == ("en", "de", 30)
+    assert data["extra_tests"] == {"news": str(Path("my/news").absolute())}
+
+
+@pytest.mark.parametrize("name", ["tatoeba", "files"])
+def test_a_choice_of_the_corpus_without_its_files_is_refused(run: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=f"^data={name} names no files: give them too, or leave it out, as the run"):
+        resumed(run, f"data={name}")
+
+
+@pytest.mark.parametrize("changes", [{"trainer__accelerator": "gpu"}, {"trainer__devices": 10**6}])
+def test_a_run_of_another_machine_goes_on_with_the_trainer_that_is_typed(copy: Path, changes: Settings) -> None:
+    tamper(copy, **changes)
+    trainer = resumed(copy, "trainer=cpu")["trainer"]
+    assert (trainer["accelerator"], trainer["devices"]) == ("cpu", 1)
+    check_trainer(trainer)
+
+
+def test_a_strategy_that_cannot_work_is_refused_once_nothing_typed_replaces_it(copy: Path) -> None:
+    tamper(copy, trainer__strategy="fsdp")
+    with pytest.raises(ValueError, match="use trainer=ddp"):
+        check_trainer(resumed(copy)["trainer"])
+    check_trainer(resumed(copy, "trainer=cpu")["trainer"])
+
+
 def test_a_key_cannot_be_taken_away(run: Path) -> None:
     for typed in ("~trainer.max_steps", "~metrics"):
         with pytest.raises(UsageError, match=f"{typed}: resume= takes no ~KEY"):
@@ -154,7 +184,6 @@ def test_saved_overrides_and_configs_of_hydra_are_not_read(copy: Path) -> None:
     [
         ({"trainer__callbacks": []}, "trainer.callbacks is built by"),
         ({"trainer__zzz": 1}, "trainer.zzz: no such setting"),
-        ({"trainer__strategy": "fsdp"}, "use trainer=ddp"),
         ({"trainer": "x"}, "its settings cannot be used"),
         ({"seed": "x"}, "seed=x must be a whole number"),
         ({"data__batch_tokens": [1]}, "data.batch_tokens"),

@@ -77,12 +77,14 @@ def read_settings(read: Read, config: DictConfig) -> Any:
         raise UsageError(re.sub(r"[\w.]+", lambda key: sources.get(key[0], key[0]), describe(error))) from error
 
 
-def compose_again(*instead: str) -> DictConfig:
-    """The configuration of the running script once more as it was typed, but for the keys of `instead`."""
+def compose_again(*instead: str, without: str | None = None) -> DictConfig:
+    """The configuration of the running script once more as it was typed, but for the keys of `instead` and all in the
+    section `without`."""
     hydra_config = HydraConfig.get()
-    keys = [split_override(line)[1] for line in instead]
-    typed = [line for line in hydra_config.overrides.task if split_override(line)[1] not in keys]
-    return hydra.compose(hydra_config.job.config_name, [*typed, *instead])
+    left_out = [split_override(line)[1] for line in instead]
+    typed = {split_override(line)[1]: line for line in hydra_config.overrides.task}
+    kept = [line for key, line in typed.items() if key not in left_out and key.partition(".")[0] != without]
+    return hydra.compose(hydra_config.job.config_name, [*kept, *instead])
 
 
 def chosen(group: str) -> str | None:

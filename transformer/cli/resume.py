@@ -15,14 +15,16 @@ from omegaconf import OmegaConf
 from transformer.cli.arguments import split_override
 from transformer.cli.compose import as_dict, chosen, compose_again
 from transformer.cli.runs import output_folder
-from transformer.cli.settings import run_settings
+from transformer.cli.settings import run_settings, typed_keys
 from transformer.config import UsageError
+from transformer.data.corpus import SPLITS
 from transformer.files import MODELS, is_cache
 
 Leaves = dict[tuple[str, ...], Any]
 REMOVED = object()
-# Stands for any other value of a setting that is typed, to see what follows from it.
-OTHER_VALUE = "another value"
+# Stands for any other value of a setting that is typed, to see what follows from it. From the file of data=tatoeba
+# follows a language, which its name begins with.
+OTHER_VALUE = "zxx.another value"
 # Loggers that write into the run's folder. Another sends the numbers away: only what is typed now may choose it.
 OWN_LOGGERS = ("csv", "tensorboard")
 
@@ -68,14 +70,17 @@ def apply_typed(settings: dict[str, Any], now: dict[str, Any]) -> None:
     groups = [key for _, key, _ in typed if loader.get_group_options(key.partition("@")[0])]
     current = leaves(now)
     for choice in [choice for group in groups for choice in other_choices(loader, group)]:
-        other = leaves(run_settings(as_dict(compose_again(choice), complete=False)))
+        # Without what is typed in the same section: another choice may not know it, as data.file= of data=tatoeba.
+        section = choice.partition("=")[0].rpartition("@")[2]
+        other = leaves(run_settings(as_dict(compose_again(choice, without=section), complete=False)))
         for path in other.keys() - current.keys():  # what another choice has, and this one has not
             put(settings, path, REMOVED)
         put_different(settings, current, other)
     if single := [key for _, key, _ in typed if key not in (*groups, "resume")]:
         config = compose_again()
         for key in single:
-            OmegaConf.update(config, key, OTHER_VALUE, force_add=True)
+            other_value = {} if OmegaConf.is_dict(OmegaConf.select(config, key)) else OTHER_VALUE
+            OmegaConf.update(config, key, other_value, merge=False, force_add=True)
         put_different(settings, current, leaves(run_settings(as_dict(config, complete=False))))
 
 
@@ -108,7 +113,7 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     Raises ValueError for a checkpoint that no run can go on from.
     """
     from transformer.evaluation.run_files import check_entries
-    from transformer.training.checks import check_trainer
+    from transformer.training.checks import check_trainer_names, check_trainer_types
     from transformer.training.config import read_run_settings
     from transformer.training.resume import read_run
 
@@ -118,6 +123,10 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     resume = Path(config["resume"]).absolute()
     checkpoint = resume if resume.is_file() else output_folder() / MODELS[-1]
     now = run_settings(config)
+    if "data" in typed_keys() and not any(now["data"][key] for key in ("pairs", *SPLITS)):
+        raise UsageError(
+            f"data={chosen('data')} names no files: give them too, or leave it out, as the run knows its corpus"
+        )
     try:
         run = read_run(checkpoint)
         assert run is not None
@@ -126,7 +135,9 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
         read_run_settings(settings)
         if strange := [key for key in ("model", "trainer") if not isinstance(settings[key], dict)]:
             raise ValueError(f"{strange[0]} must be a group of settings")
-        check_trainer(settings["trainer"])
+        # What is typed now may take the place of the rest: of a GPU that is not here, for example.
+        check_trainer_names(settings["trainer"])
+        check_trainer_types(settings["trainer"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{checkpoint}: its settings cannot be used: {error}") from error
     apply_typed(settings, now)
