@@ -49,6 +49,19 @@ def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
             run_stages(stages, tmp_path)
 
 
+def test_another_python_and_another_place_of_the_project_are_no_other_settings(tmp_path: Path) -> None:
+    def training(python: str, project: str, *settings: str) -> Stage:
+        command = [python, str(Path(project, "scripts/train.py")), f"cache={Path(project, '.cache')}", *settings]
+        return Stage("train", command, command, tmp_path / "begun", tmp_path / "finished")
+
+    (tmp_path / "finished").touch()
+    run_stages([training("/usr/bin/python", "/home/me/old", "seed=1")], tmp_path)
+    moved = training("/venv/bin/python3", "/home/me/new", "seed=1")
+    run_stages([moved], tmp_path)
+    with pytest.raises(UsageError, match=r"\(train: before seed=1, now seed=2\)$"):
+        run_stages([training("python", "/home/me/old", "seed=2")], tmp_path)
+
+
 def test_a_signal_reaches_the_command_which_ends_in_its_own_way(tmp_path: Path) -> None:
     waits = (
         "import signal, time; end = lambda *_: (log.write('saved'), log.close(), os._exit(143)); "

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from transformer.cli.launch import ENDS_WITH_PARENT
 from transformer.config import UsageError
@@ -37,8 +38,9 @@ class SignalRelay(SignalHandler):
 
 @dataclass(frozen=True)
 class Stage:
-    """A script of a pipeline: the command that starts it, and the one that resumes it where the file `started` exists.
-    It is finished when `finished` and all `other_files` exist and, if `started` is removed at the end, that is gone."""
+    """A script of a pipeline: the command that starts it (Python, the script, its settings), and the one that resumes
+    it where the file `started` exists. It is finished when `finished` and all `other_files` exist and, if `started` is
+    removed at the end, that is gone."""
 
     name: str
     begin: list[str]
@@ -83,6 +85,16 @@ class Stage:
             raise ChildProcessError(f"{self.name} has failed: fix that, and the same command goes on from there")
 
 
+def _settings(*commands: Sequence[Any]) -> list[list[str]]:
+    """What commands tell their scripts, whichever Python runs these and wherever this project lies."""
+    told = [[str(word) for word in command[2:]] for command in commands]
+    scripts = [str(word) for command in commands for word in command[1:2]]
+    projects = {script.rpartition(f"{os.sep}scripts{os.sep}")[0] for script in scripts} - {""}
+    for project in sorted(projects, key=len, reverse=True):
+        told = [[word.replace(f"{project}{os.sep}", "") for word in words] for words in told]
+    return told
+
+
 def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
     """Raises UsageError where a stage was begun with other settings; those of stages that have not begun may change."""
     if not kept.exists() or not any(stage.has_begun() for stage in stages):
@@ -94,13 +106,11 @@ def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
     differing = ""
     # Anything else in the file: somebody has changed it.
     if isinstance(before, list) and len(before) == len(stages) and all(isinstance(old, list) for old in before):
-        changed = [(stage, old) for stage, old in zip(stages, before, strict=True) if stage.begin != old]
-        if not (begun := [(stage, old) for stage, old in changed if stage.has_begun()]):
+        both = [(stage, _settings(old, stage.begin)) for stage, old in zip(stages, before, strict=True)]
+        if not (begun := [(stage, old, new) for stage, (old, new) in both if old != new and stage.has_begun()]):
             return
-        stage, old = begun[0]
-        was, now = (
-            [str(word) for word in one if word not in other] for one, other in ((old, stage.begin), (stage.begin, old))
-        )
+        stage, old, new = begun[0]
+        was, now = ([word for word in one if word not in other] for one, other in ((old, new), (new, old)))
         differing = f" ({stage.name}: before {' '.join(was) or 'nothing'}, now {' '.join(now) or 'nothing'})"
     raise UsageError(
         f"{shell_path(kept)} was begun with other settings: repeat these, or give another output=FOLDER{differing}"
