@@ -81,7 +81,13 @@ def fetch_corpus(url: str | None, folder: Path, digests: dict[str, str], languag
     if url in RECIPES:
         run_recipe(RECIPES[url], folder, languages)
     for name, digest in digests.items():
-        if any(f".{language}" in name for language in languages):
-            if url is None and not (folder / name).exists():
-                raise FileNotFoundError(f"data.sha256 names {folder / name}: put it there, or give its data.url")
+        if not any(f".{language}" in name for language in languages):
+            continue
+        if url is not None:
             download(f"{url}/{name}", folder / name, digest)
+        elif not (folder / name).exists():
+            raise FileNotFoundError(f"data.sha256 names {folder / name}: put it there, or give its data.url")
+        elif sha256(folder / name) != digest:
+            raise ValueError(
+                f"{folder / name} has another sha256 than data.sha256 says: replace the file, or correct data.sha256"
+            )
