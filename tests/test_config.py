@@ -1,7 +1,7 @@
 """Typed settings are read strictly from plain data, and an error names the key and what is allowed."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 
@@ -16,6 +16,13 @@ class Drawing:
     width: Annotated[float, "> 0"]
 
 
+@dataclass(frozen=True)
+class Album:
+    shapes: list[Annotated[str, SHAPES]]
+    colors: list[Literal["red", "blue"]]
+    widths: list[Annotated[float, "> 0"]]
+
+
 def test_the_names_of_a_registry_are_the_choices() -> None:
     assert from_dict(Drawing, {"shape": "round", "width": 2}, "drawing") == Drawing("round", 2.0)
     with pytest.raises(ValueError, match=r"drawing\.shape=oval is not allowed; choose one of round, square"):
@@ -26,6 +33,14 @@ def test_the_names_of_a_registry_are_the_choices() -> None:
 def test_a_choice_of_another_type_is_refused(shape: object) -> None:
     with pytest.raises(ValueError, match=r"drawing\.shape=.* is not allowed"):
         from_dict(Drawing, {"shape": shape, "width": 2}, "drawing")
+
+
+def test_a_list_of_choices_names_each_once() -> None:
+    album = {"shapes": ["round", "square"], "colors": ["red"], "widths": [2.0, 2.0]}
+    assert from_dict(Album, album, "album") == Album(**album)  # type: ignore[arg-type]
+    for key, twice in (("shapes", ["round", "square", "round"]), ("colors", ["red", "red"])):
+        with pytest.raises(ValueError, match=rf"^album\.{key} names {twice[0]} twice: leave one of them out$"):
+            from_dict(Album, album | {key: twice}, "album")
 
 
 def test_flattened_settings_have_their_full_names() -> None:

@@ -52,6 +52,12 @@ def _choice(allowed: tuple[Any, ...], value: Any, path: str) -> Any:
     raise ValueError(f"{path}={shown(value)} is not allowed; choose one of {', '.join(map(str, allowed))}")
 
 
+def _is_choice(hint: Any) -> bool:
+    """Whether a value of this type is one of some names."""
+    registry = typing.get_args(hint)[1] if typing.get_origin(hint) is typing.Annotated else None
+    return typing.get_origin(hint) is Literal or isinstance(registry, Mapping)
+
+
 def read_value(hint: Any, value: Any, path: str) -> Any:
     """`value` as the type `hint`, or a ValueError that names the setting, `path`, and says what is allowed."""
     if typing.get_origin(hint) is typing.Annotated:
@@ -74,7 +80,10 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
             return None
         return read_value(next(argument for argument in arguments if argument is not type(None)), value, path)
     if origin is list and isinstance(value, list | tuple):
-        return [read_value(arguments[0], item, path) for item in value]
+        items = [read_value(arguments[0], item, path) for item in value]
+        if _is_choice(arguments[0]) and (twice := [item for item in items if items.count(item) > 1]):
+            raise ValueError(f"{path} names {twice[0]} twice: leave one of them out")
+        return items
     if origin is dict and isinstance(value, dict):
         if typing.get_origin(arguments[0]) is typing.Annotated:  # names from a registry
             _check_names(value, list(typing.get_args(arguments[0])[1]), path)
