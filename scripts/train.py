@@ -34,9 +34,9 @@ def read(config: dict[str, Any]) -> Job:
         check_new_run()
         check_init_from(settings["init_from"])
         typed.data.check_files()
-    from transformer.training.checks import check_trainer  # imports Lightning, which takes seconds
+    from transformer.training.checks import check_trainer, whole_numbers  # imports Lightning, which takes seconds
 
-    trainer = choose_precision(settings["trainer"])
+    trainer = whole_numbers(choose_precision(settings["trainer"]))
     check_trainer(trainer)
     return Job(typed, settings["model"], trainer, checkpoint)
 

@@ -121,6 +121,10 @@ def test_what_the_trainer_itself_refuses_beside_our_defaults_is_told_before_the_
         ("gradient_clip_val", [1], r"gradient_clip_val=[1] must be a number"),
         ("benchmark", "fast", "benchmark=fast must be true or false"),
         ("max_time", 60, "max_time=60 must be DD:HH:MM:SS"),
+        *(
+            ("precision", value, f"precision={value} would train other weights than checkpoints and averages hold")
+            for value in ("bf16-true", "16-true", "64-true", 64)
+        ),
     ],
 )
 def test_a_value_of_another_type_than_the_trainers_is_refused(name: str, value: Any, message: str) -> None:

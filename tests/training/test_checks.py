@@ -9,7 +9,7 @@ from tests.processes import posix_only
 from tests.reliability.runs import corpus, settings, train
 from tests.training.small import module_for, trainer_for
 from transformer.data.datamodule import TranslationData
-from transformer.training.checks import check_limits
+from transformer.training.checks import check_limits, whole_numbers
 
 
 @pytest.mark.parametrize(("part", "split"), [("train", "train"), ("val", "validation"), ("test", "test")])
@@ -37,6 +37,20 @@ def test_every_step_has_as_many_batches(data: TranslationData, tmp_path: Path, l
                 check_limits(data, settings, "none")
         else:
             check_limits(data, settings, "none")
+
+
+def test_a_count_that_is_typed_as_a_float_is_that_whole_number(tmp_path: Path) -> None:
+    typed = {"max_epochs": 1.0, "max_steps": 1e3, "accumulate_grad_batches": 2.0, "limit_train_batches": 3.0}
+    read = whole_numbers(typed)
+    assert read == typed
+    assert {type(value) for value in read.values()} == {int}
+    trainer = trainer_for(tmp_path, **read)
+    assert (trainer.limit_train_batches, trainer.accumulate_grad_batches, trainer.max_epochs) == (3, 2, 1)
+
+
+def test_a_share_and_what_may_be_a_fraction_stay_as_they_are() -> None:
+    typed = {"limit_train_batches": 1.0, "limit_val_batches": 0.5, "gradient_clip_val": 2.0, "max_steps": 2.5, "x": 1.0}
+    assert [type(value) for value in whole_numbers(typed).values()] == [float] * 5
 
 
 def test_an_average_that_nothing_validates_is_refused(data: TranslationData) -> None:

@@ -59,18 +59,35 @@ def check_trainer_names(arguments: dict[str, Any]) -> None:
             raise ValueError(f"trainer.{name}: no such setting; {remedy}{TRAINER_PAGE} shows all")
 
 
+def _types(hint: Any) -> set[Any]:
+    return {typing.get_origin(one) or one for one in typing.get_args(hint) or (hint,)}
+
+
+def whole_numbers(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with counts that were typed as 1e3 or 2.0 as integers, before anything counts by them. A limit of
+    1.0 is all batches, as it is a share; above that it is a number of them, to Lightning too."""
+    hints = typing.get_type_hints(Trainer.__init__)
+
+    def is_count(name: str, value: Any) -> bool:
+        if type(value) is not float or not value.is_integer():
+            return False
+        types = _types(hints.get(name))
+        return int in types and (float not in types or (name.startswith("limit_") and value > 1))
+
+    return {name: int(value) if is_count(name, value) else value for name, value in arguments.items()}
+
+
 def check_trainer_types(arguments: dict[str, Any]) -> None:
     """Raises ValueError for a value of another type than the Trainer's own hint says, which it may take all the same
     and fail hours later; Lightning itself looks at texts that stand for something."""
     hints = typing.get_type_hints(Trainer.__init__)
     for name, value in arguments.items():
-        types = typing.get_args(hints[name]) or (hints[name],)
-        plain = {typing.get_origin(one) or one for one in types}
+        plain = _types(hints[name])
         if Literal in plain or (value is None and NoneType in plain) or type(value) in plain:
             continue
         if type(value) is int and float in plain:
             continue
-        if type(value) is float and value.is_integer() and int in plain:  # max_steps=1e3
+        if type(value) is float and value.is_integer() and int in plain:  # see whole_numbers
             continue
         names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", list: "a list"}
         expected = [text for kind, text in names.items() if kind in plain and not (kind is int and float in plain)]
@@ -89,6 +106,11 @@ def check_trainer(arguments: dict[str, Any]) -> None:
     if re.search("spawn|fork|notebook", strategy):
         # They would take what a run has learned and translated with them.
         raise ValueError(f"trainer.strategy={strategy} ends its processes with the training: use trainer=ddp")
+    if (precision := str(arguments.get("precision"))) in ("bf16-true", "16-true", "64-true", "64"):
+        raise ValueError(
+            f"trainer.precision={precision} would train other weights than checkpoints and averages hold, which are "
+            "float32: use bf16-mixed, 16-mixed or 32-true"
+        )
     for name in NOT_ZERO:
         if arguments.get(name) == 0:
             raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test; 1 is the least")
