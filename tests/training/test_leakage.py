@@ -63,6 +63,9 @@ def test_what_is_not_known_of_the_first_model_stays_unknown(tmp_path: Path, caps
     plain = settings(corpus(tmp_path), trainer__max_steps=1)
     train(tmp_path / "first", plain | {"test": False})
     (tmp_path / "first" / FILE).unlink()
+    # As an attempt that was killed before its first checkpoint leaves it, which began with nothing.
+    (tmp_path / "second").mkdir()
+    write_hashes(tmp_path / "second", sentence_hashes(PAIRS))
     for model, run in (("first", "second"), ("second", "third")):
         capsys.readouterr()
         train(tmp_path / run, plain | {"init_from": str(tmp_path / model)})

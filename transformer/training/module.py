@@ -87,7 +87,7 @@ class TranslationModule(LightningModule):
         # gradient.
         self.step_sums: Tensor | None = None
         self.step_loss = torch.zeros(())  # the same loss, of all processes
-        self.tokens_seen: Tensor | int = 0  # target tokens of the whole run
+        self.tokens_seen: Tensor | int = 0  # target tokens since this process began
         self.nonfinite_guard, self.guided_alignment = NonFiniteGuard(), guided_alignment
         self.save_hyperparameters({"translator": translator.description(), "training": asdict(settings)}, logger=False)
 

@@ -217,7 +217,9 @@ def record_training_sentences(
             say(*leakage.fold_warnings(settings.init_from, settings.data.fold, corpus))
         before = leakage.read_hashes(Path(settings.init_from))
     if before is None:
-        return  # what the weights have seen is not known, and so it stays
+        # What the weights have seen is not known, and so it stays: nor does an earlier attempt in this folder say it.
+        (folder / leakage.FILE).unlink(missing_ok=True)
+        return
     leakage.write_hashes(folder, leakage.smallest(hashes, before))
 
 
