@@ -28,7 +28,7 @@ MODELS = (TRANSLATOR, "checkpoints/best.ckpt", LAST_CHECKPOINT)
 RESULTS, METRICS_LOG, CARD = "test.json", "metrics.csv", "README.md"
 # What tells other folders with a model: an export has the first file, one of Hugging Face's transformers the second.
 EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER = "export.json", "tokenizer_config.json"
-# The file in a cached folder that holds the sha256 of all others.
+# The file in a cached folder that holds the sha256 of all others, and of what they were made of.
 DIGESTS = "sha256.json"
 # Marks a folder as a cache of this program (https://bford.info/cachedir).
 CACHE_TAG = "CACHEDIR.TAG"
@@ -297,42 +297,44 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def _digests(folder: Path) -> dict[str, str]:
-    return {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.name != DIGESTS}
+def _digests(folder: Path, made_of: str | None) -> dict[str, str]:
+    digests = {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.name != DIGESTS}
+    return digests | ({} if made_of is None else {"made of": made_of})
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_whole(folder: Path, made_of: str | None) -> bool:
     try:
         # Reading a pipe would wait for ever.
-        return all(map(Path.is_file, folder.iterdir())) and read_json(folder / DIGESTS) == _digests(folder)
+        return all(map(Path.is_file, folder.iterdir())) and read_json(folder / DIGESTS) == _digests(folder, made_of)
     except (OSError, ValueError, RecursionError):
         return False
 
 
-def _make_folder(folder: Path, make: Callable[[Path], None]) -> None:
+def _make_folder(folder: Path, make: Callable[[Path], None], made_of: str | None) -> None:
     for leftover in folder.parent.glob(f".{folder.name}.*"):
         if leftover.is_dir():  # of a process that was killed: nobody else has the lock
             shutil.rmtree(leftover, ignore_errors=True)
     if folder.exists():
-        log.warning("%s is damaged: it is made again", folder)
+        log.warning("%s is damaged%s: it is made again", folder, " or out of date" if made_of else "")
     with atomic_folder(folder) as work:
         make(work)
-        (work / DIGESTS).write_text(json.dumps(_digests(work)))
+        (work / DIGESTS).write_text(json.dumps(_digests(work, made_of)))
 
 
-def cached_folder(folder: Path, make: Callable[[Path], None]) -> Path:
-    """`folder`, made by `make` unless it is there and whole; its files lie directly in it.
+def cached_folder(folder: Path, make: Callable[[Path], None], made_of: str | None = None) -> Path:
+    """`folder`, made by `make` unless it is there and whole; its files lie directly in it. `made_of`: the digests of
+    what it is made of, where its name does not tell; with others it is made again.
 
     It is flushed and renamed into place when done, and processes that want the same one wait for the first. One whose
     files are not those that were made (by their digests) is made again. Raises OSError that names it when the disk
     takes no more.
     """
-    if not _is_whole(folder):
+    if not _is_whole(folder, made_of):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f"{folder.name}.lock")):
             # Another process may have made it while this one waited.
-            if not _is_whole(folder):
-                _make_folder(folder, make)
+            if not _is_whole(folder, made_of):
+                _make_folder(folder, make, made_of)
     return folder
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.data.corpora import settings, write
+from transformer.data.download import run_recipe
 from transformer.data.text_files import find_files, read_pairs
 
 PAIRS = [("ein Haus", "a house"), ("ja\u2028doch", "yes\x85indeed"), ("Grüße", "regards")]
@@ -189,6 +190,21 @@ def test_a_download_that_breaks_off_is_told_with_its_remedy_and_nothing_is_kept(
             settings(tmp_path / "there", url=url, sha256={"x.de": "0" * 64}).fetch()
         server.join()
     assert not list((tmp_path / "there").glob("*"))
+
+
+def test_a_corpus_is_made_again_once_its_recipe_or_what_that_reads_changes(tmp_path: Path) -> None:
+    home, log = tmp_path / "home", tmp_path / "log"
+    home.mkdir()
+    code = (
+        "import pathlib, sys; words = pathlib.Path(__file__).with_name('words').read_text(); "
+        f"open({str(log)!r}, 'a').write(words); pathlib.Path(sys.argv[2], 'x.de').write_text(words"
+    )
+    for words, end in (("eins\n", ")"), ("eins\n", ")"), ("zwei\n", ")"), ("zwei\n", ".upper())")):
+        (home / "words").write_text(words)
+        (home / "make.py").write_text(code + end)
+        run_recipe(home / "make.py", home, tmp_path / "made", ("de", "en"))
+        assert (tmp_path / "made" / "x.de").read_text() == (words if end == ")" else words.upper())
+    assert log.read_text() == "eins\nzwei\nzwei\n"
 
 
 def test_a_digest_of_a_file_that_is_not_there_and_has_no_address_is_said(tmp_path: Path) -> None:

@@ -11,19 +11,21 @@ from pathlib import Path
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from transformer.data.printable import console
-from transformer.files import DIGESTS, atomic_file, cached_folder, sha256
+from transformer.files import DIGESTS, atomic_file, cached_folder, sha256, sha256_of
 
 # By what `data.url` says: settings choose among these, and can name no program or path of their own.
 DATA = Path(__file__).parents[2] / "data"
-RECIPES = {
-    "apt:libreoffice-help": DATA / "libreoffice_help" / "make.py",
-    "grammar:toy_little": DATA / "toy" / "little.py",
+# Each is a program with the folder of all that it makes the corpus of; None: of what it fetches, once.
+RECIPES: dict[str, tuple[Path, Path | None]] = {
+    "apt:libreoffice-help": (DATA / "libreoffice_help" / "make.py", None),
+    "grammar:toy_little": (DATA / "toy" / "little.py", DATA / "toy"),
 }
 TIMEOUT = 60  # seconds without a byte
 
 
-def run_recipe(recipe: Path, folder: Path, languages: tuple[str, str]) -> None:
-    """Makes `folder` by a corpus' recipe, a program of its own, unless it is there; whole or not at all.
+def run_recipe(recipe: Path, made_of: Path | None, folder: Path, languages: tuple[str, str]) -> None:
+    """Makes `folder` by a corpus' recipe, a program of its own, unless it is there; whole or not at all. It is made
+    again where a file of the folder `made_of` has changed.
 
     A user's own folder, which has no digests, is left as it is. Raises OSError with the last line the recipe wrote.
     """
@@ -37,7 +39,7 @@ def run_recipe(recipe: Path, folder: Path, languages: tuple[str, str]) -> None:
             lines = process.stderr.strip().splitlines() or [f"{recipe} ended with status {process.returncode}"]
             raise ChildProcessError(lines[-1])
 
-    cached_folder(folder, make)
+    cached_folder(folder, make, made_of=sha256_of([made_of]) if made_of else None)
 
 
 def download(url: str, path: Path, expected: str) -> None:
@@ -79,7 +81,7 @@ def fetch_corpus(url: str | None, folder: Path, digests: dict[str, str], languag
     Raises OSError when it cannot be had and ValueError when the bytes are not the published ones.
     """
     if url in RECIPES:
-        run_recipe(RECIPES[url], folder, languages)
+        run_recipe(*RECIPES[url], folder, languages)
     for name, digest in digests.items():
         if not any(f".{language}" in name for language in languages):
             continue
