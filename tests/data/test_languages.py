@@ -1,6 +1,7 @@
 """Swapped columns and a side in another language are noticed before training."""
 
 from pathlib import Path
+from shutil import copy
 
 import pytest
 
@@ -70,6 +71,13 @@ def test_a_side_in_another_language_is_named_with_an_example() -> None:
 
 def test_training_refuses_swapped_columns(tmp_path: Path) -> None:
     write(tmp_path, "x.tsv", [f"{english}\t{german}" for german, english in zip(GERMAN, ENGLISH, strict=True)])
-    swapped = settings(tmp_path, **dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.tsv")))
+    splits = ("train", "validation", "test")
+    swapped = settings(tmp_path, **dict.fromkeys(splits, str(tmp_path / "x.tsv")))
     with pytest.raises(ValueError, match=r"swapped: data.source_language=de, but .* look like en: .* data.columns"):
         TranslationData(swapped, BPE, seed=1)
+    for language, other in (("de", "en"), ("en", "de")):
+        copy(TOY / f"train.{language}", tmp_path / f"y.de-en.{language}")
+        copy(TOY / f"train.{language}", tmp_path / f"y.en-de.{other}")
+    both = settings(tmp_path, directions=["de-en", "en-de"], **dict.fromkeys(splits, str(tmp_path / "y")))
+    with pytest.raises(ValueError, match=r"swapped: data.source_language=en, but .* look like de"):
+        TranslationData(both, BPE, seed=1)

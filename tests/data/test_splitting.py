@@ -299,6 +299,17 @@ def test_a_table_that_is_cut_may_name_its_languages_as_any_other(tmp_path: Path,
     assert sum(len(list(cut.read(split))) for split in SPLITS) == 200
 
 
+def test_pairs_of_one_direction_alone_are_not_cut_away(tmp_path: Path) -> None:
+    for name in ("x.de-en.de", "x.de-en.en", "x.en-de.de", "x.en-de.en"):
+        write(tmp_path, name, [f"{name} {letters(number)}" for number in range(20)])
+    both = settings(tmp_path, directions=["de-en", "en-de"])
+    assert [one.languages for one in both.with_own_pairs] == [("de", "en"), ("en", "de")]
+    for changed in (replace(both, fold=[1, 2]), replace(both, validation=None, test=None)):
+        for cut in (with_splits, DataSettings.check_files):
+            with pytest.raises(ValueError, match=r"x\.en-de\.en and .*x\.de-en\.en are both in en: only a corpus with"):
+                cut(changed)
+
+
 def test_three_languages_that_have_no_common_lines_or_no_names_are_not_cut(tmp_path: Path) -> None:
     write(tmp_path, "x.tsv", ["\t".join((*pair, "Phrase")) for pair in sentences(20)])
     with pytest.raises(ValueError, match=r"x\.tsv must name its columns in its first line: de, en, fr"):

@@ -185,11 +185,17 @@ class DataSettings:
         }
 
     @property
-    def one_per_language_pair(self) -> list["DataSettings"]:
-        """One corpus for each pair of languages: en-de has the files of de-en."""
-        kept: dict[frozenset[str], DataSettings] = {}
-        for direction in self.all_directions:
-            kept.setdefault(frozenset(direction), self.in_direction(direction))
+    def by_direction(self) -> list["DataSettings"]:
+        """The corpus of each direction."""
+        return [self.in_direction(direction) for direction in self.all_directions]
+
+    @property
+    def with_own_pairs(self) -> list["DataSettings"]:
+        """The corpora of the directions without those that have the training pairs of another one, turned round, as
+        en-de mostly has those of de-en."""
+        kept: dict[tuple[frozenset[str], frozenset[Path]], DataSettings] = {}
+        for corpus in self.by_direction:
+            kept.setdefault((frozenset(corpus.languages), frozenset(corpus.files("train"))), corpus)
         return list(kept.values())
 
     def _named(self, split: str) -> dict[str, Direction]:
@@ -239,8 +245,8 @@ class DataSettings:
         self.check_synthetic_files()
         if self.url is not None:
             return
-        if self.whole:
-            self.file_of_each_language(self.whole)
+        if cut := self.whole or (self.train if self.fold else None):
+            self.file_of_each_language(cut)
         for name, (_, split) in self.parts.items():
             if not (self.whole and split in SPLITS):
                 self.files(name)
@@ -255,7 +261,7 @@ class DataSettings:
         """One table, or a file for each of `all_languages`, of which line n is the same sentence. Raises ValueError
         where a direction has files of its own, and for a table of more than two languages that does not name them."""
         files: dict[str, Path] = {}
-        for corpus in self.one_per_language_pair:
+        for corpus in self.by_direction:
             sides = find_files(prefix, *corpus.languages)
             for language, file in zip(corpus.languages, (sides * 2)[:2], strict=True):
                 if files.setdefault(language, file) != file:

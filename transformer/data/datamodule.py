@@ -75,7 +75,7 @@ class TranslationData(LightningDataModule):
     def _check_languages(self) -> list[str]:
         """Reads the first pairs. Raises ValueError if source and target are swapped; other faults are returned."""
         all_faults = []
-        for corpus in self.settings.one_per_language_pair:
+        for corpus in self.settings.with_own_pairs:
             is_swapped, faults = language_faults(islice(corpus.read("train"), LANGUAGE_SAMPLE), corpus.languages)
             if is_swapped:
                 raise ValueError(

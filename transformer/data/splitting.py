@@ -216,7 +216,7 @@ def _cut(corpus: DataSettings, whole: str) -> Path:
 
     # The same for both directions: a corpus has one test set.
     files, content = corpus.file_of_each_language(whole), set()
-    for one in corpus.one_per_language_pair:
+    for one in corpus.by_direction:
         source, target = (files[language] for language in one.languages)
         columns = one.columns_of(source) if source == target else (1, 1)
         for language, column, path in zip(one.languages, columns, (source, target), strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformer.data.corpus import DataSettings, split_name
 from transformer.data.datamodule import TranslationData
-from transformer.data.directions import direction_name
+from transformer.data.directions import arrow, direction_name
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.printable import with_progress
 from transformer.data.splitting import notes_of_cut, with_splits
@@ -104,7 +104,7 @@ def _check_all(
         "languages": list(dict.fromkeys(faults)),
         "byte_order_marks": list(dict.fromkeys(str(path) for one in examinations for path in one.files_with_mark)),
         "dropped": dropped,
-        "can_be_cleaned": dropped > 0 and not is_swapped and not is_empty and len(corpus.all_languages) == 2,
+        "can_be_cleaned": dropped > 0 and not is_swapped and not is_empty and len(examinations) == 1,
     }
 
 
@@ -145,14 +145,13 @@ def examine(
     `training_for` gives the training to be timed, with such overrides beneath what was typed. `fix` is the folder of a
     cleaned copy, if one is to be written; `minutes` are those that a run may take, if one is to be proposed.
     """
-    if fix and len(corpus.all_languages) > 2:
-        raise ValueError("fix= is for two languages: other directions have the same lines; clean one of them at a time")
     corpus.fetch()
     whole, corpus = corpus, with_splits(corpus)
-    examinations = [
-        Examination(one, with_progress, [other for other in corpus.one_per_language_pair if other != one])
-        for one in corpus.one_per_language_pair
-    ]
+    corpora = corpus.with_own_pairs
+    if fix and len(corpora) > 1:
+        directions = arrow(*(one.languages for one in corpora))
+        raise ValueError(f"fix= is for one set of pairs, here are those of {directions}: clean one of them at a time")
+    examinations = [Examination(one, with_progress, [other for other in corpora if other != one]) for one in corpora]
     pairs = sum(examination.pairs["train"] for examination in examinations)
     preset = preset_for(pairs)
     chosen, proposal = _choose_training(preset, training_for, minutes)

@@ -120,7 +120,7 @@ class PairFilter:
         """Reads the pairs of `corpus` from the first to the second of `languages`; validation and test of all its
         directions are held out."""
         self.filters = {name: FILTERS[name] for name in names}
-        indices = index_held_out(corpus.one_per_language_pair, languages)
+        indices = index_held_out(corpus.by_direction, languages)
         train = Profile(read_raw(corpus.in_direction(languages), "train"))
         self.context = FilterContext(
             *(train, train, indices, set()),
