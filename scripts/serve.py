@@ -50,7 +50,7 @@ def serve(job: Job) -> None:
         url = address(listener)
         say(f"try: {example(url, next(iter(directions)), settings.api_key_file)}")
         say(f"serving at {url} (Ctrl-C ends it)")
-        batcher = Batcher(settings.search, settings.batch_tokens, settings.max_waiting)
+        batcher = Batcher(settings.search, settings.batch_tokens, settings.split_lines, settings.max_waiting)
         run(make_app(Api(directions, batcher, settings, key)), listener, settings)
 
 

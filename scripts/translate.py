@@ -50,7 +50,7 @@ def translate(job: Job) -> None:
         size = 1 if is_prompt(settings.text, settings.input) else chunk_size(total, batch_tokens)
         for chunk in chunks(lines, size, output.lines, total):
             numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
-            n_best = chooser.n_best(chunk, settings.search, batch_tokens, settings.long_lines, numbers)
+            n_best = chooser.n_best(chunk, settings.search, batch_tokens, settings.split_lines, numbers)
             if alignments and head:
                 best = [hypotheses[0] for hypotheses in n_best]
                 alignments.write("".join(moses_lines(translator, chunk, best, head, batch_tokens, numbers)).encode())

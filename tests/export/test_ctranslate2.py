@@ -141,7 +141,7 @@ def test_long_lines_empty_ones_and_batches_are_those_of_the_translator(
     assert engine.translate(["", long, " ", "ja"]) == taught.translate(["", long, " ", "ja"])
     assert "line 2 has" in caplog.text
     with pytest.raises(ValueError, match="line 1 has"):
-        engine.translate([long], long_lines="refuse")
+        engine.translate([long], split_lines="never")
     assert engine.translate(TEXTS, batch_tokens=1) == engine.translate(TEXTS)
     assert (engine.source_language, engine.target_language, engine.device.type) == ("de", "en", "cpu")
 

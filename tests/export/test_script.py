@@ -16,6 +16,6 @@ def test_translate_takes_an_export_and_keeps_every_line(taught: Translator, tmp_
     printed = ok("export", "checkpoint=t.safetensors", "output=engine", cwd=tmp_path)
     assert printed.strip() == str(tmp_path / "engine")
     given = "".join(f"{text}\n" for text in TEXTS)
-    translated = ok("translate", "checkpoint=engine", "long_lines=refuse", cwd=tmp_path, given=given)
+    translated = ok("translate", "checkpoint=engine", "split_lines=never", cwd=tmp_path, given=given)
     assert translated.split("\n") == [*taught.translate(TEXTS), ""]
     assert "checkpoint=engine is an export" in refused("evaluate", "checkpoint=engine", cwd=tmp_path)

@@ -99,9 +99,9 @@ def test_the_member_with_the_fewest_positions_limits_a_line(pair: list[Translato
     long = " ".join(["Haus"] * 12)
     tokens = len(pair[0].source_tokenizer.encode(long))
     assert 24 <= tokens < 32
-    assert pair[0].n_best(long, SEARCH, long_lines="refuse")
+    assert pair[0].n_best(long, SEARCH, split_lines="never")
     with pytest.raises(ValueError, match="more than the 23 this model allows"):
-        Ensemble(pair).n_best(long, SEARCH, long_lines="refuse")
+        Ensemble(pair).n_best(long, SEARCH, split_lines="never")
 
 
 def test_models_that_do_not_belong_together_are_refused(pair: list[Translator], tmp_path: Path) -> None:

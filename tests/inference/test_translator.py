@@ -138,7 +138,7 @@ def test_a_line_too_long_is_named_and_split_or_refused(
     assert "line 2 has" in caplog.text
     assert "more than the 31 this model allows" in caplog.text
     with pytest.raises(ValueError, match="line 2 has"):
-        translator.translate(["ja", long], long_lines="refuse")
+        translator.translate(["ja", long], split_lines="never")
     assert all(0 < len(piece) <= 31 for piece in split_text(long, translator.source_tokenizer, 31))
     for text in (long, "wir 3.5 gehen z.B. in… den Park. " * 12):
         ids = [id for piece in split_text(text, translator.source_tokenizer, 31) for id in piece]
@@ -275,7 +275,7 @@ def test_python_defaults_are_those_of_the_command_line() -> None:
 
 def test_the_pieces_of_a_long_line_are_sampled_apart(translator: Translator) -> None:
     search = replace(BEAM, method="sampling", seed=3)
-    line = "wir gehen in den Park. " * 20
+    line = "Wir gehen in den Park. " * 20
     first, second, *_ = pieces = split_text(line, translator.source_tokenizer, 31)
     assert first == second
     [sampled] = translator.n_best([line], search, lines=[7])
@@ -287,7 +287,7 @@ def test_the_pieces_of_a_long_line_are_sampled_apart(translator: Translator) -> 
 
 
 def test_the_pieces_of_a_long_line_are_joined_as_the_language_joins_sentences(translator: Translator) -> None:
-    line = "wir gehen in den Park. " * 20
+    line = "Wir gehen in den Park. " * 20
     [english] = translator.translate([line])
     chinese = Translator(translator.model, translator.tokenizers, ("de", "zh"))
     pieces = split_text(line, translator.source_tokenizer, translator.model.config.max_length - 1)
@@ -344,8 +344,8 @@ TOLD = {
     "translator.translate(b'ja')": "TypeError: line 1 is no text but int",
     "translator.translate('ja', 'greedy')": "TypeError: search must be SearchSettings, as "
     "SearchSettings(method='greedy'), not 'greedy'",
-    "translator.translate('ja', long_lines='Refuse')": "ValueError: long_lines=Refuse is not allowed; choose one of "
-    "split, refuse",
+    "translator.translate('ja', split_lines='Refuse')": "ValueError: split_lines=Refuse is not allowed; choose one of "
+    "long, sentences, never",
     "translator.translate('\\ud800')": "ValueError: line 1 is no Unicode text: half of a surrogate pair "
     "stands alone in it",
     "SearchSettings(method='Greedy')": "ValueError: search.method=Greedy is not allowed; choose one of greedy, beam, "

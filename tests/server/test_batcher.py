@@ -17,12 +17,12 @@ def texts_of(n_best: list[list[Translation]]) -> list[list[str]]:
 
 @pytest.fixture
 def batcher() -> Batcher:
-    return Batcher(BEAM, batch_tokens=512, max_waiting=4)
+    return Batcher(BEAM, 512, "sentences", max_waiting=4)
 
 
 @pytest.mark.long
 def test_requests_of_several_models_get_what_they_would_get_alone(translator: Translator) -> None:
-    batcher, other = Batcher(BEAM, 512, max_waiting=100), english_and_french()
+    batcher, other = Batcher(BEAM, 512, "sentences", max_waiting=100), english_and_french()
     jobs = [(one, LINES[start:]) for start in range(4) for one in (translator, other)]
     futures = [batcher.submit(one, texts) for one, texts in jobs]
     together = [texts_of(future.result()) for future in futures]
@@ -32,7 +32,7 @@ def test_requests_of_several_models_get_what_they_would_get_alone(translator: Tr
 
 
 def test_sampling_draws_what_it_would_draw_alone(translator: Translator) -> None:
-    batcher = Batcher(settings := SearchSettings(method="sampling"), 512, max_waiting=100)
+    batcher = Batcher(settings := SearchSettings(method="sampling"), 512, "long", max_waiting=100)
     futures = [batcher.submit(translator, LINES) for _ in range(3)]
     together = [texts_of(future.result()) for future in futures]
     assert together == [texts_of(translator.n_best(LINES, settings))] * 3

@@ -16,7 +16,7 @@ from transformer.inference import Translator
 from transformer.inference.ensemble import log_mean
 from transformer.inference.search import SearchSettings
 from transformer.inference.settings import ChoiceSettings, InferenceSettings
-from transformer.inference.translator import LongLines, Translation
+from transformer.inference.translator import SplitLines, Translation
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask
 
@@ -82,14 +82,14 @@ class Chooser:
         texts: list[str],
         search: SearchSettings,
         batch_tokens: int | None = None,
-        long_lines: LongLines = "split",
+        split_lines: SplitLines = "long",
         lines: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
         """As `Translator.n_best`, best first by the choice; scores and log-probabilities are those of the search."""
         method, draws = self.settings.method, self.settings.draws(search)
         # No draw of one seed is a draw of the next one (until they wrap).
         searches = [replace(search, seed=(search.seed * draws + draw) % 2**32) for draw in range(draws)]
-        drawn = self.translator.n_best_of_each(texts, searches, batch_tokens, long_lines, lines)
+        drawn = self.translator.n_best_of_each(texts, searches, batch_tokens, split_lines, lines)
         n_best = [[one for hypotheses in of_text for one in hypotheses] for of_text in zip(*drawn, strict=True)]
         if method == "mbr":
             return [self._by_consensus(hypotheses, drawn=draws > 1) for hypotheses in n_best]

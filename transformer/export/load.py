@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 
@@ -20,6 +20,7 @@ from transformer.inference.alignment_head import AlignmentHead, check_head, defa
 from transformer.inference.ensemble import load_ensemble
 from transformer.inference.search import SearchSettings
 from transformer.inference.settings import ChoiceSettings, InferenceSettings
+from transformer.inference.translator import SplitLines
 
 if TYPE_CHECKING:
     from transformer.evaluation.choosing import Chooser
@@ -75,7 +76,7 @@ class TranslateSettings(TranslatorSettings):
     alignments: str | None
     alignment: AlignmentSettings
     n_best: Annotated[int, ">= 1", "<= 1000"]
-    long_lines: Literal["split", "refuse"]
+    split_lines: SplitLines
 
     def __post_init__(self) -> None:
         self.choose.check(self.search)

@@ -1,8 +1,39 @@
-"""A text of more tokens than a model allows, cut into pieces that are translated one by one."""
+"""A text cut into its sentences, and one of more tokens than a model allows into pieces."""
 
 import re
 
 from transformer.data.tokenizer import Tokenizer
+
+# What ends a sentence, with the quotes and brackets that close behind it. Chinese and Japanese need no space, but there
+# a sentence mostly goes on behind a quote.
+END = re.compile(r"""[.!?…؟।]["'”’»)\]]*\s+|[。！？](?!["”’」』）])\s*""")
+# How many characters are looked at before and behind such a mark.
+AROUND = 20
+# Words with a period that mostly stand within a sentence.
+ABBREVIATIONS = frozenset(
+    "abs approx art bd bzw ca co corp dept dr etc ev evtl fig fr ggf gen hr inc inkl jr lt ltd max mind min mio mlle "
+    "mme mr mrs ms mt nr prof rd sen sgt sr st str tel usw vgl vol vs".split()
+)
+
+
+def _goes_on(before: str, mark: str, after: str) -> bool:
+    """Whether a sentence does not end at this mark: it goes on in lower case, or with a period after a letter, a
+    number or an abbreviation (z. B., 3. Mai, Dr.)."""
+    following = re.search(r"\w", after)
+    word = re.search(r"\w*$", before)[0]  # type: ignore[index]
+    is_short = mark[0] == "." and (len(word) == 1 or word.isdecimal() or word.lower() in ABBREVIATIONS)
+    return is_short or (following is not None and following[0].islower())
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text, with the spaces that follow them."""
+    sentences, start = [], 0
+    for end in END.finditer(text):
+        before, after = text[max(start, end.start() - AROUND) : end.start()], text[end.end() : end.end() + AROUND]
+        if after and not _goes_on(before, end[0], after):
+            sentences.append(text[start : end.end()])
+            start = end.end()
+    return [*sentences, text[start:]]
 
 
 def _join(parts: list[str], tokenizer: Tokenizer, limit: int) -> list[str]:
@@ -18,13 +49,16 @@ def _join(parts: list[str], tokenizer: Tokenizer, limit: int) -> list[str]:
 
 
 def split_text(text: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:
-    """The ids of pieces of at most `limit` tokens: cut at a sentence's end, else between words, else anywhere."""
+    """The ids of the sentences of a text. One of more than `limit` tokens is cut between words, or else anywhere.
+
+    Not as many sentences as fit: a model has mostly learned from single ones.
+    """
     tag = tokenizer.prefix
     pieces, max_tokens = [], limit - len(tag)
     if max_tokens < 1:
         raise ValueError(f"a model of {limit} positions has no room for a text beside the tag of its language")
-    for sentences in _join(re.split(r"(?<=[.!?…]\s)|(?<=[。！？])", text), tokenizer, max_tokens):
-        is_long = len(tokenizer.encode(sentences)) > limit
-        pieces += _join(re.findall(r"\S+\s*", sentences), tokenizer, max_tokens) if is_long else [sentences]
+    for sentence in split_sentences(text):
+        is_long = len(tokenizer.encode(sentence)) > limit
+        pieces += _join(re.findall(r"\S+\s*", sentence), tokenizer, max_tokens) if is_long else [sentence]
     encoded = [ids[len(tag) :] for ids in tokenizer.encode_all(pieces)]
     return [[*tag, *ids[start : start + max_tokens]] for ids in encoded for start in range(0, len(ids), max_tokens)]

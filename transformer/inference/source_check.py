@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from transformer.data.languages import looks_like
 from transformer.data.printable import terminal_safe
 from transformer.data.tokenizer import UNK, Tokenizer
+from transformer.inference.long_text import split_sentences
 
 log = logging.getLogger(__name__)
 TEXTS_PER_CALL = 256  # texts of each call that are looked at for their language
@@ -13,15 +14,15 @@ MAX_NAMED = 50  # unknown characters that are named in all: a file may hold thou
 
 
 class SourceCheck:
-    """Warns in the log of texts in another language than the source, once, and of each character (with tokenizer=word
-    each word) that the vocabulary lacks, once."""
+    """Warns in the log, once each, of texts in another language than the source, of texts of several sentences, and of
+    each character (with tokenizer=word each word) that the vocabulary lacks."""
 
     def __init__(
         self, tokenizer: Tokenizer, languages: tuple[str, str], directions: Sequence[tuple[str, str]] = ()
     ) -> None:
         """`directions` are all that the model has learned."""
         self.tokenizer, self.languages, self.directions = tokenizer, languages, directions
-        self.is_foreign = False
+        self.is_foreign = self.has_several = False
         self.named: set[str] = set()
 
     def check(self, texts: list[str], encoded: list[list[int]], lines: Sequence[int]) -> None:
@@ -41,3 +42,17 @@ class SourceCheck:
                 self.named.update(new)
                 if new:
                     log.warning("line %d: not in the model's vocabulary: %s", line, terminal_safe(" ".join(new)))
+
+    def check_sentences(self, numbered: Sequence[tuple[int, str]]) -> None:
+        """Looks at line numbers and texts, which are translated as one sentence each. Where only some
+        lines of a file are several, nothing is said: so it is in most corpora, and models have learned from them."""
+        if self.has_several:
+            return
+        counts = [(line, len(split_sentences(text))) for line, text in numbered if text.strip()]
+        several = [(line, count) for line, count in counts if count > 1]
+        self.has_several = 2 * len(several) >= len(counts) > 0
+        if self.has_several:
+            log.warning(
+                "line %d has %d sentences, translated as one: split_lines=sentences translates each by itself",
+                *several[0],
+            )

@@ -51,7 +51,7 @@ BATCH_TOKENS, BATCH_TOKENS_ON_GPU = 2048, 8192
 BYTES_OF_FLOAT32, COPIES_OF_CACHE, SCORES_IN_MEMORY = 4, 3, 4
 # What `Translator.load(path).translate(…)` does by default; configs/search/beam.yaml says the same.
 BEAM = SearchSettings()
-LongLines = Literal["split", "refuse"]
+SplitLines = Literal["long", "sentences", "never"]
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Translator:
 
     @overload
     def translate(  # type: ignore[overload-overlap]
-        self, texts: str, search: SearchSettings = ..., batch_tokens: int | None = ..., long_lines: LongLines = ...
+        self, texts: str, search: SearchSettings = ..., batch_tokens: int | None = ..., split_lines: SplitLines = ...
     ) -> str: ...
 
     @overload
@@ -203,7 +203,7 @@ class Translator:
         texts: Iterable[str],
         search: SearchSettings = ...,
         batch_tokens: int | None = ...,
-        long_lines: LongLines = ...,
+        split_lines: SplitLines = ...,
     ) -> list[str]: ...
 
     def translate(
@@ -211,17 +211,18 @@ class Translator:
         texts: str | Iterable[str],
         search: SearchSettings = BEAM,
         batch_tokens: int | None = None,
-        long_lines: LongLines = "split",
+        split_lines: SplitLines = "long",
     ) -> str | list[str]:
         """The best translation: of one text, or of each text of several, in order; an empty text stays empty.
 
-        A text of more tokens than the model allows is named in the log and translated in parts, or refused
-        (`long_lines`): then ValueError names its line. `batch_tokens` bounds sentences × longest source of a batch
+        A text of several sentences is translated as one, and the log says so; `split_lines="sentences"` translates each
+        by itself. So is each of a text of more tokens than the model allows, which the log names, or which is refused
+        (never): then ValueError names its line. `batch_tokens` bounds sentences × longest source of a batch
         (None: `default_batch_tokens`).
         """
         if isinstance(texts, str):
-            return self.n_best(texts, search, batch_tokens, long_lines)[0].text
-        return [hypotheses[0].text for hypotheses in self.n_best(texts, search, batch_tokens, long_lines)]
+            return self.n_best(texts, search, batch_tokens, split_lines)[0].text
+        return [hypotheses[0].text for hypotheses in self.n_best(texts, search, batch_tokens, split_lines)]
 
     @overload
     def n_best(  # type: ignore[overload-overlap]
@@ -229,7 +230,7 @@ class Translator:
         texts: str,
         search: SearchSettings = ...,
         batch_tokens: int | None = ...,
-        long_lines: LongLines = ...,
+        split_lines: SplitLines = ...,
         lines: Sequence[int] | None = ...,
     ) -> list[Translation]: ...
 
@@ -239,7 +240,7 @@ class Translator:
         texts: Iterable[str],
         search: SearchSettings = ...,
         batch_tokens: int | None = ...,
-        long_lines: LongLines = ...,
+        split_lines: SplitLines = ...,
         lines: Sequence[int] | None = ...,
     ) -> list[list[Translation]]: ...
 
@@ -248,7 +249,7 @@ class Translator:
         texts: str | Iterable[str],
         search: SearchSettings = BEAM,
         batch_tokens: int | None = None,
-        long_lines: LongLines = "split",
+        split_lines: SplitLines = "long",
         lines: Sequence[int] | None = None,
     ) -> list[Translation] | list[list[Translation]]:
         """All hypotheses of one text, or of each text of several, best first, with scores; of a text translated in
@@ -258,23 +259,25 @@ class Translator:
         sampling depend on them.
         """
         if isinstance(texts, str):
-            return self.n_best([texts], search, batch_tokens, long_lines, lines)[0]
-        return self.n_best_of_each(texts, [search], batch_tokens, long_lines, lines)[0]
+            return self.n_best([texts], search, batch_tokens, split_lines, lines)[0]
+        return self.n_best_of_each(texts, [search], batch_tokens, split_lines, lines)[0]
 
     def n_best_of_each(
         self,
         texts: Iterable[str],
         searches: Sequence[SearchSettings],
         batch_tokens: int | None = None,
-        long_lines: LongLines = "split",
+        split_lines: SplitLines = "long",
         lines: Sequence[int] | None = None,
     ) -> list[list[list[Translation]]]:
         """What `n_best` finds in each of several searches; of a text is warned only once."""
         texts = list(texts)
-        if long_lines not in get_args(LongLines):
-            raise ValueError(f"long_lines={long_lines} is not allowed; choose one of {', '.join(get_args(LongLines))}")
+        if split_lines not in get_args(SplitLines):
+            raise ValueError(
+                f"split_lines={split_lines} is not allowed; choose one of {', '.join(get_args(SplitLines))}"
+            )
         lines = range(1, len(texts) + 1) if lines is None else lines
-        encoded = self._encode(texts, lines, long_lines)
+        encoded = self._encode(texts, lines, split_lines)
         # The parts of one line draw different random numbers: the part's number goes into the bits above 2^20.
         numbered = [
             (ids, line + (part << 20))
@@ -335,7 +338,7 @@ class Translator:
                 f"search.min_length={search.min_length} is more than the model's {self.max_length} positions allow"
             )
 
-    def _encode(self, texts: list[str], lines: Sequence[int], long_lines: LongLines) -> list[list[list[int]]]:
+    def _encode(self, texts: list[str], lines: Sequence[int], split_lines: SplitLines) -> list[list[list[int]]]:
         """The ids of each text: none for an empty one, several parts for one that is too long.
 
         Raises ValueError for what is no Unicode text, and for a long line that is to be refused.
@@ -348,11 +351,16 @@ class Translator:
                 raise ValueError(f"line {line} is no Unicode text: half of a surrogate pair stands alone in it")
         all_ids, encoded = self.source_tokenizer.encode_all(texts), []
         self._source_check.check(texts, all_ids, lines)
+        if split_lines == "long":
+            whole = [(line, text) for line, text, ids in zip(lines, texts, all_ids, strict=True) if len(ids) <= limit]
+            self._source_check.check_sentences(whole)
         for line, text, ids in zip(lines, texts, all_ids, strict=True):
             parts = [ids] if len(ids) > len(self.source_tokenizer.prefix) and text.strip() else []
-            if len(ids) > limit:
+            if split_lines == "sentences" and parts:
+                parts = split_text(text, self.source_tokenizer, limit)
+            elif len(ids) > limit:
                 problem = f"line {line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
-                if long_lines == "refuse":
+                if split_lines == "never":
                     raise ValueError(problem)
                 parts = split_text(text, self.source_tokenizer, limit)
                 log.warning("%s: translated in %d parts", problem, len(parts))

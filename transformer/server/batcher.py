@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from transformer.inference.search import SearchSettings
-from transformer.inference.translator import Translation, Translator
+from transformer.inference.translator import SplitLines, Translation, Translator
 
 NBest = list[list[Translation]]
 # Characters of a round: enough to fill batches, few enough that a newcomer waits a second, not ten.
@@ -49,8 +49,11 @@ def _up_to(limit: int, texts: Sequence[str]) -> list[str]:
 class Batcher:
     """Translates for many callers at once, as long as the process lives."""
 
-    def __init__(self, search: SearchSettings, batch_tokens: int | None, max_waiting: int) -> None:
-        self.search, self.batch_tokens, self.max_waiting = search, batch_tokens, max_waiting
+    def __init__(
+        self, search: SearchSettings, batch_tokens: int | None, split_lines: SplitLines, max_waiting: int
+    ) -> None:
+        self.search, self.batch_tokens, self.split_lines = search, batch_tokens, split_lines
+        self.max_waiting = max_waiting
         self._jobs: deque[Job] = deque()
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="translator", daemon=True).start()
@@ -102,7 +105,7 @@ class Batcher:
         # Numbered within their own request: what sampling draws must not depend on who else asks.
         lines = [len(job.found) + place + 1 for job, share in shares for place in range(len(share))]
         try:
-            found = shares[0][0].translator.n_best(texts, self.search, self.batch_tokens, lines=lines)
+            found = shares[0][0].translator.n_best(texts, self.search, self.batch_tokens, self.split_lines, lines)
         except Exception as error:
             if len(shares) > 1:
                 for one in shares:

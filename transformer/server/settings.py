@@ -8,6 +8,7 @@ from typing import Annotated
 from transformer.config import UsageError
 from transformer.device import MachineSettings
 from transformer.inference.search import SearchSettings
+from transformer.inference.translator import SplitLines
 
 PACKAGES = ("starlette", "uvicorn", "python_multipart")
 MAX_KEY_BYTES = 1024
@@ -29,6 +30,7 @@ class ServerSettings:
     device: str
     precision: str | None
     batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] | None
+    split_lines: SplitLines
     search: SearchSettings
     machine: MachineSettings
 

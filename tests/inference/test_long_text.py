@@ -1,0 +1,70 @@
+"""Sentences are found as a reader finds them, and translated one by one where that is asked for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.export.models import random_translator, small_tokenizer
+from transformer import Translator
+from transformer.inference.long_text import split_sentences
+from transformer.inference.translator import BEAM
+
+TWO = "ja. Wir gehen in den Park."
+
+
+@pytest.fixture
+def translator() -> Translator:
+    return random_translator(small_tokenizer())
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [message for message in caplog.messages if "sentences" in message]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["Ein Mann fährt Rad. ", "Zwei Hunde spielen!  ", "Warum? ", "5 Kinder sitzen am Tisch."],
+        ["Dr. Müller kommt am 3. Mai, z. B. um 8 Uhr. ", "Dann geht er."],
+        ["He lives in the U.S. Army base. ", "It is big... and old."],
+        ['Er sagt: "Komm!" ', "Sie kommt. ", "(Nein.) ", "Ja"],
+        ["今日は雨です。", "「明日は？」と言った。", "東京！"],
+        ["क्या? ", "हाँ। ", "अच्छा।"],
+        ["one. two.three"],
+        ["only one. "],
+        [""],
+    ],
+    ids=lambda sentences: sentences[0][:12],
+)
+def test_a_text_is_cut_where_its_sentences_end(sentences: list[str]) -> None:
+    assert split_sentences("".join(sentences)) == sentences
+
+
+@given(st.text(alphabet='aB1.!?。」" \n…', max_size=40))
+def test_sentences_spell_the_text(text: str) -> None:
+    assert "".join(split_sentences(text)) == text
+
+
+def test_a_long_line_of_marks_is_cut_too() -> None:
+    # In two seconds; in hours, if each looked at the whole rest.
+    assert [len(split_sentences(mark * 200_000)) for mark in (". ", "A. ", "Ja. ")] == [200_000, 1, 200_000]
+
+
+def test_several_sentences_are_said_and_translated_one_by_one_if_asked_for(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    single = translator.translate(["ja.", "Wir gehen in den Park."])
+    assert translator.translate(TWO, split_lines="sentences") == " ".join(single)
+    assert not said(caplog)
+    for _ in range(2):
+        translator.translate(TWO)
+    assert said(caplog) == [
+        "line 1 has 2 sentences, translated as one: split_lines=sentences translates each by itself"
+    ]
+
+
+def test_a_few_lines_of_two_sentences_are_what_a_model_has_learned_from(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    translator.translate(["ja", "ja", TWO, ""], BEAM)
+    assert not said(caplog)
