@@ -18,6 +18,7 @@ Job = tuple[dict[str, Any], Path, "SearchSettings", "MachineSettings", "View"]
 
 
 def read(config: dict[str, Any]) -> Job:
+    from transformer.cli.settings import typed_keys
     from transformer.config import UsageError, from_dict, from_part
 
     if config["text"] is None:
@@ -29,6 +30,8 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.visualization.picture import SUFFIXES
 
     check_output_file(config["output"], [".html", *SUFFIXES])
+    if config["output"].lower().endswith(".html") and (unused := typed_keys() & {"attention", "layer", "head"}):
+        raise UsageError(f"{min(unused)}= is for a picture, output=FILE.png: a page shows all attentions")
     announce_checkpoint(config, checkpoint)
     search = from_dict(SearchSettings, config["search"], "search")
     view = from_part(View, config)

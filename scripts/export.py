@@ -17,6 +17,7 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint
     from transformer.cli.places import check_output_file
     from transformer.config import UsageError, from_part
+    from transformer.data.printable import say, shell_path
 
     if config["output"] is None:
         raise UsageError(
@@ -31,6 +32,8 @@ def read(config: dict[str, Any]) -> Job:
         if Path(settings.output).resolve() == checkpoint.resolve():
             raise UsageError(f"output={settings.output} is the model to export, which must stay as it is: name another")
     announce_checkpoint(config, checkpoint)
+    if Path(settings.output).exists():
+        say(f"{shell_path(Path(settings.output))} is there already: it will be replaced")
     return settings, checkpoint, (config["source_language"], config["target_language"])
 
 

@@ -36,6 +36,7 @@ def test_a_safetensors_file_loads_as_the_rounded_model(taught: Translator, tmp_p
         (("onnx", "int8", "out"), "precision=int8 is not for format=onnx; choose one of float32"),
         (("safetensors", "int8", "t.safetensors"), "precision=int8 is not for format=safetensors"),
         (("safetensors", "float32", "out"), r"must name a file that ends in \.safetensors"),
+        (("onnx", "float32", "out.onnx"), r"output=out\.onnx: format=onnx writes a folder: leave out \.onnx"),
     ],
     ids=str,
 )
@@ -71,9 +72,9 @@ def test_weights_too_large_for_a_precision_are_named(build: Build, tmp_path: Pat
     translator = build()
     with torch.no_grad():
         translator.model.decoder.norm.weight[2] = 1e6  # type: ignore[index, operator, union-attr]
-    for format in ("ctranslate2", "safetensors"):
+    for format, name in (("ctranslate2", "engine"), ("safetensors", "t.safetensors")):
         with pytest.raises(ValueError, match=r"precision=float16 cannot hold decoder\.norm\.weight"):
-            export(translator, ExportSettings(format, "float16", str(tmp_path / "t.safetensors")))  # type: ignore[arg-type]
+            export(translator, ExportSettings(format, "float16", str(tmp_path / name)))  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -113,6 +113,7 @@ def test_muon_is_refused_in_one_line_where_torch_has_none(monkeypatch: pytest.Mo
 
 def test_a_warm_up_longer_than_a_third_of_a_run_is_said() -> None:
     assert warmup_note(400, 2500) is None
+    assert warmup_note(1, 2) is None, "no less is possible"
     note = warmup_note(400, 500)
     assert note is not None
     assert note.startswith("training.warmup_steps=400 is more than a third of 500 steps")

@@ -138,3 +138,4 @@ def test_a_vocabulary_that_cannot_spell_the_corpus_is_told_before_training(
     said = capsys.readouterr().err
     assert f"train: 100% of the tokens in de are unknown to the vocabulary of {tmp_path / 'first'}" in said
     assert "train: 100% of the tokens in en" not in said
+    assert "sentences are few" in said

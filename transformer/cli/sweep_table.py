@@ -39,7 +39,7 @@ def _rows(trials: list[Row], swept: list[str]) -> Iterator[Row]:
 
 def number(value: float) -> str:
     """A result as the tables show it: all of one column with as many decimals, however small."""
-    return f"{value:,.2f}"
+    return f"{value:,.2f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def _show(rows: list[Row], output: Path) -> None:

@@ -93,7 +93,7 @@ def _show_training(report: Report, out: Console) -> None:
     if proposal := report["proposal"]:
         parts = ", ".join(f"{name} {seconds:,.0f} s" for name, seconds in proposal["parts"].items())
         out.print(
-            f"in {proposal['minutes']:g} minutes: some {proposal['steps']:,} steps, "
+            f"in {proposal['minutes']:g} minute{'s' * (proposal['minutes'] != 1)}: some {proposal['steps']:,} steps, "
             f"{proposal['steps'] / cost['steps_per_epoch']:,.1f} epochs, {proposal['seconds']:,.0f} s ({parts})"
         )
     elif "run" in cost:

@@ -54,7 +54,10 @@ class CTranslate2Translator(Translator):
         """
         manifest, tokenizers = folders.read(folder)
         if manifest.export != "ctranslate2":
-            raise ValueError(f"{folder} is an export to {manifest.export}: only one to ctranslate2 can translate here")
+            raise ValueError(
+                f"{folder} is an export to {manifest.export}, which cannot translate here: one to ctranslate2, "
+                "huggingface or safetensors can"
+            )
         config = manifest.translator.model
         if 100 * (config.encoder.layers + config.decoder.layers) > (folder / "model.bin").stat().st_size:
             raise ValueError(f"{folder} declares more layers than it holds")

@@ -54,6 +54,8 @@ class ExportSettings:
         if self.text is not None and self.format != "page":
             raise ValueError(f"text= is for format=page; format={self.format} shows no sentence")
         output, suffix = Path(self.output), SUFFIXES.get(self.format)
+        if suffix is None and output.suffix in (".onnx", *SUFFIXES.values()):
+            raise ValueError(f"output={self.output}: format={self.format} writes a folder: leave out {output.suffix}")
         if suffix is None:
             folder.check_replaceable(output)
         elif output.suffix != suffix or output.is_dir():

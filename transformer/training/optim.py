@@ -119,11 +119,12 @@ NEEDS_END = ("cosine",)  # is a function of the last step, which must be known
 
 def warmup_note(warmup_steps: int, total_steps: int) -> str | None:
     """A line about a warm-up that takes too much of a run, as where a preset's number of steps was cut; else None."""
-    if warmup_steps <= total_steps / 3:
+    usual = max(1, total_steps // 10)
+    if warmup_steps <= max(usual, total_steps / 3):
         return None
     return (
         f"training.warmup_steps={warmup_steps} is more than a third of {total_steps:,} steps, and little time is left "
-        f"to learn at a falling rate: training.warmup_steps={max(1, total_steps // 10)} is usual"
+        f"to learn at a falling rate: training.warmup_steps={usual} is usual"
     )
 
 

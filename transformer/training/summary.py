@@ -14,6 +14,8 @@ from transformer.inference import Translator
 
 # The share of unknown tokens that is worth a word.
 MAX_UNKNOWN = 0.05
+# The sentences of a split below which one or two of them decide its BLEU.
+FEW_SENTENCES = 100
 
 
 def unknown_share(ids: IntArray) -> float:
@@ -56,6 +58,8 @@ def _notes(data: TranslationData, init_from: str | None) -> list[str]:
             if (unknown := unknown_share(side.ids)) > MAX_UNKNOWN:
                 owner = f" of {init_from}" if init_from else ""
                 notes.append(f"{name}: {unknown:.0%} of the tokens in {language} are unknown to the vocabulary{owner}")
+        if split_of_corpus in ("validation", "test") and len(split.source) < FEW_SENTENCES:
+            notes.append(f"{name}: {len(split.source):,} sentences are few: one of them may change BLEU by a point")
         treatment = "left out" if split_of_corpus in ("train", SYNTHETIC) else "cut"
         for reason, lines in (
             (f"over data.max_length={settings.max_length} tokens, {treatment}", split.too_long),

@@ -120,5 +120,8 @@ class WeightAveraging(Callback):
             bleus.append(score(hypotheses, list(references), translator.target_language, ["bleu"])["bleu"])
         last = sum(bleus) / len(bleus)
         if trainer.is_global_zero:
-            say(f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights")
+            say(
+                f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights, "
+                f"so the {'last' if last > best else 'averaged'} ones are tested and saved"
+            )
         return last
