@@ -92,6 +92,4 @@ def test_scores_below_one_are_shown_like_all_others(tmp_path: Path, capsys: pyte
         (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome))
     assert show_sweep(tmp_path, {})
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [row[2:] for row in rows if len(row) == 4][1:] == [
-        [score, "15,281"] for score in ("0.06", "0.00", "31.50")
-    ]
+    assert [row[2:] for row in rows if len(row) == 4][1:] == [[score, "15,281"] for score in ("0.06", "0.00", "31.50")]

@@ -268,6 +268,11 @@ def test_a_model_searches_with_its_own_length_penalty_unless_another_is_given(
     assert Ensemble([loaded, translator]).length_penalty == penalty
 
 
+def test_a_translator_shows_what_it_translates(translator: Translator) -> None:
+    size = sum(weight.numel() for weight in translator.model.parameters())
+    assert repr(translator) == f"<Translator de → en, {size:,} parameters, on cpu>"
+
+
 def test_python_defaults_are_those_of_the_command_line() -> None:
     from_yaml = yaml.safe_load((Path(__file__).parents[2] / "configs" / "search" / "beam.yaml").read_text())
     assert from_yaml == asdict(BEAM)

@@ -129,7 +129,9 @@ def test_translations_of_another_search_are_named_as_such(
     assert "again/hypotheses.test.txt was replaced: it held other translations" in caplog.text
     assert (folder / "hypotheses.test.txt").read_text() != (home / "sweep/0/hypotheses.test.txt").read_text()
     compared("runs=[sweep/0,again]")
-    assert "again: translated again by evaluate.py (method=greedy" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "again: translated again by evaluate.py (method=greedy" in printed
+    assert "Not all were translated by the same search" in printed
 
 
 def test_translations_that_were_scored_again_by_other_metrics_are_known(

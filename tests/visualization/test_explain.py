@@ -130,6 +130,8 @@ def test_the_script_refuses_in_one_line_and_leaves_no_page(translator: Translato
     assert done.stdout == ""
     assert done.stderr.splitlines() == ["error: the text has 0 tokens; between 1 and 79 can be shown"]
     assert [path.name for path in tmp_path.iterdir()] == ["t.safetensors"]
+    done = script("explain", "checkpoint=t.safetensors", "text=ja", "output=x.html", "layer=1", "head=2", cwd=tmp_path)
+    assert done.stderr.splitlines() == ["error: head= is for a picture, output=FILE.png: a page shows all attentions"]
 
 
 def test_the_texts_of_both_languages_have_the_same_keys_and_gaps() -> None:

@@ -17,6 +17,12 @@ from transformer.evaluation.run_results import check_comparable, find_runs, read
 from transformer.evaluation.significance import Difference, TestedScore, compare, largest_differences
 from transformer.files import atomic_write
 
+# Of runs of which not all were translated again in the same way.
+MIXED = (
+    "Not all were translated by the same search (below), which may be the whole difference: translate each again with "
+    "evaluate.py, or none."
+)
+
 
 @dataclass(frozen=True)
 class CompareSettings:
@@ -40,6 +46,7 @@ class Comparison:
     systems: dict[str, list[str]]
     signatures: dict[str, str]
     notes: list[str]
+    warning: str | None
     tested: dict[str, dict[str, TestedScore]]
     differences: dict[str, list[Difference]]
     comet: dict[str, float]
@@ -50,7 +57,7 @@ class Comparison:
         how = f"{self.settings.split}: {sizes}; {len(self.pairs):,} sentences"
         main, *_ = self.tested
         signature = f"{METRICS[main].label} {self.signatures[main]}"
-        show_comparison(self.tested, self.comet, [*self.notes, how, signature])
+        show_comparison(self.tested, self.comet, self.warning, [*self.notes, how, signature])
         first, *others = self.systems
         for name in others:
             show_differences(first, name, self.differences[name], self.pairs, self.systems)
@@ -67,7 +74,7 @@ class Comparison:
             "split": self.settings.split,
             "sentences": len(self.pairs),
             "runs": {name: str(folder) for name, folder in self.folders.items()},
-            "notes": self.notes,
+            "notes": [*([self.warning] if self.warning else []), *self.notes],
             "signatures": self.signatures,
             "resamples": self.settings.resamples,
             "trials": self.settings.trials,
@@ -103,6 +110,7 @@ def compare_runs(settings: CompareSettings) -> Comparison:
         systems=systems,
         signatures=first.signatures,
         notes=[f"{name}: {run.note}" for name, run in runs.items() if run.note],
+        warning=MIXED if len({run.note for run in runs.values()}) > 1 else None,
         tested=compare(systems, references, first.language, metrics, settings.resamples, settings.trials, progress),
         differences={
             name: largest_differences(systems[base], systems[name], references, first.language, settings.sentences)

@@ -37,7 +37,9 @@ def verdict(first: str, other: str, metric: str, tested: dict[str, TestedScore])
     return f"{other} is {'better' if better else 'worse'} than {first}: {gain:+.1f} {label}, {certainty}"
 
 
-def show_comparison(tested: dict[str, dict[str, TestedScore]], comet: dict[str, float], notes: list[str]) -> None:
+def show_comparison(
+    tested: dict[str, dict[str, TestedScore]], comet: dict[str, float], warning: str | None, notes: list[str]
+) -> None:
     """Prints all scores (with * where they too differ from the first system's) and a verdict by the first metric."""
     out = console()
     table = Table("run", box=box.SIMPLE)
@@ -52,6 +54,8 @@ def show_comparison(tested: dict[str, dict[str, TestedScore]], comet: dict[str, 
         chance = tested[main][name]
         table.add_row(name, *scores, *neural, _p(chance.p_bootstrap), _p(chance.p_randomization))
     out.print(table)
+    if warning:
+        out.print(Text(warning, style="bold"))
     for name in others:
         out.print(verdict(first, name, main, tested[main]))
     out.print()

@@ -177,6 +177,10 @@ class Translator:
         if not self.is_trained:
             log.warning("%s was not trained, only %s: a guess", arrow(self.languages), arrow(*self.directions))
 
+    def __repr__(self) -> str:
+        size = sum(weight.numel() for weight in self.model.parameters())
+        return f"<{type(self).__name__} {arrow(self.languages)}, {size:,} parameters, on {self.device}>"
+
     def configure_torch(self, machine: MachineSettings) -> None:
         """Configures torch for this process, to translate fast."""
         output = self.model.output
