@@ -99,6 +99,7 @@ def test_the_engine_gives_every_token_the_probability_of_a_teacher_forced_pass(
         {"method": "greedy"},
         {"beam": 1},
         {"beam": 3, "length_penalty": 0.0},
+        {"beam": 3, "patience": 2.5},
         {"length_penalty": 0.6},
         {"length_penalty": -0.5},
         {"max_length": 3},

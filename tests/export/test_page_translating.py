@@ -71,6 +71,7 @@ def page(browser: Chromium, taught: Translator, tmp_path_factory: pytest.TempPat
         {"method": "greedy"},
         {"method": "beam", "beam": 3, "length_penalty": 0.0, "min_length": 4},
         {"method": "beam", "beam": 2, "max_length": 3},
+        {"method": "beam", "beam": 3, "patience": 2.5},
         {"method": "beam", "length_ratio": 0.3, "length_extra": 1},
     ],
     ids=str,

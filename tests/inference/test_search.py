@@ -78,6 +78,19 @@ def test_a_beam_as_wide_as_the_language_finds_what_exhaustive_search_finds(penal
         assert hypotheses[0].score == pytest.approx(expected[0][0], abs=1e-4)
 
 
+def test_with_patience_the_best_hypothesis_is_as_good_or_better() -> None:
+    gained = 0.0
+    for seed in range(8):
+        step, log_probabilities = language(4, seed)
+        expected = everything(log_probabilities, 0, 4, 5, 1.5)
+        settings = [replace(BEAM, beam=2, length_penalty=1.5, patience=patience) for patience in (1.0, 2.0, 100.0)]
+        hasty, patient, last = (run(step, 1, 5, one)[0] for one in settings)
+        assert [len(found) for found in (hasty, patient, last)] == [2, 2, 2]
+        assert hasty[0].score <= patient[0].score <= last[0].score <= expected[0][0] + 1e-5
+        gained += patient[0].score - hasty[0].score
+    assert gained > 0
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_beam_of_one_is_greedy(seed: int) -> None:
     step, _ = language(7, seed)

@@ -7,6 +7,7 @@ keeps fewer candidates in the last step, so some hypotheses may be others.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,6 +94,8 @@ class CTranslate2Translator(Translator):
             raise ValueError("search=sampling is not for an export: its engine draws from one stream, not by line")
         if search.min_length:
             raise ValueError(f"search.min_length={search.min_length} is not for an export: leave it at 0")
+        if search.patience > 1 and search.beam == 1:
+            raise ValueError(f"search.patience={search.patience:g} needs a search.beam above 1 with an export")
 
     def _search(
         self, sources: list[list[int]], indices: list[int], settings: SearchSettings
@@ -116,16 +119,17 @@ class CTranslate2Translator(Translator):
     ) -> list[list[Target]]:
         """The targets of each source, best first; one of `limit` pieces may lack its end.
 
-        With `at_limit`, as many as a search can have that its limit ends: fewer than `beam` from before, and `beam`.
+        With `at_limit`, as many as a search can have that its limit ends: `beam`, and from before fewer than enough.
         """
-        beam = settings.beam if settings.method == "beam" else 1
-        patience = 2 if at_limit and beam > 1 else 1
+        beam, patience = (settings.beam, settings.patience) if settings.method == "beam" else (1, 1.0)
+        if at_limit and beam > 1:
+            patience += 1
         with self._errors():
             results = self._engine.translate_batch(
                 sources,
                 beam_size=beam,
                 patience=patience,
-                num_hypotheses=patience * beam,
+                num_hypotheses=math.floor(beam * patience + 0.5),
                 length_penalty=settings.length_penalty or NO_PENALTY,
                 max_input_length=0,
                 max_decoding_length=limit,

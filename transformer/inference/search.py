@@ -7,6 +7,7 @@ search may overwrite the log-probabilities.
 row, the hypothesis of its sentence that it continues (None: the same one).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -37,11 +38,12 @@ Ids = Int[Tensor, " sentences"]
 @dataclass(frozen=True)
 class SearchSettings:
     """How to search. A hypothesis has at least `min_length` tokens and at most the smaller of `max_length` and
-    `length_ratio` × source + `length_extra`, EOS not counted; `temperature`, `top_k`, `top_p` and `seed` are
-    for sampling. Without a `length_penalty` it is the model's own."""
+    `length_ratio` × source + `length_extra`, EOS not counted; `patience` is for beam search (Kasai et al. 2022);
+    `temperature`, `top_k`, `top_p` and `seed` are for sampling. Without a `length_penalty` it is the model's own."""
 
     method: Literal["greedy", "beam", "sampling"] = "beam"
     beam: Annotated[int, ">= 1", "<= 1000"] = 5
+    patience: Annotated[float, ">= 1", "<= 100"] = 1.0
     length_penalty: LengthPenalty | None = None
     min_length: Annotated[int, ">= 0", "<= 1000000"] = 0
     max_length: Annotated[int, ">= 1", "<= 1000000"] = 1024
@@ -58,6 +60,11 @@ class SearchSettings:
             object.__setattr__(self, name, value)
         if self.min_length > self.max_length:
             raise ValueError(f"search.min_length={self.min_length} is above search.max_length={self.max_length}")
+
+    @property
+    def enough_hypotheses(self) -> int:
+        """With so many the search of a sentence is over."""
+        return math.floor(self.beam * self.patience + 0.5)
 
     def with_default_length_penalty(self, length_penalty: float) -> "SearchSettings":
         """These settings, with the `length_penalty` of a model where they leave it to that."""
@@ -132,11 +139,11 @@ def beam_search(
     """The `beam` best hypotheses of each sentence, best first.
 
     Every step takes the 2 × `beam` best continuations of a sentence. Those among the first `beam` that end become
-    hypotheses; the best `beam` that do not end stay in the beam. The search of a sentence goes on until it has `beam`
-    hypotheses (as in CTranslate2 with patience 1): a longer one may have a better score than the first. At its maximum
+    hypotheses; the best `beam` that do not end stay in the beam. The search of a sentence goes on until it has `beam` ×
+    `patience` hypotheses (as in CTranslate2): a longer one may have a better score than the first. At its maximum
     length every hypothesis ends.
     """
-    beam, device = settings.beam, bos_ids.device
+    beam, enough, device = settings.beam, settings.enough_hypotheses, bos_ids.device
     hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
     sentences, finished = list(range(len(bos_ids))), [False] * len(bos_ids)
     ids, totals = bos_ids[:, None], torch.zeros(len(bos_ids), 1, device=device)
@@ -162,7 +169,7 @@ def beam_search(
                 if not finished[index]:
                     hypotheses[sentences[index]].append(Hypothesis(path, settings.score(total, position + 1), total))
         for index, (sentence, limit) in enumerate(zip(sentences, at_limit, strict=True)):
-            finished[index] = finished[index] or limit or len(hypotheses[sentence]) >= beam
+            finished[index] = finished[index] or limit or len(hypotheses[sentence]) >= enough
         if all(finished):
             break
         # The best candidates that go on take the places of the beam. With fewer candidates than places (a tiny

@@ -10,7 +10,7 @@ import { BOS, EOS } from "./tokenizer.js";
 import { logSoftmax, softmax } from "./matrix.js";
 
 export const DEFAULTS = {
-  method: "greedy", beam: 5, length_penalty: 1, min_length: 0, max_length: 1024, length_ratio: 2, length_extra: 20,
+  method: "greedy", beam: 5, patience: 1, length_penalty: 1, min_length: 0, max_length: 1024, length_ratio: 2, length_extra: 20,
   temperature: 1, top_k: 0, top_p: 1, seed: 1, prefix: [],
 };
 
@@ -44,10 +44,10 @@ function* generate(step, state, limit, settings, choose) {
 }
 
 // Every step takes the 2 × beam best continuations. Those among the first `beam` that end become hypotheses; the best
-// `beam` that do not end stay in the beam. The search goes on until there are `beam` hypotheses: a longer one may have a
-// better score than the first.
+// `beam` that do not end stay in the beam. The search goes on until there are `beam` × `patience` hypotheses: a longer one
+// may have a better score than the first.
 function* beamSearch(step, state, limit, settings) {
-  const { beam, length_penalty } = settings, hypotheses = [], tree = [];
+  const { beam, patience, length_penalty } = settings, hypotheses = [], tree = [];
   let rows = [{ ids: [], state, total: 0 }];
   for (let position = 0; ; position++) {
     const { logProbs, states } = step(rows.map(row => ({ ids: [BOS, ...row.ids], state: row.state })));
@@ -61,7 +61,7 @@ function* beamSearch(step, state, limit, settings) {
     const kept = candidates.filter(candidate => candidate.id !== EOS).slice(0, beam);
     kept.forEach((candidate, place) => { candidate.place = place; });
     tree.push({ position, candidates: candidates.map(one => ({ ...one, score: one.total / (position + 1) ** length_penalty })) });
-    if (hypotheses.length >= beam || !kept.length) break;
+    if (hypotheses.length >= Math.floor(beam * patience + 0.5) || !kept.length) break;
     rows = kept.map(({ origin, id, total }) => ({ ids: [...rows[origin].ids, id], state: states[origin], total }));
     yield rows[0].ids;
   }
