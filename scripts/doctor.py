@@ -50,7 +50,7 @@ def doctor(job: Job) -> None:
         atomic_write(Path(output), json.dumps(report, indent=2, ensure_ascii=False).encode())
     show(report)
     clean = report["can_be_cleaned"] and not minutes
-    if report["languages"]:
+    if report["swapped"]:
         print_safely("", "Next: correct data.source_language, data.target_language or data.columns (✗ above)")
     elif clean or "error" not in report["tokenizer"]:  # else no command trains on it as it is
         print_safely("", "Next:", f"  {next_command(sys.argv[1:], corpus, fix, chosen, clean)}")

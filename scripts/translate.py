@@ -44,6 +44,7 @@ def translate(job: Job) -> None:
     with output, atomic_file(Path(settings.alignments)) if settings.alignments else nullcontext() as alignments:
         output.skip(lines)
         translator = load_translator(checkpoints, settings)
+        translator.warns_of_sentences = True
         chooser = load_chooser(translator, settings)
         head = settings.alignment.head_of(translator) if alignments else None
         batch_tokens = settings.inference.batch_tokens or translator.default_batch_tokens

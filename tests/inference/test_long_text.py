@@ -14,7 +14,9 @@ TWO = "ja. Wir gehen in den Park."
 
 @pytest.fixture
 def translator() -> Translator:
-    return random_translator(small_tokenizer())
+    translator = random_translator(small_tokenizer())
+    translator.warns_of_sentences = True
+    return translator
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -27,6 +29,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
         ["Ein Mann fährt Rad. ", "Zwei Hunde spielen!  ", "Warum? ", "5 Kinder sitzen am Tisch."],
         ["Dr. Müller kommt am 3. Mai, z. B. um 8 Uhr. ", "Dann geht er."],
         ["He lives in the U.S. Army base. ", "It is big... and old."],
+        ["I was born in 1990. ", "Never mind. ", "He is Max. ", "Go on!"],
         ['Er sagt: "Komm!" ', "Sie kommt. ", "(Nein.) ", "Ja"],
         ["今日は雨です。", "「明日は？」と言った。", "東京！"],
         ["क्या? ", "हाँ। ", "अच्छा।"],

@@ -31,6 +31,12 @@ def test_requests_of_several_models_get_what_they_would_get_alone(translator: Tr
         assert hypotheses == [found for text in texts for found in alone[one, text]]
 
 
+def test_each_sentence_of_a_line_is_translated_by_itself(translator: Translator) -> None:
+    sentences = ["Ja.", "Wir gehen in den Park."]
+    [[found]] = Batcher(BEAM, 512, "sentences", max_waiting=9).submit(translator, [" ".join(sentences)]).result()
+    assert found.text == " ".join(translator.translate(sentences))
+
+
 def test_sampling_draws_what_it_would_draw_alone(translator: Translator) -> None:
     batcher = Batcher(settings := SearchSettings(method="sampling"), 512, "long", max_waiting=100)
     futures = [batcher.submit(translator, LINES) for _ in range(3)]

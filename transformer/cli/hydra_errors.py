@@ -71,7 +71,9 @@ class Settings:
         `option` is its name, or the end of it: of -resume=last argparse takes -r for an option, and leaves "esume".
         """
         names = [word.startswith("-") * word.lstrip("-").partition("=")[0] for word in typed]
-        index = next(index for index, name in enumerate(names) if name.endswith(option))
+        index = next((index for index, name in enumerate(names) if name.endswith(option)), None)
+        if index is None:  # --multirun=yes: an option of Hydra's that takes no value
+            return f"{option}: this option takes no value; --help shows the options"
         values = [word for word in (typed[index].partition("=")[2], *typed[index + 1 : index + 2]) if word]
         value = values[0] if values and "=" not in values[0] else "VALUE"
         name = names[index].replace("-", "_")

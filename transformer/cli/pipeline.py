@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,7 +92,9 @@ def _settings(*commands: Sequence[Any]) -> list[list[str]]:
     scripts = [str(word) for command in commands for word in command[1:2]]
     projects = {script.rpartition(f"{os.sep}scripts{os.sep}")[0] for script in scripts} - {""}
     for project in sorted(projects, key=len, reverse=True):
-        told = [[word.replace(f"{project}{os.sep}", "") for word in words] for words in told]
+        # At the beginning of a path: behind =, [, a comma or a quote.
+        within = rf"(^|[=\[,'\"]){re.escape(project + os.sep)}"
+        told = [[re.sub(within, r"\1", word) for word in words] for words in told]
     return told
 
 

@@ -38,7 +38,7 @@ def _rows(trials: list[Row], swept: list[str]) -> Iterator[Row]:
 
 
 def number(value: float) -> str:
-    """A result as the tables show it: all of one column with as many decimals, however small."""
+    """A result as the tables show it: with two decimals, however small, and from 1,000 on without."""
     return f"{value:,.2f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 

@@ -191,8 +191,8 @@ class DataSettings:
 
     @property
     def with_own_pairs(self) -> list["DataSettings"]:
-        """The corpora of the directions without those that have the training pairs of another one, turned round, as
-        en-de mostly has those of de-en."""
+        """The corpora of the directions that have training pairs of their own: mostly en-de has those of de-en, turned
+        round, and is left out."""
         kept: dict[tuple[frozenset[str], frozenset[Path]], DataSettings] = {}
         for corpus in self.by_direction:
             kept.setdefault((frozenset(corpus.languages), frozenset(corpus.files("train"))), corpus)

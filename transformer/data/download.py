@@ -15,7 +15,7 @@ from transformer.files import DIGESTS, atomic_file, cached_folder, sha256, sha25
 
 # By what `data.url` says: settings choose among these, and can name no program or path of their own.
 DATA = Path(__file__).parents[2] / "data"
-# Each is a program with the folder of all that it makes the corpus of; None: of what it fetches, once.
+# Each is a program, and the folder of the files from which it makes the corpus. None: it fetches them, once.
 RECIPES: dict[str, tuple[Path, Path | None]] = {
     "apt:libreoffice-help": (DATA / "libreoffice_help" / "make.py", None),
     "grammar:toy_little": (DATA / "toy" / "little.py", DATA / "toy"),

@@ -102,6 +102,7 @@ def _check_all(
             for finding in findings_as_dicts(one)
         ],
         "languages": list(dict.fromkeys(faults)),
+        "swapped": is_swapped,
         "byte_order_marks": list(dict.fromkeys(str(path) for one in examinations for path in one.files_with_mark)),
         "dropped": dropped,
         "can_be_cleaned": dropped > 0 and not is_swapped and not is_empty and len(examinations) == 1,

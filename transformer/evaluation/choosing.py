@@ -135,7 +135,7 @@ class Chooser:
                 search.score(one.log_probability + self.settings.weight * next(channel), len(one.pieces) + 1)
                 for one in hypotheses
             ]
-            # Where the reverse model can score none, as a text translated in parts, the search's own score decides.
+            # Where the reverse model can score none, as of a text too long for it, the search's own score decides.
             order = sorted(range(len(hypotheses)), key=lambda index: (-totals[index], -hypotheses[index].score))
             ordered.append([hypotheses[index] for index in order])
         return ordered

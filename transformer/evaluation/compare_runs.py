@@ -17,10 +17,10 @@ from transformer.evaluation.run_results import check_comparable, find_runs, read
 from transformer.evaluation.significance import Difference, TestedScore, compare, largest_differences
 from transformer.files import atomic_write
 
-# Of runs of which not all were translated again in the same way.
+# Of runs of which some were translated again, or in other ways.
 MIXED = (
-    "Not all were translated by the same search (below), which may be the whole difference: translate each again with "
-    "evaluate.py, or none."
+    "They may not have been translated by one search (below), which may be the whole difference: to be sure, translate "
+    "all of them again, evaluate.py checkpoint=RUN search=beam."
 )
 
 

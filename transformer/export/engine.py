@@ -68,7 +68,6 @@ class CTranslate2Translator(Translator):
         described = manifest.translator
         super().__init__(model, tokenizers, described.languages, described.all_directions)
         self.length_penalty = described.length_penalty
-        self.warn_if_untrained()
         target = tokenizers[1]
         self._ids = {target.piece(id): id for id in range(len(target))}
         self._end = target.piece(EOS)
@@ -94,7 +93,7 @@ class CTranslate2Translator(Translator):
             raise ValueError("search=sampling is not for an export: its engine draws from one stream, not by line")
         if search.min_length:
             raise ValueError(f"search.min_length={search.min_length} is not for an export: leave it at 0")
-        if search.patience > 1 and search.beam == 1:
+        if search.method == "beam" and search.patience > 1 and search.beam == 1:
             raise ValueError(f"search.patience={search.patience:g} needs a search.beam above 1 with an export")
 
     def _search(
@@ -129,7 +128,7 @@ class CTranslate2Translator(Translator):
                 sources,
                 beam_size=beam,
                 patience=patience,
-                num_hypotheses=math.floor(beam * patience + 0.5),
+                num_hypotheses=math.floor(beam * patience) if at_limit else beam,
                 length_penalty=settings.length_penalty or NO_PENALTY,
                 max_input_length=0,
                 max_decoding_length=limit,

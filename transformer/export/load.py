@@ -88,6 +88,8 @@ class TranslateSettings(TranslatorSettings):
             raise ValueError(f"n_best={self.n_best} must be {allowed}")
         if self.text is not None and self.input is not None:
             raise ValueError("text= and input= are two texts to translate: give one of them")
+        if self.alignments is not None and self.split_lines == "sentences":
+            raise ValueError("alignments= is of whole lines: leave out split_lines=sentences")
         if self.alignments is not None and self.resume:
             raise ValueError("resume=true goes on with the translations alone: leave alignments= out")
         named = {"input": self.input, "output": self.output, "alignments": self.alignments}
@@ -122,8 +124,9 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
             raise ValueError(f"precision={inference.precision}: that of an export was chosen when it was made")
         if inference.shortlist is not None:
             raise ValueError("shortlist= needs a checkpoint: the engine of an export scores the whole vocabulary")
-        translator = load_export(exports[0], inference.device, machine.threads or available_threads())
-        translator = translator.in_direction(*languages)
+        engine = load_export(exports[0], inference.device, machine.threads or available_threads())
+        if (translator := engine.in_direction(*languages)) is engine:
+            engine.warn_if_untrained()  # else `in_direction` does
     else:
         translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages, inference.shortlist)
     weights = translator.model.output.weight.dtype

@@ -11,18 +11,19 @@ END = re.compile(r"""[.!?…؟।]["'”’»)\]]*\s+|[。！？](?!["”’」�
 AROUND = 20
 # Words with a period that mostly stand within a sentence.
 ABBREVIATIONS = frozenset(
-    "abs approx art bd bzw ca co corp dept dr etc ev evtl fig fr ggf gen hr inc inkl jr lt ltd max mind min mio mlle "
-    "mme mr mrs ms mt nr prof rd sen sgt sr st str tel usw vgl vol vs".split()
+    "Abs Bd Co Corp Dept Dr Fr Gen Hr Inc Jr Ltd Mio Mlle Mme Mr Mrs Ms Nr Prof Sgt Sr St Str Tel approx bzw ca evtl "
+    "ggf inkl lt usw vgl vs".split()
 )
 
 
 def _goes_on(before: str, mark: str, after: str) -> bool:
     """Whether a sentence does not end at this mark: it goes on in lower case, or with a period after a letter, a
-    number or an abbreviation (z. B., 3. Mai, Dr.)."""
+    small number or an abbreviation (z. B., 3. Mai, Dr.)."""
     following = re.search(r"\w", after)
     word = re.search(r"\w*$", before)[0]  # type: ignore[index]
-    is_short = mark[0] == "." and (len(word) == 1 or word.isdecimal() or word.lower() in ABBREVIATIONS)
-    return is_short or (following is not None and following[0].islower())
+    is_ordinal = word.isdecimal() and len(word) <= 2
+    is_short = len(word) == 1 or is_ordinal or word in ABBREVIATIONS
+    return (mark[0] == "." and is_short) or (following is not None and following[0].islower())
 
 
 def split_sentences(text: str) -> list[str]:

@@ -34,7 +34,7 @@ from transformer.device import (
 from transformer.inference import checkpoint
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.fast_transformer import FastTransformer
-from transformer.inference.long_text import split_text
+from transformer.inference.long_text import split_sentences, split_text
 from transformer.inference.search import DEFAULT_LENGTH_PENALTY, Hypothesis, SearchSettings, search
 from transformer.inference.shortlist import Shortlist, select_outputs
 from transformer.inference.source_check import SourceCheck
@@ -100,6 +100,8 @@ class Translator:
     length_penalty: float = DEFAULT_LENGTH_PENALTY
     # Which target ids are considered; None: all.
     shortlist: Shortlist | None = None
+    # Whether a text of several sentences, which is translated as one, is named in the log.
+    warns_of_sentences = False
     # Makes the steps of a search in place of `model`, as long as it applies (see `FastTransformer.applies_to`).
     fast_model: FastTransformer | None = None
 
@@ -178,7 +180,7 @@ class Translator:
             log.warning("%s was not trained, only %s: a guess", arrow(self.languages), arrow(*self.directions))
 
     def __repr__(self) -> str:
-        size = sum(weight.numel() for weight in self.model.parameters())
+        size = sum(weight.numel() for model in self.models for weight in model.parameters())
         return f"<{type(self).__name__} {arrow(self.languages)}, {size:,} parameters, on {self.device}>"
 
     def configure_torch(self, machine: MachineSettings) -> None:
@@ -219,9 +221,9 @@ class Translator:
     ) -> str | list[str]:
         """The best translation: of one text, or of each text of several, in order; an empty text stays empty.
 
-        A text of several sentences is translated as one, and the log says so; `split_lines="sentences"` translates each
-        by itself. So is each of a text of more tokens than the model allows, which the log names, or which is refused
-        (never): then ValueError names its line. `batch_tokens` bounds sentences × longest source of a batch
+        `split_lines` says which texts are translated sentence by sentence: "long", those of more tokens than the model
+        allows, which the log names; "sentences", all; "never", none, and a text that is too long raises ValueError with
+        its line. `batch_tokens` bounds sentences × longest source of a batch
         (None: `default_batch_tokens`).
         """
         if isinstance(texts, str):
@@ -274,7 +276,7 @@ class Translator:
         split_lines: SplitLines = "long",
         lines: Sequence[int] | None = None,
     ) -> list[list[list[Translation]]]:
-        """What `n_best` finds in each of several searches; of a text is warned only once."""
+        """What `n_best` finds in each of several searches. Each text is encoded, and warned of, only once."""
         texts = list(texts)
         if split_lines not in get_args(SplitLines):
             raise ValueError(
@@ -343,7 +345,7 @@ class Translator:
             )
 
     def _encode(self, texts: list[str], lines: Sequence[int], split_lines: SplitLines) -> list[list[list[int]]]:
-        """The ids of each text: none for an empty one, several parts for one that is too long.
+        """The ids of each text: none for an empty one, several parts for one that is split.
 
         Raises ValueError for what is no Unicode text, and for a long line that is to be refused.
         """
@@ -355,19 +357,21 @@ class Translator:
                 raise ValueError(f"line {line} is no Unicode text: half of a surrogate pair stands alone in it")
         all_ids, encoded = self.source_tokenizer.encode_all(texts), []
         self._source_check.check(texts, all_ids, lines)
-        if split_lines == "long":
+        if split_lines == "long" and self.warns_of_sentences:
             whole = [(line, text) for line, text, ids in zip(lines, texts, all_ids, strict=True) if len(ids) <= limit]
             self._source_check.check_sentences(whole)
         for line, text, ids in zip(lines, texts, all_ids, strict=True):
             parts = [ids] if len(ids) > len(self.source_tokenizer.prefix) and text.strip() else []
-            if split_lines == "sentences" and parts:
-                parts = split_text(text, self.source_tokenizer, limit)
-            elif len(ids) > limit:
+            if len(ids) > limit and split_lines != "sentences":
                 problem = f"line {line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
                 if split_lines == "never":
                     raise ValueError(problem)
                 parts = split_text(text, self.source_tokenizer, limit)
                 log.warning("%s: translated in %d parts", problem, len(parts))
+            elif parts and split_lines == "sentences":
+                parts = split_text(text, self.source_tokenizer, limit)
+                if len(parts) > len(split_sentences(text)):
+                    log.warning("line %d has a sentence of more than %d tokens: translated in parts", line, limit)
             encoded.append(parts)
         return encoded
 

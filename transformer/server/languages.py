@@ -7,7 +7,7 @@ from collections.abc import Collection
 from transformer.data.languages import FREQUENT_WORDS, HAN, base_language, expected_script, scripts
 
 # Letters that only Japanese has, and how many others stand beside one of them at most in a Japanese text.
-KANA, HAN_PER_KANA = re.compile("[ぁ-ヿ]"), 10
+KANA, HAN_PER_KANA = re.compile("[ぁ-ゖァ-ヺ]"), 10
 
 
 def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:

@@ -3,12 +3,11 @@
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from transformer.config import UsageError
 from transformer.device import MachineSettings
 from transformer.inference.search import SearchSettings
-from transformer.inference.translator import SplitLines
 
 PACKAGES = ("starlette", "uvicorn", "python_multipart")
 MAX_KEY_BYTES = 1024
@@ -30,7 +29,7 @@ class ServerSettings:
     device: str
     precision: str | None
     batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] | None
-    split_lines: SplitLines
+    split_lines: Literal["sentences", "long"]
     search: SearchSettings
     machine: MachineSettings
 

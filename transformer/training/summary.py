@@ -14,7 +14,7 @@ from transformer.inference import Translator
 
 # The share of unknown tokens that is worth a word.
 MAX_UNKNOWN = 0.05
-# The sentences of a split below which one or two of them decide its BLEU.
+# With fewer sentences than these, one or two of them decide the BLEU of a split.
 FEW_SENTENCES = 100
 
 

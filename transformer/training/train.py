@@ -217,7 +217,7 @@ def record_training_sentences(
             say(*leakage.fold_warnings(settings.init_from, settings.data.fold, corpus))
         before = leakage.read_hashes(Path(settings.init_from))
     if before is None:
-        # What the weights have seen is not known, and so it stays: nor does an earlier attempt in this folder say it.
+        # Nobody knows what the weights have seen. An earlier attempt may have left a file in this folder: it is untrue.
         (folder / leakage.FILE).unlink(missing_ok=True)
         return
     leakage.write_hashes(folder, leakage.smallest(hashes, before))

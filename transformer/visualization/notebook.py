@@ -24,6 +24,8 @@ class Page:
 class Translator(translator.Translator):
     """The translator of `transformer.inference` with a method for notebooks; `transformer.Translator` is this one."""
 
+    warns_of_sentences = True
+
     def show(self, text: str, search: SearchSettings = BEAM, height: int = 900) -> Page:
         """The page of scripts/explain.py for `text`: all attention weights, and what each step could have chosen.
 

@@ -122,6 +122,6 @@ class WeightAveraging(Callback):
         if trainer.is_global_zero:
             say(
                 f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights, "
-                f"so the {'last' if last > best else 'averaged'} ones are tested and saved"
+                f"so the {'last' if last > best else 'averaged'} ones are kept"
             )
         return last
