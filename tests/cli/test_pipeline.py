@@ -55,11 +55,11 @@ def test_another_python_and_another_place_of_the_project_are_no_other_settings(t
         return Stage("train", command, command, tmp_path / "begun", tmp_path / "finished")
 
     (tmp_path / "finished").touch()
-    run_stages([training("/usr/bin/python", "/home/me/old", "seed=1")], tmp_path)
-    moved = training("/venv/bin/python3", "/home/me/new", "seed=1")
-    run_stages([moved], tmp_path)
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    run_stages([training(str(tmp_path / "bin/python"), old, "seed=1")], tmp_path)
+    run_stages([training(str(tmp_path / "venv/bin/python3"), new, "seed=1")], tmp_path)
     with pytest.raises(UsageError, match=r"\(train: before seed=1, now seed=2\)$"):
-        run_stages([training("python", "/home/me/old", "seed=2")], tmp_path)
+        run_stages([training("python", old, "seed=2")], tmp_path)
 
 
 def test_a_signal_reaches_the_command_which_ends_in_its_own_way(tmp_path: Path) -> None:

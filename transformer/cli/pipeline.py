@@ -87,15 +87,15 @@ class Stage:
 
 
 def _settings(*commands: Sequence[Any]) -> list[list[str]]:
-    """What commands tell their scripts, whichever Python runs these and wherever this project lies."""
-    told = [[str(word) for word in command[2:]] for command in commands]
+    """The settings in commands, alike whichever Python runs the scripts and wherever this project lies."""
+    settings = [[str(word) for word in command[2:]] for command in commands]
     scripts = [str(word) for command in commands for word in command[1:2]]
     projects = {script.rpartition(f"{os.sep}scripts{os.sep}")[0] for script in scripts} - {""}
     for project in sorted(projects, key=len, reverse=True):
         # At the beginning of a path: behind =, [, a comma or a quote.
-        within = rf"(^|[=\[,'\"]){re.escape(project + os.sep)}"
-        told = [[re.sub(within, r"\1", word) for word in words] for words in told]
-    return told
+        beginning = rf"(^|[=\[,'\"]){re.escape(project + os.sep)}"
+        settings = [[re.sub(beginning, r"\1", word) for word in words] for words in settings]
+    return settings
 
 
 def _check_command(kept: Path, stages: Sequence[Stage]) -> None:

@@ -44,8 +44,8 @@ class SourceCheck:
                     log.warning("line %d: not in the model's vocabulary: %s", line, terminal_safe(" ".join(new)))
 
     def check_sentences(self, numbered: Sequence[tuple[int, str]]) -> None:
-        """Looks at line numbers and texts, which are translated as one sentence each. Where only some
-        lines of a file are several, nothing is said: so it is in most corpora, and models have learned from them."""
+        """Looks at line numbers and texts, which are translated as one sentence each. There is no warning where fewer
+        than half of them are several sentences: most corpora have such lines, and models learn from them."""
         if self.has_several:
             return
         counts = [(line, len(split_sentences(text))) for line, text in numbered if text.strip()]
