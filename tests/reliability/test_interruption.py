@@ -21,6 +21,7 @@ from tests.reliability import report, trials
 from tests.reliability.children import ChildDiedError, in_child
 from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, term, train, trouble
 from tests.scripts.running import SMALL, script, start
+from transformer.inference import Translator
 from transformer.model.transformer import Decoder
 from transformer.training.callbacks.signals import SIGNALS, Interrupted, SignalHandler
 
@@ -57,6 +58,29 @@ def test_a_signal_after_the_last_step_is_told_too(tmp_path: Path) -> None:
     finally:
         hook.remove()
     assert (tmp_path / "run" / "test.json").exists()
+
+
+def test_a_run_stopped_in_its_test_has_left_its_model(tmp_path: Path) -> None:
+    run, plain = tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=1)
+
+    def in_a_search(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        # After the only validation has saved, single steps of a decoder are those of the test.
+        if isinstance(module, Decoder) and inputs[0].size(1) == 1 and last(run):
+            signal.raise_signal(signal.SIGTERM)
+
+    hook = register_module_forward_hook(in_a_search)
+    try:
+        with pytest.raises(Interrupted, match="by SIGTERM"):
+            train(run, plain)
+    finally:
+        hook.remove()
+    assert not (run / "test.json").exists()
+    stopped = Translator.load(run / "translator.safetensors")
+    train(run, plain, last(run))
+    assert (run / "test.json").exists()
+    whole = Translator.load(run / "translator.safetensors")
+    assert stopped.alignment == whole.alignment
+    assert all(map(torch.equal, stopped.model.parameters(), whole.model.parameters()))
 
 
 def signalled(folder: Path, plain: dict[str, Any], after: float, number: int) -> bool:

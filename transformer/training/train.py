@@ -285,13 +285,13 @@ def run(
         end_compiling(translator.model)
         cost = callbacks.throughput.measured(trainer)
         best, validation_bleu = callbacks.best_weights(trainer, module)
-        if settings.test:
-            trainer.test(module, datamodule=data, ckpt_path=best, weights_only=True, verbose=False)
-        elif best is not None:
+        if best is not None:
             module.load_state_dict(load_training(best)["state_dict"])
+        if trainer.is_global_zero:  # before the test, which can take minutes and be stopped
+            save_translator(translator, data, module.pairs["validation"], folder)
+        if settings.test:
+            trainer.test(module, datamodule=data, verbose=False)
 
-    if trainer.is_global_zero:
-        save_translator(translator, data, module.pairs["validation"], folder)
     if not settings.test:
         return Result(validation_bleu, {}, cost, [])
     hypotheses = module.test_hypotheses
