@@ -21,7 +21,7 @@ from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.inference.ensemble import Ensemble
-from transformer.inference.long_text import split_text
+from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import BEAM, EMPTY, Translation
 from transformer.model.eval_mode import eval_mode
@@ -139,10 +139,10 @@ def test_a_line_too_long_is_named_and_split_or_refused(
     assert "more than the 31 this model allows" in caplog.text
     with pytest.raises(ValueError, match="line 2 has"):
         translator.translate(["ja", long], split_lines="never")
-    assert all(0 < len(piece) <= 31 for piece in split_text(long, translator.source_tokenizer, 31))
     for text in (long, "wir 3.5 gehen z.B. in… den Park. " * 12):
-        ids = [id for piece in split_text(text, translator.source_tokenizer, 31) for id in piece]
-        assert ids == translator.source_tokenizer.encode(text)
+        pieces = encode_sentences(split_sentences(text), translator.source_tokenizer, 31)
+        assert all(0 < len(piece) <= 31 for piece in pieces)
+        assert [id for piece in pieces for id in piece] == translator.source_tokenizer.encode(text)
     assert translator.translate(["x" * 2000])[0]
     with pytest.raises(ValueError, match=r"search.min_length=32 is more than the model's 32 positions allow"):
         translator.translate(["ja"], replace(BEAM, min_length=32))
@@ -156,7 +156,7 @@ def test_both_directions_tag_every_piece_and_search_nothing_without_text() -> No
     [tag] = translator.source_tokenizer.prefix
     # A sentence that alone is too long, at the beginning; one; a word of more tokens than there are places.
     for text in ("wir gehen in den Park, " * 20, "wir 3.5 gehen z.B. in… den Park. " * 12, "x" * 2000):
-        pieces = split_text(text, translator.source_tokenizer, 31)
+        pieces = encode_sentences(split_sentences(text), translator.source_tokenizer, 31)
         assert all(piece[0] == tag and 1 < len(piece) <= 31 for piece in pieces)
         assert [id for piece in pieces for id in piece[1:]] == translator.source_tokenizer.encode(text)[1:]
     assert translator.translate(["\u200b", " ", ""]) == ["", "", ""]
@@ -281,7 +281,7 @@ def test_python_defaults_are_those_of_the_command_line() -> None:
 def test_the_pieces_of_a_long_line_are_sampled_apart(translator: Translator) -> None:
     search = replace(BEAM, method="sampling", seed=3)
     line = "Wir gehen in den Park. " * 20
-    first, second, *_ = pieces = split_text(line, translator.source_tokenizer, 31)
+    first, second, *_ = pieces = encode_sentences(split_sentences(line), translator.source_tokenizer, 31)
     assert first == second
     [sampled] = translator.n_best([line], search, lines=[7])
     [[alone]] = translator.n_best_ids([first], search, lines=[7])
@@ -295,7 +295,7 @@ def test_the_pieces_of_a_long_line_are_joined_as_the_language_joins_sentences(tr
     line = "Wir gehen in den Park. " * 20
     [english] = translator.translate([line])
     chinese = Translator(translator.model, translator.tokenizers, ("de", "zh"))
-    pieces = split_text(line, translator.source_tokenizer, translator.model.config.max_length - 1)
+    pieces = encode_sentences(split_sentences(line), translator.source_tokenizer, 31)
     texts = [one[0].text for one in translator.n_best_ids(pieces, BEAM)]
     assert [english, *chinese.translate([line])] == [" ".join(texts), "".join(texts)]
 
@@ -304,7 +304,7 @@ def test_a_model_without_room_for_a_text_beside_its_tag_is_named() -> None:
     tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 62), ("de", "en"))
     tagged = Tokenizer(tokenizer.model, "bpe", target_language_tag="en")
     with pytest.raises(ValueError, match=r"a model of 1 positions has no room for a text"):
-        split_text("wir", tagged, 1)
+        encode_sentences(["wir"], tagged, 1)
 
 
 def test_what_is_sampled_for_a_text_depends_on_its_number_alone(translator: Translator) -> None:

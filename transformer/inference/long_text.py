@@ -49,8 +49,8 @@ def _join(parts: list[str], tokenizer: Tokenizer, limit: int) -> list[str]:
     return ["".join(piece) for piece in pieces]
 
 
-def split_text(text: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:
-    """The ids of the sentences of a text. One of more than `limit` tokens is cut between words, or else anywhere.
+def encode_sentences(sentences: list[str], tokenizer: Tokenizer, limit: int) -> list[list[int]]:
+    """The ids of sentences. One of more than `limit` tokens is cut between words, or else anywhere.
 
     Not as many sentences as fit: a model has mostly learned from single ones.
     """
@@ -58,7 +58,7 @@ def split_text(text: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:
     pieces, max_tokens = [], limit - len(tag)
     if max_tokens < 1:
         raise ValueError(f"a model of {limit} positions has no room for a text beside the tag of its language")
-    for sentence in split_sentences(text):
+    for sentence in sentences:
         is_long = len(tokenizer.encode(sentence)) > limit
         pieces += _join(re.findall(r"\S+\s*", sentence), tokenizer, max_tokens) if is_long else [sentence]
     encoded = [ids[len(tag) :] for ids in tokenizer.encode_all(pieces)]

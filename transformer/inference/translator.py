@@ -34,7 +34,7 @@ from transformer.device import (
 from transformer.inference import checkpoint
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.fast_transformer import FastTransformer
-from transformer.inference.long_text import split_sentences, split_text
+from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.search import DEFAULT_LENGTH_PENALTY, Hypothesis, SearchSettings, search
 from transformer.inference.shortlist import Shortlist, select_outputs
 from transformer.inference.source_check import SourceCheck
@@ -366,11 +366,12 @@ class Translator:
                 problem = f"line {line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
                 if split_lines == "never":
                     raise ValueError(problem)
-                parts = split_text(text, self.source_tokenizer, limit)
+                parts = encode_sentences(split_sentences(text), self.source_tokenizer, limit)
                 log.warning("%s: translated in %d parts", problem, len(parts))
             elif parts and split_lines == "sentences":
-                parts = split_text(text, self.source_tokenizer, limit)
-                if len(parts) > len(split_sentences(text)):
+                sentences = split_sentences(text)
+                parts = encode_sentences(sentences, self.source_tokenizer, limit)
+                if len(parts) > len(sentences):
                     log.warning("line %d has a sentence of more than %d tokens: translated in parts", line, limit)
             encoded.append(parts)
         return encoded
