@@ -22,7 +22,6 @@ from transformer.data.languages import space_between_sentences
 from transformer.data.tokenizer import BOS, EOS, LONE_SURROGATE, PAD, Tokenizer
 from transformer.device import (
     MachineSettings,
-    check_memory,
     configure_torch,
     find_hardware,
     full_precision,
@@ -36,6 +35,7 @@ from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.fast_transformer import FastTransformer
 from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.search import DEFAULT_LENGTH_PENALTY, Hypothesis, SearchSettings, search
+from transformer.inference.search_memory import check_search_memory
 from transformer.inference.shortlist import Shortlist, select_outputs
 from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
@@ -46,9 +46,6 @@ from transformer.model.transformer import Transformer
 log = logging.getLogger(__name__)
 # Sentences × longest source of a batch. On a GPU a step takes about as long for a thousand rows as for a hundred.
 BATCH_TOKENS, BATCH_TOKENS_ON_GPU = 2048, 8192
-# What a search needs of memory: keys and values are copied when they grow, and scores stand beside what is made
-# of them.
-BYTES_OF_FLOAT32, COPIES_OF_CACHE, SCORES_IN_MEMORY = 4, 3, 4
 # What `Translator.load(path).translate(…)` does by default; configs/search/beam.yaml says the same.
 BEAM = SearchSettings()
 SplitLines = Literal["long", "sentences", "never"]
@@ -324,7 +321,9 @@ class Translator:
         batch_indices = list(batches_by_length(lengths, batch_tokens, min_batches=workers))
         batches = [[nonempty[i] for i in batch] for batch in batch_indices]
 
-        self._check_memory([[lengths[i] for i in batch] for batch in batch_indices], search)
+        if on_cpu:  # a GPU says so itself where its memory is full
+            configs = [model.config for model in self.models]
+            check_search_memory(configs, [[lengths[i] for i in batch] for batch in batch_indices], search)
 
         def translate_batch(batch: list[int]) -> list[list[Translation]]:
             return self._search([sources[index] for index in batch], [lines[index] for index in batch], search)
@@ -375,26 +374,6 @@ class Translator:
                     log.warning("line %d has a sentence of more than %d tokens: translated in parts", line, limit)
             encoded.append(parts)
         return encoded
-
-    def _check_memory(self, batches: list[list[int]], search: SearchSettings) -> None:
-        """Raises ValueError for a search of sources of these lengths that does not fit into memory; a GPU says so."""
-        if self.device.type != "cpu":
-            return
-        configs, beam = [model.config for model in self.models], search.beam if search.method == "beam" else 1
-        scores = SCORES_IN_MEMORY * len(configs) * configs[0].target_vocab_size
-        keys_and_values = sum(
-            config.decoder.layers * attention.heads * sum(attention.head_dims(config.dim))
-            for config in configs
-            for attention in [config.decoder.self_attention]
-        )
-        needed = []
-        for lengths in batches:
-            longest = min(self.max_length, max(search.max_lengths(lengths)) + 1)
-            of_hypothesis = COPIES_OF_CACHE * longest * keys_and_values + scores
-            needed.append(BYTES_OF_FLOAT32 * beam * len(lengths) * of_hypothesis)
-        what = f"search.beam={search.beam} with {max(map(len, batches), default=0)} sentences at a time"
-        at_once = worker_count(len(batches))
-        check_memory(at_once * max(needed, default=0), what, "lower search.beam, search.max_length or batch_tokens")
 
     @property
     def device(self) -> torch.device:

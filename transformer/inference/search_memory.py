@@ -1,0 +1,30 @@
+"""How much of the CPU's memory a search takes, before it begins: the system may end a process that takes too much."""
+
+from collections.abc import Sequence
+
+from transformer.device import check_memory, worker_count
+from transformer.inference.search import SearchSettings
+from transformer.model.config import ModelConfig
+
+# Keys and values are copied when they grow, and scores stand beside what is made of them.
+BYTES_OF_FLOAT32, COPIES_OF_CACHE, SCORES_IN_MEMORY = 4, 3, 4
+
+
+def check_search_memory(configs: Sequence[ModelConfig], batches: list[list[int]], search: SearchSettings) -> None:
+    """Raises ValueError for a search that does not fit into memory, for batches of sources of these lengths. The models
+    make each step together."""
+    beam, max_length = search.beam if search.method == "beam" else 1, min(config.max_length for config in configs)
+    scores = SCORES_IN_MEMORY * len(configs) * configs[0].target_vocab_size
+    keys_and_values = sum(
+        config.decoder.layers * attention.heads * sum(attention.head_dims(config.dim))
+        for config in configs
+        for attention in [config.decoder.self_attention]
+    )
+    needed = []
+    for lengths in batches:
+        longest = min(max_length, max(search.max_lengths(lengths)) + 1)
+        of_hypothesis = COPIES_OF_CACHE * longest * keys_and_values + scores
+        needed.append(BYTES_OF_FLOAT32 * beam * len(lengths) * of_hypothesis)
+    what = f"search.beam={search.beam} with {max(map(len, batches), default=0)} sentences at a time"
+    at_once = worker_count(len(batches))
+    check_memory(at_once * max(needed, default=0), what, "lower search.beam, search.max_length or batch_tokens")
