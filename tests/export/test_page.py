@@ -1,4 +1,4 @@
-"""The page that translates, in browsers: its tokenizer against SentencePiece, its model and search against ours."""
+"""The page that translates, in browsers: its tokenizer against SentencePiece; sentences and model against ours."""
 
 import os
 import random
@@ -19,6 +19,7 @@ from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, Tokenizer, train_tokenizer
 from transformer.export.page import ACTIVATIONS, POSITIONS, SCORES, check, rounded
 from transformer.inference.hub_vocabulary import parse
+from transformer.inference.long_text import ABBREVIATIONS, split_sentences
 from transformer.model import ModelConfig
 from transformer.model.attention import AttentionRecord
 from transformer.model.positions import POSITIONS as ALL_POSITIONS
@@ -80,6 +81,29 @@ def test_ids_and_texts_are_those_of_sentencepiece(
     for text, expected, one in zip(texts, tagged.encode_all(texts), found["ids"], strict=True):
         assert one == (expected if text.strip() and len(expected) > 1 else []), repr(text)
     assert found["texts"] == [tokenizer.decode(one) for one in ids]
+
+
+def texts_of_sentences(count: int) -> list[str]:
+    """Words, numbers and abbreviations, with the marks, quotes and spaces that may end a sentence."""
+    draw = random.Random(2)
+    words = [
+        "",
+        *"Er sie ÄRA z Dr usw 3 21 1990 ٣ ²² ª _ 今日 हाँ 𝒳 𐐷".split(),
+        *("🎉" * count + "b" for count in (9, 19, 20)),
+    ]
+    marks, closing = [*"......!?…؟।。！？,"], ["", "", *"\"'”’»)]」』）", "?)"]
+    spaces = ["", " ", " ", " ", " ", "  ", "\n", "\u00a0", "\u3000", "\x1c", "\x85", "\ufeff"]
+    parts = (words, spaces, words, ["", "", "", "\n"], marks, closing, spaces)
+    return ["".join(draw.choice(part) for _ in range(draw.randint(1, 6)) for part in parts) for _ in range(count)]
+
+
+def test_the_sentences_of_a_text_are_those_that_the_server_finds(
+    open_page: Open, build: Build, texts: list[str]
+) -> None:
+    abbreviated = [f"Hier {word}. Da {word}! {word}." for word in sorted(ABBREVIATIONS)]
+    every = [*texts_of_sentences(20 * STRINGS), *abbreviated, *texts, "", " ", "a. " * 1000 + "B"]
+    found = open_page(build()).ask("([texts]) => window.translator.split({ texts })", every)
+    assert found == [split_sentences(text) for text in every]
 
 
 ATTENTIONS = ("encoder__self_attention", "decoder__self_attention", "decoder__cross_attention")

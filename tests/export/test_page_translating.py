@@ -16,7 +16,7 @@ import sentencepiece
 import torch
 
 from tests.browsers import Chromium, Firefox
-from tests.export.models import TEXTS, Build
+from tests.export.models import TEXTS, Build, random_translator
 from tests.export.pages import Open, Opened, exported
 from tests.factories import small_model, tokenizer_settings
 from transformer import Translator
@@ -25,6 +25,7 @@ from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from transformer.export.formats import ExportSettings, export
 from transformer.export.page import build, rounded
 from transformer.inference.hub_vocabulary import parse
+from transformer.inference.long_text import split_sentences
 from transformer.inference.translator import BEAM
 from transformer.visualization.explain import explain
 
@@ -40,6 +41,7 @@ MARKUP = (
     ),
     *("${window.taken=1}", "__proto__", "&lt;b&gt;", "<style>@import '//x.example'</style>"),
 )
+SENTENCES = "Der kleine Hund läuft. Wir gehen in den Park! "
 MAP = {"u": "<img src=x>", "s": "<script>"}
 # Typed arrays as lists, which every driver can carry.
 TRANSLATE, EXPLAIN = (
@@ -115,6 +117,62 @@ def test_an_explanation_is_that_of_the_explain_page(page: Opened, repeats: Trans
     for step, ours in zip(found["steps"], expected["steps"], strict=True):
         assert step["probability"] == pytest.approx(ours["probability"], abs=2e-5)
         assert [piece for piece, *_ in step["next_best"]] == [piece for piece, *_ in ours["next_best"]]
+
+
+def test_each_sentence_is_translated_by_itself_as_on_the_server(page: Opened, repeats: Translator) -> None:
+    text = "Ja. der Hund?  \u200b! " + SENTENCES
+    found = page.ask(TRANSLATE, text, {"method": "beam"})
+    [[expected]] = repeats.n_best([text], split_lines="sentences")
+    assert (found["text"], found["pieces"]) == (expected.text, expected.pieces)
+    assert [found["score"], found["log_probability"]] == pytest.approx(
+        [expected.score, expected.log_probability], abs=1e-4
+    )
+    assert "".join(one["source"] for one in found["sentences"]) == text
+    lines = ["ein Haus", "\u200b", SENTENCES]
+    expected_lines = repeats.translate(lines, split_lines="sentences")
+    assert page.ask(TRANSLATE, "\n".join(lines), {"method": "beam"})["text"] == "\n".join(expected_lines)
+
+
+def test_chinese_sentences_are_put_together_without_a_space(open_page: Open, taught: Translator) -> None:
+    chinese = Translator(taught.model, taught.tokenizers, ("de", "zh"))
+    both = Translator(taught.model, taught.tokenizers, ("de", "en"), [("de", "en"), ("de", "zh")])
+    expected = rounded(chinese, "int8").translate(SENTENCES, split_lines="sentences")
+    for translator in (chinese, both):
+        found = open_page(translator).ask(TRANSLATE, SENTENCES, {"method": "beam", "languages": ["de", "zh"]})
+        assert found["text"] == expected
+
+
+def test_two_calls_at_a_time_keep_to_their_own_languages(open_page: Open) -> None:
+    tagged = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 63), ("de", "en", "zh"))
+    directions = [("de", "en"), ("de", "zh")]
+    page = open_page(Translator(random_translator(tagged).model, (tagged, tagged), ("de", "en"), directions))
+    # By itself the model would end at once.
+    options = [{"languages": languages, "min_length": 5} for languages in directions]
+    alone = [page.ask(TRANSLATE, SENTENCES * 5, each) for each in options]
+    together = page.ask(
+        """([text, options]) => Promise.all(options.map(each =>
+          window.translator.translate(text, each).then(({ text, score }) => ({ text, score }))))""",
+        SENTENCES * 5,
+        options,
+    )
+    assert together == [{"text": found["text"], "score": found["score"]} for found in alone]
+    assert together[0]["score"] != together[1]["score"]
+
+
+def test_an_explanation_of_one_sentence_of_a_text_is_that_of_the_sentence_alone(page: Opened) -> None:
+    first, second = split_sentences(SENTENCES)
+    prefix = page.ask(EXPLAIN, "der Park", {})["source_ids"][:-1]
+    alone = page.ask(EXPLAIN, second, {"prefix": prefix})
+    for number in (1, 9):  # there is no tenth: the last
+        found = page.ask(EXPLAIN, SENTENCES, {"sentence": number, "prefix": prefix})
+        assert found["sentence"] == 1
+        translations = [page.ask(TRANSLATE, first, {})["text"], alone["translation"]]
+        assert [one["translation"] for one in found["sentences"]] == translations
+        assert found["full_translation"] == " ".join(translations)
+        own = ("sentence", "sentences", "full_translation")
+        assert {key: found[key] for key in found if key not in own} == {
+            key: alone[key] for key in alone if key not in own
+        }
 
 
 def test_every_kept_candidate_of_the_tree_continues_a_place_of_the_step_before(page: Opened) -> None:
@@ -244,7 +302,7 @@ def test_a_sampled_translation_depends_on_its_seed_alone(page: Opened) -> None:
 def test_an_over_long_text_is_cut_at_a_word_and_says_where(page: Opened, repeats: Translator) -> None:
     text = "wir gehen in den Park, " * 20
     found = page.ask(TRANSLATE, text, {})
-    cut, encode = found["cut"], repeats.source_tokenizer.encode
+    cut, encode = found["sentences"][0]["cut"], repeats.source_tokenizer.encode
     assert (cut["limit"], cut["tokens"]) == (31, len(encode(text)))
     assert text[cut["at"]] == " "
     assert (
@@ -253,7 +311,7 @@ def test_an_over_long_text_is_cut_at_a_word_and_says_where(page: Opened, repeats
         < len(encode(text[: cut["at"]] + text[cut["at"] :].split(" ")[1] + "x" * 9))
     )
     assert found["text"] == page.ask(TRANSLATE, text[: cut["at"]], {})["text"]
-    assert 0 < page.ask(TRANSLATE, "ua" * 60, {})["cut"]["at"] < 120  # one word too long
+    assert 0 < page.ask(TRANSLATE, "ua" * 60, {})["sentences"][0]["cut"]["at"] < 120  # one word too long
 
 
 def test_a_call_can_be_taken_back_and_shows_its_progress(page: Opened) -> None:

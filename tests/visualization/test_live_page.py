@@ -74,6 +74,24 @@ def test_the_translation_follows_what_is_typed(live: Opened) -> None:
     assert live.page.locator("#target-text").inner_text() == ""
 
 
+def test_of_several_sentences_all_are_translated_and_one_is_shown(live: Opened) -> None:
+    choice = live.page.locator("#sentence-choice")
+    assert not choice.is_visible()
+    live.page.locator("#input").fill(f"{TEXTS[0]}. 5 {TEXTS[2]}!\n{TEXTS[3]}")
+    choice.wait_for()
+    assert choice.locator("label").all_inner_texts() == [f"{TEXTS[0]}.", f"5 {TEXTS[2]}!", TEXTS[3]]
+    sentences = [explained(live, text) for text in (f"{TEXTS[0]}.", f"5 {TEXTS[2]}!", TEXTS[3])]
+    first, second, third = (one["translation"] for one in sentences)
+    for number, sentence in enumerate(sentences):
+        live.choose("sentence-choice", str(number))
+        live.page.wait_for_function("text => document.title.startsWith(text)", arg=sentence["text"])
+        assert live.page.locator("#target-text").inner_text() == f"{first} {second}\n{third}"
+        assert live.page.locator("#source .piece").count() == len(sentence["source"])
+        assert live.page.locator("#target .piece").count() == len(sentence["target"])
+    live.page.locator("#input").fill(TEXTS[0])
+    choice.wait_for(state="hidden")
+
+
 def test_a_click_on_another_piece_forces_it_and_decoding_goes_on_from_there(live: Opened) -> None:
     before = explained(live, TEXTS[0])
     live.piece("target", 2).click()
@@ -191,7 +209,7 @@ def test_a_phone_shows_every_panel_without_sideways_scrolling(browser: Chromium,
 def test_an_over_long_text_is_cut_and_the_page_says_where(live: Opened) -> None:
     live.page.locator("#input").fill("ja " * 100)
     live.page.wait_for_function("() => document.querySelector('#notice').textContent")
-    cut = explained(live, "ja " * 100)["cut"]
+    cut = explained(live, "ja " * 100)["sentences"][0]["cut"]
     notice = live.page.locator("#notice").inner_text()
     assert str(cut["tokens"]) in notice
     assert str(cut["limit"]) in notice

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from transformer.data.languages import space_between_sentences
 from transformer.export.supported import check_supported
 from transformer.files import atomic_write
 from transformer.inference.hub_vocabulary import parse
@@ -75,6 +76,7 @@ def pack(translator: Translator, precision: str) -> bytes:
         offset += len(data)
     description = {
         "languages": list(translator.languages),
+        "space": space_between_sentences(translator.target_language),
         "tokenizer": {"tag": source.prefix[0] if source.prefix else None},
         "model": asdict(translator.model.config),
         "parameters": sum(weight.numel() for weight in translator.model.parameters()),
@@ -85,7 +87,10 @@ def pack(translator: Translator, precision: str) -> bytes:
     }
     if len(translator.directions) > 1:
         prefixes = ((one, translator.in_direction(*one).source_tokenizer.prefix) for one in translator.directions)
-        description["directions"] = [{"languages": one, "tag": tag[0] if tag else None} for one, tag in prefixes]
+        description["directions"] = [
+            {"languages": one, "tag": tag[0] if tag else None, "space": space_between_sentences(one[1])}
+            for one, tag in prefixes
+        ]
     header = json.dumps(description).encode()
     parts = [len(header).to_bytes(4, "little"), header, *(data for _, _, data in content.values())]
     # No time of day in it: the same translator gives the same page.

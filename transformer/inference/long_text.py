@@ -1,4 +1,7 @@
-"""A text cut into its sentences, and one of more tokens than a model allows into pieces."""
+"""A text cut into its sentences, and one of more tokens than a model allows into pieces.
+
+The page cuts sentences by the same rules (visualization/page/runtime/sentences.js).
+"""
 
 import re
 
@@ -20,7 +23,7 @@ def _goes_on(before: str, mark: str, after: str) -> bool:
     """Whether a sentence does not end at this mark: it goes on in lower case, or with a period after a letter, a
     small number or an abbreviation (z. B., 3. Mai, Dr.)."""
     following = re.search(r"\w", after)
-    word = re.search(r"\w*$", before)[0]  # type: ignore[index]
+    word = re.search(r"\w*\Z", before)[0]  # type: ignore[index]
     is_ordinal = word.isdecimal() and len(word) <= 2
     is_short = len(word) == 1 or is_ordinal or word in ABBREVIATIONS
     return (mark[0] == "." and is_short) or (following is not None and following[0].islower())

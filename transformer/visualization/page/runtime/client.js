@@ -36,6 +36,7 @@ export async function startTranslator() {
     about,
     translate: (text, options) => ask("translate", text, options),
     explain: (text, options) => ask("explain", text, options),
+    split: options => ask("split", "", options),
     tokenize: options => ask("tokenize", "", options),
     read: options => ask("read", "", options),
   };

@@ -1,4 +1,5 @@
-// One translation as the page shows it: the same structure that transformer/visualization/explain.py makes.
+// One translation as the page shows it: the same structure that transformer/visualization/explain.py makes, of one sentence
+// of a text. All sentences are translated.
 
 import { EOS } from "./tokenizer.js";
 import { names } from "./translator.js";
@@ -7,16 +8,21 @@ import { names } from "./translator.js";
 export const MAX_SHOWN = 200;
 const NEXT_BEST = 5;
 
-// Yields as `translate` does. Returns null for a text without tokens. `options.tree` asks for the steps of the beam.
+// Yields as `translate` does. Returns null for a text without tokens. `tree` asks for the steps of the beam, `sentence` is
+// the number of the sentence, from 0; a larger one than there are means the last.
 export function* explain(translator, text, { tree = false, ...options }) {
   const { about, source: sourceTokenizer, target: targetTokenizer } = translator;
-  const found = yield* translator.find(text, options, Math.min(MAX_SHOWN, about.max_tokens));
-  if (!found) return null;
-  const { hypotheses, reading, settings, cut } = found, ids = [...hypotheses[0].ids, EOS], target = [...reading.inputs, EOS];
+  const all = yield* translator.findEach(text, options, Math.min(MAX_SHOWN, about.max_tokens));
+  if (!all.length) return null;
+  const sentence = Math.min(options.sentence ?? 0, all.length - 1), found = all[sentence];
+  const { hypotheses, settings } = found, reading = found.read(), ids = [...found.ids, EOS], target = [...reading.inputs, EOS];
   return {
     text: found.text,
-    translation: translator.show(hypotheses[0].ids).text,
-    languages: found.languages,
+    translation: translator.show(found.ids).text,
+    sentence,
+    sentences: all.map(({ text, ids, cut }) => ({ text, translation: translator.show(ids).text, cut })),
+    full_translation: translator.join(all).text,
+    languages: options.languages ?? about.languages,
     source: names(sourceTokenizer, reading.source),
     source_ids: reading.source,
     target: names(targetTokenizer, target),
@@ -36,7 +42,6 @@ export function* explain(translator, text, { tree = false, ...options }) {
     })),
     search: { method: settings.method, length_penalty: settings.length_penalty, beam: settings.beam },
     model: { ...about.size },
-    cut,
     tree: tree && found.tree ? found.tree.map(step => drawn(step, hypotheses, targetTokenizer)) : null,
     trace: reading.trace,
   };

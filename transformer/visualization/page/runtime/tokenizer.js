@@ -8,7 +8,8 @@ export const PAD = 0, UNK = 1, BOS = 2, EOS = 3;
 // Of a word tokenizer: stands before punctuation that follows without a space.
 const JOINER = "⁀";
 // What words are made of (marks are accents, and vowels of Hindi), and spaces as Python's regular expressions know them.
-const WORD = String.raw`\p{L}\p{M}\p{N}_`, SPACES = String.raw`\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000`;
+const WORD = String.raw`\p{L}\p{M}\p{N}_`;
+export const SPACES = String.raw`\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000`;
 const JOINTS = new RegExp(`(?<=[${WORD}])(?=[^${WORD}${SPACES}])|(?<=[^${WORD}${SPACES}])(?=[^${SPACES}])`, "gu");
 const ONLY_SPACES = new RegExp(`^[${SPACES}]*$`, "u"), OUTER_SPACES = new RegExp(`^[${SPACES}]+|[${SPACES}]+$`, "gu");
 

@@ -6,51 +6,86 @@ import { Record } from "./record.js";
 import { DEFAULTS, generator, maxLength, search } from "./search.js";
 import { Transformer } from "./model.js";
 import { logSoftmax, rowsOf, softmax } from "./matrix.js";
+import { splitSentences } from "./sentences.js";
 
 export class Translator {
   // Takes what `unpack` (weights.js) gives.
-  constructor({ languages, directions = [], tokenizer, model, parameters, precision, length_penalty = 1, alignment = null, tensors }) {
+  constructor({ languages, directions = [], space = " ", tokenizer, model, parameters, precision, length_penalty = 1, alignment = null, tensors }) {
     this.model = new Transformer(model, tensors);
     this.source = new Tokenizer(tensors["tokenizer.source"].values, tokenizer.tag);
     // One vocabulary of both languages is in the file once.
     this.target = new Tokenizer((tensors["tokenizer.target"] ?? tensors["tokenizer.source"]).values);
-    // All that the model has learned, if they are several: { languages, tag }.
+    // All that the model has learned, if they are several: { languages, tag, space }.
     this.directions = directions;
+    // What stands between two sentences of the target language.
+    this.space = space;
     this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, model, length_penalty, alignment, max_tokens: model.max_length - 1 };
     this.about.size = { parameters, dim: model.dim, encoder_layers: model.encoder.layers, decoder_layers: model.decoder.layers };
   }
 
   // Yields what is found so far, after every step: { text, pieces, ids }. Returns { text, pieces, ids, score,
-  // log_probability, attention, cut }; a text without tokens has an empty translation.
+  // log_probability, sentences }, of each sentence { source, text, pieces, ids, score, log_probability, attention, cut }.
   *translate(text, options) {
-    const found = yield* this.find(text, options, this.about.max_tokens);
-    if (!found) return { ...this.show([]), score: 0, log_probability: 0, attention: { encoder: [], decoder: [], cross: [] }, cut: null };
-    const [{ ids, score, log_probability }] = found.hypotheses;
-    return { ...this.show(ids), score, log_probability, attention: found.reading.attention, cut: found.cut };
+    const found = yield* this.findEach(text, options, this.about.max_tokens);
+    const sentences = found.map(({ text, ids, hypotheses: [{ score, log_probability }], read, cut }) =>
+      ({ source: text, ...this.show(ids), score, log_probability, attention: read().attention, cut }));
+    const sum = name => sentences.reduce((total, sentence) => total + sentence[name], 0);
+    return { ...this.join(found), score: sum("score"), log_probability: sum("log_probability"), sentences };
   }
 
-  // The tag of a target language, before the source, asks a model of several directions for one of them.
-  turnTo(languages) {
+  // Of a model of several directions: the tag of a target language, before the source, asks for one of them.
+  turnTo(languages = this.about.languages) {
+    if (!this.directions.length) return;
     const direction = this.directions.find(one => String(one.languages) === String(languages));
     if (!direction) throw new Error(`This model has not learned ${languages.join(" → ")}.`);
     this.source.prefix = direction.tag === null ? [] : [direction.tag];
+    this.space = direction.space;
   }
 
-  // Searches, then reads the best hypothesis. Null for a text without tokens. More than `limit` tokens are cut off.
-  *find(text, { modify = {}, trace = null, languages = this.about.languages, ...options }, limit) {
-    if (this.directions.length) this.turnTo(languages);
+  // The sentences of a text that have tokens, each with what stands before its translation. Lines stay lines.
+  sentences(text) {
+    const all = text.split("\n").flatMap((line, row) => splitSentences(line).map(sentence => ({ text: sentence, row })));
+    const sentences = all.filter(sentence => this.source.encode(sentence.text).length);
+    const before = at => (at ? "\n".repeat(sentences[at].row - sentences[at - 1].row) || this.space : "");
+    return sentences.map((sentence, at) => ({ text: sentence.text, before: before(at) }));
+  }
+
+  // The translations of sentences, { before, ids } each, as one text.
+  join(parts) {
+    const shown = parts.map(({ before, ids }) => ({ before, ...this.show(ids) }));
+    return {
+      text: shown.map(one => one.before + one.text).join(""),
+      pieces: shown.flatMap(one => one.pieces), ids: shown.flatMap(one => one.ids),
+    };
+  }
+
+  // What `find` finds for each sentence of a text: a model has mostly learned from single ones. `prefix` is of the one with
+  // the number `sentence`, or of the last.
+  *findEach(text, { sentence = 0, ...options }, limit) {
+    this.turnTo(options.languages);
+    const sentences = this.sentences(text), chosen = Math.min(sentence, sentences.length - 1), found = [];
+    for (const [at, { text, before }] of sentences.entries()) {
+      const steps = this.find(text, at === chosen ? options : { ...options, prefix: [] }, limit);
+      let progress = steps.next();
+      for (; !progress.done; progress = steps.next()) yield this.join([...found, { before, ids: progress.value }]);
+      found.push({ before, ids: progress.value.hypotheses[0].ids, ...progress.value });
+    }
+    return found;
+  }
+
+  // Searches for the translation of one sentence; `read` reads the best hypothesis. More than `limit` tokens are cut off.
+  *find(text, { modify = {}, trace = null, languages, ...options }, limit) {
+    this.turnTo(languages);  // another call may have turned to other languages
     const settings = { ...DEFAULTS, length_penalty: this.about.length_penalty, ...options }, change = new Change(modify);
     if (modify.shuffle !== undefined) text = shuffled(text, modify.shuffle);
     const { ids, cut } = this.encode(text, limit - (modify.padding ?? 0));
-    if (!ids.length) return null;
     const source = [...ids, EOS, ...Array(modify.padding ?? 0).fill(PAD)], record = new Record(trace);
     const memory = this.model.encode(source, { change, record });
     const longest = Math.max(settings.prefix.length, Math.min(limit, maxLength(settings, ids.length)));
     const steps = search(rows => this.step(rows, memory, change), this.model.emptyCache(), longest, settings);
-    let progress = steps.next();
-    for (; !progress.done; progress = steps.next()) yield this.show(progress.value);
-    const { hypotheses, tree } = progress.value;
-    return { text, languages, cut, settings, hypotheses, tree, reading: this.read(source, hypotheses[0].ids, memory, { change, record }) };
+    const { hypotheses, tree } = yield* steps;
+    const read = () => this.read(source, hypotheses[0].ids, memory, { change, record });
+    return { text, cut, settings, hypotheses, tree, read };
   }
 
   show(ids) {

@@ -5,13 +5,18 @@
 import { Change } from "./change.js";
 import { Record } from "./record.js";
 import { explain } from "./explain.js";
+import { splitSentences } from "./sentences.js";
 import { Translator } from "./translator.js";
 import { unpack } from "./weights.js";
 
 const METHODS = {
   translate: (translator, { text, options }) => translator.translate(text, options),
   explain: (translator, { text, options }) => explain(translator, text, options),
-  // For tests: what the tokenizers make of many texts and ids, and the logits of one pass over a source and its translation.
+  // For tests: the sentences of many texts, what the tokenizers make of texts and ids, and the logits of one pass over a
+  // source and its translation.
+  split: function* (translator, { options: { texts } }) {
+    return texts.map(splitSentences);
+  },
   tokenize: function* (translator, { options: { texts = [], ids = [] } }) {
     return { ids: texts.map(text => translator.source.encode(text)), texts: ids.map(one => translator.target.decode(one)) };
   },

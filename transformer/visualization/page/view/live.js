@@ -18,9 +18,11 @@ async function translate() {
     const explanation = await ask(typed, { ...options, tree: true, progress });
     if (explanation === undefined) return;
     find("panels").hidden = !explanation;
-    notice(explanation?.cut ? text("cut", { ...explanation.cut, end: typed.slice(0, explanation.cut.at).slice(-30) }) : "");
+    const long = explanation?.sentences.find(sentence => sentence.cut);
+    notice(long ? text("cut", { ...long.cut, end: long.text.slice(0, long.cut.at).slice(-30) }) : "");
     drawForced(explanation);
     if (!explanation) return clear(find("target-text"));
+    drawSentences(explanation);
     explanation.model.name = modelName;
     show({ ...explanation, forced: options.prefix.length });
   } catch (error) {
@@ -34,6 +36,17 @@ function drawForced(explanation) {
   const count = explanation ? request.prefix.length : 0;
   find("forced").hidden = !count;
   if (count) find("forced-what").textContent = text("forced", { piece: visible(explanation.target[count]) });
+}
+
+// Of several sentences the panels show the one that is chosen here.
+function drawSentences({ sentences, sentence, languages: [source] }) {
+  find("sentence-choice").hidden = sentences.length === 1;
+  const options = sentences.map(({ text }, at) => [at, make("span", { lang: source, dir: "auto" }, text)]);
+  radios(find("sentence-choice"), "sentence-choice", options, sentence, chosen => {
+    request.sentence = chosen;
+    request.prefix = [];  // what was forced belonged to another sentence
+    translate();
+  });
 }
 
 export function drawOptions() {

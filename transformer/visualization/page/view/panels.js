@@ -25,9 +25,10 @@ function drawTop() {
   const [source, target] = data.languages;
   document.title = `${data.text} → ${data.translation}`;
   drawHeading(data.languages, data.model);
-  for (const [side, sentence, tag] of [["source", data.text, source], ["target", data.translation, target]]) {
+  // Of a text of several sentences the panels show one, and the top the whole translation.
+  for (const [side, whole, tag] of [["source", data.text, source], ["target", data.full_translation ?? data.translation, target]]) {
     const place = find(`${side}-text`);
-    place.textContent = sentence || text("nothing");
+    place.textContent = whole || text("nothing");
     place.lang = tag;
   }
 }

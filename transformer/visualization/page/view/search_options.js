@@ -2,9 +2,9 @@
 
 import { find } from "./dom.js";
 
-// What is asked for besides the numbers in the input fields: `prefix` holds the ids of the forced pieces, `languages` is
-// there where the model has learned several directions.
-export const request = { method: "greedy", seed: 1, prefix: [] };
+// What is asked for besides the numbers in the input fields: `sentence` is the number of the sentence that the panels show,
+// `prefix` holds the ids of the pieces forced in it, `languages` is there where the model has learned several directions.
+export const request = { method: "greedy", seed: 1, sentence: 0, prefix: [] };
 
 // All options of a search, as the translator takes them.
 export function searchOptions() {
