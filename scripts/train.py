@@ -42,7 +42,7 @@ def read(config: dict[str, Any]) -> Job:
 
 
 def train(job: Job) -> dict[str, float]:
-    from transformer.cli.runs import output_folder, training_in
+    from transformer.cli.runs import output_folder, training_in, trial_folder
     from transformer.data.printable import shell_path
     from transformer.training.loggers import is_rank_zero
     from transformer.training.results import show_result
@@ -50,7 +50,7 @@ def train(job: Job) -> dict[str, float]:
 
     folder = output_folder()
     with training_in(folder):
-        result = run(job.settings, job.model, job.trainer, folder, job.checkpoint)
+        result = run(job.settings, job.model, job.trainer, folder, job.checkpoint, replace=trial_folder() is not None)
     if is_rank_zero():
         show_result(result, shell_path(folder), job.settings.search)
     return result.numbers()

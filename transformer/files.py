@@ -26,6 +26,7 @@ TRANSLATOR, LAST_CHECKPOINT = "translator.safetensors", "checkpoints/last.ckpt"
 MODELS = (TRANSLATOR, "checkpoints/best.ckpt", LAST_CHECKPOINT)
 # What a run's folder holds besides: scores of the test, the log of training, the model card.
 RESULTS, METRICS_LOG, CARD = "test.json", "metrics.csv", "README.md"
+LOCK = ".lock"  # held by the process that trains in the folder
 # What tells other folders with a model: an export has the first file, one of Hugging Face's transformers the second.
 EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER = "export.json", "tokenizer_config.json"
 # The file in a cached folder that holds the sha256 of all others, and of what they were made of.

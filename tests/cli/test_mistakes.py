@@ -1,5 +1,6 @@
 """A mistake on the command line is found before any work and told in one line that names the key and the remedy."""
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ import torch
 
 from tests.cli.project import refusal
 from transformer.cli import CONFIGS
+from transformer.cli.runs import check_init_from, check_new_run
 from transformer.cli.settings import run_settings
 from transformer.cli.sweeps import check_trials, trials_to_check
+from transformer.config import UsageError
 from transformer.model.config import read_model
 from transformer.training.checks import check_trainer
 from transformer.training.config import check_settings, read_run_settings
@@ -64,9 +67,37 @@ def test_values_of_a_sweep_that_do_not_go_together_are_found_before_its_first_tr
 
 def test_of_a_sweep_with_very_many_trials_each_value_is_checked_once() -> None:
     choices = [[f"{key}={value}" for value in range(10)] for key in "abc"]
-    trials = [tuple(trial) for trial in trials_to_check(choices)]
+    numbered = list(trials_to_check(choices))
+    trials = [tuple(trial) for _, trial in numbered]
     assert len(trials) == len(set(trials)) == 1 + 3 * 9
     assert {value for trial in trials for value in trial} == {value for values in choices for value in values}
+    in_order = list(itertools.product(*choices))  # as Hydra's sweeper numbers them
+    assert [in_order[number] for number, _ in numbered] == trials
+
+
+def test_what_only_the_folder_of_a_trial_shows_is_told_before_a_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(config: dict[str, Any]) -> None:
+        check_new_run()
+        check_init_from(run_settings(config)["init_from"])
+
+    monkeypatch.chdir(tmp_path)
+    swept = ["hydra.sweep.dir=sweep", "model.heads=2,4", "seed=1,2,3"]
+    check_trials(swept, "train", CONFIGS, read)
+    assert not any(tmp_path.iterdir())
+    model = Path("sweep/4/checkpoints/last.ckpt")
+    model.parent.mkdir(parents=True)
+    model.touch()
+    check_trials(swept, "train", CONFIGS, read)
+    with pytest.raises(UsageError, match=r"init_from=.*sweep/4 lies in the folder of a trial, which begins anew"):
+        check_trials([*swept, "init_from=sweep/4"], "train", CONFIGS, read)
+    Path("sweep/5").mkdir()
+    Path("sweep/5/README.md").touch()
+    with pytest.raises(
+        UsageError, match=r"README.md does not belong to a run .* choose a new folder, hydra.sweep.dir="
+    ):
+        check_trials(swept, "train", CONFIGS, read)
 
 
 @pytest.mark.parametrize("argument", ["trainer=ddp", "trainer.devices=2", "trainer=cpu,ddp"])

@@ -88,10 +88,10 @@ def assert_equal(saved: Any, expected: Any, folders: tuple[str, str], where: str
         assert (saved.replace(*folders) if isinstance(saved, str) else saved) == expected, where
 
 
-def train(folder: Path, plain: dict[str, Any], resume: Path | None = None) -> None:
+def train(folder: Path, plain: dict[str, Any], resume: Path | None = None, replace: bool = False) -> None:
     folder.mkdir(exist_ok=True)
     rest = {key: value for key, value in plain.items() if key not in ("model", "trainer")}
-    run(from_dict(RunSettings, rest, ""), plain["model"], plain["trainer"], folder, resume)
+    run(from_dict(RunSettings, rest, ""), plain["model"], plain["trainer"], folder, resume, replace)
 
 
 def last(folder: Path) -> Path | None:

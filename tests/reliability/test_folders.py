@@ -13,10 +13,9 @@ from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import in_child
 from tests.reliability.fuzzer import SECRET, Scripts, real_run, snapshot, try_folders
-from transformer.cli.runs import LOCK
 from transformer.evaluation import run_files
 from transformer.evaluation.run_files import check_entries
-from transformer.files import exclusive_lock, read_file
+from transformer.files import LOCK, exclusive_lock, read_file
 from transformer.training.loggers import silence_lightning
 
 pytestmark = [posix_only, pytest.mark.filterwarnings("ignore::UserWarning")]

@@ -55,6 +55,28 @@ def test_a_model_of_one_direction_has_no_other(tmp_path: Path) -> None:
         Translator.load(tmp_path, target_language="de")
 
 
+def test_a_repeated_trial_keeps_the_earlier_model_until_its_corpus_is_ready(tmp_path: Path) -> None:
+    plain, run = settings(corpus(tmp_path), trainer__max_steps=1, test=False, loggers=["csv"]), tmp_path / "run"
+    train(run, plain)
+    for name in ("hypotheses.news.txt", "notes.txt"):
+        (run / name).write_text("")
+    earlier = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    target = tmp_path / "train.en"
+    whole = target.read_text()
+    target.write_text("".join(whole.splitlines(keepends=True)[:-1]))
+    with pytest.raises(ValueError, match=r"train.de has .* lines but"):
+        train(run, plain, replace=True)
+    target.write_text(whole)
+    plain["trainer"]["limit_train_batches"] = 0.001
+    with pytest.raises(ValueError, match=r"is less than one"):
+        train(run, plain, replace=True)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == earlier
+    del plain["trainer"]["limit_train_batches"]
+    train(run, plain, replace=True)
+    assert not (run / "hypotheses.news.txt").exists()
+    assert (run / "notes.txt").exists()
+
+
 def test_a_pair_with_an_empty_side_is_left_out_where_a_tag_stands_before_the_source(tmp_path: Path) -> None:
     for side, lines in (("de", ["neun null", "", "eins"]), ("en", ["nine zero", "two", ""])):
         (tmp_path / f"x.{side}").write_text("".join(f"{line}\n" for line in lines))

@@ -6,7 +6,6 @@ Registers the resolvers that configs/*.yaml use for folders.
 import contextlib
 import functools
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -19,15 +18,9 @@ from omegaconf import OmegaConf
 from transformer.cli import CONFIGS
 from transformer.config import UsageError
 from transformer.data.printable import shell_path
-from transformer.files import (
-    MODELS,
-    exclusive_lock,
-    new_folder,
-    run_of,
-)
+from transformer.files import LOCK, MODELS, exclusive_lock, new_folder, run_of
 from transformer.training.callbacks.signals import Interrupted
 
-LOCK = ".lock"  # held by the process that trains
 # Folders that this process makes, or lets Hydra make, the deepest first: they go again if the run is refused.
 new_folders: list[Path] = []
 
@@ -111,18 +104,6 @@ def remove_empty_folders() -> None:
             folder.rmdir()
 
 
-def _remove_earlier_run(folder: Path) -> None:
-    """Remove what an earlier sweep has left in the folder of a trial: a model or scores of that would be taken for this
-    trial's, which may be stopped before it has its own."""
-    from transformer.evaluation.run_files import written_entries
-
-    for path in written_entries(folder):
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.name != LOCK:
-            path.unlink()
-
-
 @contextlib.contextmanager
 def training_in(folder: Path) -> Iterator[None]:
     """Hold the folder of a run, which one process trains in at a time, and say how to go on with a run that stopped.
@@ -134,10 +115,7 @@ def training_in(folder: Path) -> Iterator[None]:
     from transformer.training.loggers import is_rank_zero
 
     try:
-        # Before loggers are built, which cut the log back to the checkpoint.
         with exclusive_lock(folder / LOCK, f"the run {folder}") if is_rank_zero() else contextlib.nullcontext():
-            if trial_folder() is not None:
-                _remove_earlier_run(folder)
             yield
     except (NonFiniteError, Interrupted) as error:
         if not is_rank_zero():
@@ -164,8 +142,9 @@ def check_new_run() -> None:
 
     check_entries(folder)
     if not is_run and not (folder / LOCK).exists() and (foreign := written_entries(folder)):
+        key = "hydra.run.dir" if trial_folder() is None else "hydra.sweep.dir"
         raise UsageError(
-            f"{foreign[0]} does not belong to a run and would be overwritten: choose a new folder, hydra.run.dir=PATH"
+            f"{foreign[0]} does not belong to a run and would be overwritten: choose a new folder, {key}=PATH"
         )
 
 
@@ -177,5 +156,5 @@ def check_init_from(init_from: str | None) -> None:
         raise UsageError(f"init_from={path}: no such run or checkpoint; train it first{remedy}")
     if init_from and (trial := trial_folder()) and run_of(path).resolve() == trial.resolve():
         raise UsageError(
-            f"init_from={path} lies in the folder of this trial, which begins anew: choose another hydra.sweep.dir"
+            f"init_from={path} lies in the folder of a trial, which begins anew: choose another hydra.sweep.dir"
         )

@@ -54,7 +54,7 @@ def run_settings(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def typed_keys() -> set[str]:
-    """Return the keys on the running script's command line; none while the trials of a sweep are checked."""
+    """Return the keys on the running script's command line; none where a configuration is only composed."""
     from hydra.core.hydra_config import HydraConfig
 
     return (

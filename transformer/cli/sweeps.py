@@ -30,18 +30,25 @@ from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
 # Of at most so many trials every one is checked before the first begins: in a few seconds.
 MAX_FULLY_CHECKED_TRIALS = 32
+# What Hydra itself sets in a trial: by this `read` knows that it is for one, and in which folder.
+IN_TRIAL = ("hydra.mode=MULTIRUN", "hydra.runtime.output_dir=${hydra.sweep.dir}/${hydra.sweep.subdir}")
 OUTCOME = "trial.json"  # in the folder of a trial: its number, overrides, results and error
 
 
-def trials_to_check(choices: list[list[str]]) -> Iterator[Sequence[str]]:
-    """Combine the values of a sweep: all with all, as its trials do, but of very many trials each value only once."""
+def trials_to_check(choices: list[list[str]]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Combine the values of a sweep: all with all, as its trials do, but of very many trials each value only once.
+
+    Each comes with the number of its trial.
+    """
     if math.prod(map(len, choices)) <= MAX_FULLY_CHECKED_TRIALS:
-        yield from itertools.product(*choices)
+        yield from enumerate(itertools.product(*choices))
         return
     first = [values[0] for values in choices]
-    yield first
+    yield 0, first
     for index, values in enumerate(choices):
-        yield from ([*first[:index], value, *first[index + 1 :]] for value in values[1:])
+        step = math.prod(map(len, choices[index + 1 :]))
+        for place, value in enumerate(values[1:], 1):
+            yield place * step, [*first[:index], value, *first[index + 1 :]]
 
 
 def check_devices(trainer: dict[str, Any]) -> None:
@@ -55,7 +62,7 @@ def check_devices(trainer: dict[str, Any]) -> None:
 
 
 def check_trials(arguments: list[str], config_name: str, configs: Path, read: Read) -> Path:
-    """Read the settings of every trial, so that a mistake in the last is reported before the first trial.
+    """Read the settings of every trial as that will, so that a mistake in the last is reported before the first trial.
 
     Returns the folder of the sweep.
     """
@@ -71,12 +78,19 @@ def check_trials(arguments: list[str], config_name: str, configs: Path, read: Re
             for override in parser.parse_overrides(typed.overrides)
         ]
         composed = [
-            hydra.compose(config_name, [*trial], return_hydra_config=True) for trial in trials_to_check(choices)
+            hydra.compose(config_name, [*trial, *IN_TRIAL, f"hydra.job.num={number}"], return_hydra_config=True)
+            for number, trial in trials_to_check(choices)
         ]
-        for config in composed:
-            check_devices(config.get("trainer") or {})
-            read_settings(read, config)
-        return Path(str(composed[0].hydra.sweep.dir))
+        folder = str(composed[0].hydra.sweep.dir)
+        try:
+            for config in composed:
+                check_devices(config.get("trainer") or {})
+                config.hydra.sweep.dir = folder
+                HydraConfig.instance().set_config(config)
+                read_settings(read, config)
+        finally:
+            HydraConfig.instance().cfg = None
+        return Path(folder)
 
 
 def outcomes(folder: Path) -> dict[Path, int]:

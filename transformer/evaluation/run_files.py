@@ -4,6 +4,7 @@ Only regular files of bounded size are opened, links are not followed, and YAML 
 interpolations. Before anything is written into the folder, `check_entries` has seen that it leads nowhere else.
 """
 
+import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.printable import one_line
 from transformer.data.splitting import with_splits
-from transformer.files import CARD, METRICS_LOG, RESULTS, TRANSLATOR, atomic_write, read_file, run_of
+from transformer.files import CARD, LOCK, METRICS_LOG, RESULTS, TRANSLATOR, atomic_write, read_file, run_of
 
 CONFIG, EVALUATION = "config.yaml", "evaluation.json"
 EVALUATION_LOCK = ".evaluation.lock"
@@ -24,7 +25,7 @@ MAX_TEXT_BYTES = 1 << 30  # of a file of translations
 # All that a run writes, and its folders that hold files.
 WRITTEN = (
     *(CONFIG, RESULTS, EVALUATION, "hypotheses.*.txt", CARD, TRANSLATOR),
-    *(METRICS_LOG, "curves.png", "seen_sentences.hashes", ".lock", EVALUATION_LOCK),
+    *(METRICS_LOG, "curves.png", "seen_sentences.hashes", LOCK, EVALUATION_LOCK),
     *("checkpoints", "attention", "tensorboard", "wandb"),
 )
 FOLDERS = ("checkpoints", "attention", "tensorboard")
@@ -45,6 +46,15 @@ class PlainDumper(yaml.SafeDumper):  # type: ignore[misc]
 def written_entries(run: Path) -> list[Path]:
     """What a folder holds under the names that a run writes."""
     return sorted(path for path in run.iterdir() if any(map(path.match, WRITTEN))) if run.is_dir() else []
+
+
+def remove_run(folder: Path) -> None:
+    """Remove what an earlier run has left in a folder, but for its lock, which the next one holds."""
+    for path in written_entries(folder):
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()
 
 
 def check_entries(run: Path) -> None:

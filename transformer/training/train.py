@@ -20,7 +20,7 @@ from transformer.data.training_split import build_training_split
 from transformer.device import MachineSettings, configure_torch, find_hardware
 from transformer.evaluation import Hypotheses
 from transformer.evaluation.alignments import MAX_TRAINING_PAIRS, best_head
-from transformer.evaluation.run_files import write_config
+from transformer.evaluation.run_files import remove_run, write_config
 from transformer.files import TRANSLATOR, check_writable, mark_cache
 from transformer.inference import Translator, checkpoint
 from transformer.inference.checkpoint import load_training
@@ -57,7 +57,6 @@ from transformer.training.loggers import build_logger, is_rank_zero, silence_lig
 from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.results import Result, draw_attentions, write_results
 from transformer.training.resume import (
-    ResumePoint,
     check_resumption,
     explain_restoring,
     numerics,
@@ -184,10 +183,8 @@ class RunCallbacks:
         return (None, last) if last is not None and last > bleu else (Path(self.best.path), bleu)
 
 
-def build_trainer(
-    settings: RunSettings, arguments: dict[str, Any], folder: Path, resume_point: ResumePoint, callbacks: list[Callback]
-) -> Trainer:
-    """Lightning's Trainer, with the arguments of `trainer=` above our defaults."""
+def build_trainer(settings: RunSettings, arguments: dict[str, Any], folder: Path, callbacks: list[Callback]) -> Trainer:
+    """Lightning's Trainer, with the arguments of `trainer=` above our defaults; its loggers are built later."""
     every = settings.training.validate_every * int(arguments.get("accumulate_grad_batches", 1))
     max_time = arguments.get("max_time")  # Lightning makes a timer of its own only where there is none
     return Trainer(
@@ -195,7 +192,7 @@ def build_trainer(
         val_check_interval=every,
         default_root_dir=folder,
         callbacks=[*callbacks, *([TimeLimit(max_time)] if max_time else [])],
-        logger=[build_logger(name, folder, resume_point.rows, resume_point.steps) for name in settings.loggers],
+        logger=False,
         plugins=[AtomicCheckpoints()],
         use_distributed_sampler=False,
     )
@@ -243,12 +240,15 @@ def run(
     trainer_arguments: dict[str, Any],
     folder: Path,
     resume: Path | None,
+    replace: bool = False,
 ) -> Result:
     """Trains, tests the best checkpoint and leaves a whole folder behind.
 
     The settings have passed `check_settings` and `check_trainer`; `resume` continues from a checkpoint of the
-    same folder. Raises ValueError or OSError, before it trains, for what the corpus, the checkpoint or the folder does
-    not allow, and Interrupted when a signal ends the run.
+    same folder. With `replace` the folder may hold an earlier run, as that of a repeated trial does: it is removed once
+    the corpus is ready, as its model or scores would be taken for those of this run. Raises ValueError or OSError,
+    before it trains, for what the corpus, the checkpoint or the folder does not allow, and Interrupted when a signal
+    ends the run.
     """
     started = time.monotonic()
     silence_lightning()
@@ -267,11 +267,16 @@ def run(
         initialize_embeddings(translator.model, [data.split(name) for name in data.names("train")], settings.seed)
     module = build_module(settings, translator, data, resume_point.steps)
     callbacks = RunCallbacks(settings, checkpoint_settings, folder, module)
-    trainer = build_trainer(settings, trainer_arguments, folder, resume_point, callbacks.in_order)
+    trainer = build_trainer(settings, trainer_arguments, folder, callbacks.in_order)
     processes = trainer.num_devices * trainer.num_nodes
     check_enough_sentences(data, processes)
     check_limits(data, trainer_arguments, settings.training.averaging.kind, processes)
     data.datasets = gpu_datasets(data.examples("train"), trainer.strategy.root_device, data.buckets("train"))
+    if replace:
+        remove_run(folder)
+    # Only now, as they cut the log back to the checkpoint.
+    rows, steps = resume_point.rows, resume_point.steps
+    trainer.loggers = [build_logger(name, folder, rows, steps) for name in settings.loggers]
     if trainer.is_global_zero:
         show_run(data, translator, machine, settings.init_from)
         write_config(folder, settings_dict)
