@@ -134,6 +134,30 @@ def test_translations_of_another_search_are_named_as_such(
     assert "They may not have been translated by one search" in printed
 
 
+def test_runs_that_were_tested_with_different_searches_are_warned_of(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older, _ = copied(home, "older") / "config.yaml", copied(home, "newer")
+    alter(older, "  patience: 1.0\n", "")  # a setting that this run did not know yet
+    compared("runs=[newer,older]", "sentences=0")
+    printed = capsys.readouterr().out
+    assert "one search" not in printed
+    assert "as the run was tested" not in printed
+    alter(older, "  beam: 5\n", "  beam: 2\n")
+    compared("runs=[newer,older]", "sentences=0")
+    printed = capsys.readouterr().out
+    assert "They may not have been translated by one search" in printed
+    assert "newer: as the run was tested (beam=5)" in printed
+    assert "older: as the run was tested (beam=2)" in printed
+    for run in ("newer", "older"):
+        evaluate.evaluate(evaluate.read(composed("evaluate", f"checkpoint={run}", "search=greedy", "device=cpu")))
+    compared("runs=[newer,older]", "sentences=0")
+    assert "one search" not in capsys.readouterr().out
+    alter(copied(home, "no_search") / "config.yaml", "\nsearch:", "\nsought:")
+    with pytest.raises(ValueError, match=r"no_search/config.yaml cannot be read: it names no search"):
+        compared("runs=[no_search,sweep/1]")
+
+
 def test_translations_that_were_scored_again_by_other_metrics_are_known(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,11 +13,18 @@ from transformer.data.text_files import Pair
 from transformer.evaluation.comet import comet_scores
 from transformer.evaluation.comparison_table import show_comparison, show_differences
 from transformer.evaluation.metrics import METRICS
-from transformer.evaluation.run_results import check_comparable, find_runs, read_results, run_names, shared_metrics
+from transformer.evaluation.run_results import (
+    check_comparable,
+    find_runs,
+    read_results,
+    run_names,
+    search_notes,
+    shared_metrics,
+)
 from transformer.evaluation.significance import Difference, TestedScore, compare, largest_differences
 from transformer.files import atomic_write
 
-# Of runs of which some were translated again, or in other ways.
+# Of runs that were tested with different searches, or of which some were translated again.
 MIXED = (
     "They may not have been translated by one search (below), which may be the whole difference: to be sure, translate "
     "all of them again, evaluate.py checkpoint=RUN search=beam."
@@ -103,14 +110,15 @@ def compare_runs(settings: CompareSettings) -> Comparison:
     metrics = shared_metrics(list(runs.values()))
     progress = partial(with_progress, what="resampling")
     comet = comet_scores(settings.comet, systems, sources, references) if settings.comet else {}
+    is_mixed, notes = search_notes(runs)
     return Comparison(
         settings=settings,
         folders={name: run.folder for name, run in runs.items()},
         pairs=first.pairs,
         systems=systems,
         signatures=first.signatures,
-        notes=[f"{name}: {run.note}" for name, run in runs.items() if run.note],
-        warning=MIXED if len({run.note for run in runs.values()}) > 1 else None,
+        notes=notes,
+        warning=MIXED if is_mixed else None,
         tested=compare(systems, references, first.language, metrics, settings.resamples, settings.trials, progress),
         differences={
             name: largest_differences(systems[base], systems[name], references, first.language, settings.sentences)

@@ -75,15 +75,19 @@ def write_config(run: Path, settings: dict[str, Any]) -> None:
     atomic_write(run / CONFIG, text.encode("utf-8", "surrogateescape"))
 
 
-def read_corpus(run: Path) -> DataSettings:
-    """Read the settings of the corpus that a run's config.yaml names."""
+def read_config(run: Path, key: str, meaning: str) -> Any:
+    """Read the settings that a run's config.yaml has under a key. Raises ValueError where there are none."""
     path = run / CONFIG
     try:
-        data = yaml.load(read_file(path), SafeLoaderWithoutAliases)["data"]  # a SafeLoader: plain data only
+        return yaml.load(read_file(path), SafeLoaderWithoutAliases)[key]  # a SafeLoader: plain data only
     except (yaml.YAMLError, RecursionError, KeyError, TypeError, ValueError) as error:
         reason = one_line(error)
-        raise ValueError(f"{path} cannot be read: it names no corpus ({type(error).__name__}: {reason})") from error
-    return from_dict(DataSettings, data, "data")
+        raise ValueError(f"{path} cannot be read: it names no {meaning} ({type(error).__name__}: {reason})") from error
+
+
+def read_corpus(run: Path) -> DataSettings:
+    """Read the settings of the corpus that a run's config.yaml names."""
+    return from_dict(DataSettings, read_config(run, "data", "corpus"), "data")
 
 
 def read_corpus_with_splits(run: Path, cache: str) -> DataSettings:

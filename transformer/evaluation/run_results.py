@@ -5,18 +5,22 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from transformer.config import from_dict, shown
 from transformer.data.text_files import Pair
 from transformer.evaluation.metrics import METRICS, Scores, score
 from transformer.evaluation.run_files import (
     EVALUATION,
     MAX_TEXT_BYTES,
+    read_config,
     read_corpus,
     read_corpus_with_splits,
 )
 from transformer.files import RESULTS, hypotheses_file, read_file, read_json, read_path_list
+from transformer.inference.search import SearchSettings
 
 # Scores of one text may differ in their last bits from one machine to another.
 TOLERANCE = 1e-6
@@ -55,14 +59,16 @@ def run_names(folders: list[Path]) -> list[str]:
 
 @dataclass
 class RunResults:
-    """The translations of a split, the pairs they are of and how they were scored; `note` tells of a later search."""
+    """The translations of a split, the pairs they are of, how they were scored, and the search that made them: the
+    run's own, or that of evaluate.py."""
 
     folder: Path
     language: str
     pairs: list[Pair]
     hypotheses: list[str]
     signatures: dict[str, str]
-    note: str | None
+    search: dict[str, Any]
+    is_own: bool
 
 
 def _close(scores: Scores, others: Scores) -> bool:
@@ -71,22 +77,24 @@ def _close(scores: Scores, others: Scores) -> bool:
     return bool(shared) and all(math.isclose(scores[name], others[name], abs_tol=TOLERANCE) for name in shared)
 
 
-def _evaluated_again(folder: Path, split: str, rescore: Callable[[Iterable[str]], Scores], expected: Scores) -> str:
-    """The search of evaluate.py, if that has replaced the run's own translations, whose scores were the `expected`.
+def _own_search(run: Path) -> dict[str, Any]:
+    """The search that a run was tested with; a setting that is newer than the run has its default."""
+    search = read_config(run, "search", "search")
+    if isinstance(search, dict):
+        search = asdict(SearchSettings()) | search
+    return asdict(from_dict(SearchSettings, search, "search"))
 
-    Raises ValueError if it has not: then nobody knows who made them. `rescore` scores those that are there by metrics.
-    """
-    evaluation = folder / EVALUATION
+
+def _later_search(run: Path, split: str, rescore: Callable[[Iterable[str]], Scores]) -> dict[str, Any] | None:
+    """The search of evaluate.py, if the translations that are there, scored by `rescore`, have its scores."""
+    evaluation = run / EVALUATION
     results = read_json(evaluation) if evaluation.exists() else {}
     again = Scores.from_dict(results[split], f"{evaluation}: {split}") if split in results else None
     if again is None or not _close(rescore(again.values), again):
-        name, value = next(iter(rescore(expected.values).values.items()))
-        raise ValueError(
-            f"{hypotheses_file(folder, split)} was altered: it gives {METRICS[name].label} {value:.2f}, which "
-            f"is not the score in {RESULTS}; evaluate.py replaces it by new translations"
-        )
-    search = ", ".join(f"{key}={value}" for key, value in results.get("searches", {}).get(split, {}).items())
-    return f"translated again by evaluate.py ({search})"
+        return None
+    searches = results.get("searches")
+    search = searches.get(split) if isinstance(searches, dict) else None
+    return search if isinstance(search, dict) else None
 
 
 def read_results(folder: Path, split: str, cache: str) -> RunResults:
@@ -116,9 +124,32 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
     def rescore(metrics: Iterable[str]) -> Scores:
         return score(hypotheses, [reference for _, reference in pairs], language, metrics)
 
-    is_own = _close(rescore(scores.values), scores)
-    note = None if is_own else _evaluated_again(folder, split, rescore, scores)
-    return RunResults(folder, language, pairs, hypotheses, scores.signatures, note)
+    rescored = rescore(scores.values)
+    is_own, later = _close(rescored, scores), _later_search(folder, split, rescore)
+    if not is_own and later is None:  # nobody knows who made them
+        name, value = next(iter(rescored.values.items()))
+        raise ValueError(
+            f"{file} was altered: it gives {METRICS[name].label} {value:.2f}, which is not the score in {RESULTS}; "
+            "evaluate.py replaces it by new translations"
+        )
+    search = _own_search(folder) if later is None else later
+    return RunResults(folder, language, pairs, hypotheses, scores.signatures, search, is_own)
+
+
+def search_notes(runs: dict[str, RunResults]) -> tuple[bool, list[str]]:
+    """Whether runs may have been translated by different searches, and a line for each whose search should be known:
+    with the settings that differ, or with all of what evaluate.py did, if that replaced a run's own translations."""
+    searches = [run.search for run in runs.values()]
+    keys = dict.fromkeys(key for search in searches for key in search)
+    differing = [key for key in keys if any(search.get(key) != searches[0].get(key) for search in searches)]
+    notes = []
+    for name, run in runs.items():
+        search = ", ".join(f"{key}={shown(run.search.get(key))}" for key in differing or keys)
+        if differing or not run.is_own:
+            notes.append(
+                f"{name}: {'as the run was tested' if run.is_own else 'translated again by evaluate.py'} ({search})"
+            )
+    return bool(differing), notes
 
 
 def check_comparable(first: RunResults, other: RunResults) -> None:
