@@ -59,7 +59,9 @@ VARIANTS: dict[str, dict[str, object]] = {
 def exported(translator: Translator, folder: Path, precision: str = "float32") -> tuple[Any, Any]:
     """The model and the tokenizer that transformers makes of an export."""
     export(translator, ExportSettings("huggingface", precision, str(folder)))  # type: ignore[arg-type]
-    model, found = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, output_loading_info=True)
+    # Version 5 loads weights as they are stored by itself, 4.57 makes float32 of them if it is not asked.
+    load = transformers.AutoModelForSeq2SeqLM.from_pretrained
+    model, found = load(folder, dtype="auto", output_loading_info=True)
     assert not any(found.values()), found
     return model.eval(), transformers.AutoTokenizer.from_pretrained(folder)
 
@@ -213,10 +215,9 @@ def marian_folder(folder: Path, model_type: str = "unigram", safe: bool = True, 
     model = transformers.MarianMTModel(config).eval()
     with torch.no_grad():
         model.final_logits_bias.normal_()
-        for weight in model.parameters():
-            weight += 0.3 * torch.randn_like(weight)
-        for side in (model.model.encoder, model.model.decoder):  # that of no change is a constant
-            side.embed_positions.weight.copy_(side.embed_positions.create_weight())
+        for name, weight in model.named_parameters():
+            if "embed_positions" not in name:  # a constant
+                weight += 0.3 * torch.randn_like(weight)
     model.save_pretrained(folder)
     if not safe:
         (folder / "model.safetensors").unlink()
