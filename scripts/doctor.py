@@ -27,12 +27,13 @@ def read(config: dict[str, Any]) -> Job:
     if config["output"]:
         check_output_file(config["output"], [".json"])
     from transformer.doctor.fix import check_new
-    from transformer.training.checks import check_trainer_names
+    from transformer.training.checks import check_trainer_names, check_trainer_types
     from transformer.training.config import read_run_settings
 
     settings = run_settings(config)
     corpus = read_run_settings(settings).data
     check_trainer_names(settings["trainer"])
+    check_trainer_types(settings["trainer"])
     if fix := Path(config["fix"]).expanduser() if config["fix"] else None:
         check_new(fix)
     return corpus, partial(training_for, config), fix, minutes, config["output"]

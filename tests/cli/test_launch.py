@@ -53,7 +53,7 @@ def test_two_runs_in_one_second_have_two_folders(project: Path, tmp_path: Path) 
         (["/"], 2, "error: /: no '=' in it"),
         (["--foo"], 2, "error: --foo: settings have no dashes: write KEY=VALUE; --help shows the options"),
         (["-resume=last"], 2, "error: -resume=last: settings have no dashes: write resume=last; --help"),
-        (["--multirun=yes"], 2, "error: yes: this option takes no value; --help shows the options"),
+        (["--multirun=yes"], 2, "error: --multirun=yes: this option takes no value: write --multirun; --help"),
         (["--heads", "8"], 2, "error: --heads: settings have no dashes: write model.heads=8;"),
         (["hydra.run=x"], 2, "error: hydra.run is a section; set one of hydra.run.dir"),
         (["hydra.run.dirr=x"], 2, "error: hydra.run.dirr: no such setting; did you mean hydra.run.dir?"),

@@ -26,6 +26,10 @@ from transformer.training.config import check_settings, read_run_settings
         ("heads=3", "heads: no such setting; did you mean model.heads"),
         ("batch_size=32", "batch_size: no such setting; did you mean data.batch_tokens?"),
         ("experimnt=wide", "did you mean experiment?"),
+        (
+            "data.sha256.train.de=a",
+            "data.sha256.train.de: names of files have dots: write 'data.sha256={train.de: SHA256}'",
+        ),
         ("zzz=3", "zzz: no such setting; known are cost, data"),
         ("data=foo", "data=foo: data is one of files, toy"),
         ("model.heads=[1", "model.heads=[1: Hydra cannot read this"),

@@ -43,6 +43,10 @@ class Settings:
             return f"{key}: no choice of this script; its choices are {', '.join(sorted(self.choices))}"
         if self.choices.get(group := key.partition(".")[0], group) in (None, "null"):
             return f"{key}: choose a {group} first; --help shows which there are"
+        if name := key.partition("data.sha256.")[2]:
+            return (
+                f"{key}: names of files have dots: write 'data.sha256={{{name}: SHA256}}', all files between the braces"
+            )
         above = key.rpartition(".")[0]
         while above and above not in self.names:
             above = above.rpartition(".")[0]
@@ -72,8 +76,9 @@ class Settings:
         """
         names = [word.startswith("-") * word.lstrip("-").partition("=")[0] for word in typed]
         index = next((index for index, name in enumerate(names) if name.endswith(option)), None)
-        if index is None:  # --multirun=yes: an option of Hydra's that takes no value
-            return f"{option}: this option takes no value; --help shows the options"
+        if index is None:  # --multirun=yes: an option of Hydra's that takes no value, which is all that argparse leaves
+            word = next((word for word in typed if word.startswith("-") and f"={option}" in word), option)
+            return f"{word}: this option takes no value: write {word.partition('=')[0]}; --help shows the options"
         values = [word for word in (typed[index].partition("=")[2], *typed[index + 1 : index + 2]) if word]
         value = values[0] if values and "=" not in values[0] else "VALUE"
         name = names[index].replace("-", "_")
