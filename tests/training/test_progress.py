@@ -58,6 +58,22 @@ def test_a_test_of_some_batches_says_so(tmp_path: Path, capsys: pytest.CaptureFi
     assert "testing: test (1 of the batches of 10 sentences)" in capsys.readouterr().err
 
 
+def test_a_line_of_progress_says_how_much_of_all_tests_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reporter, "HEARTBEAT", 0.0)
+    home = corpus(tmp_path)
+    two_tests = {"data__extra_tests": {"more": str(home / "validation")}, "data__batch_tokens": 40}
+    train(tmp_path / "run", settings(home, trainer__max_steps=1, **two_tests))
+    said = re.findall(
+        r"^tested (\d+) of (\d+) batches   \d:\d\d gone, about (\d:\d\d) left$", capsys.readouterr().err, re.MULTILINE
+    )
+    total = len(said)
+    assert total > 3
+    assert [line[:2] for line in said] == [(str(done), str(total)) for done in range(1, total + 1)]
+    assert said[-1][2] == "0:00"
+
+
 def test_the_bar_of_a_finished_run_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

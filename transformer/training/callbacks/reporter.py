@@ -21,7 +21,7 @@ from transformer.training.callbacks.train_progress import time_limit
 from transformer.training.optim import warmup_note
 from transformer.visualization.curves import draw_curves
 
-# Seconds between two lines of progress where stderr is no terminal, and so has no bar.
+# Seconds between two lines of progress where there is no bar.
 HEARTBEAT = 30.0
 # How the scores of single directions begin, where there are several.
 OF_ONE = "validation/bleu."
@@ -35,7 +35,8 @@ def _clock(seconds: float) -> str:
 
 class Reporter(Callback):
     """Shows on stderr how far training is: a bar with tokens/s and time left (in a file a line every half minute), a
-    line a validation, and sample translations when BLEU improves. The first process speaks, the others are silent."""
+    line a validation, sample translations when BLEU improves, and while testing a line every half minute. The first
+    process speaks, the others are silent."""
 
     def __init__(self, samples: list[tuple[Translator, list[Pair]]], search: SearchSettings) -> None:
         self.samples, self.search = samples, search
@@ -137,6 +138,17 @@ class Reporter(Callback):
                 sizes = [f"{batches:,} of the batches of {size}" for batches, size in parts]
             splits = (f"{split} ({size})" for split, size in zip(module.test_splits, sizes, strict=True))
             self._print(f"testing: {', '.join(splits)}")
+            self.test_started = self.last_line
+
+    def on_test_batch_end(
+        self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int, dataloader_idx: int = 0
+    ) -> None:
+        if trainer.is_global_zero and time.monotonic() - self.last_line >= HEARTBEAT:
+            batches = trainer.num_test_batches  # of each test set
+            done, total = sum(batches[:dataloader_idx]) + batch_index + 1, sum(batches)
+            elapsed = time.monotonic() - self.test_started
+            left = elapsed * (total - done) / done
+            self._print(f"tested {done:,} of {total:,} batches   {_clock(elapsed)} gone, about {_clock(left)} left")
 
     def on_exception(self, trainer: Trainer, module: Any, exception: BaseException) -> None:
         self._stop()
