@@ -164,15 +164,20 @@ def parse_precision(name: str, hardware: Hardware) -> torch.dtype:
     return PRECISIONS[name]
 
 
-def available_threads() -> int:
-    """The cores that this process may use: by OMP_NUM_THREADS, its affinity and its share of the machine."""
+def available_cores() -> int:
+    """The cores that this process may use: by its affinity and its share of the machine."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     # A container's share: microseconds of computing in a period of so many, or "max".
     quota = Path("/sys/fs/cgroup/cpu.max")
     if quota.is_file():
         share, period = quota.read_text().split()
         cores = cores if share == "max" else min(cores, max(1, math.ceil(int(share) / int(period))))
-    return min(cores, torch.get_num_threads())
+    return cores
+
+
+def available_threads() -> int:
+    """As many as there are available cores, unless OMP_NUM_THREADS says fewer."""
+    return min(available_cores(), torch.get_num_threads())
 
 
 def available_memory() -> float:

@@ -13,8 +13,11 @@ import pytest
 import torch
 
 from tests.reliability.runs import corpus, settings, train
+from tests.training.small import module_for, numbers_data
+from transformer.device import available_cores
 from transformer.training.callbacks import contention as module
 from transformer.training.callbacks.contention import Contention, seconds_waited
+from transformer.training.summary import show_run
 
 pytestmark = pytest.mark.skipif(not seconds_waited(), reason="needs a Linux that counts how long threads wait")
 
@@ -104,3 +107,14 @@ def test_a_run_says_it_between_its_steps(
     unvalidated = {"trainer__limit_val_batches": 0, "training__averaging__kind": "none", "test": False}
     train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=3, machine__threads=2, **unvalidated))
     assert capsys.readouterr().err.count("machine.threads=1 may be faster") == 1
+
+
+def test_more_processes_than_cores_are_told_before_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, cores = numbers_data(tmp_path), available_cores()
+    assert cores <= (os.cpu_count() or 1)
+    translator = module_for(data).translator
+    show_run(data, translator, "cpu", cores, init_from=None)
+    assert "wait for each other" not in capsys.readouterr().err
+    show_run(data, translator, "cpu", cores + 1, init_from=None)
+    said = f"{cores + 1} processes share {cores} cores and wait for each other: lower trainer.devices"
+    assert said in capsys.readouterr().err.splitlines()

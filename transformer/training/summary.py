@@ -10,6 +10,7 @@ from transformer.data.printable import console
 from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import UNK, advice
 from transformer.data.training_split import pairs_per_epoch
+from transformer.device import available_cores
 from transformer.inference import Translator
 
 # The share of unknown tokens that is worth a word.
@@ -92,13 +93,23 @@ def _model_lines(translator: Translator) -> list[str]:
     ]
 
 
-def show_run(data: TranslationData, translator: Translator, machine: str, init_from: str | None) -> None:
-    """The table of corpus and model, where its weights come from, and how the `machine` is used, on stderr."""
+def show_run(
+    data: TranslationData, translator: Translator, machine: str, processes: int, init_from: str | None
+) -> None:
+    """The table of corpus and model, where its weights come from, and how the `machine` is used, on stderr.
+
+    So many `processes` share the cores of this machine.
+    """
+    machine_lines = [machine]
+    if processes > (cores := available_cores()):
+        machine_lines.append(
+            f"{processes} processes share {cores} cores and wait for each other: lower trainer.devices"
+        )
     console(stderr=True).print(
         _table(data),
         *_notes(data, init_from),
         *_model_lines(translator),
-        machine,
+        *machine_lines,
         "The training loss includes label smoothing, dropout and R-Drop, if set; the validation loss does not.",
         *([f"weights and tokenizers are those of {init_from}, whatever tokenizer= says"] if init_from else []),
         sep="\n",

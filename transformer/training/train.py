@@ -278,7 +278,9 @@ def run(
     rows, steps = resume_point.rows, resume_point.steps
     trainer.loggers = [build_logger(name, folder, rows, steps) for name in settings.loggers]
     if trainer.is_global_zero:
-        show_run(data, translator, machine, settings.init_from)
+        # SLURM and torchrun start the processes themselves, and may give each cores of its own.
+        share_cores = trainer.strategy.root_device.type == "cpu" and trainer.strategy.launcher is not None
+        show_run(data, translator, machine, trainer.num_devices if share_cores else 1, settings.init_from)
         write_config(folder, settings_dict)
         mark_cache(data.cache)
         if resume is None:
