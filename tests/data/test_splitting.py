@@ -12,10 +12,20 @@ from pathlib import Path
 import pytest
 
 from tests.data.corpora import settings, write
-from tests.factories import data_settings
+from tests.factories import data_settings, tokenizer_settings
 from transformer.data import tatoeba
 from transformer.data.corpus import SPLITS, DataSettings
-from transformer.data.splitting import LEFT_OUT, MAX_GROUP, TRAIN, assign_splits, comparable, notes_of_cut, with_splits
+from transformer.data.datamodule import TranslationData
+from transformer.data.splitting import (
+    LEFT_OUT,
+    MAX_GROUP,
+    TRAIN,
+    assign_splits,
+    comparable,
+    heading_notes,
+    notes_of_cut,
+    with_splits,
+)
 
 Pair = tuple[str, str]
 
@@ -74,6 +84,39 @@ def test_the_first_pair_of_a_table_is_shown(tmp_path: Path) -> None:
     corpus = whole(tmp_path, "x.tsv", columns=[2, 3])
     assert notes_of_cut(with_splits(corpus), corpus)[1] == "its first pair: Quelle | Ziel"
     assert notes_of_cut(with_splits(corpus), with_splits(corpus)) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "is_told"),
+    [
+        ("source\ttarget", True),
+        ("TGT\tSrc", True),
+        ("deu\teng", True),
+        ("de\ten", False),  # names the columns, and is no pair
+        ("German\tEnglish", False),
+        ("source\tsource", False),
+        ("Quelle\tsource", False),  # a pair of a glossary
+    ],
+)
+def test_a_heading_that_is_taken_as_a_pair_is_told_before_training(tmp_path: Path, first: str, is_told: bool) -> None:
+    table = write(tmp_path, "x.tsv", [first, *map("\t".join, sentences(200))])
+    corpus = data_settings(pairs=str(table), cache=str(tmp_path / "cache"), directions=["de-en", "en-de"])
+    said = f"{table}: the first line, {first.replace(chr(9), ' | ')}, looks like a heading, not a pair"
+    notes = TranslationData(corpus, tokenizer_settings("word", 400), seed=1).notes
+    assert [note.partition(":")[0] for note in notes if said in note] == [str(table)] * is_told
+    assert any(line.startswith("its first pair: ") for line in notes)
+
+
+def test_a_heading_in_two_files_is_told_of_each_split(tmp_path: Path) -> None:
+    for name, (source, target) in {"train": ("German", "English"), "test": ("Haus", "house")}.items():
+        write(tmp_path, f"{name}.de", [source, "Hund"])
+        write(tmp_path, f"{name}.en", [target, "dog"])
+    splits = {"train": "train", "validation": "test", "test": "test"}
+    corpus = data_settings(**{split: str(tmp_path / prefix) for split, prefix in splits.items()})
+    files = f"{tmp_path}/train.de and {tmp_path}/train.en"
+    assert heading_notes(corpus) == [
+        f"{files}: the first line, German | English, looks like a heading, not a pair: delete it"
+    ]
 
 
 def test_columns_that_a_file_has_not_are_refused_with_their_line(tmp_path: Path) -> None:

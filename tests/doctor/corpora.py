@@ -51,6 +51,7 @@ def moved(source: str) -> str:
 S, T = (lambda line: TRAIN[line - 1][0]), (lambda line: TRAIN[line - 1][1])
 PLANTED: dict[str, dict[int, Pair]] = {
     "empty": {10: ("", T(10)), 20: (S(20), "  "), 30: ("", "")},
+    "heading": {45: ("source", "target"), 46: ("TGT", "Src "), 47: ("deu", "en_US"), 48: ("German", "English")},
     "duplicate": {50: TRAIN[2], 60: TRAIN[2], 72: (f" {S(71)}", T(71))},
     "in a held-out split": {7: (TEST[4][0], T(7)), 9: (VALIDATION[0][0], T(9)), 36: (S(36), TEST[8][1])},
     "nearly held out": {8: (said(TEST[5][0]), T(8)), 11: (moved(TEST[6][0]), T(11)), 37: (S(37), said(TEST[9][1]))},

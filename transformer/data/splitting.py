@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.printable import shortened
-from transformer.data.text_files import is_csv, read_pairs
+from transformer.data.text_files import find_files, is_csv, is_heading, is_table, read_pairs
 from transformer.files import cache_key, cached_folder, sha256
 
 log = logging.getLogger(__name__)
@@ -266,3 +266,19 @@ def notes_of_cut(corpus: DataSettings, whole: DataSettings) -> list[str]:
     if whole.fold:
         notes.append(f"part {whole.fold[0]} of {whole.fold[1]} of the training pairs is left out (data.fold)")
     return notes
+
+
+def heading_notes(corpus: DataSettings) -> list[str]:
+    """A line for each table, or pair of files, whose first pair looks like the names of columns."""
+    notes: dict[str, str] = {}
+    for one in corpus.by_direction:
+        source, target = one.languages
+        for prefix in filter(None, (one.pairs, *one.splits.values())):
+            files = find_files(prefix, source, target)
+            first = next(read_pairs(files, source, target, one.columns))
+            if is_heading(first, one.languages):
+                names = " and ".join(sorted(map(str, files)))
+                remedy = f"delete it, or name the columns {source} and {target}" if is_table(prefix) else "delete it"
+                said = f"{names}: the first line, {' | '.join(first)}, looks like a heading, not a pair: {remedy}"
+                notes.setdefault(names, said)  # other directions read the same line
+    return list(notes.values())

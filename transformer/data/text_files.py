@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from transformer.data.languages import name_of
+from transformer.data.languages import base_language, name_of
 
 Pair = tuple[str, str]
 MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
@@ -19,6 +19,7 @@ MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
 # a hundredth or less.
 MAX_UNPACKED_BYTES, MAX_RATIO = 64 << 20, 100
 TABLES = (".tsv", ".txt", ".csv")  # files that hold both sides, in columns
+SIDES = (("source", "src"), ("target", "tgt", "trg"))  # what headings call the columns of no language in particular
 
 
 def is_table(path: str) -> bool:
@@ -189,6 +190,18 @@ def column_names(first_line: list[str], languages: Sequence[str]) -> list[str]:
     """The headings of a table, with the code of a language in place of its English name."""
     called = {name.lower(): language for language in languages for name in (language, name_of(language))}
     return [called.get(cell.strip().lower(), cell.strip()) for cell in first_line]
+
+
+def is_heading(pair: Pair, languages: tuple[str, str]) -> bool:
+    """Whether a pair is not text but the names of two columns, in any order: source and target, or the languages."""
+
+    def names(cell: str, side: int) -> bool:
+        language, cell = languages[side], cell.strip().lower()
+        is_language = base_language(cell) == base_language(language) or cell == name_of(language).lower()
+        return is_language or cell in SIDES[side]
+
+    first, second = pair
+    return (names(first, 0) and names(second, 1)) or (names(first, 1) and names(second, 0))
 
 
 def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[int] | None) -> Columns:

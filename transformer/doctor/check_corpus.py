@@ -81,7 +81,7 @@ class Examination:
         for split in self.settings.splits:
             train = split == "train"
             profile = self.profile if train else Profile(self.lines(split))
-            context = Context(self.profile, profile, self.held_out, too_long)
+            context = Context(self.profile, profile, self.held_out, too_long, self.settings.languages)
             checks = {check: Finding(split, check) for check in CHECKS if train or not check.train_only}
             for line in self.show_progress(self.lines(split), f"checking {split}"):
                 reasons = []

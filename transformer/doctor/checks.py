@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from transformer.data.languages import scripts, weighted
 from transformer.data.splitting import hash64
+from transformer.data.text_files import is_heading
 from transformer.doctor.leakage import HeldOut
 from transformer.doctor.profile import Profile, log_ratio
 from transformer.doctor.text import Line, letters, words
@@ -31,12 +32,14 @@ INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufef
 @dataclass
 class Context:
     """What a check compares a pair with: the profiles of `train` and of the pair's `split`, the `held_out` sentences
-    of source and target, the lines of train that are `too_long` for training, and the pairs `seen` already."""
+    of source and target, the lines of train that are `too_long` for training, the `languages`, and the pairs `seen`
+    already."""
 
     train: Profile
     split: Profile
     held_out: tuple[HeldOut, HeldOut]
     too_long: set[int]
+    languages: tuple[str, str]
     seen: set[int] = field(default_factory=set)
 
 
@@ -59,6 +62,10 @@ def carriage_returns(line: Line, context: Context) -> Sides:
 
 def empty(line: Line, context: Context) -> Sides:
     return _each(line, lambda text: not text)
+
+
+def heading(line: Line, context: Context) -> Sides:
+    return BOTH if is_heading(line.text, context.languages) else NEITHER
 
 
 def duplicate(line: Line, context: Context) -> Sides:
@@ -163,6 +170,7 @@ class Check:
 
 CHECKS = (
     Check("empty", empty, "a side without text: nothing can be learned from it", drops=True),
+    Check("heading", heading, "names of columns, no pair: delete it, or name the columns by codes, as de and en", True),
     Check("too long", too_long, "over data.max_length tokens; training leaves them out", drops=True, train_only=True),
     Check("duplicate", duplicate, "the same pair again: it weighs more than others", drops=True),
     Check("in a held-out split", leaked, "a side is a held-out sentence: scores would flatter", True, True),

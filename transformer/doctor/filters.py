@@ -123,7 +123,7 @@ class PairFilter:
         indices = index_held_out(corpus.by_direction, languages)
         train = Profile(read_raw(corpus.in_direction(languages), "train"))
         self.context = FilterContext(
-            *(train, train, indices, set()),
+            *(train, train, indices, set(), languages),
             tokenizers=tokenizers,
             max_length=corpus.max_length,
             comparable=set(held_out_sentences(corpus)),
