@@ -29,8 +29,8 @@ def read(config: dict[str, Any]) -> Job:
     settings = from_part(ExportSettings, config)
     if settings.format == "safetensors":
         check_output_file(settings.output, [".safetensors"])
-        if Path(settings.output).resolve() == checkpoint.resolve():
-            raise UsageError(f"output={settings.output} is the model to export, which must stay as it is: name another")
+    if Path(settings.output).resolve() == checkpoint.resolve():
+        raise UsageError(f"output={settings.output} is the model to export, which must stay as it is: name another")
     announce_checkpoint(config, checkpoint)
     if Path(settings.output).exists():
         say(f"{shell_path(Path(settings.output))} is there already: it will be replaced")

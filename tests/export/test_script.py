@@ -7,6 +7,7 @@ import pytest
 from tests.export.models import TEXTS
 from tests.scripts.running import ok, refused
 from transformer import Translator
+from transformer.export.formats import ExportSettings, Format, export
 
 pytest.importorskip("ctranslate2", reason="the export extra is not installed")
 
@@ -19,3 +20,21 @@ def test_translate_takes_an_export_and_keeps_every_line(taught: Translator, tmp_
     translated = ok("translate", "checkpoint=engine", "split_lines=never", cwd=tmp_path, given=given)
     assert translated.split("\n") == [*taught.translate(TEXTS), ""]
     assert "checkpoint=engine is an export" in refused("evaluate", "checkpoint=engine", cwd=tmp_path)
+
+
+def test_an_export_does_not_replace_the_folder_that_it_is_made_of(taught: Translator, tmp_path: Path) -> None:
+    hub = tmp_path / "hub"
+    export(taught, ExportSettings("huggingface", None, str(hub)))
+    before = {path.name for path in hub.iterdir()}
+    said = refused("export", "checkpoint=hub", f"output={hub}", cwd=tmp_path)
+    assert "is the model to export, which must stay as it is" in said
+    assert {path.name for path in hub.iterdir()} == before
+
+
+@pytest.mark.parametrize(("format", "file"), [("huggingface", "model.safetensors"), ("ctranslate2", "model.bin")])
+def test_one_file_of_a_folder_is_refused_with_the_name_of_the_folder(
+    taught: Translator, tmp_path: Path, format: Format, file: str
+) -> None:
+    export(taught, ExportSettings(format, None, str(tmp_path / "folder")))
+    with pytest.raises(ValueError, match=rf"it is one file of a model: name its folder, {tmp_path / 'folder'}$"):
+        Translator.load(tmp_path / "folder" / file)

@@ -38,6 +38,8 @@ from transformer.model.transformer import Transformer
 
 T = TypeVar("T")
 FORMAT = "encoder-decoder translator 3"
+# What a Hugging Face folder and an export to CTranslate2 call their weights.
+WEIGHTS_OF_FOLDERS = ("model.safetensors", "pytorch_model.bin", "model.bin")
 # Keys that a description has only where they say something: of several directions, of a length penalty that was chosen
 # for the model, and of the alignment, which training finds at its end.
 DIRECTIONS, LENGTH_PENALTY, ALIGNMENT = "directions", "length_penalty", "alignment"
@@ -150,11 +152,12 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
     except Exception as error:  # a stranger's file may be wrong in any way: the answer is always one line
         # What stands in the file could steer the terminal of whoever uses this from Python.
         reason = terminal_safe(one_line(error, 300)) or type(error).__name__
-        offer = _newest_whole(path, read)
-        raise ValueError(
-            f"{path} is not a usable checkpoint of this program: {reason}"
-            + (f"; {offer} is whole, use it" if offer else "")
-        ) from error
+        offer = ""
+        if whole := _newest_whole(path, read):
+            offer = f"; {whole} is whole, use it"
+        elif path.name in WEIGHTS_OF_FOLDERS and (path.parent / huggingface.CONFIG).is_file():
+            offer = f"; it is one file of a model: name its folder, {path.parent}"
+        raise ValueError(f"{path} is not a usable checkpoint of this program: {reason}{offer}") from error
 
 
 def _translator_in(checkpoint: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor], str]:
