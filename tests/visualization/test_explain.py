@@ -106,6 +106,18 @@ def test_an_empty_and_an_over_long_text_are_refused_with_the_limit(
         explain(translator, text)
 
 
+def test_several_sentences_are_said_without_a_setting_that_pages_do_not_have(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    explain(translator, "ja. Wir gehen in den Park.", SEARCH)
+    [said] = [message for message in caplog.messages if "sentences" in message]
+    assert said.startswith("the text has 2 sentences, translated as one")
+    assert "=" not in said
+    caplog.clear()
+    explain(translator, "ja.", SEARCH)
+    assert not caplog.messages
+
+
 def test_the_script_writes_the_page_and_prints_where_it_is(translator: Translator, tmp_path: Path) -> None:
     translator.save(tmp_path / "t.safetensors")
     done = script(

@@ -1,5 +1,6 @@
 """Attention weights: recorded while a model reads a translation, and drawn as heat maps labeled with the tokens."""
 
+import logging
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from transformer.data.tokenizer import BOS, EOS, Tokenizer
 from transformer.device import full_precision
+from transformer.inference.long_text import split_sentences
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import Translation, Translator
 from transformer.model import Transformer
@@ -19,6 +21,7 @@ from transformer.model.attention import AttentionRecord
 from transformer.model.eval_mode import eval_mode
 from transformer.visualization.picture import save
 
+log = logging.getLogger(__name__)
 # There are layers × heads × tokens² weights: with more tokens, pages get too large to open and pictures to look at.
 MAX_TOKENS = 200
 MAX_LABEL = 24
@@ -121,10 +124,13 @@ def read_translation(
 ) -> tuple[Reading, list[int], list[Translation]]:
     """Translates a text and reads the best translation; returns the reading, its ids and all hypotheses.
 
-    Raises ValueError as `read` does: for a translation that is too long after the search, for all else before it.
+    The log says if the text has several sentences: what is shown is one pass over all of them. Raises ValueError as
+    `read` does: for a translation that is too long after the search, for all else before it.
     """
     _checked(translator.source_tokenizer.encode(text), "text", _only_model(translator))
-    [hypotheses] = translator.n_best([text], search)
+    if (count := len(split_sentences(text))) > 1:
+        log.warning("the text has %d sentences, translated as one: give one sentence at a time", count)
+    [hypotheses] = translator.n_best([text], search, split_lines="never")
     # The ids that the search chose: encoding the translation's text again may give others.
     ids = _ids(translator.target_tokenizer, hypotheses[0].pieces)
     return read(translator, text, ids), ids, hypotheses
