@@ -19,6 +19,7 @@ from transformer.data.tokenizer import BOS, EOS, train_tokenizer
 from transformer.export.formats import ExportSettings, export, load
 from transformer.files import EXPORT_MANIFEST, sha256
 from transformer.inference.translator import BEAM, Translation
+from transformer.visualization.explain import explain
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the export extra is not installed")
 
@@ -124,6 +125,14 @@ def test_an_export_given_as_a_checkpoint_says_what_takes_it(taught: Translator, 
     exported(taught, tmp_path / "engine")
     with pytest.raises(ValueError, match=r"engine is an export: translate\.py, or transformer\.export\.formats\.load"):
         Translator.load(tmp_path / "engine")
+
+
+def test_what_an_engine_does_not_give_is_refused_with_what_does(taught: Translator, tmp_path: Path) -> None:
+    engine = exported(taught, tmp_path / "engine")
+    with pytest.raises(ValueError, match="shows no attention weights: load the run that it was made of"):
+        explain(engine, "ja")
+    with pytest.raises(ValueError, match="copy it, or save what it was made of"):
+        engine.save(tmp_path / "t.safetensors")
 
 
 def test_an_export_searches_with_the_length_penalty_of_its_model(taught: Translator, tmp_path: Path) -> None:

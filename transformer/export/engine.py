@@ -88,6 +88,9 @@ class CTranslate2Translator(Translator):
     def device(self) -> torch.device:
         return torch.device(self._engine.device)
 
+    def save(self, path: str | Path) -> None:
+        raise ValueError(f"the weights of {self._folder} are its engine's: copy it, or save what it was made of")
+
     def check_search(self, search: SearchSettings) -> None:
         if search.method == "sampling":
             raise ValueError("search=sampling is not for an export: its engine draws from one stream, not by line")

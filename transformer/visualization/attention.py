@@ -93,6 +93,8 @@ def _checked(ids: list[int], name: str, model: Transformer, least: int = 1) -> l
 def _only_model(translator: Translator) -> Transformer:
     if len(translator.models) > 1:
         raise ValueError("an ensemble has the attention of each of its models: look at one of them alone")
+    if translator.model.output.weight.is_meta:
+        raise ValueError("the engine of an export shows no attention weights: load the run that it was made of")
     return translator.model
 
 
@@ -100,7 +102,7 @@ def _only_model(translator: Translator) -> Transformer:
 def read(translator: Translator, text: str, target: list[int]) -> Reading:
     """One teacher-forced pass over a source text and the ids of its translation, without dropout.
 
-    Raises ValueError for a text without tokens, for too many of them on either side, and for an ensemble.
+    Raises ValueError for a text without tokens, for too many of them on either side, for an ensemble and for an export.
     """
     model = _only_model(translator)
     source = _checked(translator.source_tokenizer.encode(text), "text", model)
