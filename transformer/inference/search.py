@@ -1,10 +1,13 @@
 """Finding a good target, one token at a time, given only a function that scores the next token.
 
-Nothing here knows of Transformers: `step(ids, state)` takes the newest id of every row (hypothesis) and returns
-log-probabilities and the next state. The rows of a sentence are neighbors, and every sentence has equally many. The
-search may overwrite the log-probabilities.
-`state.select(origins, sentences)` keeps `sentences` (None: all), where others are finished; `origins` is, for each new
-row, the hypothesis of its sentence that it continues (None: the same one).
+Nothing here knows of Transformers. Whoever searches gives two functions:
+
+- `step(ids, state)` takes the newest id of every row (hypothesis), [rows], and returns log-probabilities [rows,
+  vocabulary] and the next state. The rows of a sentence are neighbors, and every sentence has equally many. The search
+  may overwrite the log-probabilities.
+- `state.select(origins, sentences)` returns the state of the rows that go on. `sentences` are the indices of those
+  sentences that are kept (None: all). `origins` [kept sentences, hypotheses] says which hypothesis of its sentence each
+  new row continues (None: the same one).
 """
 
 import math
@@ -37,9 +40,18 @@ Ids = Int[Tensor, " sentences"]
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How to search. A hypothesis has at least `min_length` tokens and at most the smaller of `max_length` and
-    `length_ratio` × source + `length_extra`, EOS not counted; `patience` is for beam search (Kasai et al. 2022);
-    `temperature`, `top_k`, `top_p` and `seed` are for sampling. Without a `length_penalty` it is the model's own."""
+    """How to search.
+
+    beam: how many hypotheses are kept (beam search)
+    patience: beam × patience hypotheses end a search (Kasai et al. 2022; beam search)
+    length_penalty: α of `score`; None: the model's own
+    min_length, max_length, length_ratio, length_extra: a hypothesis has at least `min_length` tokens and at most the
+        smaller of `max_length` and `length_ratio` × source length + `length_extra`, EOS not counted
+    temperature: below 1, probable ids are drawn more often (sampling)
+    top_k: only the k most probable ids are drawn; 0: all (sampling)
+    top_p: only the most probable ids are drawn whose probabilities sum to this share (sampling)
+    seed: of the random draws (sampling)
+    """
 
     method: Literal["greedy", "beam", "sampling"] = "beam"
     beam: Annotated[int, ">= 1", "<= 1000"] = 5
@@ -127,7 +139,7 @@ def best_continuations(
 
 
 def unfinished(finished: list[bool], device: torch.device) -> Tensor | None:
-    """The indices of the sentences that go on; None while too few are finished to be worth removing."""
+    """The indices of the sentences that are not finished; None while so few are finished that all stay in the batch."""
     if sum(finished) < COMPACT_WHEN_FINISHED * len(finished):
         return None
     return torch.tensor([index for index, done in enumerate(finished) if not done], device=device)

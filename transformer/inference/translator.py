@@ -53,8 +53,9 @@ SplitLines = Literal["long", "sentences", "never"]
 
 @dataclass(frozen=True)
 class Translation:
-    """A text in the target language. `score` is log-probability / length^α (see `search.Hypothesis`), and for a text
-    translated in parts their sum. With a shortlist these are of a softmax over its ids alone, and so too high."""
+    """A text in the target language, with its pieces. `log_probability` is in nats, `score` is log-probability /
+    length^α (see `SearchSettings.score`). Of a text translated in parts, both are sums over the parts. With a shortlist
+    both are too high, because its softmax has only the ids of the shortlist."""
 
     text: str
     score: float

@@ -22,8 +22,12 @@ CPU_VECTOR, MANY_SCORES = 16, 1024
 
 
 class AttentionRecord(NamedTuple):
-    """Empty lists, into which `Transformer.encode` and `decode` put the attention weights of each layer (None: of no
-    layer): each [batch, heads, queries, keys], of self-attention in encoder and decoder, and of cross-attention."""
+    """Where `Transformer.encode` and `decode` put the attention weights. Give an empty list for each of the three
+    attentions that you want (None: not wanted): every layer appends a tensor [batch, heads, queries, keys].
+
+    encoder, decoder: their self-attention
+    cross: the decoder's attention to the source
+    """
 
     encoder: list[Tensor] | None = None
     decoder: list[Tensor] | None = None
@@ -33,8 +37,8 @@ class AttentionRecord(NamedTuple):
 def softmax(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
     """The softmax over the keys, in the scores' own type.
 
-    On a CPU torch's is several times slower in bf16 (so it is computed in float32), and for fewer keys than a vector
-    holds (so keys without weight fill that up).
+    On a CPU torch's softmax is several times slower in two cases. In bf16: so here it is computed in float32. And with
+    fewer keys than a vector holds: so here scores of −∞, which get no weight, fill that up.
     """
     keys = scores.size(-1)
     if scores.device.type != "cpu" or torch.compiler.is_compiling() or scores.numel() < MANY_SCORES:
@@ -154,7 +158,7 @@ class MultiHeadAttention(nn.Module):
         weights, each batch × heads × queries × keys.
 
         In a beam search the hypotheses of a sentence are several rows of `states`, but share one row of `key_values`:
-        their queries stand one after another, as queries of that sentence. So keys and values exist once a sentence.
+        their queries stand one after another, as queries of that sentence. So keys and values exist once per sentence.
 
         `states` are [rows, queries, dim]; `visible` is bool and broadcasts to [batch, heads, queries, keys], True where
         a query may look. Raises ValueError for a mask of another type: torch's kernel would add its numbers.

@@ -70,7 +70,7 @@ class ScaledDotProduct(Score):
 
 
 class Bilinear(Score):
-    """qᵀWk with one W per head, which starts as the identity / √head_dim: as the scaled dot product."""
+    """qᵀWk with one W per head. W starts as the identity / √head_dim, so this begins as the scaled dot product."""
 
     def __init__(self, heads: int, head_dim: int) -> None:
         super().__init__(heads, head_dim)
@@ -84,7 +84,7 @@ class Bilinear(Score):
 
 class Concat(Score):
     """w · [q ; k] = w₁ · q + w₂ · k. The query's half is the same for every key, so the softmax cancels it: every query
-    gets the same weights, and only w₂ is made, as a query that is the same everywhere."""
+    gets the same weights. So there is no w₁, and w₂ is a `ConstantQuery` in the dot product with k."""
 
     uses_query = False
 

@@ -30,7 +30,7 @@ class Memory(NamedTuple):
 
 
 class Embedding(nn.Module):
-    """Token embeddings scaled by √dim, plus positions, then dropout (sections 3.4 and 5.4).
+    """Token embeddings scaled by √dim, plus positions, then dropout (sections 3.4, 3.5 and 5.4).
 
     Raises ValueError, naming the limit, for a sentence longer than `max_length`.
     """

@@ -1,7 +1,7 @@
 """One thread that owns the models: what waits is translated together, in rounds in which every request gets its share.
 
-A round is small, so that a short text never waits for the whole of a long one, and a request that nobody waits for any
-more (its future is cancelled) ends with the round.
+A round is small: a short text does not wait for the whole of a long request, and a request that nobody waits for
+(its future is cancelled) ends with the round. But a round has at least one whole text: a very long line is not divided.
 """
 
 import threading

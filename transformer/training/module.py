@@ -49,9 +49,14 @@ def twice(batch: Batch) -> Batch:
 
 
 class TranslationModule(LightningModule):
-    """Trains a Translator's model. `pairs` are those of every split that is scored (`validation` and, of other
-    directions, `validation.fr-en`, …; all others are tests), `directions` theirs. The searches are how validation and
-    test translate, `metrics` (names in METRICS) what the test is scored by."""
+    """Trains a Translator's model.
+
+    pairs: source and reference of every split that is translated and scored. Splits of validation are called
+        `validation` and, for other directions, `validation.fr-en`, …; all others are tests
+    directions: the languages of each of these splits
+    validation_search, test_search: how validation and test translate
+    metrics: what the test is scored by, names in METRICS
+    """
 
     def __init__(
         self,
@@ -92,8 +97,9 @@ class TranslationModule(LightningModule):
         self.save_hyperparameters({"translator": translator.description(), "training": asdict(settings)}, logger=False)
 
     def loss(self, batch: Batch, record: AttentionRecord | None = None) -> tuple[Tensor, Tensor]:
-        """The loss summed over the batch's target tokens (in nats), and their number; while training with label
-        smoothing and R-Drop, in validation the plain cross-entropy. `record` collects the decoder's attention."""
+        """The loss summed over the batch's target tokens (in nats), and the number of these tokens. In training it has
+        the label smoothing and the R-Drop of the settings; in validation it is the plain cross-entropy. `record`
+        collects the decoder's attention."""
         smoothing = self.settings.label_smoothing if self.training else 0.0
         r_drop = self.settings.r_drop if self.training else 0.0
         output, labels, tokens = self.model.output, batch.labels, (batch.labels != PAD).sum()
@@ -141,8 +147,8 @@ class TranslationModule(LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """As Lightning's, which refuses a fused optimizer under bf16 too, where no scaler stands in the way; and stops
-        before an update that is not finite."""
+        """Clips as Lightning does, and stops the training before an update that is not finite. (Lightning's own
+        clipping refuses a fused optimizer also under bf16; only float16 has a gradient scaler, which is the reason.)"""
         norm = torch.nn.utils.get_total_norm([weight.grad for weight in self.weights if weight.grad is not None])
         self.nonfinite_guard.check(self.trainer, optimizer, self.step_loss, norm)
         if gradient_clip_val and gradient_clip_algorithm == "value":
