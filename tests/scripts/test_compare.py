@@ -227,6 +227,45 @@ def test_runs_with_other_references_are_refused_in_one_line(home: Path) -> None:
     assert "sweep/0 and own have different references (line " in refused("compare", "runs=[sweep/0,own]", cwd=home)
 
 
+def test_a_run_of_one_direction_is_compared_in_it_with_one_of_several(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = better(home, "several", share=2)
+    alter(
+        folder / "config.yaml",
+        "source_language: de\n  target_language: en",
+        "source_language: en\n  target_language: de",
+    )
+    alter(folder / "config.yaml", "directions: []", "directions: [en-de, de-en]")
+    results = json.loads((folder / "test.json").read_text())
+    results["test.de-en"], results["corpus"] = results["test"], {"test.de-en": results["corpus"]["test"]}
+    (folder / "test.json").write_text(json.dumps(results))
+    (folder / "hypotheses.test.txt").rename(folder / "hypotheses.test.de-en.txt")
+    compared("runs=[sweep/0,several]", "split=test.de-en")
+    assert "several is better than sweep/0" in capsys.readouterr().out
+    with pytest.raises(ValueError, match=r"sweep/0 was not tested on split=test\.en-de; it has test"):
+        compared("runs=[sweep/0,several]", "split=test.en-de")
+
+
+def test_runs_with_other_first_directions_are_told_to_name_one(home: Path) -> None:
+    folder = copied(home, "reversed")
+    alter(
+        folder / "config.yaml",
+        "source_language: de\n  target_language: en",
+        "source_language: en\n  target_language: de",
+    )
+    german = (home / "few.de").read_text(encoding="utf-8").splitlines()
+    digest = hashlib.sha256(b"".join((home / f"few.{side}").read_bytes() + b"\0" for side in ("en", "de")))
+    results = json.loads((folder / "test.json").read_text()) | {"corpus": {"test": digest.hexdigest()}}
+    hypotheses = (folder / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines()
+    results["test"] = score(hypotheses, german, "de", METRICS).to_dict()
+    (folder / "test.json").write_text(json.dumps(results))
+    with pytest.raises(
+        ValueError, match=r"one translates de-en, the other en-de: name a direction of both, as split=t"
+    ):
+        compared("runs=[sweep/0,reversed]")
+
+
 def test_without_its_program_comet_is_refused_before_any_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(home / "bin"))
     with pytest.raises(ValueError, match="comet=some/model needs the program comet-score: install it"):

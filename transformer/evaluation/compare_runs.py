@@ -119,9 +119,9 @@ def compare_runs(settings: CompareSettings) -> Comparison:
         signatures=first.signatures,
         notes=notes,
         warning=MIXED if is_mixed else None,
-        tested=compare(systems, references, first.language, metrics, settings.resamples, settings.trials, progress),
+        tested=compare(systems, references, first.direction[1], metrics, settings.resamples, settings.trials, progress),
         differences={
-            name: largest_differences(systems[base], systems[name], references, first.language, settings.sentences)
+            name: largest_differences(systems[base], systems[name], references, first.direction[1], settings.sentences)
             for name in names
         },
         comet=comet,

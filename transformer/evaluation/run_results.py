@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from transformer.config import from_dict, shown
+from transformer.data.corpus import split_name
+from transformer.data.directions import Direction, direction_name
 from transformer.data.text_files import Pair
 from transformer.evaluation.metrics import METRICS, Scores, score
 from transformer.evaluation.run_files import (
@@ -63,7 +65,7 @@ class RunResults:
     run's own, or that of evaluate.py."""
 
     folder: Path
-    language: str
+    direction: Direction
     pairs: list[Pair]
     hypotheses: list[str]
     signatures: dict[str, str]
@@ -105,6 +107,9 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
     results = read_json(folder / RESULTS)
     tested = [name for name, scores in results.items() if isinstance(scores, dict) and "signatures" in scores]
     if split not in tested:
+        settings = read_corpus(folder)  # test.de-en is the test of a run whose first or only direction is de-en
+        split = next((name for name in tested if split_name(name, settings.languages) == split), split)
+    if split not in tested:
         raise ValueError(f"{folder} was not tested on split={split}; it has {', '.join(tested)}")
     scores = Scores.from_dict(results[split], f"{folder / RESULTS}: {split}")
     corpus, digests = read_corpus_with_splits(folder, cache), results.get("corpus")
@@ -119,10 +124,10 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
         raise ValueError(f"{file} is not UTF-8") from error
     if len(hypotheses) != len(pairs):
         raise ValueError(f"{file} has {len(hypotheses):,} lines, its references have {len(pairs):,}")
-    language = corpus.part(split)[0].target_language
+    direction = corpus.part(split)[0].languages
 
     def rescore(metrics: Iterable[str]) -> Scores:
-        return score(hypotheses, [reference for _, reference in pairs], language, metrics)
+        return score(hypotheses, [reference for _, reference in pairs], direction[1], metrics)
 
     rescored = rescore(scores.values)
     is_own, later = _close(rescored, scores), _later_search(folder, split, rescore)
@@ -133,7 +138,7 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
             "evaluate.py replaces it by new translations"
         )
     search = _own_search(folder) if later is None else later
-    return RunResults(folder, language, pairs, hypotheses, scores.signatures, search, is_own)
+    return RunResults(folder, direction, pairs, hypotheses, scores.signatures, search, is_own)
 
 
 def search_notes(runs: dict[str, RunResults]) -> tuple[bool, list[str]]:
@@ -154,15 +159,19 @@ def search_notes(runs: dict[str, RunResults]) -> tuple[bool, list[str]]:
 
 def check_comparable(first: RunResults, other: RunResults) -> None:
     """Raises ValueError for different references, and for scores with different signatures."""
+    remedy = ""
+    if first.direction != other.direction:
+        one, two = map(direction_name, (first.direction, other.direction))
+        remedy = f"; one translates {one}, the other {two}: name a direction of both, as split=test.{two}"
     for line, ((_, one), (_, two)) in enumerate(zip(first.pairs, other.pairs, strict=False), 1):
         if one != two:
             raise ValueError(
-                f"{first.folder} and {other.folder} have different references (line {line}: {one!r}, {two!r})"
+                f"{first.folder} and {other.folder} have different references (line {line}: {one!r}, {two!r}){remedy}"
             )
     if len(first.pairs) != len(other.pairs):
         raise ValueError(
             f"{first.folder} and {other.folder} have different numbers of references: {len(first.pairs):,} and "
-            f"{len(other.pairs):,}"
+            f"{len(other.pairs):,}{remedy}"
         )
     for metric, signature in first.signatures.items():
         if other.signatures.get(metric, signature) != signature:
