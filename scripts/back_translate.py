@@ -28,7 +28,7 @@ def read(config: dict[str, Any]) -> Job:
 
 
 def back_translate(job: Job) -> None:
-    from transformer.cli.back_translation import check_texts, show_scores
+    from transformer.cli.back_translation import check_texts, check_translator, show_scores
     from transformer.cli.pipeline import run_stages
     from transformer.cli.settings import run_settings
     from transformer.training.config import read_run_settings
@@ -38,6 +38,8 @@ def back_translate(job: Job) -> None:
     data.fetch()
     if not config["folds"]:
         check_texts(data, config["input"])
+    if config["init_from"]:
+        check_translator(config["init_from"], data)
     folder = Path(config["output"])
     run_stages(stages, folder)
     show_scores(folder, data)

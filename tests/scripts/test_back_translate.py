@@ -9,9 +9,10 @@ import pytest
 
 from tests.factories import data_settings
 from tests.scripts.running import SMALL, TOY, ok, refused
+from tests.server.models import english_and_french
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
-from transformer.cli.back_translation import back_translation
+from transformer.cli.back_translation import back_translation, check_translator
 from transformer.cli.compose import compose
 from transformer.cli.pipeline import Stage, run_stages
 from transformer.cli.runs import dated_folder, new_folders
@@ -50,6 +51,11 @@ def stages_of(*typed: str) -> list[Stage]:
             ["input=nothing.en"],
             "input=nothing.en must be a file, or the PREFIX of nothing.en.en: there is neither",
         ),
+        (
+            ["data.directions=[de-en,en-de]"],
+            "there is no compositional.en.en; with several data.directions input= is a PREFIX, and PREFIX.LANGUAGE the",
+        ),
+        ([f"input={TOY}/compositional.de"], "compositional.de looks like de, but it is to be text in the target lan"),
         (["init_from=somewhere"], "init_from=somewhere: no such run or checkpoint"),
         (["folds=1"], "folds=1 must be a number from 2 to 100"),
         (["folds=3"], "folds= translates the training pairs, input= a text: leave one of them out"),
@@ -192,6 +198,14 @@ def test_a_model_of_all_directions_takes_the_place_of_the_reverse_runs(tmp_path:
     assert {f"checkpoint={tmp_path}", "source_language=en", "target_language=de", given} <= set(stages[0].begin)
     begins = [[word for word in stage.begin if word.startswith("init_from=")] for stage in stages[2:]]
     assert begins == [[f"init_from={tmp_path}"], [f"init_from={folder}/forward"]]
+
+
+def test_a_model_that_cannot_translate_all_texts_is_refused_before_the_first_stage(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    english_and_french().save(path)
+    check_translator(str(path), data_settings(*SMALL, "data.directions=[fr-en,en-fr]"))
+    with pytest.raises(UsageError, match=r"is to translate en → de: the checkpoint translates en → fr, fr → en, not"):
+        check_translator(str(path), data_settings(*SMALL, "data.directions=[fr-en,de-en]"))
 
 
 def test_a_corpus_without_a_folder_has_no_text_unless_one_is_named(tmp_path: Path) -> None:

@@ -23,15 +23,16 @@ from transformer.cli.pipeline import Stage
 from transformer.cli.settings import augment_settings, run_settings
 from transformer.config import UsageError, from_dict
 from transformer.data.corpus import SPLITS, DataSettings
-from transformer.data.directions import Direction
+from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.printable import print_safely, shell_path
 from transformer.data.splitting import with_splits
 from transformer.data.synthetic import ORIGIN
 from transformer.data.text_files import is_table
 from transformer.device import choose_precision
-from transformer.doctor.augment import AugmentSettings
+from transformer.doctor.augment import AugmentSettings, looks_translated
 from transformer.evaluation import METRICS
 from transformer.files import CARD, MODELS, RESULTS
+from transformer.inference.checkpoint import load
 from transformer.model.config import read_model
 from transformer.training.checks import check_trainer
 from transformer.training.config import RunSettings, check_settings, read_run_settings
@@ -218,15 +219,37 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
 
 
 def check_texts(data: DataSettings, given: str | None) -> None:
-    """Read the texts to be translated. UsageError for one that is not there or has no lines."""
-    for text in monolingual_texts(data, given).values():
+    """Read the texts to be translated. UsageError for one that is missing, has no lines or is in the wrong language."""
+    for (source, target), text in monolingual_texts(data, given).items():
         if count_lines(str(text)):
+            if found := looks_translated(text, (target, source)):
+                raise UsageError(
+                    f"{shell_path(text)} looks like {found}, but it is to be text in the target language, {target}"
+                )
             continue
         if text.exists():
             raise UsageError(f"{shell_path(text)} is empty: it must have a sentence a line")
         if given is None:
             raise UsageError(f"input is not set, and the corpus has no {text}: give input=FILE")
+        if len(data.all_directions) > 1:
+            raise UsageError(
+                f"input={given}: there is no {text.name}; with several data.directions input= is a PREFIX, and "
+                "PREFIX.LANGUAGE the text in each target language"
+            )
         raise UsageError(f"input={given} must be a file, or the PREFIX of {text.name}: there is neither")
+
+
+def check_translator(init_from: str, data: DataSettings) -> None:
+    """UsageError for a model in place of the reverse runs that cannot translate all texts."""
+    learned = load(Path(init_from)).directions
+    for source, target in data.all_directions:
+        try:
+            choose_direction(learned, target, source)
+        except ValueError as error:
+            raise UsageError(
+                f"init_from={init_from} is to translate {arrow((target, source))}: {error}; without init_from= each "
+                "direction has a reverse run"
+            ) from error
 
 
 def show_scores(folder: Path, data: DataSettings) -> None:

@@ -76,6 +76,13 @@ def left_out(settings: AugmentSettings, checkpoints: list[Path]) -> str:
     return str(files.pop())
 
 
+def looks_translated(text: Path, languages: tuple[str, str]) -> str | None:
+    """What a text looks like if that is the second of two languages and not the first, its own; else None."""
+    sample = list(islice(read_lines(text), LANGUAGE_SAMPLE))
+    found, other = (looks_like(sample, language) for language in languages)
+    return None if other else found
+
+
 def check_languages(corpus: DataSettings, text: str, languages: tuple[str, str]) -> None:
     """Raises ValueError for a corpus of other languages than the model's, and a text in the model's target language."""
     source, target = languages
@@ -84,8 +91,7 @@ def check_languages(corpus: DataSettings, text: str, languages: tuple[str, str])
         raise ValueError(
             f"the checkpoint translates {source} → {target}, the corpus is in {pair}: name another by data="
         )
-    sample = list(islice(read_lines(Path(text)), LANGUAGE_SAMPLE))
-    if (found := looks_like(sample, source)) and not looks_like(sample, target):
+    if found := looks_translated(Path(text), languages):
         raise ValueError(
             f"input={text} looks like {found}, but the checkpoint translates {source} → {target}: name a run of the "
             f"other direction, or, if this model has learned that too, say target_language={source}"
