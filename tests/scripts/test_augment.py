@@ -147,6 +147,11 @@ def test_a_stopped_augmentation_that_is_resumed_is_the_whole_one(
         augment("output=half")
     with pytest.raises(UsageError, match=r"half\.partial was made with search\.method=greedy"):
         augment("output=half", "resume=true", "search=beam")
+    own = ["data=files", "data.train=train", "data.validation=validation"]
+    with pytest.raises(UsageError, match=r"half\.partial was made with another corpus: name it by data="):
+        augment("output=half", "resume=true", *own, "data.test=validation")
+    with pytest.raises(UsageError, match=r"half\.partial was made with data\.max_length=40"):
+        augment("output=half", "resume=true", *own, "data.test=test", "data.max_length=5")
     augment("output=half", "resume=true")
     assert left("half") == whole
     count, total = len(lines("half.de")), len(lines("text.de"))

@@ -91,7 +91,11 @@ class PartialOutput(Output):
             for key, value in made_by.items():
                 if (former := self._before.made_by.get(key)) != value:
                     typed = f"{key.removeprefix('inference.')}={former}"
-                    how = "by another model: name it by checkpoint=" if key == "model" else f"with {typed}"
+                    others = {
+                        "model": "by another model: name it by checkpoint=",
+                        "corpus": "with another corpus: name it by data=",
+                    }
+                    how = others.get(key, f"with {typed}")
                     raise UsageError(f"resume=true: {self._shown} was made {how}")
             if not self._before.lines:  # it was killed in its first chunk: nothing to go on with
                 self._before = None

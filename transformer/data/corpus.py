@@ -267,7 +267,7 @@ class DataSettings:
                 if files.setdefault(language, file) != file:
                     raise ValueError(
                         f"{file} and {files[language]} are both in {language}: only a corpus with the same lines in "
-                        "all languages can be cut"
+                        "all languages can be cut; give data.validation= and data.test=, and no data.fold="
                     )
         if len(files) > 2 and len(set(files.values())) == 1:
             table = files[self.source_language]
