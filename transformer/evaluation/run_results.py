@@ -37,6 +37,11 @@ def _folders(part: str) -> list[Path]:
     folders = [folder for folder in inside if (folder / RESULTS).is_file()]
     if not folders:
         reason = f"holds no {RESULTS}: no run has ended there" if path.is_dir() else "no such run"
+        if (path / EVALUATION).is_file():
+            file = hypotheses_file(path, "test")
+            reason = (
+                f"is no run: sacrebleu REFERENCE -i FILE {file} --paired-bs compares what evaluate.py has written there"
+            )
         if (path / "checkpoints").is_dir():
             reason = f"has no {RESULTS}, as it has not finished: train.py resume={path} goes on"
         raise ValueError(f"runs: {part}: {reason}")
