@@ -156,6 +156,27 @@ def test_runs_that_were_tested_with_different_searches_are_warned_of(
     alter(copied(home, "no_search") / "config.yaml", "\nsearch:", "\nsought:")
     with pytest.raises(ValueError, match=r"no_search/config.yaml cannot be read: it names no search"):
         compared("runs=[no_search,sweep/1]")
+    alter(copied(home, "no_beam") / "config.yaml", "  beam: 5\n", "  beam: 0\n")
+    with pytest.raises(ValueError, match=r"no_beam/config.yaml: search.beam=0 must be >= 1"):
+        compared("runs=[no_beam,sweep/1]")
+
+
+def test_a_run_that_evaluate_has_translated_as_it_was_tested_is_like_the_others(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copied(home, "as_tested")
+    evaluate.evaluate(evaluate.read(composed("evaluate", "checkpoint=as_tested", "search.max_length=8", "device=cpu")))
+    alter(folder / "evaluation.json", '"patience": 1.0,', "")  # a setting that this evaluation did not know yet
+    capsys.readouterr()
+    compared("runs=[sweep/0,as_tested]", "sentences=0")
+    printed = capsys.readouterr().out
+    assert "one search" not in printed
+    assert "as_tested: " not in printed
+    alter(folder / "evaluation.json", '"beam": 5', '"beam": 4')  # another search with the same translations
+    compared("runs=[sweep/0,as_tested]", "sentences=0")
+    printed = capsys.readouterr().out
+    assert "sweep/0: as the run was tested (beam=5)" in printed
+    assert "as_tested: translated again by evaluate.py (beam=4)" in printed
 
 
 def test_translations_that_were_scored_again_by_other_metrics_are_known(
