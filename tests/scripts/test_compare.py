@@ -165,7 +165,8 @@ def test_a_run_that_evaluate_has_translated_as_it_was_tested_is_like_the_others(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = copied(home, "as_tested")
-    evaluate.evaluate(evaluate.read(composed("evaluate", "checkpoint=as_tested", "search.max_length=8", "device=cpu")))
+    search = ["search.max_length=8", "search.length_ratio=1.0", "search.length_extra=5"]
+    evaluate.evaluate(evaluate.read(composed("evaluate", "checkpoint=as_tested", *search, "device=cpu")))
     alter(folder / "evaluation.json", '"patience": 1.0,', "")  # a setting that this evaluation did not know yet
     capsys.readouterr()
     compared("runs=[sweep/0,as_tested]", "sentences=0")

@@ -15,6 +15,7 @@ from transformer.data.directions import Direction, direction_name
 from transformer.data.text_files import Pair
 from transformer.evaluation.metrics import METRICS, Scores, score
 from transformer.evaluation.run_files import (
+    CONFIG,
     EVALUATION,
     MAX_TEXT_BYTES,
     read_config,
@@ -22,7 +23,7 @@ from transformer.evaluation.run_files import (
     read_corpus_with_splits,
 )
 from transformer.files import RESULTS, hypotheses_file, read_file, read_json, read_path_list
-from transformer.inference.search import SearchSettings
+from transformer.inference.search import DEFAULT_LENGTH_PENALTY, SearchSettings
 
 # Scores of one text may differ in their last bits from one machine to another.
 TOLERANCE = 1e-6
@@ -86,10 +87,13 @@ def _close(scores: Scores, others: Scores) -> bool:
 
 def _own_search(run: Path) -> dict[str, Any]:
     """The search that a run was tested with; a setting that is newer than the run has its default."""
-    search = read_config(run, "search", "search")
-    if isinstance(search, dict):
-        search = asdict(SearchSettings()) | search
-    return asdict(from_dict(SearchSettings, search, "search"))
+    plain = read_config(run, "search", "search")
+    if isinstance(plain, dict):
+        plain = asdict(SearchSettings()) | plain
+    search = from_dict(SearchSettings, plain, f"{run / CONFIG}: search")
+    if read_config(run, "init_from", "init_from") is None:  # else it may be that of the model to begin with
+        search = search.with_default_length_penalty(DEFAULT_LENGTH_PENALTY)
+    return asdict(search)
 
 
 def _later_search(run: Path, split: str, rescore: Callable[[Iterable[str]], Scores]) -> dict[str, Any] | None:
@@ -101,7 +105,7 @@ def _later_search(run: Path, split: str, rescore: Callable[[Iterable[str]], Scor
         return None
     searches = results.get("searches")
     search = searches.get(split) if isinstance(searches, dict) else None
-    return search if isinstance(search, dict) else None
+    return asdict(SearchSettings()) | search if isinstance(search, dict) else None
 
 
 def read_results(folder: Path, split: str, cache: str) -> RunResults:
@@ -135,15 +139,15 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
         return score(hypotheses, [reference for _, reference in pairs], direction[1], metrics)
 
     rescored = rescore(scores.values)
-    is_own, later = _close(rescored, scores), _later_search(folder, split, rescore)
-    if not is_own and later is None:  # nobody knows who made them
+    own = _own_search(folder) if _close(rescored, scores) else None
+    search = _later_search(folder, split, rescore) or own
+    if search is None:  # nobody knows who made them
         name, value = next(iter(rescored.values.items()))
         raise ValueError(
             f"{file} was altered: it gives {METRICS[name].label} {value:.2f}, which is not the score in {RESULTS}; "
             "evaluate.py replaces it by new translations"
         )
-    search = _own_search(folder) if later is None else later
-    return RunResults(folder, direction, pairs, hypotheses, scores.signatures, search, is_own)
+    return RunResults(folder, direction, pairs, hypotheses, scores.signatures, search, is_own=search == own)
 
 
 def search_notes(runs: dict[str, RunResults]) -> tuple[bool, list[str]]:
