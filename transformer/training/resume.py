@@ -77,7 +77,8 @@ def explain_restoring(resume: Path | None, has_gone_on: Callable[[], bool]) -> I
         yield
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError) as error:
         functions = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
-        if resume is None or has_gone_on() or functions & {"training_step", "validation_step", "test_step"}:
+        ours = {"training_step", "validation_step", "save_translator", "test_step"}
+        if resume is None or has_gone_on() or functions & ours:
             raise
         reason = f"{type(error).__name__}: {one_line(error, 200)}"
         raise ValueError(
