@@ -69,7 +69,7 @@ def test_the_translations_of_a_direction_are_those_of_the_loaded_model(run: Path
         search = SearchSettings("greedy", beam=1, max_length=12, length_ratio=1.0, length_extra=3)
         assert translator.translate(sources, search) == (run / f"hypotheses.{name}.txt").read_text().splitlines()
         results = read_results(run, name, str(run.parent / "cache"))
-        assert (len(results.hypotheses), results.language) == (10, languages[1])
+        assert (len(results.hypotheses), results.direction) == (10, languages)
 
 
 def test_a_direction_that_was_not_trained_is_possible_and_said(run: Path, caplog: pytest.LogCaptureFixture) -> None:
