@@ -214,6 +214,7 @@ def test_a_checkpoint_does_not_choose_what_is_fetched(copy: Path, url: str) -> N
     assert resumed(copy)["data"]["url"] is None
 
 
+@pytest.mark.long
 def test_a_published_corpus_may_be_fetched_again_where_it_belongs(copy: Path) -> None:
     ours = resumed(copy, "data=multi30k")["data"]
     assert ours["url"].startswith("https://raw.githubusercontent.com/multi30k/")

@@ -47,6 +47,7 @@ def test_a_mistake_in_a_word_needs_no_torch(tmp_path: Path) -> None:
     assert dict(zip(commands, ends, strict=True)) == dict.fromkeys(commands, (2, []))
 
 
+@pytest.mark.long
 def test_a_wrong_number_and_a_missing_corpus_need_no_lightning(tmp_path: Path) -> None:
     missing = "data=files data.pairs=nowhere.tsv data.source_language=de data.target_language=en"
     mistakes = ("model.heads=7", "training.learning_rate=-1", "search.min_length=999", missing)
@@ -54,6 +55,7 @@ def test_a_wrong_number_and_a_missing_corpus_need_no_lightning(tmp_path: Path) -
     assert dict(zip(mistakes, ends, strict=True)) == dict.fromkeys(mistakes, (2, ["sacrebleu", "torch"]))
 
 
+@pytest.mark.long
 def test_a_translation_needs_neither_torchs_compiler_nor_lightning(tmp_path: Path) -> None:
     small_translator().save(tmp_path / "a.safetensors")
     command = f"translate checkpoint={tmp_path}/a.safetensors text=a search=greedy"

@@ -55,6 +55,7 @@ def test_by_score_the_hypotheses_are_those_of_the_search(translator: Translator)
     assert Chooser(translator, SCORE).n_best(TEXTS, SAMPLING) == translator.n_best(TEXTS, SAMPLING)
 
 
+@pytest.mark.long
 def test_no_draw_of_one_seed_is_one_of_the_next(translator: Translator) -> None:
     chooser = Chooser(translator, MBR)
     drawn = [{one.text for one in chooser.n_best(TEXTS[-1:], replace(SAMPLING, seed=seed))[0]} for seed in (1, 2, 3)]

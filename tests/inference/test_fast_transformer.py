@@ -411,6 +411,7 @@ def test_it_is_what_searches(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(steps) == 2 * searched
 
 
+@pytest.mark.long
 def test_translators_that_are_copied_or_changed_search_with_their_own_weights(path: Path) -> None:
     translator = Translator.load(path)
     expected = translator.n_best(TEXTS)

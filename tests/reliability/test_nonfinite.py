@@ -41,6 +41,7 @@ def test_a_step_that_is_not_finite_is_named_and_what_was_good_is_saved(
     assert_equal_runs(tmp_path / "run", tmp_path / "whole")
 
 
+@pytest.mark.long
 def test_steps_that_are_looked_at_together_are_looked_at_before_they_are_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

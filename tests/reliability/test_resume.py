@@ -100,6 +100,7 @@ def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: st
     report(f"exact resume: {kind}", stops, lost)
 
 
+@pytest.mark.long
 def test_a_crash_costs_no_more_than_the_steps_since_the_last_checkpoint(home: Path, tmp_path: Path) -> None:
     plain = settings(home, **UNTESTED, training__checkpoint_every_steps=4, trainer__max_steps=14)
     train(tmp_path / "whole", plain)
@@ -193,6 +194,7 @@ def logged(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("changes", [{"trainer__max_steps": 30}, {"training__learning_rate": 0.001}])
 def test_a_learning_rate_that_leaps_as_a_run_goes_on_is_said(
     home: Path, logged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any]
@@ -208,6 +210,7 @@ def test_a_learning_rate_that_leaps_as_a_run_goes_on_is_said(
     assert said == f"changed: the next step's learning rate is {new} (was {old})"
 
 
+@pytest.mark.long
 def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -226,6 +229,7 @@ def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(
     assert "without a better BLEU" not in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_run_whose_time_is_over_says_so_and_keeps_no_speed(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,6 +249,7 @@ def test_a_run_whose_time_is_over_says_so_and_keeps_no_speed(
     assert json.loads(results.read_bytes())["cost"].keys() == {"peak MB"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("less", "more"),
     [

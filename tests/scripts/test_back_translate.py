@@ -173,6 +173,7 @@ def test_no_run_learns_from_the_test_of_another_when_three_languages_are_cut(tmp
     assert not train & test
 
 
+@pytest.mark.long
 def test_with_folds_each_part_of_the_pairs_has_runs_that_have_not_seen_it() -> None:
     stages = stages_of(*SMALL, "data.directions=[de-en,en-de]", "output=all", "folds=2", "cache=else/where")
     names = ["reverse.fold1.en-de", "augment.fold1.de-en", "reverse.fold1.de-en", "augment.fold1.en-de"]
@@ -187,6 +188,7 @@ def test_with_folds_each_part_of_the_pairs_has_runs_that_have_not_seen_it() -> N
     assert f"data.synthetic=['{folder}/synthetic.fold1','{folder}/synthetic.fold2']" in stages[8].begin
 
 
+@pytest.mark.long
 def test_a_model_of_all_directions_takes_the_place_of_the_reverse_runs(tmp_path: Path) -> None:
     typed = [*SMALL, "data.directions=[de-en,en-de]", f"init_from={tmp_path}"]
     stages = stages_of(*typed, "output=all", "input=text")
@@ -271,6 +273,7 @@ def test_configs_of_ones_own_are_handed_on_to_all_stages(tmp_path: Path) -> None
         assert f"--config-dir={tmp_path}/mine" in command
 
 
+@pytest.mark.long
 def test_pairs_are_filtered_by_the_corpus_of_the_run_that_checks_them(tmp_path: Path) -> None:
     news, texts = tmp_path / "it's news", tmp_path / "text"
     several = [*SMALL, "data.directions=[de-en,en-de,fr-en]", "data.split=[0.1,0.2]", f"input={texts}"]

@@ -97,6 +97,7 @@ def test_a_single_thread_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     torch.set_num_threads(before)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("two_threads")
 def test_a_run_says_it_between_its_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -59,6 +59,7 @@ def test_a_file_that_was_cut_or_altered_is_refused(tmp_path: Path, content: byte
         read_hashes(tmp_path)
 
 
+@pytest.mark.long
 def test_what_is_not_known_of_the_first_model_stays_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = settings(corpus(tmp_path), trainer__max_steps=1)
     train(tmp_path / "first", plain | {"test": False})
@@ -98,6 +99,7 @@ def test_a_test_that_the_first_run_was_trained_on_is_said(tmp_path: Path, capsys
     assert "whether sentences of the test were among it is not known" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_first_run_that_has_seen_the_part_left_out_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

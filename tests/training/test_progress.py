@@ -32,6 +32,7 @@ def test_a_file_sees_a_line_of_progress_between_validations(
     assert json.loads((tmp_path / "run" / "test.json").read_text())["cost"]["ms/step"] > 0
 
 
+@pytest.mark.long
 def test_what_follows_a_validation_is_not_training_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_run_without_its_test_is_tested_when_it_is_resumed(
     assert json.loads((run / "test.json").read_text())["test"]["bleu"] >= 0
 
 
+@pytest.mark.long
 def test_a_better_checkpoint_ends_what_an_earlier_end_of_the_run_has_left(tmp_path: Path) -> None:
     home, run, every = corpus(tmp_path), tmp_path / "run", {"training__validate_every": 1}
     train(run, settings(home, trainer__max_steps=2, **every))
