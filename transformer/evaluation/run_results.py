@@ -4,7 +4,6 @@ import glob
 import math
 import os
 import re
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -96,16 +95,15 @@ def _own_search(run: Path) -> dict[str, Any]:
     return asdict(search)
 
 
-def _later_search(run: Path, split: str, rescore: Callable[[Iterable[str]], Scores]) -> dict[str, Any] | None:
-    """The search of evaluate.py, if the translations that are there, scored by `rescore`, have its scores."""
+def _later_evaluation(run: Path, split: str) -> tuple[Scores, dict[str, Any] | None] | None:
+    """The scores of evaluate.py and its search, if this is known; None if it has not translated this split."""
     evaluation = run / EVALUATION
     results = read_json(evaluation) if evaluation.exists() else {}
-    again = Scores.from_dict(results[split], f"{evaluation}: {split}") if split in results else None
-    if again is None or not _close(rescore(again.values), again):
+    if split not in results:
         return None
-    searches = results.get("searches")
+    scores, searches = Scores.from_dict(results[split], f"{evaluation}: {split}"), results.get("searches")
     search = searches.get(split) if isinstance(searches, dict) else None
-    return asdict(SearchSettings()) | search if isinstance(search, dict) else None
+    return scores, asdict(SearchSettings()) | search if isinstance(search, dict) else None
 
 
 def read_results(folder: Path, split: str, cache: str) -> RunResults:
@@ -134,13 +132,11 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
     if len(hypotheses) != len(pairs):
         raise ValueError(f"{file} has {len(hypotheses):,} lines, its references have {len(pairs):,}")
     direction = corpus.part(split)[0].languages
-
-    def rescore(metrics: Iterable[str]) -> Scores:
-        return score(hypotheses, [reference for _, reference in pairs], direction[1], metrics)
-
-    rescored = rescore(scores.values)
+    later_scores, later_search = _later_evaluation(folder, split) or (None, None)
+    metrics = dict.fromkeys([*scores.values, *(later_scores.values if later_scores else ())])
+    rescored = score(hypotheses, [reference for _, reference in pairs], direction[1], metrics)
     own = _own_search(folder) if _close(rescored, scores) else None
-    search = _later_search(folder, split, rescore) or own
+    search = (later_search if later_scores and _close(rescored, later_scores) else None) or own
     if search is None:  # nobody knows who made them
         name, value = next(iter(rescored.values.items()))
         raise ValueError(
