@@ -5,7 +5,7 @@ import gzip
 import io
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.data.corpora import settings, write
 from tests.factories import data_settings, tokenizer_settings
-from transformer.data import splitting, tatoeba
+from transformer.data import tatoeba
 from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.splitting import (
@@ -117,22 +117,6 @@ def test_a_heading_in_two_files_is_told_of_each_split(tmp_path: Path) -> None:
     assert heading_notes(corpus) == [
         f"{files}: the first line, German | English, looks like a heading, not a pair: delete it"
     ]
-
-
-def test_the_first_line_of_a_file_is_looked_at_once_for_both_directions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[list[Path]] = []
-
-    def read_pairs(files: list[Path], *languages: object) -> Iterator[Pair]:
-        read.append(files)
-        return iter([("Haus", "house")])
-
-    monkeypatch.setattr(splitting, "read_pairs", read_pairs)
-    names = [write(tmp_path, f"{name}.tsv", []) for name in "ab"]
-    splits = {"train": str(names[0]), "validation": str(names[1]), "test": str(names[1])}
-    assert heading_notes(data_settings(**splits, directions=["de-en", "en-de"])) == []
-    assert read == [[name] for name in names]
 
 
 def test_columns_that_a_file_has_not_are_refused_with_their_line(tmp_path: Path) -> None:

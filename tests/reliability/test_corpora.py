@@ -212,6 +212,20 @@ def test_a_small_gz_that_unpacks_without_end_is_refused_before_its_lines_are_rea
         next(read_pairs([path], "de", "en"))
 
 
+def test_the_size_of_a_gz_is_looked_at_once_and_again_when_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_files, "MAX_UNPACKED_BYTES", 1 << 16)
+    path, pair = tmp_path / "x.tsv.gz", b"ein Haus\ta house\n"
+    path.write_bytes(gzip.compress(pair))
+    before = text_files._check_unpacked_size.cache_info().misses
+    assert list(read_pairs([path], "de", "en")) == list(read_pairs([path], "de", "en")) == [("ein Haus", "a house")]
+    assert text_files._check_unpacked_size.cache_info().misses == before + 1
+    path.write_bytes(gzip.compress(pair * 10_000))
+    with pytest.raises(ValueError, match=r"x\.tsv\.gz unpacks to more than 65,536 bytes"):
+        next(read_pairs([path], "de", "en"))
+
+
 @posix_only
 @pytest.mark.parametrize("kind", ["a folder", "a pipe", "a device"])
 def test_what_is_no_file_is_no_corpus_and_is_not_waited_for(tmp_path: Path, kind: str) -> None:

@@ -270,18 +270,15 @@ def notes_of_cut(corpus: DataSettings, whole: DataSettings) -> list[str]:
 
 def heading_notes(corpus: DataSettings) -> list[str]:
     """A line for each table, or pair of files, whose first pair looks like the names of columns."""
-    notes: dict[tuple[frozenset[Path], frozenset[str]], str | None] = {}
+    notes: dict[str, str] = {}
     for one in corpus.by_direction:
         source, target = one.languages
         for prefix in filter(None, (one.pairs, *one.splits.values())):
             files = find_files(prefix, source, target)
-            # Once for both directions: even the first line of a large .gz takes seconds.
-            if (key := (frozenset(files), frozenset(one.languages))) in notes:
-                continue
-            notes[key] = None
             first = next(read_pairs(files, source, target, one.columns))
             if is_heading(first, one.languages):
                 names = " and ".join(sorted(map(str, files)))
                 remedy = f"delete it, or name the columns {source} and {target}" if is_table(prefix) else "delete it"
-                notes[key] = f"{names}: the first line, {' | '.join(first)}, looks like a heading, not a pair: {remedy}"
-    return [note for note in notes.values() if note]
+                said = f"{names}: the first line, {' | '.join(first)}, looks like a heading, not a pair: {remedy}"
+                notes.setdefault(names, said)  # other directions read the same line
+    return list(notes.values())

@@ -1,6 +1,7 @@
 """Parallel text in files: finding them, and reading their pairs one at a time, with checks."""
 
 import csv
+import functools
 import gzip
 import hashlib
 import re
@@ -89,10 +90,11 @@ def has_files(prefix: str, source_language: str, target_language: str) -> bool:
     return any(map(_found, own)) or all(map(_found, plain)) or (is_table(prefix) and base.is_file())
 
 
-def _check_unpacked_size(path: Path) -> None:
+@functools.lru_cache  # a run reads a file several times: unpacking a large one takes seconds
+def _check_unpacked_size(path: Path, packed_size: int, modified: int) -> None:
     """Raises ValueError for a .gz that unpacks to too much, before its lines are processed (which is a hundred times
-    slower than unpacking)."""
-    max_bytes, size = max(MAX_UNPACKED_BYTES, MAX_RATIO * path.stat().st_size), 0
+    slower than unpacking). A file that has `modified` since, in nanoseconds, is looked at anew."""
+    max_bytes, size = max(MAX_UNPACKED_BYTES, MAX_RATIO * packed_size), 0
     with suppress(EOFError, gzip.BadGzipFile, zlib.error), gzip.open(path) as file:  # reading the lines will say which
         while part := file.read(1 << 20):
             if (size := size + len(part)) > max_bytes:
@@ -129,7 +131,8 @@ def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
     """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
     try:
         if path.suffix == ".gz":
-            _check_unpacked_size(path)
+            status = path.stat()
+            _check_unpacked_size(path, status.st_size, status.st_mtime_ns)
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield from decode_lines(file.readline, str(path), edges)
     except gzip.BadGzipFile as error:
