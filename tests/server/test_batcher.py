@@ -6,7 +6,7 @@ from tests.server.models import LINES, english_and_french
 from transformer import Translator
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import BEAM, Translation
-from transformer.server.batcher import Batcher, QueueFullError
+from transformer.server.batcher import ROUND_TOKENS, Batcher, QueueFullError
 
 MANY = ["der Hund geht in ein Haus."] * 3000
 
@@ -18,6 +18,25 @@ def texts_of(n_best: list[list[Translation]]) -> list[list[str]]:
 @pytest.fixture
 def batcher() -> Batcher:
     return Batcher(BEAM, 512, "sentences", max_waiting=4)
+
+
+def test_a_short_request_does_not_wait_for_the_long_line_of_another(translator: Translator) -> None:
+    batcher = Batcher(BEAM, 512, "sentences", max_waiting=4)
+    held = batcher.submit(translator, LINES * 10)  # so that the next two come into one round
+    long, short = batcher.submit(translator, ["hund" * 2000]), batcher.submit(translator, ["ein Haus"])
+    held.result()
+    alone = texts_of(translator.n_best(["ein Haus"]))
+    assert texts_of(short.result()) == alone
+    is_first = not long.done()
+    long.cancel()
+    assert is_first
+
+
+def test_a_line_translated_in_several_rounds_is_that_of_one(translator: Translator) -> None:
+    line = "hund" * 1100 + ". " + MANY[0]
+    found = Batcher(BEAM, 512, "sentences", max_waiting=9).submit(translator, ["ja", "", line]).result()
+    assert sum(len(part.ids) for part in translator.encode([line], [1], "sentences")[0]) > ROUND_TOKENS
+    assert texts_of(found) == texts_of(translator.n_best(["ja", "", line], split_lines="sentences"))
 
 
 @pytest.mark.long

@@ -66,6 +66,13 @@ class Translation:
 EMPTY = Translation("", 0.0, 0.0, [])
 
 
+class Part(NamedTuple):
+    """What is translated at once: a text, or a part of it. The random draws of sampling depend on its number."""
+
+    ids: list[int]
+    number: int
+
+
 class SearchState(NamedTuple):
     """The state of a search between two steps: the model that makes the steps, its cache, and the layer that makes
     logits of its states."""
@@ -76,17 +83,6 @@ class SearchState(NamedTuple):
 
     def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> SearchState:
         return self._replace(cache=self.cache.select(origins, sentences))
-
-
-def _joined(parts: list[list[Translation]], space: str) -> list[Translation]:
-    """The hypotheses of a text: of its only part, or one that joins the best of every part."""
-    if len(parts) == 1:
-        return parts[0]
-    best = [hypotheses[0] for hypotheses in parts]
-    score, total = sum((part.score for part in best), 0.0), sum((part.log_probability for part in best), 0.0)
-    return [
-        Translation(space.join(part.text for part in best), score, total, [p for part in best for p in part.pieces])
-    ]
 
 
 class Translator:
@@ -281,21 +277,29 @@ class Translator:
                 f"split_lines={split_lines} is not allowed; choose one of {', '.join(get_args(SplitLines))}"
             )
         lines = range(1, len(texts) + 1) if lines is None else lines
-        encoded = self._encode(texts, lines, split_lines)
-        # The parts of one line draw different random numbers: the part's number goes into the bits above 2^20.
-        numbered = [
-            (ids, line + (part << 20))
-            for line, parts in zip(lines, encoded, strict=True)
-            for part, ids in enumerate(parts)
-        ]
-        sources, numbers = [ids for ids, _ in numbered], [number for _, number in numbered]
-        space = space_between_sentences(self.target_language)
+        encoded = self.encode(texts, lines, split_lines)
 
         def found(search: SearchSettings) -> list[list[Translation]]:
-            translations = iter(self.n_best_ids(sources, search, batch_tokens, numbers))
-            return [_joined([next(translations) for _ in parts], space) for parts in encoded]
+            translations = iter(self.n_best_parts([*chain.from_iterable(encoded)], search, batch_tokens))
+            return [self.join([next(translations) for _ in parts]) for parts in encoded]
 
         return [found(search) for search in searches]
+
+    def n_best_parts(
+        self, parts: Sequence[Part], search: SearchSettings, batch_tokens: int | None = None
+    ) -> list[list[Translation]]:
+        """All hypotheses of each of the parts, which `encode` makes."""
+        sources, numbers = [part.ids for part in parts], [part.number for part in parts]
+        return self.n_best_ids(sources, search, batch_tokens, numbers)
+
+    def join(self, parts: list[list[Translation]]) -> list[Translation]:
+        """The hypotheses of a text: of its only part, or one that joins the best of every part."""
+        if len(parts) == 1:
+            return parts[0]
+        best = [hypotheses[0] for hypotheses in parts]
+        text = space_between_sentences(self.target_language).join(part.text for part in best)
+        score, total = sum((part.score for part in best), 0.0), sum((part.log_probability for part in best), 0.0)
+        return [Translation(text, score, total, [piece for part in best for piece in part.pieces])]
 
     def n_best_ids(
         self,
@@ -344,8 +348,8 @@ class Translator:
                 f"search.min_length={search.min_length} is more than the model's {self.max_length} positions allow"
             )
 
-    def _encode(self, texts: list[str], lines: Sequence[int], split_lines: SplitLines) -> list[list[list[int]]]:
-        """The ids of each text: none for an empty one, several parts for one that is split.
+    def encode(self, texts: list[str], lines: Sequence[int], split_lines: SplitLines) -> list[list[Part]]:
+        """The parts of each text: none for an empty one, several for one that is split.
 
         Raises ValueError for what is no Unicode text, and for a long line that is to be refused.
         """
@@ -361,19 +365,20 @@ class Translator:
             whole = [(line, text) for line, text, ids in zip(lines, texts, all_ids, strict=True) if len(ids) <= limit]
             self._source_check.check_sentences(whole)
         for line, text, ids in zip(lines, texts, all_ids, strict=True):
-            parts = [ids] if len(ids) > len(self.source_tokenizer.prefix) and text.strip() else []
+            sources = [ids] if len(ids) > len(self.source_tokenizer.prefix) and text.strip() else []
             if len(ids) > limit and split_lines != "sentences":
                 problem = f"line {line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
                 if split_lines == "never":
                     raise ValueError(problem)
-                parts = encode_sentences(split_sentences(text), self.source_tokenizer, limit)
-                log.warning("%s: translated in %d parts", problem, len(parts))
-            elif parts and split_lines == "sentences":
+                sources = encode_sentences(split_sentences(text), self.source_tokenizer, limit)
+                log.warning("%s: translated in %d parts", problem, len(sources))
+            elif sources and split_lines == "sentences":
                 sentences = split_sentences(text)
-                parts = encode_sentences(sentences, self.source_tokenizer, limit)
-                if len(parts) > len(sentences):
+                sources = encode_sentences(sentences, self.source_tokenizer, limit)
+                if len(sources) > len(sentences):
                     log.warning("line %d has a sentence of more than %d tokens: translated in parts", line, limit)
-            encoded.append(parts)
+            # The parts of one line draw different random numbers: the part's number goes into the bits above 2^20.
+            encoded.append([Part(source, line + (number << 20)) for number, source in enumerate(sources)])
         return encoded
 
     @property

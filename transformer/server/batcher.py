@@ -1,7 +1,8 @@
 """One thread that owns the models: what waits is translated together, in rounds in which every request gets its share.
 
 A round is small: a short text does not wait for the whole of a long request, and a request that nobody waits for
-(its future is cancelled) ends with the round. But a round has at least one whole text: a very long line is not divided.
+(its future is cancelled) ends with the round. Texts are shared out in the parts that the model translates at once,
+sentences as a rule: a very long line is no exception.
 """
 
 import threading
@@ -10,15 +11,16 @@ from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 
 from transformer.inference.search import SearchSettings
-from transformer.inference.translator import SplitLines, Translation, Translator
+from transformer.inference.translator import Part, SplitLines, Translation, Translator
 
 NBest = list[list[Translation]]
-# Characters of a round: enough to fill batches, few enough that a newcomer waits a second, not ten.
-ROUND_CHARACTERS = 8192
-# What a text costs besides its characters.
-TEXT_OVERHEAD = 20
+# Tokens of a round: enough to fill batches, few enough that a newcomer waits a second, not ten.
+ROUND_TOKENS = 2048
+# What a part costs besides its tokens.
+PART_OVERHEAD = 5
 
 
 class QueueFullError(Exception):
@@ -27,22 +29,43 @@ class QueueFullError(Exception):
 
 @dataclass(eq=False)
 class Job:
-    """The texts of one request; `found` has the hypotheses of those that are translated already, in order."""
+    """The texts of one request, and the parts of each once they are encoded; `found` has the hypotheses of the parts
+    that are translated already, in order."""
 
     translator: Translator
-    texts: Sequence[str]
+    texts: list[str]
     future: "Future[NBest]" = field(default_factory=Future)
+    encoded: list[list[Part]] | None = None
     found: NBest = field(default_factory=list)
 
+    def encode(self, split_lines: SplitLines) -> None:
+        # Numbered within their own request: what sampling draws must not depend on who else asks.
+        self.encoded = self.translator.encode(self.texts, range(1, len(self.texts) + 1), split_lines)
 
-def _up_to(limit: int, texts: Sequence[str]) -> list[str]:
-    """The first texts that fit into a limit, at least one."""
-    taken: list[str] = []
-    for text in texts:
-        limit -= len(text) + TEXT_OVERHEAD
+    @property
+    def left(self) -> list[Part]:
+        """The parts that are still to be translated."""
+        return list(chain.from_iterable(self.encoded or []))[len(self.found) :]
+
+    def finish(self) -> None:
+        found = iter(self.found)
+        results = [self.translator.join([next(found) for _ in parts]) for parts in self.encoded or []]
+        with suppress(InvalidStateError):  # nobody waits for it any more, or it has failed
+            self.future.set_result(results)
+
+    def fail(self, error: Exception) -> None:
+        with suppress(InvalidStateError):
+            self.future.set_exception(error)
+
+
+def _up_to(limit: int, parts: Sequence[Part]) -> list[Part]:
+    """The first parts that fit into a limit, at least one."""
+    taken: list[Part] = []
+    for part in parts:
+        limit -= len(part.ids) + PART_OVERHEAD
         if taken and limit < 0:
             break
-        taken.append(text)
+        taken.append(part)
     return taken
 
 
@@ -58,7 +81,7 @@ class Batcher:
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="translator", daemon=True).start()
 
-    def submit(self, translator: Translator, texts: Sequence[str]) -> "Future[NBest]":
+    def submit(self, translator: Translator, texts: list[str]) -> "Future[NBest]":
         """The hypotheses of each text, best first, once they are there; raises QueueFullError."""
         job = Job(translator, texts)
         with self._changed:
@@ -70,49 +93,56 @@ class Batcher:
 
     def _run(self) -> None:
         while True:
-            shares = self._next_round()
+            shares = self._share_out(self._waiting())
             self._translate(shares)
+            for job, _ in shares:
+                if not job.left:
+                    job.finish()
             with self._changed:
                 for job, _ in shares:
                     self._jobs.remove(job)
-                    if not job.future.done() and len(job.found) < len(job.texts):
+                    if not job.future.done():
                         self._jobs.append(job)  # behind those who wait for their first turn
-            for job, _ in shares:
-                if len(job.found) == len(job.texts):
-                    with suppress(InvalidStateError):  # nobody waits for it any more, or it has failed
-                        job.future.set_result(job.found)
 
-    def _next_round(self) -> list[tuple[Job, list[str]]]:
-        """Jobs of one translator with the texts of each that are next; waits for the first."""
+    def _waiting(self) -> list[Job]:
+        """Jobs of one translator; waits for the first."""
         with self._changed:
             while True:
                 self._jobs = deque(job for job in self._jobs if not job.future.done())
                 if self._jobs:
                     break
                 self._changed.wait()
-            jobs = [job for job in self._jobs if job.translator is self._jobs[0].translator]
-        shares, left = [], ROUND_CHARACTERS
+            return [job for job in self._jobs if job.translator is self._jobs[0].translator]
+
+    def _share_out(self, jobs: list[Job]) -> list[tuple[Job, list[Part]]]:
+        """The jobs that have a turn in this round, each with the parts that are next."""
+        shares, left = [], ROUND_TOKENS
         for job in jobs:
             if left > 0:
-                texts = _up_to(ROUND_CHARACTERS // len(jobs), job.texts[len(job.found) :])
-                shares.append((job, texts))
-                left -= sum(len(text) + TEXT_OVERHEAD for text in texts)
+                try:
+                    if job.encoded is None:
+                        job.encode(self.split_lines)
+                except Exception as error:
+                    job.fail(error)
+                    continue
+                parts = _up_to(ROUND_TOKENS // len(jobs), job.left)
+                shares.append((job, parts))
+                left -= sum(len(part.ids) + PART_OVERHEAD for part in parts)
         return shares
 
-    def _translate(self, shares: list[tuple[Job, list[str]]]) -> None:
+    def _translate(self, shares: list[tuple[Job, list[Part]]]) -> None:
         """Adds what is found to each job; where that fails, only the job at fault does."""
-        texts = [text for _, share in shares for text in share]
-        # Numbered within their own request: what sampling draws must not depend on who else asks.
-        lines = [len(job.found) + place + 1 for job, share in shares for place in range(len(share))]
+        if not shares:
+            return
+        translator, parts = shares[0][0].translator, [part for _, share in shares for part in share]
         try:
-            found = shares[0][0].translator.n_best(texts, self.search, self.batch_tokens, self.split_lines, lines)
+            found = translator.n_best_parts(parts, self.search, self.batch_tokens)
         except Exception as error:
-            if len(shares) > 1:
+            if len(shares) == 1:
+                shares[0][0].fail(error)
+            else:
                 for one in shares:
                     self._translate([one])
-                return
-            with suppress(InvalidStateError):
-                shares[0][0].future.set_exception(error)
             return
         hypotheses = iter(found)
         for job, share in shares:
