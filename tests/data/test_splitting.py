@@ -92,6 +92,8 @@ def test_the_first_pair_of_a_table_is_shown(tmp_path: Path) -> None:
         ("source\ttarget", True),
         ("TGT\tSrc", True),
         ("deu\teng", True),
+        ("Quelle\tZiel", True),
+        ("Translation\tOriginal", True),
         ("de\ten", False),  # names the columns, and is no pair
         ("German\tEnglish", False),
         ("source\tsource", False),

@@ -20,7 +20,8 @@ MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
 # a hundredth or less.
 MAX_UNPACKED_BYTES, MAX_RATIO = 64 << 20, 100
 TABLES = (".tsv", ".txt", ".csv")  # files that hold both sides, in columns
-SIDES = (("source", "src"), ("target", "tgt", "trg"))  # what headings call the columns of no language in particular
+# What headings call the columns of no language in particular.
+SIDES = (("source", "src", "original", "quelle"), ("target", "tgt", "trg", "translation", "ziel", "cible"))
 
 
 def is_table(path: str) -> bool:
