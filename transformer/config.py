@@ -42,6 +42,8 @@ def _check_names(plain: dict[Any, Any], names: list[str], path: str) -> None:
 
 def shown(value: Any) -> str:
     """A value as it is typed."""
+    if isinstance(value, list):
+        return f"[{','.join(map(shown, value))}]"
     return "null" if value is None else str(value)
 
 

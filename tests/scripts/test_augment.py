@@ -147,6 +147,8 @@ def test_a_stopped_augmentation_that_is_resumed_is_the_whole_one(
         augment("output=half")
     with pytest.raises(UsageError, match=r"half\.partial was made with search\.method=greedy"):
         augment("output=half", "resume=true", "search=beam")
+    with pytest.raises(UsageError, match=r"half\.partial was made with filters=\[empty,duplicate,held_out\]$"):
+        augment("output=half", "resume=true", "filters=[empty,copied]")
     own = ["data=files", "data.train=train", "data.validation=validation"]
     with pytest.raises(UsageError, match=r"half\.partial was made with another corpus: name it by data="):
         augment("output=half", "resume=true", *own, "data.test=validation")

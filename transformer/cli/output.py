@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from transformer.config import UsageError, flatten, from_dict
+from transformer.config import UsageError, flatten, from_dict, shown
 from transformer.data.printable import say, shell_path
 from transformer.files import atomic_write, exclusive_lock, flush_folder, is_written_through, sha256, sha256_of
 
@@ -24,8 +24,7 @@ def made_by(settings: dict[str, Any], *models: Path) -> dict[str, str]:
     plain = dict(flatten(settings))
     if shortlist := plain.get("inference.shortlist"):  # by what is in it, too
         plain["inference.shortlist"] = f"{shortlist} (sha256 {sha256(Path(shortlist))})"
-    typed = {key: "null" if value is None else str(value) for key, value in plain.items()}
-    return {"model": sha256_of(models)} | typed
+    return {"model": sha256_of(models)} | {key: shown(value) for key, value in plain.items()}
 
 
 @dataclass(frozen=True)
