@@ -32,7 +32,7 @@ def read(config: dict[str, Any]) -> Job:
     check_settings(typed, read_model(settings["model"]))
     if checkpoint is None:
         check_new_run()
-        check_init_from(settings["init_from"])
+        check_init_from(config["init_from"])  # as it was typed
         typed.data.check_files()
     from transformer.training.checks import check_trainer, whole_numbers  # imports Lightning, which takes seconds
 

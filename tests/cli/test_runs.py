@@ -1,6 +1,7 @@
 """The folder of a run is the one that is meant: a new one, the newest, the one to resume."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,13 @@ def test_a_name_with_a_slash_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"name=a/b ends the name of a folder: it has no / in it"):
         dated_folder(str(tmp_path), "a/b")
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("several", ["[early,sweep/0]", "early,sweep/0", "[early,nothing]"])
+def test_training_begins_with_one_model_and_says_so(runs: Path, monkeypatch: pytest.MonkeyPatch, several: str) -> None:
+    monkeypatch.chdir(runs)
+    with pytest.raises(UsageError, match=rf"^init_from={re.escape(several)}: training begins with one model: name"):
+        check_init_from(several)
 
 
 def test_a_trial_begins_without_what_an_earlier_sweep_has_left(trial: Path) -> None:

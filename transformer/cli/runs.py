@@ -6,6 +6,7 @@ Registers the resolvers that configs/*.yaml use for folders.
 import contextlib
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -18,7 +19,7 @@ from omegaconf import OmegaConf
 from transformer.cli import CONFIGS
 from transformer.config import UsageError
 from transformer.data.printable import shell_path
-from transformer.files import LOCK, MODELS, exclusive_lock, new_folder, run_of
+from transformer.files import LOCK, MODELS, exclusive_lock, is_list_of_paths, new_folder, run_of
 from transformer.training.callbacks.signals import Interrupted
 
 # Folders that this process makes, or lets Hydra make, the deepest first: they go again if the run is refused.
@@ -151,6 +152,8 @@ def check_new_run() -> None:
 def check_init_from(init_from: str | None) -> None:
     """Refuse a run to begin with that is not there, and name the experiment that trains it."""
     if init_from and not (path := Path(init_from)).exists():
+        if re.fullmatch(r"\[.+\]", init_from) or is_list_of_paths(init_from):
+            raise UsageError(f"init_from={init_from}: training begins with one model: name one")
         preset = CONFIGS / "experiment" / f"{path.name}.yaml"
         remedy = f": experiment={path.name} hydra.run.dir={shell_path(path)}" if preset.exists() else ""
         raise UsageError(f"init_from={path}: no such run or checkpoint; train it first{remedy}")
