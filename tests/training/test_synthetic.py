@@ -138,7 +138,7 @@ def test_a_sentence_of_validation_or_test_is_refused(folder: Path, side: str, sp
 
 
 def test_what_cannot_be_is_refused_before_training(folder: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no corpus file .*nothing\.de"):
+    with pytest.raises(FileNotFoundError, match=r"data\.synthetic=.*nothing: it needs .*nothing\.de and"):
         prepared(folder, data__synthetic=[str(folder / "nothing")])
     with pytest.raises(ValueError, match=r"data\.synthetic_tag and data\.synthetic_ratio are for data\.synthetic"):
         from_dict(type(prepared(folder).settings), settings(folder, data__synthetic_ratio=2.0)["data"], "data")

@@ -255,7 +255,8 @@ class DataSettings:
         """Each PREFIX is of the directions that it has files for: raises FileNotFoundError if these are none."""
         for prefix in self.synthetic:
             if not any(has_files(prefix, *direction) for direction in self.all_directions):
-                find_files(prefix, *self.languages)  # says which files there should be
+                files = " and ".join(f"{prefix}.{language}" for language in self.languages)
+                raise FileNotFoundError(f"data.synthetic={prefix}: it needs {files}, as augment.py writes them")
 
     def file_of_each_language(self, prefix: str) -> dict[str, Path]:
         """One table, or a file for each of `all_languages`, of which line n is the same sentence. Raises ValueError
