@@ -351,6 +351,8 @@ TOLD = {
     "SearchSettings(method='greedy'), not 'greedy'",
     "translator.translate('ja', split_lines='Refuse')": "ValueError: split_lines=Refuse is not allowed; choose one of "
     "long, sentences, never",
+    "translator.n_best(['ja', 'nein'], lines=[7])": "ValueError: lines must hold the numbers of 2 texts, it holds 1",
+    "translator.n_best_ids([[5]], lines=[7, 8])": "ValueError: lines must hold the numbers of 1 texts, it holds 2",
     "translator.translate('\\ud800')": "ValueError: line 1 is no Unicode text: half of a surrogate pair "
     "stands alone in it",
     "SearchSettings(method='Greedy')": "ValueError: search.method=Greedy is not allowed; choose one of greedy, beam, "

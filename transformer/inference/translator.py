@@ -73,6 +73,15 @@ class Part(NamedTuple):
     number: int
 
 
+def numbers_of(count: int, lines: Sequence[int] | None) -> Sequence[int]:
+    """The line numbers of so many texts: 1, 2, … unless `lines` says others."""
+    if lines is None:
+        return range(1, count + 1)
+    if len(lines) != count:
+        raise ValueError(f"lines must hold the numbers of {count} texts, it holds {len(lines)}")
+    return lines
+
+
 class SearchState(NamedTuple):
     """The state of a search between two steps: the model that makes the steps, its cache, and the layer that makes
     logits of its states."""
@@ -276,7 +285,7 @@ class Translator:
             raise ValueError(
                 f"split_lines={split_lines} is not allowed; choose one of {', '.join(get_args(SplitLines))}"
             )
-        lines = range(1, len(texts) + 1) if lines is None else lines
+        lines = numbers_of(len(texts), lines)
         encoded = self.encode(texts, lines, split_lines)
 
         def found(search: SearchSettings) -> list[list[Translation]]:
@@ -315,7 +324,7 @@ class Translator:
         if not isinstance(search, SearchSettings):
             raise TypeError(f"search must be SearchSettings, as SearchSettings(method='greedy'), not {search!r}")
         self.check_search(search)
-        lines = range(1, len(sources) + 1) if lines is None else lines
+        lines = numbers_of(len(sources), lines)
         search = search.with_default_length_penalty(self.length_penalty)
         # The tag that names the target language is no token of the text.
         nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
