@@ -76,6 +76,8 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
             )
             if base.is_dir():
                 meaning = f"{prefix} is a folder, and {meaning}"
+            elif base.is_file() and (side := Path(prefix.removesuffix(".gz"))).suffix[1:] in sides:
+                meaning = f"{prefix} is the file of one language: give its PREFIX, {side.with_suffix('')}"
             elif base.is_file() and not is_table(prefix):
                 meaning = f"{prefix} is a file of another kind: {meaning}"
             raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}: put it there; {meaning}")
