@@ -1,8 +1,11 @@
 """Reading parallel text: every form it comes in, and one clear line for what is wrong with it."""
 
+import bz2
 import gzip
+import lzma
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -100,6 +103,14 @@ def test_text_in_another_encoding_is_refused_with_its_line(tmp_path: Path) -> No
     (tmp_path / "x.en").write_bytes(b"one\ntw\xffo\nthree\n")
     said = f"{tmp_path / 'x.en'} line 2 is not UTF-8 (byte 3 of the line): save it as UTF-8"
     assert refusal(tmp_path / "x") == said
+
+
+@pytest.mark.parametrize(("pack", "kind"), [(gzip.compress, "gzip"), (lzma.compress, "xz"), (bz2.compress, "bzip2")])
+def test_a_packed_file_whose_name_does_not_say_so_is_told_from_text(
+    tmp_path: Path, pack: Callable[[bytes], bytes], kind: str
+) -> None:
+    (tmp_path / "x.tsv").write_bytes(pack(b"eins\tone\n" * 100))
+    assert refusal(tmp_path / "x.tsv") == f"{tmp_path / 'x.tsv'} line 1 is not UTF-8 but packed by {kind}: unpack it"
 
 
 @pytest.mark.parametrize("name", ["mac.tsv", "mac.csv"])
