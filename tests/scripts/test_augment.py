@@ -226,6 +226,8 @@ def test_a_mistake_is_one_line_and_leaves_nothing(home: Path, arguments: list[st
 @pytest.mark.parametrize("prefix", ["runs/synthetic", "it's ${all}, {of} (it)/ü"])
 def test_what_is_printed_for_training_can_be_typed(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
     show_counts(Counter({None: 3}), prefix, ("de", "en"))
-    command = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    heading, line = capsys.readouterr().out.splitlines()[-2:]
+    assert heading == "Next, with the settings of your training in place of …:"
+    command = shlex.split(line)
     assert command[:3] == ["python", "scripts/train.py", "…"]
     assert compose("train", *prepare(command[3:], CONFIGS))["data"]["synthetic"] == [prefix]

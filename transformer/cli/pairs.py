@@ -106,4 +106,4 @@ def show_counts(counts: Counter[str | None], prefix: str, languages: tuple[str, 
     typed = f"data.synthetic=[{prefix}]"
     if re.search(r"[^\w./-]", prefix, re.ASCII):  # the shell or Hydra would read more into it
         typed = shlex.quote(f"data.synthetic=[{quote(prefix)}]")
-    print_safely("", "Next:", f"  python scripts/train.py … {typed}")
+    print_safely("", "Next, with the settings of your training in place of …:", f"  python scripts/train.py … {typed}")
