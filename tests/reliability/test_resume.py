@@ -132,7 +132,7 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
         ({"model__dim": 32, "training__learning_rate": 1e-3}, r"cannot change model.dim=32 \(was 16\): leave"),
         ({"seed": 4, "tokenizer__vocabulary_size": 99}, "seed=4 .was 3., tokenizer.vocabulary_size=99 .was 120."),
         ({"training__optimizer": "adam"}, "training.optimizer=adam"),
-        ({"data__directions": ["de-en", "en-de"]}, r"data.directions=\['de-en', 'en-de'\] \(was \[\]\)"),
+        ({"data__directions": ["de-en", "en-de"]}, r"data.directions=\[de-en,en-de\] \(was \[\]\)"),
         ({"init_from": str(folder)}, "init_from=.*was null"),
         ({"model__decoder__cross_attention": None}, r"cross_attention\.heads=null .was 2."),
         ({"trainer__max_steps": 3}, "trainer.max_steps=3: the run has done . steps already"),
