@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.factories import tokenizer_settings
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Kind, Tokenizer, advice, train_tokenizer
+from transformer.inference.untrusted import check_tokenizer
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 KINDS: list[Kind] = ["bpe", "unigram", "word", "char"]
@@ -35,6 +36,13 @@ def test_long_lines_are_learned_from() -> None:
     lines = (TOY / "validation.de").read_text().splitlines()
     tokenizer = train_tokenizer([*lines, "ж щ ю " * 1000], tokenizer_settings("bpe", 700))
     assert tokenizer.unknown("ю щ ж") == []
+
+
+def test_what_is_too_long_for_a_word_is_not_learned_so_that_the_model_can_be_loaded() -> None:
+    tokenizer = train_tokenizer(["ein Wort und", "x" * 6000, "x" * 4000], tokenizer_settings("word", 2000))
+    check_tokenizer(tokenizer.model)
+    assert tokenizer.decode(tokenizer.encode("ein Wort und " + "x" * 4000)) == "ein Wort und " + "x" * 4000
+    assert tokenizer.unknown("ein " + "x" * 6000) == ["x" * 6000]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -25,7 +25,9 @@ JOINER = "⁀"
 LONG, MAX_GROWTH = 10_000, 32
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # SentencePiece learns nothing from longer lines, and says nothing; of itself it takes 4,192 bytes for long.
-MAX_LINE_BYTES = 1 << 24
+MAX_SENTENCE_BYTES = 1 << 24
+# A longer piece is no word but data, and `inference.untrusted` refuses the file of a translator that has it.
+MAX_PIECE_BYTES = 4900
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,19 @@ class Tokenizer:
         for tag in missing:
             model.pieces.add(piece=tag, score=0.0, type=ModelProto.SentencePiece.CONTROL)
         model.trainer_spec.vocab_size = len(model.pieces)
+        return Tokenizer(model.SerializeToString(), self.kind)
+
+    def without_long_pieces(self) -> "Tokenizer":
+        """The same vocabulary without pieces of more than MAX_PIECE_BYTES: tokenizer=word learns any word."""
+        if all(len(self.piece(id).encode()) <= MAX_PIECE_BYTES for id in range(len(self))):
+            return self
+        from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+        model = ModelProto.FromString(self.model)
+        kept = [piece for piece in model.pieces if len(piece.piece.encode()) <= MAX_PIECE_BYTES]
+        del model.pieces[:]
+        model.pieces.extend(kept)
+        model.trainer_spec.vocab_size = len(kept)
         return Tokenizer(model.SerializeToString(), self.kind)
 
     def encode(self, text: str) -> list[int]:
@@ -247,7 +262,7 @@ def train_tokenizer(
             normalization_rule_name=settings.normalization,
             byte_fallback=settings.byte_fallback,
             input_sentence_size=1_000_000,
-            max_sentence_length=MAX_LINE_BYTES,
+            max_sentence_length=MAX_SENTENCE_BYTES,
             shuffle_input_sentence=True,
             pad_id=PAD,
             unk_id=UNK,
@@ -260,4 +275,4 @@ def train_tokenizer(
         if failures:
             raise failures[0] from None
         raise _refusal(str(error), settings) from error
-    return Tokenizer(model.getvalue(), settings.kind)
+    return Tokenizer(model.getvalue(), settings.kind).without_long_pieces()

@@ -29,8 +29,8 @@ from transformer.model.transformer import Transformer
 MAX_PLAIN_BYTES, MAX_DESCRIPTION, MAX_PICKLE_STEPS, MAX_TENSORS = 4 << 20, 100_000, 400_000, 10_000
 # Tables of positions are not in a file but computed from a few numbers: they may take this much and 4 × the weights.
 MAX_TABLE_BYTES = 256 << 20
-# Bytes of a string in a tokenizer (SentencePiece learns nothing from longer lines), and of what it makes of one letter
-# (SentencePiece's own: 33 at most).
+# Bytes of a string in a tokenizer (none of ours is as long), and of what it makes of one letter (SentencePiece's own:
+# 33 at most).
 MAX_STRING_BYTES, MAX_NORMALIZED_BYTES = 5000, 64
 # The records of a .ckpt that are read, and all that the pickle among them may name: torch's own list of safe names has
 # bytearray on it, which takes any size.
