@@ -65,6 +65,7 @@ def test_a_side_in_another_language_is_named_with_an_example() -> None:
     is_swapped, [fault] = language_faults(pairs, ("de", "zh"))
     assert not is_swapped
     assert fault == f"data.target_language=zh, but its sentences look like LATIN script: {ENGLISH[0]}"
+    assert language_faults([("", ""), *pairs], ("de", "zh")) == (False, [fault])  # not the empty line
     assert language_faults(pairs, ("en", "de"))[0]
     assert language_faults([], ("en", "de")) == (False, [])
 

@@ -4,7 +4,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
-from itertools import chain, groupby
+from itertools import groupby
 
 from transformer.data.printable import shortened
 
@@ -181,8 +181,7 @@ def looks_like(texts: Iterable[str], language: str) -> str | None:
 
 
 def _example(texts: Iterable[str]) -> str:
-    text = next(text for text in chain(texts, [""]) if sum(map(str.isalpha, text)) >= MIN_LETTERS or not text)
-    return shortened(text)
+    return shortened(next((text for text in texts if sum(map(str.isalpha, text)) >= MIN_LETTERS), ""))
 
 
 def language_faults(pairs: Iterable[tuple[str, str]], languages: tuple[str, str]) -> tuple[bool, list[str]]:

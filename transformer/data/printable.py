@@ -45,8 +45,9 @@ def one_line(error: BaseException, max_length: int | None = None) -> str:
     return " ".join(str(error).split())[:max_length]
 
 
-def shortened(text: str, max_length: int = 60) -> str:
-    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
+def shortened(text: str) -> str:
+    """At most 60 characters of a text, as an example of it."""
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def print_safely(*lines: str) -> None:
