@@ -127,6 +127,12 @@ def test_a_search_that_does_not_fit_into_memory_is_refused_by_its_key() -> None:
         translator().n_best_ids([[5]] * 20_000, replace(BEAM, beam=1000, length_extra=1000), batch_tokens=10**9)
 
 
+def test_a_greedy_search_without_memory_is_not_told_to_lower_its_beam(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "available_memory", lambda: 1)
+    with pytest.raises(ValueError, match=r"^search=greedy with 1 sentences .* free: lower search\.max_length or"):
+        translator().n_best_ids([[5]], replace(BEAM, method="greedy"))
+
+
 def test_one_batch_takes_the_memory_of_one_however_many_threads_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     source, search = [[5, 6, 7]], replace(BEAM, length_extra=5)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)

@@ -13,7 +13,11 @@ BYTES_OF_FLOAT32, COPIES_OF_CACHE, SCORES_IN_MEMORY = 4, 3, 4
 def check_search_memory(configs: Sequence[ModelConfig], batches: list[list[int]], search: SearchSettings) -> None:
     """Raises ValueError for a search that does not fit into memory, for batches of sources of these lengths. The models
     make each step together."""
-    beam, max_length = search.beam if search.method == "beam" else 1, min(config.max_length for config in configs)
+    hypotheses, search_name, remedy = 1, f"search={search.method}", "lower search.max_length or batch_tokens"
+    if search.method == "beam":
+        hypotheses, search_name = search.beam, f"search.beam={search.beam}"
+        remedy = "lower search.beam, search.max_length or batch_tokens"
+    max_length = min(config.max_length for config in configs)
     scores = SCORES_IN_MEMORY * len(configs) * configs[0].target_vocab_size
     keys_and_values = sum(
         config.decoder.layers * attention.heads * sum(attention.head_dims(config.dim))
@@ -24,7 +28,6 @@ def check_search_memory(configs: Sequence[ModelConfig], batches: list[list[int]]
     for lengths in batches:
         longest = min(max_length, max(search.max_lengths(lengths)) + 1)
         of_hypothesis = COPIES_OF_CACHE * longest * keys_and_values + scores
-        needed.append(BYTES_OF_FLOAT32 * beam * len(lengths) * of_hypothesis)
-    what = f"search.beam={search.beam} with {max(map(len, batches), default=0)} sentences at a time"
-    at_once = worker_count(len(batches))
-    check_memory(at_once * max(needed, default=0), what, "lower search.beam, search.max_length or batch_tokens")
+        needed.append(BYTES_OF_FLOAT32 * hypotheses * len(lengths) * of_hypothesis)
+    what = f"{search_name} with {max(map(len, batches), default=0)} sentences at a time"
+    check_memory(worker_count(len(batches)) * max(needed, default=0), what, remedy)
