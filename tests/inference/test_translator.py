@@ -307,6 +307,14 @@ def test_a_model_without_room_for_a_text_beside_its_tag_is_named() -> None:
         encode_sentences(["wir"], tagged, 1)
 
 
+def test_the_tag_of_a_language_counts_once_in_a_piece_of_a_long_sentence() -> None:
+    tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 62), ("de", "en"))
+    tagged = Tokenizer(tokenizer.model, "bpe", target_language_tag="en")
+    sentence = "wir gehen in den park " * 20
+    expected = [[*tagged.prefix, *ids] for ids in encode_sentences([sentence], tokenizer, 30)]
+    assert encode_sentences([sentence], tagged, 31) == expected
+
+
 def test_what_is_sampled_for_a_text_depends_on_its_number_alone(translator: Translator) -> None:
     search = replace(SOON, method="sampling", seed=3)
     together = translator.n_best(TEXTS, search)

@@ -41,14 +41,15 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _join(parts: list[str], tokenizer: Tokenizer, limit: int) -> list[str]:
-    """Joins neighboring parts as long as they, encoded one by one, have at most `limit` tokens."""
+    """Joins neighboring parts as long as they, encoded one by one, have at most `limit` tokens beside the tag."""
     pieces, total = [[""]], 0
     for part, ids in zip(parts, tokenizer.encode_all(parts), strict=True):
-        if total + len(ids) > limit:
+        tokens = len(ids) - len(tokenizer.prefix)
+        if total + tokens > limit:
             pieces.append([])
             total = 0
         pieces[-1].append(part)
-        total += len(ids)
+        total += tokens
     return ["".join(piece) for piece in pieces]
 
 
