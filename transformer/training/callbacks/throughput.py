@@ -1,5 +1,6 @@
 """What training costs: time per step, target tokens a second and memory."""
 
+import re
 import statistics
 import sys
 import time
@@ -12,13 +13,11 @@ from lightning import Callback, Trainer
 from torch import Tensor
 
 
-def peak_memory() -> int:
+def peak_memory(status: Path = Path("/proc/self/status")) -> int:
     """The most memory that this process has held so far, in bytes."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Linux's getrusage would count the parent process too, up to its exec.
-        [line] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
-        return int(line.split()[1]) * 1024
+    # Linux's getrusage would count the parent process too, up to its exec. A sandbox may have no such line.
+    if status.exists() and (peak := re.search(r"^VmHWM:\s*(\d+) kB", status.read_text(), re.MULTILINE)):
+        return int(peak[1]) * 1024
     if sys.platform == "win32":
         return 0  # not known without a further library
     import resource  # Windows has none
