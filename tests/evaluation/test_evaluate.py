@@ -2,18 +2,22 @@
 
 import json
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.factories import composed, data_settings
+from tests.reliability import hostile
 from transformer.cli.settings import INFERENCE
 from transformer.config import from_dict
-from transformer.evaluation.evaluate import EvaluationSettings, Texts, read_texts, write_evaluation
+from transformer.evaluation.choosing import Chooser
+from transformer.evaluation.evaluate import EvaluationSettings, Texts, read_texts, translate_texts, write_evaluation
 from transformer.evaluation.metrics import score
 from transformer.evaluation.run_files import write_config
+from transformer.inference.settings import ChoiceSettings
+from transformer.inference.translator import BEAM
 
 
 def run_in(folder: Path, **changes: Any) -> Path:
@@ -44,6 +48,14 @@ def evaluation(folder: Path, **changes: Any) -> EvaluationSettings:
     settings = {name: config[name] for name in names} | {"data": None, "output": str(folder), "checkpoints": ["x"]}
     settings["inference"] = {name: config[name] for name in INFERENCE}
     return from_dict(EvaluationSettings, settings | changes, "")
+
+
+def test_an_error_in_a_pipe_stands_alone_without_a_bar_of_progress(capfd: pytest.CaptureFixture[str]) -> None:
+    translator = hostile.translator()
+    chooser = Chooser(translator, from_dict(ChoiceSettings, composed(name="evaluate")["choose"], "choose"))
+    with pytest.raises(ValueError, match=r"search\.min_length=2000 is more than"):
+        translate_texts(chooser, Texts("test", ["a"], ["b"]), replace(BEAM, min_length=2000, max_length=3000), None)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_results_on_other_files_than_the_runs_have_a_name_of_their_own(

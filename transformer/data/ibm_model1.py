@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Float, Int
-from rich.progress import track
 from torch import Tensor
 
 from transformer.data.batching import pad
-from transformer.data.printable import console
+from transformer.data.printable import with_progress
 from transformer.data.tokenizer import EOS, PAD
 
 ITERATIONS = 4  # of expectation maximization
@@ -38,7 +37,7 @@ def translation_probabilities(
     """p(target id | source id) by IBM's model 1 (Brown et al. 1993, section 4.2). EOS, which every source has, is its
     empty word. `description` stands beside the progress bar."""
     probabilities, chunks = torch.ones(vocabularies), list(_chunks(pairs))
-    for _ in track(range(ITERATIONS), description, console=console(stderr=True)):
+    for _ in with_progress(range(ITERATIONS), description):
         counts = torch.zeros(vocabularies)
         for source, target in chunks:
             places = source[:, :, None] * vocabularies[1] + target[:, None, :]

@@ -7,11 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.progress import track
-
 from transformer.data.corpus import RESERVED_NAMES, DataSettings, split_name
 from transformer.data.directions import Direction, arrow
-from transformer.data.printable import console
+from transformer.data.printable import with_progress
 from transformer.data.splitting import hash64
 from transformer.data.text_files import Pair, read_pairs
 from transformer.device import MachineSettings
@@ -128,7 +126,7 @@ def translate_texts(chooser: Chooser, texts: Texts, search: SearchSettings, batc
     """Translate chunk by chunk, so that there is progress to see."""
     hypotheses: list[str] = []
     size = max(CHUNK, (batch_tokens or chooser.translator.default_batch_tokens) // 8)
-    for start in track(range(0, len(texts.sources), size), f"translating {texts.name}", console=console(stderr=True)):
+    for start in with_progress(range(0, len(texts.sources), size), f"translating {texts.name}"):
         chunk = texts.sources[start : start + size]
         n_best = chooser.n_best(chunk, search, batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
         hypotheses += [translations[0].text for translations in n_best]
