@@ -11,7 +11,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from transformer.data.tokenizer import BOS, EOS, Tokenizer
+from transformer.data.tokenizer import BOS, EOS
 from transformer.device import full_precision
 from transformer.inference.long_text import split_sentences
 from transformer.inference.search import SearchSettings
@@ -116,11 +116,6 @@ def read(translator: Translator, text: str, target: list[int]) -> Reading:
     return Reading(record, source_pieces, target_pieces, logits[0].float().softmax(dim=-1))
 
 
-def _ids(tokenizer: Tokenizer, pieces: list[str]) -> list[int]:
-    ids = {tokenizer.piece(id): id for id in range(len(tokenizer))}
-    return [ids[piece] for piece in pieces]
-
-
 def read_translation(
     translator: Translator, text: str, search: SearchSettings
 ) -> tuple[Reading, list[int], list[Translation]]:
@@ -134,7 +129,7 @@ def read_translation(
         log.warning("the text has %d sentences, translated as one: give one sentence at a time", count)
     [hypotheses] = translator.n_best([text], search, split_lines="never")
     # The ids that the search chose: encoding the translation's text again may give others.
-    ids = _ids(translator.target_tokenizer, hypotheses[0].pieces)
+    ids = translator.target_tokenizer.ids(hypotheses[0].pieces)
     return read(translator, text, ids), ids, hypotheses
 
 
