@@ -9,6 +9,7 @@ import torch
 from sacrebleu.metrics import BLEU
 
 from transformer.data.batching import batches_by_length, inputs_and_labels, pad
+from transformer.data.directions import arrow
 from transformer.data.tokenizer import EOS, PAD
 from transformer.device import full_precision
 from transformer.evaluation.metrics import METRICS
@@ -62,7 +63,7 @@ class Chooser:
         """Raises ValueError for a `reverse` that does not translate back."""
         self.translator, self.settings, self.reverse = translator, settings, reverse
         if reverse is not None and reverse.languages != translator.languages[::-1]:
-            there, back = (" → ".join(one.languages) for one in (translator, reverse))
+            there, back = arrow(translator.languages), arrow(reverse.languages)
             raise ValueError(f"choose.reverse={settings.reverse} translates {back}: it must be the reverse of {there}")
 
     @classmethod

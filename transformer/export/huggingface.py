@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from transformer.data.directions import Direction, direction_name
+from transformer.data.directions import Direction, arrow, direction_name
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, language_tag
 from transformer.export.supported import check_supported, dot_product_query
 from transformer.files import HUGGINGFACE_TOKENIZER
@@ -157,7 +157,7 @@ def hub_card(card: str, languages: tuple[str, str]) -> str:
     """The card of a run as that of the folder: only how to load the model differs. Without one, what is known."""
     head, how_to_load, rest = card.partition("## How to load\n")
     if not how_to_load or not head.startswith("---\n"):
-        head = NO_CARD.format(languages=json.dumps(languages), direction=" → ".join(languages))
+        head = NO_CARD.format(languages=json.dumps(languages), direction=arrow(languages))
         rest = ""
     head = head.replace("pipeline_tag: translation\n", "pipeline_tag: translation\nlibrary_name: transformers\n", 1)
     scores = rest[rest.find("## Scores\n") :] if "## Scores\n" in rest else ""

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from transformer.data.directions import arrow
 from transformer.inference.shortlist import load_shortlist
 from transformer.inference.translator import SearchState, Translator
 
@@ -45,7 +46,7 @@ class Ensemble(Translator):
         for number, member in enumerate(members[1:], 2):
             if member.languages != first.languages:
                 raise ValueError(
-                    f"model {number} translates {' → '.join(member.languages)}, model 1 {' → '.join(first.languages)}: "
+                    f"model {number} translates {arrow(member.languages)}, model 1 {arrow(first.languages)}: "
                     "an ensemble has one direction"
                 )
             if [one.digest for one in member.tokenizers] != [one.digest for one in first.tokenizers]:
