@@ -32,8 +32,13 @@ def candidates(config: ModelConfig) -> list[AlignmentHead]:
 
 
 def default_head(config: ModelConfig) -> AlignmentHead:
-    """What is taken where nothing was measured: the second-to-last layer, of three or more (Garg et al. 2019)."""
-    layers = candidates(config)[-1].layer
+    """What is taken where nothing was measured: the second-to-last layer, of three or more (Garg et al. 2019).
+
+    ValueError for a model without cross-attention.
+    """
+    if config.decoder.cross_attention is None:
+        raise ValueError(NO_CROSS_ATTENTION)
+    layers = config.decoder.layers
     return AlignmentHead(layers - 1 if layers > 2 else layers, None, shifted=False)
 
 
