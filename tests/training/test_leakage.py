@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tests.reliability.runs import DIGITS, ENGLISH, corpus, settings, train
+from transformer.files import SEEN_SENTENCES
 from transformer.training import leakage
 from transformer.training.leakage import (
-    FILE,
     count_known_pairs,
     read_hashes,
     sentence_hash,
@@ -35,7 +35,7 @@ def test_a_sentence_is_found_on_either_side_and_in_either_direction(tmp_path: Pa
     assert read_hashes(tmp_path) is not None
     others = [("Drei Vögel", "two cats"), ("WATER", "l'eau"), ("Vier Fische", "Four fish"), ("--", "--")]
     assert count_known_pairs(known, others) == (2, 3)
-    assert (tmp_path / FILE).stat().st_size == 8 * 6
+    assert (tmp_path / SEEN_SENTENCES).stat().st_size == 8 * 6
 
 
 def test_of_many_sentences_those_that_are_kept_can_still_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def test_of_many_sentences_those_that_are_kept_can_still_be_told(monkeypatch: py
 
 @pytest.mark.parametrize("content", [b"1234567", b"\x02" + bytes(7) + b"\x01" + bytes(7), bytes(16)])
 def test_a_file_that_was_cut_or_altered_is_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / FILE).write_bytes(content)
+    (tmp_path / SEEN_SENTENCES).write_bytes(content)
     with pytest.raises(ValueError, match="holds no hashes of sentences"):
         read_hashes(tmp_path)
 
@@ -63,7 +63,7 @@ def test_a_file_that_was_cut_or_altered_is_refused(tmp_path: Path, content: byte
 def test_what_is_not_known_of_the_first_model_stays_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = settings(corpus(tmp_path), trainer__max_steps=1)
     train(tmp_path / "first", plain | {"test": False})
-    (tmp_path / "first" / FILE).unlink()
+    (tmp_path / "first" / SEEN_SENTENCES).unlink()
     # As an attempt that was killed before its first checkpoint leaves it, which began with nothing.
     (tmp_path / "second").mkdir()
     write_hashes(tmp_path / "second", sentence_hashes(PAIRS))
@@ -94,7 +94,7 @@ def test_a_test_that_the_first_run_was_trained_on_is_said(tmp_path: Path, capsys
     assert first_seen is not None
     assert second_seen is not None
     assert set(first_seen.tolist()) < set(second_seen.tolist())
-    (tmp_path / "first" / FILE).unlink()
+    (tmp_path / "first" / SEEN_SENTENCES).unlink()
     train(tmp_path / "third", plain | {"init_from": first, "data": data})
     assert "whether sentences of the test were among it is not known" in capsys.readouterr().err
 

@@ -16,7 +16,17 @@ from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.printable import one_line
 from transformer.data.splitting import with_splits
-from transformer.files import CARD, LOCK, METRICS_LOG, RESULTS, TRANSLATOR, atomic_write, read_file, run_of
+from transformer.files import (
+    CARD,
+    LOCK,
+    METRICS_LOG,
+    RESULTS,
+    SEEN_SENTENCES,
+    TRANSLATOR,
+    atomic_write,
+    read_file,
+    run_of,
+)
 
 CONFIG, EVALUATION = "config.yaml", "evaluation.json"
 EVALUATION_LOCK = ".evaluation.lock"
@@ -25,7 +35,7 @@ MAX_TEXT_BYTES = 1 << 30  # of a file of translations
 # All that a run writes, and its folders that hold files.
 WRITTEN = (
     *(CONFIG, RESULTS, EVALUATION, "hypotheses.*.txt", CARD, TRANSLATOR),
-    *(METRICS_LOG, "curves.png", "seen_sentences.hashes", LOCK, EVALUATION_LOCK),
+    *(METRICS_LOG, "curves.png", SEEN_SENTENCES, LOCK, EVALUATION_LOCK),
     *("checkpoints", "attention", "tensorboard", "wandb"),
 )
 FOLDERS = ("checkpoints", "attention", "tensorboard")

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from transformer.data.corpus import DataSettings
 from transformer.data.splitting import LEFT_OUT, comparable, hash64
 from transformer.data.text_files import Pair
-from transformer.files import atomic_write, read_file, run_of
+from transformer.files import SEEN_SENTENCES, atomic_write, read_file, run_of
 
 Hashes = NDArray[np.uint64]
-FILE = "seen_sentences.hashes"  # 8 bytes each, the smallest first
-MAX_HASHES = 1 << 20
+MAX_HASHES = 1 << 20  # in SEEN_SENTENCES, 8 bytes each, the smallest first
 NO_SENTENCES = np.zeros(0, np.uint64)
 
 
@@ -45,7 +44,7 @@ def sentence_hashes(pairs: Iterable[Pair]) -> Hashes:
 
 
 def write_hashes(folder: Path, hashes: Hashes) -> None:
-    atomic_write(folder / FILE, hashes.astype("<u8").tobytes())
+    atomic_write(folder / SEEN_SENTENCES, hashes.astype("<u8").tobytes())
 
 
 def read_hashes(model: Path) -> Hashes | None:
@@ -53,7 +52,7 @@ def read_hashes(model: Path) -> Hashes | None:
 
     Raises ValueError for a file that is not of this kind.
     """
-    path = run_of(model) / FILE
+    path = run_of(model) / SEEN_SENTENCES
     if not path.exists():
         return None
     content = read_file(path, max_bytes=8 * MAX_HASHES)

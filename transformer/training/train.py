@@ -21,7 +21,7 @@ from transformer.device import MachineSettings, configure_torch, find_hardware
 from transformer.evaluation import Hypotheses
 from transformer.evaluation.alignments import MAX_TRAINING_PAIRS, best_head
 from transformer.evaluation.run_files import remove_run, write_config
-from transformer.files import TRANSLATOR, check_writable, mark_cache
+from transformer.files import SEEN_SENTENCES, TRANSLATOR, check_writable, mark_cache
 from transformer.inference import Translator, checkpoint
 from transformer.inference.checkpoint import load_training
 from transformer.inference.saved_translator import SavedTranslator
@@ -215,7 +215,7 @@ def record_training_sentences(
         before = leakage.read_hashes(Path(settings.init_from))
     if before is None:
         # Nobody knows what the weights have seen. An earlier attempt may have left a file in this folder: it is untrue.
-        (folder / leakage.FILE).unlink(missing_ok=True)
+        (folder / SEEN_SENTENCES).unlink(missing_ok=True)
         return
     leakage.write_hashes(folder, leakage.smallest(hashes, before))
 
