@@ -117,9 +117,8 @@ class TranslationData(LightningDataModule):
 
         def make(folder: Path) -> None:
             # One vocabulary learns from both sides; two learn from one each.
-            for name, sides in (
-                {"joint": (0, 1)}.items() if settings.joint else {"source": (0,), "target": (1,)}.items()
-            ):
+            vocabularies = {"joint": (0, 1)} if settings.joint else {"source": (0,), "target": (1,)}
+            for name, sides in vocabularies.items():
                 tokenizer = train_tokenizer(self._learned_from(sides), settings, *self._tags)
                 (folder / f"{name}.model").write_bytes(tokenizer.model)
 

@@ -65,9 +65,9 @@ class WeightAveraging(Callback):
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
         weights = self._weights()
-        self.average = [a.to(w.device) for a, w in zip(self.average, weights, strict=True)] if self.average else [
-            weight.clone() for weight in weights
-        ]  # fmt: skip
+        if not self.average:
+            self.average = [weight.clone() for weight in weights]
+        self.average = [a.to(w.device) for a, w in zip(self.average, weights, strict=True)]
         for step, snapshot in self.snapshots.items():
             self.snapshots[step] = [a.to(w.device) for a, w in zip(snapshot, weights, strict=True)]
 
