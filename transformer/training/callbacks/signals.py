@@ -22,12 +22,12 @@ ASKS_ONLY = getattr(signal, "SIGUSR1", None)
 
 
 class Interrupted(BaseException):
-    """A signal has ended the program; `advice` says how to go on. No Exception, as KeyboardInterrupt is none: no
-    library on the way may swallow it."""
+    """A signal has ended the program; who catches it may add `advice` on how to go on. No Exception, as
+    KeyboardInterrupt is none: no library on the way may swallow it."""
 
-    def __init__(self, number: int, how: str = "", advice: str = "") -> None:
+    def __init__(self, number: int, how: str = "") -> None:
         super().__init__(number, how)
-        self.number, self.how, self.advice = number, how, advice
+        self.number, self.how, self.advice = number, how, ""
 
     def __str__(self) -> str:
         return self.told()
