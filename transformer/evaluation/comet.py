@@ -27,9 +27,9 @@ def comet_scores(
         for name, lines in texts.items():
             Path(folder, name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
         files = ["-s", "source", "-r", "reference", "-t", *map(str, range(len(systems)))]
-        options = ["--model", model, "--gpus", str(int(torch.cuda.is_available())), "--quiet", "--only_system"]
-        if Path(model).exists():
-            options[1] = str(Path(model).absolute())
+        # The program runs in another folder than this one.
+        name_or_path = str(Path(model).absolute()) if Path(model).exists() else model
+        options = ["--model", name_or_path, "--gpus", str(int(torch.cuda.is_available())), "--quiet", "--only_system"]
         done = subprocess.run([program, *files, *options], cwd=folder, capture_output=True, text=True, check=False)
     scores = re.findall(r"^\d+\tscore: (\S+)$", done.stdout, re.MULTILINE)
     if done.returncode or len(scores) != len(systems):

@@ -14,9 +14,10 @@ BLOCK = 2**19
 
 def _blocks(queries: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
     """tanh(q + k) for some sentences and some of their queries at a time: both as slices, then the block."""
-    (batch, _, length, _), pairs = queries.shape, max(1, keys[:1].numel())
-    sentences = max(1, BLOCK // (pairs * length))
-    count = max(1, BLOCK // (pairs * sentences))
+    batch, _, length, _ = queries.shape
+    of_query = max(1, keys[:1].numel())  # entries for one query of one sentence
+    sentences = max(1, BLOCK // (of_query * length))
+    count = max(1, BLOCK // (of_query * sentences))
     for first_sentence in range(0, batch, sentences):
         for first_query in range(0, length, count):
             some, at = slice(first_sentence, first_sentence + sentences), slice(first_query, first_query + count)
