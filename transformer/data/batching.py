@@ -146,14 +146,15 @@ class TokenBudgetSampler(Sampler[Index]):
             raise ValueError(f"{len(split)} sentences cannot be distributed to {world_size} processes")
         self.split, self.batch_tokens, self.seed, self.shuffle = split, batch_tokens, seed, shuffle
         self.rank, self.world_size, self.accumulate, self.buckets = rank, world_size, accumulate, buckets
-        (self.epoch, self.skipped), self.count = start, 0
+        self.epoch, self.skipped = start
+        self.count = 0  # of an epoch's batches: not known yet, as the first one decides
         self.count = len(self._batches(epoch=0))
         if split.resampled_each_epoch:  # some more, for epochs whose pairs come out longer than those of the first
             share = world_size * accumulate
             self.count += share * min(-(-self.count // (50 * share)), (len(split) - self.count) // share)
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by Lightning before each epoch, for the first after workers may have begun to read."""
+        """Called by Lightning before each epoch; when it is called for the first, workers may have begun to read."""
         if epoch != self.epoch:
             self.epoch, self.skipped = epoch, 0
 

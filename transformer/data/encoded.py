@@ -23,7 +23,7 @@ Lengths = tuple[IntArray, IntArray]  # tokens of each pair's source and target
 class Split(ABC):
     """Pairs of ids, numbered from 0, from which batches are made."""
 
-    resampled_each_epoch = False  # whether the same number means other ids, of another length, in another epoch
+    resampled_each_epoch = False  # whether the lengths in one epoch, taken together, are others than in the next
 
     @abstractmethod
     def __len__(self) -> int: ...

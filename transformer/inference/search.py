@@ -46,7 +46,8 @@ class SearchSettings:
     patience: beam × patience hypotheses end a search (Kasai et al. 2022; beam search)
     length_penalty: α of `score`; None: the model's own
     min_length, max_length, length_ratio, length_extra: a hypothesis has at least `min_length` tokens and at most the
-        smaller of `max_length` and `length_ratio` × source length + `length_extra`, EOS not counted
+        smaller of `max_length` and `length_ratio` × source length + `length_extra`, EOS not counted; this
+        maximum is never below `min_length` or 1
     temperature: below 1, probable ids are drawn more often (sampling)
     top_k: only the k most probable ids are drawn; 0: all (sampling)
     top_p: only the most probable ids are drawn whose probabilities sum to this share (sampling)
@@ -75,7 +76,7 @@ class SearchSettings:
 
     @property
     def enough_hypotheses(self) -> int:
-        """With so many the search of a sentence is over."""
+        """With so many the search of a sentence is over. Halves are rounded up, as CTranslate2 does."""
         return math.floor(self.beam * self.patience + 0.5)
 
     def with_default_length_penalty(self, length_penalty: float) -> "SearchSettings":

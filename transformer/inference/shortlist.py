@@ -129,7 +129,7 @@ def load_shortlist(path: Path, tokenizers: Tokenizers, languages: Direction) -> 
 
 
 def training_ids(tokenizers: Tokenizers, corpus: DataSettings) -> list[IdPair]:
-    """The training pairs as ids, without those that training leaves out."""
+    """Training pairs as ids, without those that training leaves out: all, or about MAX_COUNTED at equal distances."""
     step = -(-sum(1 for _ in corpus.read("train")) // MAX_COUNTED) or 1
     texts = zip(*islice(corpus.read("train"), 0, None, step), strict=True)
     sides = [tokenizer.encode_all(list(side)) for tokenizer, side in zip(tokenizers, texts, strict=True)]

@@ -226,8 +226,7 @@ class Translator:
 
         `split_lines` says which texts are translated sentence by sentence: "long", those of more tokens than the model
         allows, which the log names; "sentences", all; "never", none, and a text that is too long raises ValueError with
-        its line. `batch_tokens` bounds sentences × longest source of a batch
-        (None: `default_batch_tokens`).
+        its line. `batch_tokens` bounds sentences × longest source of a batch (None: `default_batch_tokens`).
         """
         if isinstance(texts, str):
             return self.n_best(texts, search, batch_tokens, split_lines)[0].text

@@ -174,7 +174,7 @@ class Transformer(nn.Module):
         (`masks.padding_mask` makes it); None: no padding. `record` collects the attention weights.
 
         Returns states [batch, source, dim] and the mask, for `decode` and `Decoder.init_cache`. Raises ValueError for
-        a source without tokens and a mask of another shape.
+        a source without tokens or of more than `max_length`, and for a mask of another shape.
         """
         check_source(source, source_visible)
         visible = None if source_visible is None else source_visible[:, None, None, :]
@@ -189,8 +189,8 @@ class Transformer(nn.Module):
         Position i sees the inputs up to i and the whole `memory` of `encode`. Padding at the end of a target needs no
         mask: no real token comes after it; leave its positions out of the loss.
 
-        Returns [batch, target, target_vocab_size]. Raises ValueError for inputs without tokens, and for another number
-        of targets than of sources.
+        Returns [batch, target, target_vocab_size]. Raises ValueError for inputs without tokens or of more than
+        `max_length`, and for another number of targets than of sources.
         """
         return self.output(self.decode_hidden(inputs, memory, record))
 

@@ -169,9 +169,9 @@ def r_drop_loss(
     """
 
     def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        divergence, divergence_gradient = symmetric_kl(*logits)
+        divergence, divergence_gradient = symmetric_kl(*logits)  # first, while there are logits
         losses = cross_entropy_(logits.view(-1, logits.size(-1)), labels.repeat(2), label_smoothing)
-        gradient = logits
+        gradient = logits  # overwritten in place
         return (
             (losses.view(2, -1).sum(dim=0) + alpha * divergence) / 2,
             (gradient + alpha * divergence_gradient) / 2,
