@@ -149,10 +149,10 @@ def _write_parts(
     with ExitStack() as stack:
         files = [
             [
-                stack.enter_context((folder / f"{split}.{language}").open("w", encoding="utf-8", newline="\n"))
+                stack.enter_context((folder / f"{name}.{language}").open("w", encoding="utf-8", newline="\n"))
                 for language in languages
             ]
-            for split in names
+            for name in names
         ]
         for line, part in zip(read(), parts.tolist(), strict=True):
             for file, text in zip(files[part], line, strict=True):
@@ -252,19 +252,19 @@ def with_splits(corpus: DataSettings) -> DataSettings:
     return settings
 
 
-def notes_of_cut(corpus: DataSettings, whole: DataSettings) -> list[str]:
-    """Says where the splits of `corpus` are and what they were cut from, with its first pair, which shows swapped
-    columns and a line of headings; nothing if `whole` had splits."""
+def notes_of_cut(corpus: DataSettings, given: DataSettings) -> list[str]:
+    """Says where the splits of `corpus` are, which `with_splits` has made of the settings `given`, and what they were
+    cut from, with its first pair, which shows swapped columns and a line of headings; nothing if they had splits."""
     notes = []
-    if whole.whole is not None:
+    if given.whole is not None:
         folder = Path(str(corpus.test)).parent
-        first = " | ".join(map(shortened, next(_lines(whole, whole.whole))))
+        first = " | ".join(map(shortened, next(_lines(given, given.whole))))
         notes += [
-            f"validation and test were taken from {whole.whole} (data.split={corpus.split}): {folder} holds all splits",
+            f"validation and test were taken from {given.whole} (data.split={corpus.split}): {folder} holds all splits",
             f"its first pair: {first}",
         ]
-    if whole.fold:
-        notes.append(f"part {whole.fold[0]} of {whole.fold[1]} of the training pairs is left out (data.fold)")
+    if given.fold:
+        notes.append(f"part {given.fold[0]} of {given.fold[1]} of the training pairs is left out (data.fold)")
     return notes
 
 

@@ -153,8 +153,10 @@ def check_limits(data: TranslationData, trainer: dict[str, Any], averaging: str,
     parts = {"train": ["train"], "val": data.names("validation"), "test": data.test_names}
     for part, names in parts.items():
         share = trainer.get(f"limit_{part}_batches", 1)
-        for name in names if isinstance(share, float) and 0 < share < 1 else []:
-            if int(share * (count := len(data.sampler(name, 0, processes, accumulated)))) < 1:
+        if not isinstance(share, float) or not 0 < share < 1:
+            continue
+        for name in names:
+            if limited(count := len(data.sampler(name, 0, processes, accumulated)), share) < 1:
                 raise ValueError(
                     f"trainer.limit_{part}_batches={share} of the {count} batches of {name} is less than one: give "
                     f"a number of batches, as trainer.limit_{part}_batches=1"

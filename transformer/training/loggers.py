@@ -23,9 +23,10 @@ def is_rank_zero() -> bool:
 
 def _is_utf8(row: bytes) -> bool:
     try:
-        return bool(row.decode("utf-8"))
+        row.decode("utf-8")
     except UnicodeDecodeError:
         return False
+    return True
 
 
 def read_rows(path: Path) -> list[bytes]:
