@@ -287,11 +287,11 @@ class Translator:
         lines = numbers_of(len(texts), lines)
         encoded = self.encode(texts, lines, split_lines)
 
-        def found(search: SearchSettings) -> list[list[Translation]]:
+        def n_best(search: SearchSettings) -> list[list[Translation]]:
             translations = iter(self.n_best_parts([*chain.from_iterable(encoded)], search, batch_tokens))
             return [self.join([next(translations) for _ in parts]) for parts in encoded]
 
-        return [found(search) for search in searches]
+        return [n_best(search) for search in searches]
 
     def n_best_parts(
         self, parts: Sequence[Part], search: SearchSettings, batch_tokens: int | None = None
@@ -359,7 +359,8 @@ class Translator:
     def encode(self, texts: list[str], lines: Sequence[int], split_lines: SplitLines) -> list[list[Part]]:
         """The parts of each text: none for an empty one, several for one that is split.
 
-        Raises ValueError for what is no Unicode text, and for a long line that is to be refused.
+        Raises TypeError for what is no text, and ValueError for what is no Unicode and for a long line that is to be
+        refused.
         """
         limit = self.max_length - 1  # EOS takes a place too
         for line, text in zip(lines, texts, strict=True):
