@@ -93,13 +93,13 @@ class FastCache:
 
 
 def _hooks(module: nn.Module) -> list[object]:
-    """Those that look at what goes through a module."""
+    """The hooks of a module: functions that see, and may change, what goes through it."""
     return [*module._forward_pre_hooks, *module._forward_hooks]
 
 
 def _fingerprint(module: nn.Module) -> tuple[object, ...]:
-    """Changes with the numbers, functions, parts and weights of a module, with training, and with who looks at what
-    goes through it. (What is written into `weight.data` leaves no sign.)"""
+    """Changes with the numbers, functions, parts and weights of a module, with training, and with its hooks. (What is
+    written into `weight.data` leaves no sign.)"""
     weights = [weight for weight in module._parameters.values() if weight is not None]
     counts = [number for weight in weights for number in (weight.data_ptr(), weight._version)]
     attributes = [
@@ -111,8 +111,8 @@ def _fingerprint(module: nn.Module) -> tuple[object, ...]:
 
 
 def _equations() -> list[tuple[Mapping[str, object], str, object]]:
-    """All functions and methods of the files of `model` that a step goes through, and where they stand by name: another
-    one there computes something else."""
+    """All functions and methods in the files of `model` that a step goes through, each after the namespace and the name
+    under which it stands: once another function stands there, the equations have changed."""
     files = (attention, dropout, kv_cache, layers, masks, packed, positions, scores, transformer)
     names = [vars(file) for file in files]
     own = [one for of_file in names for one in of_file.values() if isinstance(one, type)]
@@ -146,7 +146,7 @@ class FastTransformer:
 
     @staticmethod
     def supports(model: Transformer) -> bool:
-        """Whether all choices of the model are known here, its weights packed, and nothing looks into it."""
+        """Whether all choices of the model are known here, its weights are packed, and it has no hooks."""
         inner = [module for stack in (model.encoder, model.decoder) for module in stack.layers.modules()]
         return (
             all(type(module) in KNOWN_MODULES for module in inner)
@@ -162,7 +162,8 @@ class FastTransformer:
         return {"model": self.model, "_watched": [], "_equations": [], "_built_from": None}
 
     def applies_to(self, model: Transformer) -> bool:
-        """Whether it computes now what `model` does: that is the same, as it was, and used without gradients."""
+        """Whether it still computes what `model` does: if that is the model it was built from, unchanged since, and is
+        used without gradients."""
         return (
             model is self.model
             and not torch.is_grad_enabled()

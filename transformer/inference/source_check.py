@@ -1,4 +1,4 @@
-"""Whether a model can read what it is given: where it cannot, its translation looks as fluent."""
+"""Whether a model can read what it is given: where it cannot, its translation looks just as fluent."""
 
 import logging
 from collections.abc import Sequence

@@ -55,7 +55,7 @@ def _check_pickle(content: bytes) -> None:
 
 
 def _checked_archive(path: Path) -> io.BytesIO:
-    """The records of a .ckpt in a new archive: from the same bytes, torch's own reader could take others than these."""
+    """The records of a .ckpt, copied into a new archive: in the file, torch's own reader could find others."""
     checked = io.BytesIO()
     with zipfile.ZipFile(path) as archive, zipfile.ZipFile(checked, "w") as copy:
         matches = [(record, RECORD.fullmatch(record.filename)) for record in archive.infolist()]
