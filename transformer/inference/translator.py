@@ -405,8 +405,8 @@ class Translator:
         return min(model.config.max_length for model in self.models)
 
     def start(self, source: Int[Tensor, "sentences source"], ids: Int[Tensor, " ids"] | None = None) -> Any:
-        """What a search begins with: the cache in which the encoded sources stand. With `ids` these alone are scored,
-        entry i of a score is that of ids[i]."""
+        """What a search begins with: the cache in which the encoded sources stand. With `ids` these alone are scored:
+        entry i of a row of scores is that of ids[i]."""
         visible, output, fast = padding_mask(source, PAD), select_outputs(self.model.output, ids), self.fast_model
         if fast is not None and fast.applies_to(self.model):
             return SearchState(fast, fast.start(source, visible), output)
