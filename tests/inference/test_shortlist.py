@@ -11,11 +11,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from tests.factories import small_model, tokenizer_settings
+from tests.factories import data_settings, small_model, tokenizer_settings
 from transformer import Translator
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from transformer.inference.ensemble import Ensemble
-from transformer.inference.shortlist import Shortlist, load_shortlist
+from transformer.inference.shortlist import Shortlist, load_shortlist, training_ids
 from transformer.inference.translator import BEAM
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "ja", "wir gehen in den Park, weil die Sonne scheint"]
@@ -108,6 +108,17 @@ def test_another_direction_does_without_a_shortlist(tokenizer: Tokenizer) -> Non
     translator.directions, translator.shortlist = (("de", "en"), ("en", "de")), drawn()
     assert translator.in_direction("en").shortlist is None
     assert translator.shortlist is not None
+
+
+def test_a_shortlist_is_learned_from_the_pairs_that_training_takes(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text(f"ein Haus\ta house\n\ta dog\nja\t\nja {'ja ' * 50}\tyes\n", encoding="utf-8")
+    files = dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.tsv"))
+    learned = train_tokenizer(
+        [f"{text} {number}" for number in range(300) for text in TEXTS], tokenizer_settings("bpe", VOCABULARY), ["en"]
+    )
+    tagged = Tokenizer(learned.model, "bpe", target_language_tag="en")
+    pairs = training_ids((tagged, learned), data_settings(max_length=20, columns=[1, 2], **files))
+    assert pairs == [(tagged.encode("ein Haus"), learned.encode("a house"))]
 
 
 def test_a_file_gives_the_shortlist_back(tokenizer: Tokenizer, tmp_path: Path) -> None:

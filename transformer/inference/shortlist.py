@@ -133,7 +133,12 @@ def training_ids(tokenizers: Tokenizers, corpus: DataSettings) -> list[IdPair]:
     step = -(-sum(1 for _ in corpus.read("train")) // MAX_COUNTED) or 1
     texts = zip(*islice(corpus.read("train"), 0, None, step), strict=True)
     sides = [tokenizer.encode_all(list(side)) for tokenizer, side in zip(tokenizers, texts, strict=True)]
-    return [pair for pair in zip(*sides, strict=True) if all(pair) and max(map(len, pair)) <= corpus.max_length]
+    least = [len(tokenizer.prefix) + 1 for tokenizer in tokenizers]  # the tag of a target language is not text
+    return [
+        (source, target)
+        for source, target in zip(*sides, strict=True)
+        if least[0] <= len(source) <= corpus.max_length and least[1] <= len(target) <= corpus.max_length
+    ]
 
 
 def learn_shortlist(tokenizers: Tokenizers, corpus: DataSettings, settings: ShortlistSettings) -> Shortlist:
