@@ -175,6 +175,21 @@ def test_an_explanation_of_one_sentence_of_a_text_is_that_of_the_sentence_alone(
         }
 
 
+def test_only_the_sentence_that_changes_is_translated_again(page: Opened) -> None:
+    first, second = split_sentences(SENTENCES)
+    steps = """async ([text, sentence]) => {
+      const seen = [], options = { sentence, beam: 7, method: "beam", progress: one => seen.push(one.text) };
+      const { full_translation } = await window.translator.explain(text, options);
+      return { seen, full_translation };
+    }"""
+    alone = {text: page.ask(steps, text, 0)["full_translation"] for text in (first, second, "Der Park")}
+    page.ask(steps, SENTENCES, 0)
+    changed = page.ask(steps, f"{first}Der Park", 1)
+    assert changed["full_translation"] == f"{alone[first]} {alone['Der Park']}"
+    assert all(text.startswith(alone[first]) for text in changed["seen"])
+    assert len(page.ask(steps, f"{first}{second}", 1)["seen"]) == len(page.ask(steps, second, 0)["seen"])
+
+
 def test_every_kept_candidate_of_the_tree_continues_a_place_of_the_step_before(page: Opened) -> None:
     found = page.ask(EXPLAIN, TEXTS[1], {"method": "beam", "beam": 3, "tree": True})
     paths: list[list[str]] = [[]]

@@ -60,15 +60,23 @@ export class Translator {
   }
 
   // What `find` finds for each sentence of a text: a model has mostly learned from single ones. `prefix` is of the one with
-  // the number `sentence`, or of the last.
-  *findEach(text, { sentence = 0, ...options }, limit) {
+  // the number `sentence`, or of the last. `remembered` has the translations of earlier texts (see remembered.js): with it,
+  // sentences other than that one come without what else `find` gives.
+  *findEach(text, { sentence = 0, prefix = [], ...options }, limit, remembered = null) {
     this.turnTo(options.languages);
     const sentences = this.sentences(text), chosen = Math.min(sentence, sentences.length - 1), found = [];
     for (const [at, { text, before }] of sentences.entries()) {
-      const steps = this.find(text, at === chosen ? options : { ...options, prefix: [] }, limit);
+      const settings = { ...options, prefix: at === chosen ? prefix : [] };
+      const known = at !== chosen && remembered?.get(text, settings);
+      if (known) {
+        found.push({ before, ...known });
+        continue;
+      }
+      const steps = this.find(text, settings, limit);
       let progress = steps.next();
       for (; !progress.done; progress = steps.next()) yield this.join([...found, { before, ids: progress.value }]);
       found.push({ before, ids: progress.value.hypotheses[0].ids, ...progress.value });
+      remembered?.set(text, settings, found.at(-1));
     }
     return found;
   }
