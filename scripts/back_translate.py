@@ -21,7 +21,7 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.config import UsageError
 
     if config["resume"]:
-        raise UsageError("leave out resume=: the same command goes on where it was stopped")
+        raise UsageError("leave out resume=: the same command continues where it was stopped")
     check_init_from(config["init_from"])
     check_output_folder(config["output"])
     return config, back_translation(config, sys.argv[1:])

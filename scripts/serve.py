@@ -25,7 +25,7 @@ def read(config: dict[str, Any]) -> Job:
     check_installed()
     key = read_key(settings.api_key_file)
     if not settings.is_local and key is None:
-        say(f"host={settings.host}: whoever reaches this port may translate; api_key_file= asks for a key")
+        say(f"host={settings.host}: anyone who can reach this port can translate; api_key_file= requires a key")
     announce_checkpoint(config, checkpoints[0])
     return settings, checkpoints, key
 

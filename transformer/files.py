@@ -317,7 +317,7 @@ def _make_folder(folder: Path, make: Callable[[Path], None], made_of: str | None
         if leftover.is_dir():  # of a process that was killed: nobody else has the lock
             shutil.rmtree(leftover, ignore_errors=True)
     if folder.exists():
-        log.warning("%s is damaged%s: it is made again", folder, " or out of date" if made_of else "")
+        log.warning("%s is damaged%s: it is built again", folder, " or out of date" if made_of else "")
     with atomic_folder(folder) as work:
         make(work)
         (work / DIGESTS).write_text(json.dumps(_digests(work, made_of)))

@@ -58,7 +58,7 @@ def test_a_stopped_translation_resumed_is_that_of_one_not_stopped(
 ) -> None:
     translation.file.write_text("an older one")
     translation.stop(after)
-    assert capsys.readouterr().err == f"{after} lines are kept in out.en.partial: resume=true goes on\n"
+    assert capsys.readouterr().err == f"{after} lines are kept in out.en.partial: resume=true continues\n"
     assert translation.file.read_text() == "an older one"
     translation.run(resume=True)
     assert translation.file.read_text() == WHOLE
@@ -79,7 +79,7 @@ def test_a_full_disk_is_said_of_the_file_and_keeps_whole_chunks_only(
             translation.run(lines)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
-    said = f"{kept} lines are kept in out.en.partial: resume=true goes on\n" if kept else ""
+    said = f"{kept} lines are kept in out.en.partial: resume=true continues\n" if kept else ""
     assert capsys.readouterr().err == said
     assert translation.names() == (["out.en.partial", "out.en.partial.json"] if kept else [])
     translation.run(lines, resume=bool(kept))
@@ -103,7 +103,7 @@ def test_a_translation_stopped_in_its_first_chunk_leaves_nothing(translation: Tr
 def test_another_input_other_settings_and_another_model_are_refused(translation: Translation) -> None:
     translation.stop()
     kept = {name: Path(name).read_bytes() for name in translation.names()}
-    with pytest.raises(UsageError, match=r"out.en.partial holds a stopped translation: resume=true goes on"):
+    with pytest.raises(UsageError, match=r"out.en.partial holds a stopped translation: resume=true continues it"):
         translation.run()
     with pytest.raises(UsageError, match=r"out.en.partial was made with search.beam=5"):
         translation.run(resume=True, beam=4)
@@ -118,7 +118,7 @@ def test_another_input_other_settings_and_another_model_are_refused(translation:
 
 
 def test_what_is_missing_or_damaged_is_not_resumed(translation: Translation) -> None:
-    with pytest.raises(UsageError, match=r"there is no out.en.partial to go on with"):
+    with pytest.raises(UsageError, match=r"there is no out.en.partial to continue"):
         translation.run(resume=True)
     translation.stop()
     Path("out.en.partial").write_text("ZEILE 1\n")
@@ -127,7 +127,7 @@ def test_what_is_missing_or_damaged_is_not_resumed(translation: Translation) -> 
     Path("out.en.partial.json").write_text("{")
     with pytest.raises(UsageError, match=r"out.en.partial is damaged"):
         translation.run(resume=True)
-    with pytest.raises(UsageError, match="resume=true goes on with a file"):
+    with pytest.raises(UsageError, match="resume=true continues a file"):
         open_output(None, {}, [translation.model], resume=True)
 
 
@@ -195,7 +195,7 @@ def test_a_link_is_followed_and_a_device_is_written_through(translation: Transla
 def test_a_state_without_its_file_stops_nobody(translation: Translation) -> None:
     translation.stop()
     (translation.file.parent / "out.en.partial").replace(translation.file)  # as a process does just before its end
-    with pytest.raises(UsageError, match=r"there is no out.en.partial to go on with"):
+    with pytest.raises(UsageError, match=r"there is no out.en.partial to continue"):
         translation.run(resume=True)
     translation.run()
     assert translation.file.read_text() == WHOLE

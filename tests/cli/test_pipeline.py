@@ -34,7 +34,7 @@ def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
         stage(tmp_path, "second", fails, done("second")),
         stage(tmp_path, "third", done("third")),
     ]
-    with pytest.raises(ChildProcessError, match=r"second has failed: fix that, and the same command goes on"):
+    with pytest.raises(ChildProcessError, match=r"second has failed: fix that, and the same command continues"):
         run_stages(stages, tmp_path)
     run_stages(stages, tmp_path)
     assert (tmp_path / "log").read_text() == "first fails second third "
@@ -80,7 +80,7 @@ def test_a_signal_reaches_the_command_which_ends_in_its_own_way(tmp_path: Path) 
         with pytest.raises(Interrupted) as stopped:
             run_stages([waiting], tmp_path)
         ender.join()
-    assert str(stopped.value) == "stopped by SIGTERM; the same command goes on from here"
+    assert str(stopped.value) == "stopped by SIGTERM; the same command continues from here"
     assert (tmp_path / "log").read_text() == "saved"
 
 

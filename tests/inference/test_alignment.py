@@ -142,7 +142,7 @@ def test_weights_that_are_not_there_are_refused_by_name(translator: Translator) 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"resume": True, "output": "x"}, "resume=true goes on with the translations alone"),
+        ({"resume": True, "output": "x"}, "resume=true continues the translations alone"),
         ({"output": "./a"}, "output= and alignments= are the same file"),
         ({"input": "./a"}, "input= and alignments= are the same file"),
         ({"input": "x", "output": "./x"}, "input= and output= are the same file"),

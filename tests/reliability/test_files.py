@@ -197,7 +197,7 @@ def test_a_cache_whose_files_were_damaged_is_made_again(tmp_path: Path, caplog: 
                 cached_folder(folder, make)
                 still = opened.read(1) in (b"a", b"b")
             whole = (folder / "a").read_bytes() == b"a" * 100 and (folder / "b").read_bytes() == b"b"
-            if not (whole and still and len(made) == 1 and "is damaged: it is made again" in caplog.text):
+            if not (whole and still and len(made) == 1 and "is damaged: it is built again" in caplog.text):
                 lost.append(f"{name}, damage {number}")
             tried += 1
     report("a damaged cache is made again", tried, lost)

@@ -131,7 +131,7 @@ def test_no_pair_of_one_direction_has_a_held_out_sentence_of_another(tmp_path: P
         running.send_signal(signal.SIGTERM)
     stopped = running.wait()
     assert stopped.returncode == 128 + signal.SIGTERM, stopped.stderr
-    assert stopped.stderr.splitlines()[-1] == "stopped by SIGTERM; the same command goes on from here"
+    assert stopped.stderr.splitlines()[-1] == "stopped by SIGTERM; the same command continues from here"
     held_out = {line for first in (20, 40, 120, 140) for line in spoken(range(first, first + 10), "en")}
     for language in ("de", "fr"):
         kept = (tmp_path / "all" / f"synthetic.{language}-en.en").read_text(encoding="utf-8").splitlines()
@@ -195,6 +195,7 @@ def test_a_signal_while_a_command_is_started_reaches_it(tmp_path: Path, monkeypa
 
     started: list[subprocess.Popen[bytes]] = []
     monkeypatch.setattr(subprocess, "Popen", Signalled)
-    with SignalHandler(), pytest.raises(Interrupted, match=re.escape("by SIGTERM; the same command goes on from here")):
+    continues = "by SIGTERM; the same command continues from here"
+    with SignalHandler(), pytest.raises(Interrupted, match=continues):
         run_stages([stage_of(tmp_path, "-c", f"import time; time.sleep({SECONDS})")], tmp_path)
     assert [process.poll() for process in started] == [-signal.SIGTERM]

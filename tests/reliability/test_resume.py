@@ -152,7 +152,7 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
         "changed: trainer.max_steps=12 (was 20)",
         "changed: trainer.gradient_clip_algorithm=value (was null)",
     ]
-    assert any("epoch 0 goes on with different batches" in line for line in said)
+    assert any("epoch 0 continues with different batches" in line for line in said)
     assert position(folder)["steps"] == 12
 
 
@@ -173,7 +173,7 @@ def test_a_run_that_goes_on_with_other_lengths_of_batches_says_so(
         train(folder, settings(home, **UNTESTED))
     capsys.readouterr()
     train(folder, settings(home, **UNTESTED, **changes, trainer__max_steps=4), last(folder))
-    assert ("goes on with different batches" in capsys.readouterr().err) == few
+    assert ("continues with different batches" in capsys.readouterr().err) == few
     assert position(folder)["steps"] == 4
 
 
@@ -218,7 +218,7 @@ def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(
     train(tmp_path / "run", settings(home, **impatient))
     over = position(tmp_path / "run")
     assert over["steps"] < 20
-    why = "1 validation without a better BLEU (a greater training.patience trains on)"
+    why = "1 validation without a better BLEU (a larger training.patience trains longer)"
     assert f"no further step after {over['steps']}: {why}" in capsys.readouterr().err
     train(tmp_path / "run", settings(home, **impatient), last(tmp_path / "run"))
     assert position(tmp_path / "run") == over
@@ -331,5 +331,5 @@ def test_two_processes_stop_together_and_go_on_exactly(
     # On one device: what cannot be exact is said.
     capfd.readouterr()
     train(tmp_path / "run", settings(home, trainer__max_steps=10, test=False), last(tmp_path / "run"))
-    assert "goes on with different batches" in capfd.readouterr().err
+    assert "continues with different batches" in capfd.readouterr().err
     assert position(tmp_path / "run")["steps"] == 10

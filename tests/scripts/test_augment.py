@@ -141,7 +141,7 @@ def test_a_stopped_augmentation_that_is_resumed_is_the_whole_one(
     whole: dict[str, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     stopped("half")
-    assert "256 lines are kept in half.partial: resume=true goes on" in capsys.readouterr().err
+    assert "256 lines are kept in half.partial: resume=true continues" in capsys.readouterr().err
     assert left("half").keys() == {".partial", ".partial.json"}
     with pytest.raises(UsageError, match=r"half\.partial holds a stopped translation"):
         augment("output=half")
@@ -201,7 +201,7 @@ def test_a_run_translates_the_training_pairs_that_it_left_out(home: Path) -> Non
         (["output=x", "input=test.en"], r"no line became a pair: 10 held_out"),
         (["output=x", "input=english.de"], r"looks like en, but the checkpoint translates de → en: name a run of the"),
         (["output=x", "input=test.de"], r"no line became a pair: 10 held_out"),
-        (["output=x", "resume=true"], r"resume=true: there is no x\.partial to go on with"),
+        (["output=x", "resume=true"], r"resume=true: there is no x\.partial to continue"),
         (
             ["output=x", "source_language=en"],
             r"the checkpoint translates de → en, not from en \(data\.directions",

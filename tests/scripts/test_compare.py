@@ -217,7 +217,9 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     (home / "together" / "evaluation.json").write_text("{}")
     assert "together: is no run: sacrebleu REFERENCE -i FILE " in said("[sweep/0,together]")
     (home / "begun" / "checkpoints").mkdir(parents=True)
-    assert "begun: has no test.json, as it has not finished: train.py resume=begun goes on" in said("[sweep/0,begun]")
+    assert "begun: has no test.json, as it has not finished: train.py resume=begun continues it" in said(
+        "[sweep/0,begun]"
+    )
     assert "was not tested on split=news; it has test" in said("[sweep/0,sweep/1]", "split=news")
     assert "sentences=-1 must be >= 0" in said("[sweep/0,sweep/1]", "sentences=-1")
     alter(copied(home, "scored") / "test.json", "case:mixed", "case:lc")

@@ -209,7 +209,7 @@ def test_a_sweep_of_the_script_ends_in_a_table_of_its_scores(home: Path) -> None
         (["tokenizer.vocabulary_size=90000"], "tokenizer.vocabulary_size=90000 is more than this corpus gives"),
         (["data.train=nowhere"], "nowhere.de.gz"),
         (["data.extra_tests=news"], "data.extra_tests=news must be a group of settings"),
-        (["data.synthetic=[nowhere]"], "nowhere.de.gz: put it there"),
+        (["data.synthetic=[nowhere]"], "nowhere.en, as augment.py writes them"),
         (["resume=nowhere"], "resume=nowhere"),
         (["hydra.run.dir=/proc/run"], "/proc/run"),
         (["trainer.max_stepz=3"], "trainer.max_steps"),
@@ -262,7 +262,7 @@ def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["translate", "checkpoint=run", "text=ja", "input=run/config.yaml"], "text= and input= are two texts"),
+        (["translate", "checkpoint=run", "text=ja", "input=run/config.yaml"], "give either text= or input=, not both"),
         (["translate", "input=nowhere"], "input=nowhere: no such file"),
         (["translate", "text=ja", "output=run/translator.safetensors"], "has the name of a model"),
         (

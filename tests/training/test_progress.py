@@ -67,7 +67,9 @@ def test_a_line_of_progress_says_how_much_of_all_tests_is_done(
     two_tests = {"data__extra_tests": {"more": str(home / "validation")}, "data__batch_tokens": 40}
     train(tmp_path / "run", settings(home, trainer__max_steps=1, **two_tests))
     said = re.findall(
-        r"^tested (\d+) of (\d+) batches   \d:\d\d gone, about (\d:\d\d) left$", capsys.readouterr().err, re.MULTILINE
+        r"^tested (\d+) of (\d+) batches   \d:\d\d elapsed, about (\d:\d\d) left$",
+        capsys.readouterr().err,
+        re.MULTILINE,
     )
     total = len(said)
     assert total > 3
@@ -105,7 +107,7 @@ def test_a_run_without_its_test_is_tested_when_it_is_resumed(
     train(run, untested | {"test": True}, last(run))
     said = capsys.readouterr().err
     assert (
-        "no step is left: 3 are done, the end is at 3 (a greater trainer.max_steps or trainer.max_epochs trains on)"
+        "no step is left: 3 are done, the end is at 3 (a larger trainer.max_steps or trainer.max_epochs trains longer)"
         in said
     )
     again = load_file(run / "translator.safetensors")

@@ -117,7 +117,7 @@ def announce_checkpoint(config: dict[str, Any], checkpoint: Path) -> None:
         say(f"checkpoint={shell_path(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
     elif checkpoint.parent.name == "checkpoints" and Path(config["checkpoint"]).is_dir():
         name = shell_path(run)
-        say(f"{name} has not finished its training, this is its {checkpoint.name}: train.py resume={name} goes on")
+        say(f"{name} has not finished its training, this is its {checkpoint.name}: train.py resume={name} continues it")
 
 
 def model_name(checkpoint: Path) -> str:

@@ -103,7 +103,8 @@ class PartialOutput(Output):
                 state = self._read_state()
             if state.lines:
                 raise UsageError(
-                    f"{self._shown} holds a stopped translation: resume=true goes on; or delete {self._state_file.name}"
+                    f"{self._shown} holds a stopped translation: resume=true continues it; "
+                    f"or delete {self._state_file.name}"
                 )
         elif self._partial.exists():
             raise UsageError(
@@ -117,7 +118,7 @@ class PartialOutput(Output):
 
     def _read_state(self) -> PartialState:
         if not self._is_stopped():
-            raise UsageError(f"resume=true: there is no {self._shown} to go on with; leave resume out")
+            raise UsageError(f"resume=true: there is no {self._shown} to continue; leave resume out")
         try:
             state = from_dict(PartialState, json.loads(self._state_file.read_bytes()), "")
             if state.lines and self._partial.stat().st_size < state.bytes:
@@ -180,7 +181,7 @@ class PartialOutput(Output):
                 with contextlib.suppress(OSError):  # what a full disk did not take is not kept either
                     self._file.close()
                 if self._kept:
-                    say(f"{self._kept:,} lines are kept in {self._shown}: resume=true goes on")
+                    say(f"{self._kept:,} lines are kept in {self._shown}: resume=true continues")
                 if self._kept or self._before:
                     return
             for left in (self._partial, self._state_file):
@@ -207,8 +208,6 @@ def open_output(path: str | None, settings: dict[str, Any], models: Sequence[Pat
     """
     if path is None or is_written_through(Path(path)):
         if resume:
-            raise UsageError(
-                "resume=true goes on with a file: give the output=FILE of the translation that was stopped"
-            )
+            raise UsageError("resume=true continues a file: give the output=FILE of the translation that was stopped")
         return Output(path)
     return PartialOutput(path, made_by(settings, *models), resume)

@@ -83,7 +83,7 @@ class Stage:
         if relay.received is not None:
             raise Interrupted(relay.received)
         if process.returncode:
-            raise ChildProcessError(f"{self.name} has failed: fix that, and the same command goes on from there")
+            raise ChildProcessError(f"{self.name} has failed: fix that, and the same command continues from there")
 
 
 def _settings(*commands: Sequence[Any]) -> list[list[str]]:
@@ -135,5 +135,5 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
                 say(f"{stage.name} …")
                 stage.run()
     except Interrupted as stopped:
-        stopped.advice = "the same command goes on from here"
+        stopped.advice = "the same command continues from here"
         raise

@@ -123,7 +123,7 @@ def training_in(folder: Path) -> Iterator[None]:
             sys.exit(0)
         if isinstance(error, Interrupted):
             is_saved = (folder / MODELS[-1]).exists()
-            go_on = f"go on with: python scripts/train.py resume={shell_path(folder)}"
+            go_on = f"continue with: python scripts/train.py resume={shell_path(folder)}"
             error.advice = go_on if is_saved else "nothing was saved yet"
         raise
 
@@ -137,7 +137,7 @@ def check_new_run() -> None:
         return
     is_run = ((folder := output_folder()) / MODELS[-1]).exists()
     if is_run and trial_folder() is None:
-        go_on = f"resume={shell_path(folder)} goes on with it; else choose another hydra.run.dir"
+        go_on = f"resume={shell_path(folder)} continues it; else choose another hydra.run.dir"
         raise UsageError(f"{folder} holds a run: {go_on}")
     from transformer.evaluation.run_files import check_entries, written_entries
 

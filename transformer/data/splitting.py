@@ -212,7 +212,7 @@ def _cut(corpus: DataSettings, whole: str) -> Path:
                     remedy = f"raise these shares, for example to data.split=[{share},{share}]"
                     break
             raise ValueError(f"{whole} is too small for data.split={corpus.split} ({sizes}): {remedy}")
-        log.info("%s was cut: %s (data.split=%s)", whole, sizes, corpus.split)
+        log.info("%s was split: %s (data.split=%s)", whole, sizes, corpus.split)
 
     # The same for both directions: a corpus has one test set.
     files, content = corpus.file_of_each_language(whole), set()

@@ -43,7 +43,7 @@ def _folders(part: str) -> list[Path]:
                 f"is no run: sacrebleu REFERENCE -i FILE {file} --paired-bs compares what evaluate.py has written there"
             )
         if (path / "checkpoints").is_dir():
-            reason = f"has no {RESULTS}, as it has not finished: train.py resume={path} goes on"
+            reason = f"has no {RESULTS}, as it has not finished: train.py resume={path} continues it"
         raise ValueError(f"runs: {part}: {reason}")
     # Trial 10 after trial 9.
     return sorted(folders, key=lambda folder: [int(n) if n.isdecimal() else n for n in re.split(r"(\d+)", str(folder))])

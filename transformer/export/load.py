@@ -87,11 +87,11 @@ class TranslateSettings(TranslatorSettings):
             allowed = f"1 with search={self.search.method}" if most == 1 else f"from 1 to {setting}={most}"
             raise ValueError(f"n_best={self.n_best} must be {allowed}")
         if self.text is not None and self.input is not None:
-            raise ValueError("text= and input= are two texts to translate: give one of them")
+            raise ValueError("give either text= or input=, not both")
         if self.alignments is not None and self.split_lines == "sentences":
             raise ValueError("alignments= is of whole lines: leave out split_lines=sentences")
         if self.alignments is not None and self.resume:
-            raise ValueError("resume=true goes on with the translations alone: leave alignments= out")
+            raise ValueError("resume=true continues the translations alone: leave alignments= out")
         named = {"input": self.input, "output": self.output, "alignments": self.alignments}
         files = {key: path for key, path in named.items() if path is not None and not is_written_through(Path(path))}
         for (key, path), (other, other_path) in combinations(files.items(), 2):

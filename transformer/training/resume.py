@@ -66,7 +66,7 @@ def read_run(path: Path | None) -> dict[str, Any] | None:
         return run
     except (KeyError, TypeError, ValueError) as error:
         reason = terminal_safe(one_line(error, 200))
-        raise ValueError(f"{path} does not say how far its run was: no run can go on from it ({reason})") from error
+        raise ValueError(f"{path} does not say how far its run was: no run can continue from it ({reason})") from error
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def explain_restoring(resume: Path | None, has_gone_on: Callable[[], bool]) -> I
             raise
         reason = f"{type(error).__name__}: {one_line(error, 200)}"
         raise ValueError(
-            f"{resume.parent}: no run can go on from these checkpoints, their states do not fit it ({reason})"
+            f"{resume.parent}: no run can continue from these checkpoints, their states do not fit it ({reason})"
         ) from error
 
 

@@ -183,7 +183,7 @@ class StepCheckpoints(Callback):
             checkpoint["loops"]["fit_loop"] = progress.loop_state()
             if trainer.is_global_zero:
                 effect = "some pairs may come twice or not at all, and dropout is drawn differently"
-                say(f"epoch {progress.epoch} goes on with different batches: {effect}")
+                say(f"epoch {progress.epoch} continues with different batches: {effect}")
         data.start = progress.epoch, progress.batch
 
     def _sharding(self, trainer: Trainer) -> list[int | float]:

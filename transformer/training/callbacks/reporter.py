@@ -59,7 +59,7 @@ class Reporter(Callback):
             for note in filter(None, notes):
                 self._print(note)
         if trainer.is_global_zero and total is not None and trainer.global_step >= total:
-            more = "a greater trainer.max_steps or trainer.max_epochs trains on"
+            more = "a larger trainer.max_steps or trainer.max_epochs trains longer"
             self._print(f"no step is left: {trainer.global_step:,} are done, the end is at {total:,} ({more})")
         if trainer.is_global_zero and self.console.is_terminal:
             columns = (
@@ -148,7 +148,7 @@ class Reporter(Callback):
             done, total = sum(batches[:dataloader_idx]) + batch_index + 1, sum(batches)
             elapsed = time.monotonic() - self.test_started
             left = elapsed * (total - done) / done
-            self._print(f"tested {done:,} of {total:,} batches   {_clock(elapsed)} gone, about {_clock(left)} left")
+            self._print(f"tested {done:,} of {total:,} batches   {_clock(elapsed)} elapsed, about {_clock(left)} left")
 
     def on_exception(self, trainer: Trainer, module: Any, exception: BaseException) -> None:
         self._stop()
@@ -174,7 +174,7 @@ class Reporter(Callback):
 
     def _speed_and_time(self, trainer: Trainer, module: Any) -> str:
         step, total, elapsed = trainer.global_step, self._total(trainer), time.monotonic() - self.started
-        line, left, about = f"{self._speed(module)}   {_clock(elapsed)} gone", math.inf, "about"
+        line, left, about = f"{self._speed(module)}   {_clock(elapsed)} elapsed", math.inf, "about"
         if total is not None:
             left = elapsed * (total - step) / max(1, step - self.first_step)
         if timer := time_limit(trainer):

@@ -82,7 +82,7 @@ class Patience(EarlyStopping):
     def _say(self, trainer: Trainer, is_over: bool, what: str) -> None:
         if is_over and trainer.is_global_zero:
             why = f"{self.wait_count} validation{'s' * (self.wait_count != 1)} without a better BLEU"
-            say(f"{what}: {why} (a greater training.patience trains on)")
+            say(f"{what}: {why} (a larger training.patience trains longer)")
 
 
 class TimeLimit(Timer):
@@ -97,4 +97,4 @@ class TimeLimit(Timer):
         if trainer.strategy.broadcast((self.time_remaining() or 0.0) <= 0):
             trainer.should_stop = True
             if trainer.is_global_zero:
-                say("no step is left: trainer.max_time is over (a greater one trains on)")
+                say("no step is left: trainer.max_time is over (a larger one trains longer)")
