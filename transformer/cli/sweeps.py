@@ -121,7 +121,7 @@ def _work_and_record(read: Read, work: Work, config: dict[str, Any], hydra_confi
             _record(work(read(config)) or {}, "")
     except Interrupted as stopped:
         # Of a process of its own, run_trial names the signal: the one that came here may be that which it sent.
-        say(stopped.told(names_signal=multiprocessing.parent_process() is None))
+        say(stopped.message(names_signal=multiprocessing.parent_process() is None))
         sys.exit(128 + stopped.number)
     except Exception as error:
         report(error, debug)

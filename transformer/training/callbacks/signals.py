@@ -30,9 +30,9 @@ class Interrupted(BaseException):
         self.number, self.how, self.advice = number, how, ""
 
     def __str__(self) -> str:
-        return self.told()
+        return self.message()
 
-    def told(self, names_signal: bool = True) -> str:
+    def message(self, names_signal: bool = True) -> str:
         """What has stopped, and how to go on, with or without the signal's name."""
         line = f"stopped {self.how}" if self.how else "stopped"
         if names_signal:
