@@ -279,6 +279,6 @@ def heading_notes(corpus: DataSettings) -> list[str]:
             if is_heading(first, one.languages):
                 names = " and ".join(sorted(map(str, files)))
                 remedy = f"delete it, or name the columns {source} and {target}" if is_table(prefix) else "delete it"
-                said = f"{names}: the first line, {' | '.join(first)}, looks like a heading, not a pair: {remedy}"
-                notes.setdefault(names, said)  # other directions read the same line
+                note = f"{names}: the first line, {' | '.join(first)}, looks like a heading, not a pair: {remedy}"
+                notes.setdefault(names, note)  # other directions read the same line
     return list(notes.values())

@@ -43,8 +43,8 @@ class Job:
         self.encoded = self.translator.encode(self.texts, range(1, len(self.texts) + 1), split_lines)
 
     @property
-    def left(self) -> list[Part]:
-        """The parts that are still to be translated."""
+    def remaining(self) -> list[Part]:
+        """The parts that are not translated yet."""
         return list(chain.from_iterable(self.encoded or []))[len(self.found) :]
 
     def finish(self) -> None:
@@ -96,7 +96,7 @@ class Batcher:
             shares = self._share_out(self._waiting())
             self._translate(shares)
             for job, _ in shares:
-                if not job.left:
+                if not job.remaining:
                     job.finish()
             with self._changed:
                 for job, _ in shares:
@@ -125,7 +125,7 @@ class Batcher:
                 except Exception as error:
                     job.fail(error)
                     continue
-                parts = _up_to(ROUND_TOKENS // len(jobs), job.left)
+                parts = _up_to(ROUND_TOKENS // len(jobs), job.remaining)
                 shares.append((job, parts))
                 left -= sum(len(part.ids) + PART_OVERHEAD for part in parts)
         return shares
