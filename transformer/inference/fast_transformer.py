@@ -20,7 +20,7 @@ from typing import Any, cast
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from transformer.inference.fast_layers import FastDecoderLayer, FastEncoderLayer, Source, Target
 from transformer.model import attention, dropout, kv_cache, layers, masks, packed, positions, scores, transformer
@@ -168,7 +168,7 @@ class FastTransformer:
             model is self.model
             and not torch.is_grad_enabled()
             and not torch.is_autocast_enabled("cpu")
-            and not _has_any_global_hook()  # type: ignore[no-untyped-call]
+            and not (_global_forward_pre_hooks or _global_forward_hooks)
             and all(names.get(name) is value for names, name, value in self._equations)
             and list(map(_fingerprint, self._watched)) == self._built_from
         )
