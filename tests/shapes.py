@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import inspect
 import threading
+import types
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -90,8 +91,11 @@ class _Signature:
         self.now = threading.local()
 
     def prepare(self, function: Callable[..., Any], typechecker: Any) -> None:
-        stand_in = functools.wraps(function)(lambda *args, **kwargs: self.now.call(*args, **kwargs))
-        self.checking = _check_every_call(stand_in, typechecker=typechecker)
+        calls = lambda *args, **kwargs: self.now.call(*args, **kwargs)  # noqa: E731
+        # In the function's module, where jaxtyping looks up hints that are strings (`from __future__ import
+        # annotations`): one that it does not find there is not checked.
+        stand_in = types.FunctionType(calls.__code__, function.__globals__, closure=calls.__closure__)
+        self.checking = _check_every_call(functools.wraps(function)(stand_in), typechecker=typechecker)
 
     def check(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """`call` with arguments and result checked as those of the function at this place."""

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int, TypeCheckError
 from torch import Tensor
 
 from tests.shapes import checked
+from transformer.inference.fast_layers import attend
 from transformer.model.config import FeedForwardConfig
 from transformer.model.masks import padding_mask
 
@@ -32,6 +33,14 @@ def test_what_is_wrong_is_refused_though_right_calls_passed(arguments: tuple[obj
     assert first_columns(torch.ones(2, 3), 1).shape == (2, 1)
     with pytest.raises(TypeCheckError):
         first_columns(*arguments)
+
+
+def test_hints_that_are_strings_are_looked_up_in_their_own_module() -> None:
+    """The whole module begins with `from __future__ import annotations`."""
+    queries, keys, values = torch.ones(1, 2, 3, 4), torch.ones(1, 2, 4, 5), torch.ones(1, 2, 5, 6)
+    assert attend(queries, keys, values, 1.0, None).shape == (3, 12)
+    with pytest.raises(TypeCheckError):
+        attend(queries, keys.transpose(2, 3), values, 1.0, None)
 
 
 def test_local_functions_are_checked() -> None:

@@ -20,6 +20,8 @@ from transformer.model.packed import PackedLinear, PackedMatmul, pack_weight
 States = Float[Tensor, "rows dim"]
 # The vectors of every head.
 Heads = Float[Tensor, "sentences heads length width"]
+Keys = Float[Tensor, "sentences heads width keys"]  # transposed
+Values = Float[Tensor, "sentences heads keys value_width"]
 ScoreMask = Float[Tensor, "sentences 1 #length keys"]
 
 
@@ -44,13 +46,9 @@ def split_sentences_and_heads(projected: Float[Tensor, "rows all_heads"], senten
 
 
 def attend(
-    queries: Heads,
-    keys: Float[Tensor, "sentences heads width keys"],
-    values: Heads,
-    scale: float,
-    score_mask: ScoreMask | None,
+    queries: Heads, keys: Keys, values: Values, scale: float, score_mask: ScoreMask | None
 ) -> Float[Tensor, "rows all_heads"]:
-    """softmax(scale · Q Kᵀ + score_mask) V of every head; the keys are transposed."""
+    """softmax(scale · Q Kᵀ + score_mask) V of every head."""
     sentences, heads, length, _ = queries.shape
     if score_mask is None:
         # Added 0 times. The same operation, so that bfloat16 is rounded alike with padding and without.
@@ -108,7 +106,7 @@ class SelfAttention:
         return torch.split(split_sentences_and_heads(projected, sentences, self.heads), self.widths, dim=3)
 
     def __call__(
-        self, states: States, queries: Heads, keys: Tensor, values: Heads, score_mask: ScoreMask | None
+        self, states: States, queries: Heads, keys: Keys, values: Values, score_mask: ScoreMask | None
     ) -> States:
         return self.norm.after(self.output.plus(attend(queries, keys, values, self.scale, score_mask), states))
 
