@@ -34,10 +34,12 @@ def read(config: dict[str, Any]) -> Job:
         check_new_run()
         check_init_from(config["init_from"])  # as it was typed
         typed.data.check_files()
-    from transformer.training.checks import check_trainer, whole_numbers  # imports Lightning, which takes seconds
+    # Imports Lightning, which takes seconds.
+    from transformer.training.checks import check_average, check_trainer, whole_numbers
 
     trainer = whole_numbers(choose_precision(settings["trainer"]))
     check_trainer(trainer)
+    check_average(typed.training.averaging.kind, trainer)
     return Job(typed, settings["model"], trainer, checkpoint)
 
 

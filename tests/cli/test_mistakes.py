@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,12 @@ import pytest
 import torch
 
 from tests.cli.project import refusal
-from transformer.cli import CONFIGS
+from transformer.cli import CONFIGS, PROJECT
 from transformer.cli.runs import check_init_from, check_new_run
 from transformer.cli.settings import run_settings
 from transformer.cli.sweeps import check_trials, trials_to_check
 from transformer.config import UsageError
-from transformer.model.config import read_model
 from transformer.training.checks import check_trainer
-from transformer.training.config import check_settings, read_run_settings
 
 
 @pytest.mark.parametrize(
@@ -58,15 +57,23 @@ def test_each_value_of_a_sweep_is_checked(project: Path) -> None:
     assert "several" not in refusal(project, "-m", "model.heads=1,2", "model.nix=1")
 
 
-def test_values_of_a_sweep_that_do_not_go_together_are_found_before_its_first_trial(tmp_path: Path) -> None:
-    def read(config: dict[str, Any]) -> None:
-        settings = run_settings(config)
-        check_settings(read_run_settings(settings), read_model(settings["model"]))
-
-    swept = [f"hydra.sweep.dir={tmp_path}", "training.compile=null,aot_eager"]
-    with pytest.raises(ValueError, match=r"dropout_warmup_steps"):
-        check_trials([*swept, "training.dropout_warmup_steps=0,100"], "train", CONFIGS, read)
-    check_trials([*swept, "training.dropout_warmup_steps=0"], "train", CONFIGS, read)
+@pytest.mark.parametrize(
+    ("swept", "together", "apart"),
+    [
+        ("training.compile=null,aot_eager", "training.dropout_warmup_steps=0", "training.dropout_warmup_steps=0,100"),
+        ("tokenizer=unigram,word", "training.bpe_dropout=0", "training.bpe_dropout=0,0.1"),
+        ("data.directions=[],[de-en,en-de]", "tokenizer.joint=true", "tokenizer.joint=true,false"),
+        ("training.averaging.kind=none,last", "++trainer.limit_val_batches=1", "++trainer.limit_val_batches=1,0"),
+    ],
+)
+def test_values_of_a_sweep_that_do_not_go_together_are_found_before_its_first_trial(
+    tmp_path: Path, swept: str, together: str, apart: str
+) -> None:
+    read = runpy.run_path(str(PROJECT / "scripts" / "train.py"))["read"]
+    given = ["trainer=cpu", "model.tied_embeddings=target", f"hydra.sweep.dir={tmp_path}", swept]
+    with pytest.raises(ValueError, match=re.escape(apart.strip("+").partition("=")[0])):
+        check_trials([*given, apart], "train", CONFIGS, read)
+    check_trials([*given, together], "train", CONFIGS, read)
 
 
 def test_of_a_sweep_with_very_many_trials_each_value_is_checked_once() -> None:

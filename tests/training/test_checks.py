@@ -18,14 +18,14 @@ def test_a_share_of_less_than_one_batch_is_refused_with_its_number(
 ) -> None:
     count = len(data.loader(split))
     for accepted in (1 / count, 1.0, 1, 0):
-        check_limits(data, {f"limit_{part}_batches": accepted}, "none")
+        check_limits(data, {f"limit_{part}_batches": accepted})
     with pytest.raises(ValueError, match=f"of the {count} batches of {split} is less than one"):
-        check_limits(data, {f"limit_{part}_batches": 0.9 / count}, "none")
+        check_limits(data, {f"limit_{part}_batches": 0.9 / count})
 
 
 @pytest.mark.parametrize("limit", [1, 5, 0.5])
 def test_every_step_has_as_many_batches(data: TranslationData, tmp_path: Path, limit: float) -> None:
-    check_limits(data, {"limit_train_batches": 10**6, "accumulate_grad_batches": 1}, "none")
+    check_limits(data, {"limit_train_batches": 10**6, "accumulate_grad_batches": 1})
     for accumulated in range(2, 7):
         limits = {"limit_train_batches": limit, "limit_val_batches": 0}
         trainer = trainer_for(tmp_path, max_steps=1, accumulate_grad_batches=accumulated, **limits)
@@ -34,9 +34,9 @@ def test_every_step_has_as_many_batches(data: TranslationData, tmp_path: Path, l
         settings = {"limit_train_batches": limit, "accumulate_grad_batches": accumulated}
         if batches % accumulated:
             with pytest.raises(ValueError, match=rf"limit_train_batches={limit} leaves {batches} batches an epoch, "):
-                check_limits(data, settings, "none")
+                check_limits(data, settings)
         else:
-            check_limits(data, settings, "none")
+            check_limits(data, settings)
 
 
 def test_a_count_that_is_typed_as_a_float_is_that_whole_number(tmp_path: Path) -> None:
@@ -51,12 +51,6 @@ def test_a_count_that_is_typed_as_a_float_is_that_whole_number(tmp_path: Path) -
 def test_a_share_and_what_may_be_a_fraction_stay_as_they_are() -> None:
     typed = {"limit_train_batches": 1.0, "limit_val_batches": 0.5, "gradient_clip_val": 2.0, "max_steps": 2.5, "x": 1.0}
     assert [type(value) for value in whole_numbers(typed).values()] == [float] * 5
-
-
-def test_an_average_that_nothing_validates_is_refused(data: TranslationData) -> None:
-    check_limits(data, {"limit_val_batches": 0}, "none")
-    with pytest.raises(ValueError, match=r"training\.averaging\.kind=last needs a validation"):
-        check_limits(data, {"limit_val_batches": 0}, "last")
 
 
 @posix_only

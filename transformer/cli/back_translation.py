@@ -34,7 +34,7 @@ from transformer.evaluation import METRICS
 from transformer.files import CARD, MODELS, RESULTS
 from transformer.inference.checkpoint import load
 from transformer.model.config import read_model
-from transformer.training.checks import check_trainer
+from transformer.training.checks import check_average, check_trainer
 from transformer.training.config import RunSettings, check_settings, read_run_settings
 
 # Settings of back_translate.py itself.
@@ -61,6 +61,7 @@ def _training(folder: Path, arguments: list[str]) -> tuple[Stage, RunSettings]:
     run = read_run_settings(settings)
     check_settings(run, read_model(settings["model"]))
     check_trainer(choose_precision(settings["trainer"]))
+    check_average(run.training.averaging.kind, settings["trainer"])
     begin, resume = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
     # What a run writes at the end, the last one first.
     last, *others = (folder / file for file in ((CARD, RESULTS) if run.test else ()) + MODELS[:1])

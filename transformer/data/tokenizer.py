@@ -42,6 +42,14 @@ class TokenizerSettings:
     normalization: Normalization
 
 
+def check_use(kind: Kind, joint: bool, directions: int, bpe_dropout: float) -> None:
+    """Raises ValueError for tokenizers that cannot serve so many directions, or cannot segment words at random."""
+    if bpe_dropout and kind not in ("bpe", "unigram"):
+        raise ValueError(f"training.bpe_dropout needs tokenizer=bpe or unigram, not {kind}")
+    if directions > 1 and not joint:
+        raise ValueError("several data.directions need one vocabulary for all languages: tokenizer.joint=true")
+
+
 def language_tag(language: str) -> str:
     return f"<2{language}>"
 

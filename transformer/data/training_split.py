@@ -13,7 +13,7 @@ from transformer.data.directions import direction_name
 from transformer.data.encoded import EncodedSplit, Lengths, Split
 from transformer.data.mmap import IntArray
 from transformer.data.synthetic import SYNTHETIC
-from transformer.data.tokenizer import Tokenizer
+from transformer.data.tokenizer import Tokenizer, check_use
 
 MAX_KEPT = 200_000  # pairs of an epoch's segmentations: some 60 MB
 
@@ -156,10 +156,8 @@ def pairs_per_epoch(pairs: Sequence[int], temperature: float) -> list[int]:
 def build_training_split(data: TranslationData, bpe_dropout: float) -> Split:
     """The training pairs as the settings say. Raises ValueError where the tokenizers cannot do it."""
     source, settings = data.source_tokenizer, data.settings
-    if bpe_dropout and source.kind not in ("bpe", "unigram"):
-        raise ValueError(f"training.bpe_dropout needs tokenizer=bpe or unigram, not {source.kind}")
-    if len(settings.all_directions) > 1 and source.model != data.target_tokenizer.model:
-        raise ValueError("several data.directions need one vocabulary for all languages: tokenizer.joint=true")
+    # Of a pretrained model's tokenizers the settings do not tell.
+    check_use(source.kind, source.model == data.target_tokenizer.model, len(settings.all_directions), bpe_dropout)
 
     def part(name: str, number: int) -> Split:
         split = data.split(name)

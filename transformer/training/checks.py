@@ -146,9 +146,18 @@ def check_size(config: ModelConfig) -> None:
     check_memory(sum(tensor.numel() * tensor.element_size() for tensor in tensors), "the model", remedy)
 
 
-def check_limits(data: TranslationData, trainer: dict[str, Any], averaging: str, processes: int = 1) -> None:
-    """Raises ValueError for a share of the batches (trainer.limit_train_batches=0.01) that is less than one batch, for
-    steps of unequal numbers of batches, and for an average of weights (of this kind) that nothing validates."""
+def check_average(averaging: str, trainer: dict[str, Any]) -> None:
+    """Raises ValueError for an average of weights (of this kind) that nothing validates."""
+    if trainer.get("limit_val_batches") == 0 and averaging != "none":
+        raise ValueError(
+            f"training.averaging.kind={averaging} needs a validation, which says whether the average is better: leave "
+            "out trainer.limit_val_batches=0"
+        )
+
+
+def check_limits(data: TranslationData, trainer: dict[str, Any], processes: int = 1) -> None:
+    """Raises ValueError for a share of the batches (trainer.limit_train_batches=0.01) that is less than one batch, and
+    for steps of unequal numbers of batches."""
     accumulated = int(trainer.get("accumulate_grad_batches", 1))
     parts = {"train": ["train"], "val": data.names("validation"), "test": data.test_names}
     for part, names in parts.items():
@@ -167,11 +176,6 @@ def check_limits(data: TranslationData, trainer: dict[str, Any], averaging: str,
         raise ValueError(
             f"trainer.limit_train_batches={limit} leaves {batches} batches an epoch, which is no multiple of "
             f"trainer.accumulate_grad_batches={accumulated}"
-        )
-    if trainer.get("limit_val_batches") == 0 and averaging != "none":
-        raise ValueError(
-            f"training.averaging.kind={averaging} needs a validation, which says whether the average is better: leave "
-            "out trainer.limit_val_batches=0"
         )
 
 
