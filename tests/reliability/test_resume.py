@@ -210,6 +210,16 @@ def test_a_learning_rate_that_leaps_as_a_run_goes_on_is_said(
     assert said == f"changed: the next step's learning rate is {new} (was {old})"
 
 
+def test_a_last_validation_is_logged_at_the_same_step_if_the_run_was_stopped_in_it(home: Path, tmp_path: Path) -> None:
+    plain = settings(home, **LOGGED | {"trainer__max_steps": 1, "training__validate_every": 1})
+    train(tmp_path / "whole", plain)
+    with pytest.raises(Interrupted), trouble(2, term):  # after the only step, in the first batch of validation
+        train(tmp_path / "run", plain)
+    assert position(tmp_path / "run")["validating"]
+    train(tmp_path / "run", plain, last(tmp_path / "run"))
+    assert (tmp_path / "run" / "metrics.csv").read_text() == (tmp_path / "whole" / "metrics.csv").read_text()
+
+
 @pytest.mark.long
 def test_a_run_that_has_lost_its_patience_does_not_go_on_unless_given_more(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -39,17 +39,22 @@ class FinalValidation(Callback):
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
         self.validating, self.validated_step = False, trainer.global_step
 
-    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+    def on_train_end(self, trainer: Trainer, module: Any) -> None:
         # An epoch that the last step cuts short has not ended; logged as it would be after resuming here.
         loop: Any = trainer.fit_loop
         epochs = loop.epoch_progress.current
         epochs.processed = epochs.completed = TrainProgress.of(trainer, self.validating).epoch
         loop.epoch_loop._batches_that_stepped = trainer.global_step
         if self.validated_step != trainer.global_step:
+            # A run that resumes within its last validation has none of Lightning's here. If that one was due by
+            # training.validate_every, Lightning would have logged it one step earlier.
+            is_due = trainer.global_step % module.settings.validate_every == 0
+            loop.epoch_loop._batches_that_stepped = trainer.global_step - is_due
             # As Lightning's loop validates in the middle of an epoch.
             trainer.validating = True
             loop.epoch_loop.val_loop.run()
             trainer.training = True
+            loop.epoch_loop._batches_that_stepped = trainer.global_step
 
     def state_dict(self) -> dict[str, Any]:
         return {"validated_step": self.validated_step}
