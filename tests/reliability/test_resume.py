@@ -210,8 +210,12 @@ def test_a_learning_rate_that_leaps_as_a_run_goes_on_is_said(
     assert said == f"changed: the next step's learning rate is {new} (was {old})"
 
 
-def test_a_last_validation_is_logged_at_the_same_step_if_the_run_was_stopped_in_it(home: Path, tmp_path: Path) -> None:
-    plain = settings(home, **LOGGED | {"trainer__max_steps": 1, "training__validate_every": 1})
+@pytest.mark.parametrize("batches", [1, 2])  # of an epoch, which ends with the run or does not
+def test_the_log_is_the_same_if_a_run_was_stopped_in_its_last_validation(
+    home: Path, tmp_path: Path, batches: int
+) -> None:
+    short = {"trainer__max_steps": 1, "training__validate_every": 1, "trainer__limit_train_batches": batches}
+    plain = settings(home, **LOGGED | short | {"test": True})
     train(tmp_path / "whole", plain)
     with pytest.raises(Interrupted), trouble(2, term):  # after the only step, in the first batch of validation
         train(tmp_path / "run", plain)

@@ -42,8 +42,8 @@ class FinalValidation(Callback):
     def on_train_end(self, trainer: Trainer, module: Any) -> None:
         # An epoch that the last step cuts short has not ended; logged as it would be after resuming here.
         loop: Any = trainer.fit_loop
-        epochs = loop.epoch_progress.current
-        epochs.processed = epochs.completed = TrainProgress.of(trainer, self.validating).epoch
+        epochs, progress = loop.epoch_progress.current, TrainProgress.of(trainer, self.validating)
+        epochs.processed = epochs.completed = progress.epoch
         loop.epoch_loop._batches_that_stepped = trainer.global_step
         if self.validated_step != trainer.global_step:
             # A run that resumes within its last validation has none of Lightning's here. If that one was due by
@@ -55,6 +55,8 @@ class FinalValidation(Callback):
             loop.epoch_loop.val_loop.run()
             trainer.training = True
             loop.epoch_loop._batches_that_stepped = trainer.global_step
+            # Lightning, too, validates before it ends an epoch; what follows is logged in the next one.
+            epochs.processed = epochs.completed = progress.epoch + (progress.batch == progress.batches)
 
     def state_dict(self) -> dict[str, Any]:
         return {"validated_step": self.validated_step}
