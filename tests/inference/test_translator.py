@@ -92,6 +92,34 @@ def test_encoded_sources_are_translated_as_their_texts_are(translator: Translato
     assert translator.n_best_ids(ids, search, lines=lines) == translator.n_best(TEXTS, search, lines=lines)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_torch_defaults_change_neither_a_loaded_model_nor_its_translations(
+    translator: Translator, tmp_path: Path, dtype: torch.dtype
+) -> None:
+    config = replace(translator.model.config, positions="alibi")
+    Translator(Transformer(config), translator.tokenizers, translator.languages).save(tmp_path / "model.safetensors")
+
+    def found() -> list[list[Translation]]:
+        loaded = Translator.load(tmp_path / "model.safetensors")
+        # A text alone is translated in this thread: `torch.device` is of one thread.
+        return [loaded.n_best(TEXTS[1], replace(SOON, method=method)) for method in ("greedy", "beam", "sampling")]
+
+    expected = found()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device("meta"):  # in place of a GPU that this machine may lack: nothing can be computed there
+            assert found() == expected
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_loading_leaves_the_random_numbers_of_torch_as_they_were(translator: Translator, tmp_path: Path) -> None:
+    translator.save(tmp_path / "model.safetensors")
+    before = torch.get_rng_state()
+    Translator.load(tmp_path / "model.safetensors")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 @pytest.mark.parametrize("method", ["greedy", "beam"])
 def test_batches_side_by_side_give_what_one_after_another_gives(translator: Translator, method: str) -> None:
     search, before = replace(SOON, method=method), torch.get_num_threads()

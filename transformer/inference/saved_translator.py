@@ -45,7 +45,9 @@ class SavedTranslator:
         return replace(self, config=config).build()
 
     def build(self) -> Transformer:
-        model = Transformer(self.config)
+        # On the CPU and in float32, whatever torch's defaults are: in bfloat16 the weights would be rounded.
+        with torch.device("cpu"):
+            model = Transformer(self.config).float()
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 saved = self.weights[name]

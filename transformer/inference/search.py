@@ -13,6 +13,7 @@ Nothing here knows of Transformers. Whoever searches gives two functions:
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -159,7 +160,7 @@ def beam_search(
     beam, enough, device = settings.beam, settings.enough_hypotheses, bos_ids.device
     hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
     sentences, finished = list(range(len(bos_ids))), [False] * len(bos_ids)
-    ids, totals = bos_ids[:, None], torch.zeros(len(bos_ids), 1, device=device)
+    ids, totals = bos_ids[:, None], torch.zeros(len(bos_ids), 1, dtype=torch.float32, device=device)
     tokens = torch.empty(len(bos_ids), 1, 0, dtype=torch.long, device=device)
     for position in range(max(max_lengths) + 1):
         log_probs, state = step(ids.flatten(), state)
@@ -215,7 +216,7 @@ def generate(
     hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
     limits, sentences = torch.tensor(max_lengths, device=device), torch.arange(count, device=device)
     numbers = list(range(count))  # the same as `sentences`
-    totals = torch.zeros(count, device=device)
+    totals = torch.zeros(count, dtype=torch.float32, device=device)
     tokens = torch.full((count, max(max_lengths) + 1), eos, device=device)
     for position in range(max(max_lengths) + 1):
         log_probs, state = step(ids, state)
@@ -288,11 +289,10 @@ def search(
         return beam_search(step, state, bos_ids, eos, max_lengths, settings)
     if settings.method == "greedy":
         return generate(step, state, bos_ids, eos, max_lengths, settings, most_probable)
-    # Uniform random numbers for every position of each sentence.
+    # Uniform random numbers for every position of each sentence: the same ones whatever torch's default type is.
     generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + line) % 2**63) for line in lines]
-    draws = torch.stack([torch.rand(max(max_lengths) + 1, generator=generator) for generator in generators]).to(
-        bos_ids.device
-    )
+    draw_row = partial(torch.rand, max(max_lengths) + 1, dtype=torch.float32, device="cpu")
+    draws = torch.stack([draw_row(generator=generator) for generator in generators]).to(bos_ids.device)
 
     def draw(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
         return sample(log_probs, draws[sentences, position], settings)

@@ -151,7 +151,10 @@ class Translator:
         saved, asked = checkpoint.load(Path(path)), (source_language, target_language)
         if asked != (None, None):
             choose_direction(saved.directions, *asked)  # a mistake is reported before the model is built
-        model = pack(saved.build().to(torch_device, dtype).eval())
+        # A model is built with random weights: the random numbers of whoever loads it go on as if it were not.
+        with torch.random.fork_rng(devices=[]):
+            built = saved.build()
+        model = pack(built.to(torch_device, dtype).eval())
         translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
         translator.alignment, translator.length_penalty = saved.alignment, saved.length_penalty
         translator.fast_model = FastTransformer.of(model)

@@ -95,7 +95,7 @@ class ALiBi(nn.Module):
 
     def __init__(self, heads: int) -> None:
         super().__init__()
-        slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)
+        slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, dtype=torch.float32) / heads)
         self.register_buffer("slopes", slopes[:, None, None], persistent=False)
 
     def forward(
