@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import transformer
+
 PROJECT = Path(__file__).parents[1]
 PACKAGE = PROJECT / "transformer"
 # In the order of docs/architecture.md: each may import what stands before it.
@@ -45,9 +47,22 @@ def order(module: str) -> int:
 
 
 def test_every_entry_is_known_and_there_are_at_most_thirteen() -> None:
-    entries = {path.stem for path in PACKAGE.iterdir() if path.name != "__pycache__"}
+    entries = {path.stem for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "py.typed")}
     assert entries == {*ENTRIES, "__init__"}
     assert len(ENTRIES) <= 13
+
+
+def test_every_file_of_the_package_is_installed_with_it() -> None:
+    """Not only where the checkout is: a wheel has what `package-data` names."""
+    pyproject = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
+    patterns = ast.literal_eval(re.findall(r"(?<=package-data]\ntransformer = ).*", pyproject)[0])
+    others = {path for path in PACKAGE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert others == {path for pattern in patterns for path in PACKAGE.glob(pattern) if path.suffix != ".py"}
+    assert PACKAGE / "py.typed" in others, "for type checkers the package has no types"
+
+
+def test_help_and_completion_know_the_public_names() -> None:
+    assert {"ModelConfig", "Transformer", "Translator"} == {*transformer.__all__} <= {*dir(transformer)}
 
 
 @pytest.mark.parametrize("path", FILES[1:], ids=module_name)

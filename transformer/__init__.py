@@ -21,3 +21,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(model, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names too, before they are asked for: `help` and the completion of a notebook look here."""
+    return sorted({*globals(), *__all__})

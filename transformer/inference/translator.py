@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args, overload
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
 
 import torch
 from jaxtyping import Float, Int
@@ -49,6 +49,8 @@ BATCH_TOKENS, BATCH_TOKENS_ON_GPU = 2048, 8192
 # What `Translator.load(path).translate(…)` does by default; configs/search/beam.yaml says the same.
 BEAM = SearchSettings()
 SplitLines = Literal["long", "sentences", "never"]
+# `Translator`, or what is made of it: the one for notebooks loads its like.
+AnyTranslator = TypeVar("AnyTranslator", bound="Translator")
 
 
 @dataclass(frozen=True)
@@ -131,13 +133,13 @@ class Translator:
 
     @classmethod
     def load(
-        cls,
+        cls: type[AnyTranslator],
         path: str | Path,
         device: str | torch.device = "cpu",
         precision: str = "float32",
         source_language: str | None = None,
         target_language: str | None = None,
-    ) -> Translator:
+    ) -> AnyTranslator:
         """Reads a .safetensors, a .ckpt or a run's folder; needs neither corpus nor configs, runs no code of the file.
 
         `device` is cpu, cuda, cuda:1, mps … or auto (a GPU if there is one); `precision` float32, bfloat16, float16 or
@@ -162,7 +164,9 @@ class Translator:
             translator.warn_if_untrained()
         return chosen
 
-    def in_direction(self, source_language: str | None = None, target_language: str | None = None) -> Translator:
+    def in_direction(
+        self: AnyTranslator, source_language: str | None = None, target_language: str | None = None
+    ) -> AnyTranslator:
         """The same model in another direction: the first of those it has learned that has these languages, or, given
         both, also one that it has not learned: the log warns that this is a guess. ValueError for other languages."""
         if source_language is None and target_language is None:
