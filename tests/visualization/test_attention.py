@@ -1,6 +1,6 @@
 """Heat maps show the model's own weights, named by layer, head and piece; what is not there is refused in a line."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import yaml
 from scripts.explain import explain_text
 from scripts.explain import read as read_settings
 from tests.visualization.models import SEARCH, TEXTS, untrained
-from transformer import Translator
+from transformer import Transformer, Translator
 from transformer.data.tokenizer import BOS, EOS
 from transformer.model.attention import AttentionRecord
 from transformer.training.results import draw_attentions
@@ -109,6 +109,11 @@ def test_too_little_and_too_much_text_is_refused_on_either_side(translator: Tran
             read_translation(translator, text, SEARCH)
     with pytest.raises(ValueError, match=r"^the translation has 80 tokens; between 0 and 79 can be shown$"):
         read(translator, "ja", [4] * 80)
+    tagged = translator.target_tokenizer.with_tags(["en", "de"])
+    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(tagged))
+    of_two_directions = Transformer(replace(translator.model.config, **sizes))
+    with pytest.raises(ValueError, match=r"^the text has 0 tokens; between 1 and 78 can be shown$"):
+        read_translation(Translator(of_two_directions, (tagged, tagged), ("de", "en")), "", SEARCH)
     roomy = untrained(TEXTS, max_length=4 * MAX_TOKENS)
     with pytest.raises(ValueError, match=rf"between 1 and {MAX_TOKENS} can be shown"):
         read(roomy, "ja " * (MAX_TOKENS + 1), [])

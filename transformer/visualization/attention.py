@@ -83,10 +83,11 @@ class Reading(NamedTuple):
         return heads[view.head - 1] if view.head else heads.mean(dim=0), title
 
 
-def _checked(ids: list[int], name: str, model: Transformer, least: int = 1) -> list[int]:
-    most = min(model.config.max_length - 1, MAX_TOKENS)
-    if not least <= len(ids) <= most:
-        raise ValueError(f"the {name} has {len(ids):,} tokens; between {least} and {most} can be shown")
+def _checked(ids: list[int], name: str, model: Transformer, least: int = 1, tags: int = 0) -> list[int]:
+    """`ids`, of which the first `tags` are no tokens of the text."""
+    most = min(model.config.max_length - 1, MAX_TOKENS) - tags
+    if not least <= len(ids) - tags <= most:
+        raise ValueError(f"the {name} has {len(ids) - tags:,} tokens; between {least} and {most} can be shown")
     return ids
 
 
@@ -98,6 +99,11 @@ def _only_model(translator: Translator) -> Transformer:
     return translator.model
 
 
+def _source_ids(translator: Translator, text: str) -> list[int]:
+    tokenizer = translator.source_tokenizer
+    return _checked(tokenizer.encode(text), "text", _only_model(translator), tags=len(tokenizer.prefix))
+
+
 @torch.inference_mode()
 def read(translator: Translator, text: str, target: list[int]) -> Reading:
     """One teacher-forced pass over a source text and the ids of its translation, without dropout.
@@ -105,7 +111,7 @@ def read(translator: Translator, text: str, target: list[int]) -> Reading:
     Raises ValueError for a text without tokens, for too many of them on either side, for an ensemble and for an export.
     """
     model = _only_model(translator)
-    source = _checked(translator.source_tokenizer.encode(text), "text", model)
+    source = _source_ids(translator, text)
     _checked(target, "translation", model, least=0)
     device, record = model.output.weight.device, AttentionRecord([], [], [])
     with eval_mode(model), full_precision(device):
@@ -124,7 +130,7 @@ def read_translation(
     The log says if the text has several sentences: what is shown is one pass over all of them. Raises ValueError as
     `read` does: for a translation that is too long after the search, for all else before it.
     """
-    _checked(translator.source_tokenizer.encode(text), "text", _only_model(translator))
+    _source_ids(translator, text)
     if (count := len(split_sentences(text))) > 1:
         log.warning("the text has %d sentences, translated as one: give one sentence at a time", count)
     [hypotheses] = translator.n_best([text], search, split_lines="never")
