@@ -1,8 +1,9 @@
 """Typed settings are read strictly from plain data, and an error names the key and what is allowed."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 
 from transformer.config import flatten, from_dict
@@ -45,6 +46,12 @@ def test_a_list_of_choices_names_each_once() -> None:
 
 def test_flattened_settings_have_their_full_names() -> None:
     assert dict(flatten({"a": {"b": 1, "c": {"d": 2}}, "e": 3})) == {"a.b": 1, "a.c.d": 2, "e": 3}
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int8])
+def test_a_number_of_numpy_is_one_of_python(kind: type[Any]) -> None:
+    drawing = from_dict(Drawing, {"shape": "round", "width": kind(2)}, "drawing")
+    assert (type(drawing.width), drawing.width) == (float, 2.0)
 
 
 @pytest.mark.parametrize("width", [float("nan"), float("inf"), -float("inf"), 10**400])

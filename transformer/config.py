@@ -1,9 +1,9 @@
 """Reads typed settings from plain data, strictly: what YAML or a stranger's file says is checked before use."""
 
 import dataclasses
+import math
 import numbers
 import operator
-import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -91,10 +91,13 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
             _check_names(value, list(typing.get_args(arguments[0])[1]), path)
         return {key: read_value(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
     if hint is float and isinstance(value, numbers.Real) and not isinstance(value, bool):
-        # NaN is not finite either, and a whole number may be too large for a float.
-        if not -sys.float_info.max <= value <= sys.float_info.max:  # type: ignore[operator]
+        try:
+            number = float(value)  # one of NumPy's too, from Python
+        except OverflowError:  # of a whole number that is too large
+            number = math.inf
+        if not math.isfinite(number):
             raise ValueError(f"{path}={value} must be a finite number")
-        return float(value)
+        return number
     if hint is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return int(value)  # one of NumPy's too, from Python
     if type(value) is hint:

@@ -113,6 +113,8 @@ def test_models_that_do_not_belong_together_are_refused(pair: list[Translator], 
         Ensemble([pair[0], back])
     with pytest.raises(ValueError, match="an ensemble is several models"):
         Ensemble(pair).save(tmp_path / "x.safetensors")
+    with pytest.raises(ValueError, match="an ensemble needs a model or more"):
+        Ensemble([])
     with pytest.raises(ValueError, match="load_ensemble takes the files of its models"):
         Ensemble.load(tmp_path / "x.safetensors")
 
@@ -121,6 +123,8 @@ def test_files_are_loaded_as_one_translator(pair: list[Translator], tmp_path: Pa
     paths = [tmp_path / f"{number}.safetensors" for number in range(2)]
     for translator, path in zip(pair, paths, strict=True):
         translator.save(path)
-    together = load_ensemble(paths)
+    together = load_ensemble([*map(str, paths)])
     assert together.translate(TEXTS, SEARCH) == Ensemble(pair).translate(TEXTS, SEARCH)
+    with pytest.raises(TypeError, match="paths must be a list of files, not one"):
+        load_ensemble(str(paths[0]))
     assert load_ensemble(paths[:1]).translate(TEXTS, SEARCH) == pair[0].translate(TEXTS, SEARCH)

@@ -382,7 +382,10 @@ for mistake in sys.argv[2:]:
 """
 TOLD = {
     "translator.translate(['ja', None])": "TypeError: line 2 is no text but NoneType",
-    "translator.translate(b'ja')": "TypeError: line 1 is no text but int",
+    "translator.translate(b'ja')": "TypeError: texts must be a text or several, not bytes",
+    "translator.translate(None)": "TypeError: texts must be a text or several, not NoneType",
+    "translator.translate('ja', batch_tokens=0)": "ValueError: batch_tokens=0 must be >= 1",
+    "translator.translate('ja', batch_tokens='many')": "ValueError: batch_tokens=many must be a whole number",
     "translator.translate('ja', 'greedy')": "TypeError: search must be SearchSettings, as "
     "SearchSettings(method='greedy'), not 'greedy'",
     "translator.translate('ja', split_lines='Refuse')": "ValueError: split_lines=Refuse is not allowed; choose one of "

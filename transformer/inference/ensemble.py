@@ -39,6 +39,8 @@ class Ensemble(Translator):
 
     def __init__(self, members: Sequence[Translator]) -> None:
         """Raises ValueError, naming the first that differs (counted from 1), for other vocabularies or languages."""
+        if not members:
+            raise ValueError("an ensemble needs a model or more")
         first = members[0]
         super().__init__(first.model, first.tokenizers, first.languages, first.directions)
         self.alignment, self.length_penalty, self.members = first.alignment, first.length_penalty, tuple(members)
@@ -76,7 +78,7 @@ class Ensemble(Translator):
 
 
 def load_ensemble(
-    paths: Sequence[Path],
+    paths: Sequence[str | Path],
     device: str = "cpu",
     precision: str = "float32",
     source_language: str | None = None,
@@ -85,10 +87,10 @@ def load_ensemble(
 ) -> Translator:
     """The translator in one file, or those in several as an `Ensemble`, with a shortlist. Raises as these do, and
     ValueError for no file."""
-    if not paths:
-        raise ValueError("an ensemble needs a model or more")
+    if isinstance(paths, str | Path):
+        raise TypeError(f"paths must be a list of files, not one: load_ensemble(['{paths}', …])")
     members = [Translator.load(path, device, precision, source_language, target_language) for path in paths]
-    translator = Ensemble(members) if len(members) > 1 else members[0]
+    translator = Ensemble(members) if len(members) != 1 else members[0]
     if shortlist is not None:
         translator.shortlist = load_shortlist(Path(shortlist), translator.tokenizers, translator.languages)
     return translator

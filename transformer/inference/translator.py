@@ -10,12 +10,13 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, overload
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from transformer.config import read_value
 from transformer.data.batching import batches_by_length, pad
 from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.languages import space_between_sentences
@@ -49,6 +50,7 @@ BATCH_TOKENS, BATCH_TOKENS_ON_GPU = 2048, 8192
 # What `Translator.load(path).translate(…)` does by default; configs/search/beam.yaml says the same.
 BEAM = SearchSettings()
 SplitLines = Literal["long", "sentences", "never"]
+BatchTokens = Annotated[int, ">= 1"]
 # `Translator`, or what is made of it: the one for notebooks loads its like.
 AnyTranslator = TypeVar("AnyTranslator", bound="Translator")
 
@@ -286,6 +288,8 @@ class Translator:
         lines: Sequence[int] | None = None,
     ) -> list[list[list[Translation]]]:
         """What `n_best` finds in each of several searches. Each text is encoded, and warned of, only once."""
+        if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+            raise TypeError(f"texts must be a text or several, not {type(texts).__name__}")
         texts = list(texts)
         if split_lines not in get_args(SplitLines):
             raise ValueError(
@@ -337,7 +341,7 @@ class Translator:
         lengths = [len(sources[index]) for index in nonempty]
         on_cpu = self.device.type == "cpu"
         workers = worker_count(len(nonempty)) if on_cpu else 1
-        batch_tokens = batch_tokens or self.default_batch_tokens
+        batch_tokens = read_value(BatchTokens | None, batch_tokens, "batch_tokens") or self.default_batch_tokens
         batch_indices = list(batches_by_length(lengths, batch_tokens, min_batches=workers))
         batches = [[nonempty[i] for i in batch] for batch in batch_indices]
 
