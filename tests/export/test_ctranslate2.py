@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sentencepiece import SentencePieceProcessor
 
 from tests.export.models import TEXTS, Build
 from tests.factories import small_model, tokenizer_settings
@@ -165,6 +166,11 @@ def test_a_model_of_both_directions_is_asked_for_the_one_it_was_exported_for(tmp
         translator = Translator(model, (tagged, tagged), languages)  # type: ignore[arg-type]
         engine = exported(translator, tmp_path / languages[0])
         assert [engine.source_tokenizer.piece(id) for id in engine.source_tokenizer.prefix] == [f"<2{languages[1]}>"]
+        # As docs/export.md says: the tag is a token, not a part of the text.
+        processor = SentencePieceProcessor(model_file=str(tmp_path / languages[0] / "source.spm"))
+        pieces = processor.encode(TEXTS[1], out_type=str)
+        ids = engine.source_tokenizer.encode(TEXTS[1])
+        assert [f"<2{languages[1]}>", *pieces] == [engine.source_tokenizer.piece(id) for id in ids]
         found[languages] = engine.n_best(TEXTS)
         assert_same(found[languages], translator.n_best(TEXTS))
     one, other = ([hypotheses[0].score for hypotheses in both] for both in found.values())
