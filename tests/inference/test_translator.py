@@ -5,6 +5,7 @@ import os
 import pickle
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy, deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -366,6 +367,17 @@ def test_texts_may_come_one_by_one(translator: Translator) -> None:
     expected = translator.translate(TEXTS, SOON)
     for texts in (iter(TEXTS), tuple(TEXTS), np.array(TEXTS)):
         assert translator.translate(texts, SOON) == expected
+
+
+def test_several_threads_use_one_translator_and_a_process_can_be_sent_one(
+    translator: Translator, tmp_path: Path
+) -> None:
+    translator.save(tmp_path / "model.safetensors")
+    loaded = Translator.load(tmp_path / "model.safetensors")
+    expected = loaded.translate(TEXTS, SOON)
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(lambda _: loaded.translate(TEXTS, SOON), range(8))] == [expected] * 8
+    assert pickle.loads(pickle.dumps(loaded)).translate(TEXTS, SOON) == expected
 
 
 # Here shapes and types are not checked by the tests.
