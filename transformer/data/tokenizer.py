@@ -42,7 +42,7 @@ class TokenizerSettings:
     normalization: Normalization
 
 
-def check_use(kind: Kind, joint: bool, directions: int, bpe_dropout: float) -> None:
+def check_tokenizer_use(kind: Kind, joint: bool, directions: int, bpe_dropout: float) -> None:
     """Raises ValueError for tokenizers that cannot serve so many directions, or cannot segment words at random."""
     if bpe_dropout and kind not in ("bpe", "unigram"):
         raise ValueError(f"training.bpe_dropout needs tokenizer=bpe or unigram, not {kind}")

@@ -13,7 +13,7 @@ from transformer.data.directions import direction_name
 from transformer.data.encoded import EncodedSplit, Lengths, Split
 from transformer.data.mmap import IntArray
 from transformer.data.synthetic import SYNTHETIC
-from transformer.data.tokenizer import Tokenizer, check_use
+from transformer.data.tokenizer import Tokenizer, check_tokenizer_use
 
 MAX_KEPT = 200_000  # pairs of an epoch's segmentations: some 60 MB
 
@@ -157,7 +157,9 @@ def build_training_split(data: TranslationData, bpe_dropout: float) -> Split:
     """The training pairs as the settings say. Raises ValueError where the tokenizers cannot do it."""
     source, settings = data.source_tokenizer, data.settings
     # Of a pretrained model's tokenizers the settings do not tell.
-    check_use(source.kind, source.model == data.target_tokenizer.model, len(settings.all_directions), bpe_dropout)
+    check_tokenizer_use(
+        source.kind, source.model == data.target_tokenizer.model, len(settings.all_directions), bpe_dropout
+    )
 
     def part(name: str, number: int) -> Split:
         split = data.split(name)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
-from transformer.data.tokenizer import TokenizerSettings, check_use
+from transformer.data.tokenizer import TokenizerSettings, check_tokenizer_use
 from transformer.device import MachineSettings
 from transformer.evaluation.metrics import MetricSettings
 from transformer.inference.search import SearchSettings
@@ -95,7 +95,7 @@ def check_settings(settings: RunSettings, model: ModelConfig) -> None:
         )
     if not settings.init_from:
         tokenizer, directions = settings.tokenizer, len(settings.data.all_directions)
-        check_use(tokenizer.kind, tokenizer.joint, directions, settings.training.bpe_dropout)
+        check_tokenizer_use(tokenizer.kind, tokenizer.joint, directions, settings.training.bpe_dropout)
     if settings.training.initial_embeddings == "cooccurrence" and model.tied_embeddings != "all":
         raise ValueError(
             f"training.initial_embeddings=cooccurrence makes one matrix for both languages: with model.tied_embeddings="
