@@ -26,9 +26,9 @@ def log_ratio(line: Line) -> float:
     return math.log(target / source)
 
 
-def _repeated(digests: "array[int]") -> set[int]:
+def _repeated(digests: NDArray[np.uint64]) -> set[int]:
     """The digests that occur more than once."""
-    values, counts = np.unique(np.frombuffer(digests, np.uint64), return_counts=True)
+    values, counts = np.unique(digests, return_counts=True)
     return set(values[counts > 1].tolist())
 
 
@@ -64,7 +64,7 @@ class Profile:
                 letters[side].update(scripts(text))
                 quotes[side].update(style for styles in QUOTES for style in styles if not set(style).isdisjoint(text))
                 np.add.at(counts[side], trigrams(text), 1)
-        self.repeated, self.repeated_sources = _repeated(pairs), _repeated(sources)
+        self.repeated, self.repeated_sources = (_repeated(np.frombuffer(each, np.uint64)) for each in (pairs, sources))
         self.median = _median(ratios)
         self.scripts = tuple(
             {name for name, count in side.items() if count >= SHARE_OF_A_SCRIPT * side.total()} for side in letters
