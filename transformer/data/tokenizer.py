@@ -47,7 +47,10 @@ def check_tokenizer_use(kind: Kind, joint: bool, directions: int, bpe_dropout: f
     if bpe_dropout and kind not in ("bpe", "unigram"):
         raise ValueError(f"training.bpe_dropout needs tokenizer=bpe or unigram, not {kind}")
     if directions > 1 and not joint:
-        raise ValueError("several data.directions need one vocabulary for all languages: tokenizer.joint=true")
+        raise ValueError(
+            "several data.directions need one vocabulary for all languages: tokenizer.joint=true, also in the run of "
+            "init_from="
+        )
 
 
 def language_tag(language: str) -> str:
