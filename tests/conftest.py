@@ -38,11 +38,15 @@ def pytest_configure(config: pytest.Config) -> None:
     # What is imported stays: the garbage collector would go through it again and again until all is collected.
     gc.disable()
     # Before the hook: whatever is first imported beneath it is compiled again, without a .pyc, which takes seconds.
+    import hypothesis
     import lightning.pytorch  # noqa: F401
 
     from tests.composing import parse_once
     from tests.shapes import check_shapes
 
+    # By default an example that takes over 0.2 s fails, as on a busy machine any may.
+    hypothesis.settings.register_profile("without a deadline", deadline=None)
+    hypothesis.settings.load_profile("without a deadline")
     parse_once()
     check_shapes([f"transformer.{entry}" for entry in ENTRIES.split()])
 

@@ -18,7 +18,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 TRICKY = st.text("\\${}'\",=?#[]() \n\tä:~+x", max_size=10)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TEXTS | TRICKY)
 @example("???")
 def test_any_text_arrives_as_typed_and_survives_a_sweep_and_a_saved_file(text: str) -> None:

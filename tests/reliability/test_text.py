@@ -39,10 +39,7 @@ def translator(kind: Kind, byte_fallback: bool) -> Translator:
 def test_any_unicode_text_gives_one_line(kind: Kind, byte_fallback: bool) -> None:
     tried = 0
 
-    @settings(
-        max_examples=trials(5, 500), deadline=None, database=None, derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    @settings(max_examples=trials(5, 500), database=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(st.lists(texts, max_size=4))
     @example(["", "\0", "\n\n", "\u2028", STRANGE, OTHERS, STRANGE * 30, "▁", "⁀ ⁀.", "\U0010ffff" * 100])
     def holds(lines: list[str]) -> None:
@@ -61,7 +58,7 @@ def test_any_unicode_text_gives_one_line(kind: Kind, byte_fallback: bool) -> Non
 
 
 @given(st.text(st.characters(categories=["Cs"]), min_size=1), st.text(), st.text(), st.integers(0, 3))
-@settings(max_examples=trials(30, 500), deadline=None, database=None, derandomize=True)
+@settings(max_examples=trials(30, 500), database=None, derandomize=True)
 def test_halves_of_surrogate_pairs_are_refused_by_line(half: str, before: str, after: str, line: int) -> None:
     lines = ["ja"] * 4
     lines[line] = before + half + after
