@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.processes import posix_only
 from tests.scripts.running import Run
@@ -36,6 +37,31 @@ def test_a_signal_ends_a_script_in_one_line(project: Path, tmp_path: Path, numbe
     done = started.wait()
     line = f"stopped by {number.name}\n"
     assert (done.returncode, done.stderr) == (128 + number, f"a log line\nstarted\n{line}")
+
+
+class Weights:
+    """What torch makes a tensor of; the signal comes meanwhile."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> float:
+        signal.raise_signal(signal.SIGTERM)
+        return 0.0
+
+
+def test_a_signal_while_torch_reads_is_no_error_of_what_it_reads() -> None:
+    with pytest.raises(Interrupted, match="stopped by SIGTERM"), SignalHandler():
+        torch.tensor(Weights())
+
+
+@pytest.mark.parametrize(("option", "line"), [((), "stopped by SIGTERM"), (("-m",), "stopped")], ids=["one", "sweep"])
+def test_a_script_whose_signal_became_another_error_was_stopped(
+    project: Path, tmp_path: Path, option: tuple[str, ...], line: str
+) -> None:
+    done = Run(str(project / "train.py"), *option, f"runs={tmp_path}", "name=swallowed", cwd=tmp_path).wait()
+    assert done.returncode == (1 if option else 128 + signal.SIGTERM)  # the sweep itself had no signal
+    assert done.stderr.splitlines()[-1] == line
 
 
 @pytest.mark.parametrize("package", ["hydra", "omegaconf", "hydra.core.override_parser", "transformer.cli.sweeps"])

@@ -108,11 +108,12 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
                 begun = True
                 return run_trial(read, work, config, debug)
             sys.argv[1:] = typed  # Lightning hands them to the other processes of a run, which prepare them again
-            settings = read_settings(read, config)
-            begun = True
-            gc.freeze()
-            gc.enable()
-            work(settings)
+            with SignalHandler():
+                settings = read_settings(read, config)
+                begun = True
+                gc.freeze()
+                gc.enable()
+                work(settings)
         except Exception as error:
             raise PastHydra from error
 

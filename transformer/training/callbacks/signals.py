@@ -42,7 +42,8 @@ class Interrupted(BaseException):
 
 class SignalHandler:
     """A context in which signals raise Interrupted; while `deferred` the first one is only kept in `received`, for
-    training to stop where it can save.
+    training to stop where it can save. If a library makes another error of Interrupted, it still leaves the context as
+    Interrupted.
 
     A signal that is ignored stays ignored: nohup asks for that.
     """
@@ -51,6 +52,7 @@ class SignalHandler:
         self.received: int | None = None
         self.trainer: Trainer | None = None
         self.deferred = False
+        self._raised: Interrupted | None = None
 
     def __enter__(self) -> SignalHandler:
         handlers = {number: signal.getsignal(number) for number in SIGNALS}
@@ -60,6 +62,8 @@ class SignalHandler:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._handle(self.previous_handlers)
+        if self._raised and isinstance(error, Exception):  # as torch does, and then calls a file damaged
+            raise self._raised from error
 
     def install(self, trainer: Trainer | None = None, deferred: bool = False) -> None:
         """Takes the signals back from Lightning at the start of each stage of a run: its handler of SIGTERM would save
@@ -80,4 +84,5 @@ class SignalHandler:
         if launcher is not None:
             # The other processes would wait for this one for ever.
             launcher.kill(signal.SIGKILL)
-        raise Interrupted(number, "at once, without saving" if self.trainer else "")
+        self._raised = Interrupted(number, "at once, without saving" if self.trainer else "")
+        raise self._raised
