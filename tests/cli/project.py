@@ -26,6 +26,7 @@ CONFIGS = {
         debug: false
         text: null
         checkpoint: null
+        output: null
         """,
     "command_line.yaml": (Path(__file__).parents[2] / "configs" / "command_line.yaml").read_text(encoding="utf-8"),
     "data/toy.yaml": "{directory: null, train: null, size: 3}",
@@ -103,18 +104,18 @@ def compose(project: Path, *arguments: str, name: str = "train") -> dict:  # typ
     return as_dict(compose_all(name, list(prepared), project / "configs"))
 
 
-def refusal(project: Path, *arguments: str) -> str:
+def refusal(project: Path, *arguments: str, name: str = "train") -> str:
     """Return the line with which a script would refuse its arguments, without starting one."""
     configs = project / "configs"
     try:
         prepared = prepare(arguments, configs)
         if is_sweep(arguments):
-            check_trials(prepared, "train", configs, lambda settings: None)
+            check_trials(prepared, name, configs, lambda settings: None)
         else:
             assert all(map(is_override, prepared)), "an option is for Hydra's own parser"
-            compose(project, *arguments)
+            compose(project, *arguments, name=name)
     except Exception as error:
-        line = explain_error(error, arguments, "train", configs)
+        line = explain_error(error, arguments, name, configs)
         assert "\n" not in line
         return line
     raise AssertionError(f"{arguments} was accepted")

@@ -51,6 +51,13 @@ def test_a_mistake_is_named_with_its_remedy(project: Path, argument: str, messag
     assert message in refusal(project, argument)
 
 
+def test_the_trials_of_a_sweep_do_not_write_over_each_others_output(project: Path) -> None:
+    line = refusal(project, "-m", "debug=false,true", "output=out.txt", name="translate")
+    assert line.startswith("output=out.txt: the trials of a sweep would write it one over the other: give one command")
+    for shared in ("output=null", "output=/dev/stdout"):
+        check_trials(["debug=false,true", shared], "translate", project / "configs", lambda settings: None)
+
+
 def test_each_value_of_a_sweep_is_checked(project: Path) -> None:
     assert "model=big" in refusal(project, "-m", "model=small,big")
     assert "data.train is not set" in refusal(project, "-m", "data=toy,files", "model.heads=1,2")

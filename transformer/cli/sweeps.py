@@ -26,6 +26,7 @@ from transformer.cli.errors import configure_logging, describe, report
 from transformer.cli.runs import output_folder
 from transformer.config import UsageError
 from transformer.data.printable import say, shell_path
+from transformer.files import is_written_through
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
 # Of at most so many trials every one is checked before the first begins: in a few seconds.
@@ -61,6 +62,17 @@ def check_devices(trainer: dict[str, Any]) -> None:
         )
 
 
+def check_place(key: str, place: str | None, taken: set[str]) -> None:
+    """Refuse a file that an earlier trial writes too: only what the last one wrote would be left."""
+    if place in taken:
+        raise UsageError(
+            f"{key}={place}: the trials of a sweep would write it one over the other: give one command for each value, "
+            f"with its own {key}="
+        )
+    if place is not None and not is_written_through(Path(place)):
+        taken.add(place)
+
+
 def check_trials(arguments: list[str], config_name: str, configs: Path, read: Read) -> Path:
     """Read the settings of every trial as that will, so that a mistake in the last is reported before the first trial.
 
@@ -82,12 +94,16 @@ def check_trials(arguments: list[str], config_name: str, configs: Path, read: Re
             for number, trial in trials_to_check(choices)
         ]
         folder = str(composed[0].hydra.sweep.dir)
+        # The folder of evaluate.py takes the results of several splits.
+        taken: dict[str, set[str]] = {} if config_name == "evaluate" else {"output": set(), "alignments": set()}
         try:
             for config in composed:
                 check_devices(config.get("trainer") or {})
                 config.hydra.sweep.dir = folder
                 HydraConfig.instance().set_config(config)
                 read_settings(read, config)
+                for key, places in taken.items():
+                    check_place(key, config.get(key), places)
         finally:
             HydraConfig.instance().cfg = None
         return Path(folder)
