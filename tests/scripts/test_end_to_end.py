@@ -321,6 +321,8 @@ def test_mistakes_about_checkpoints_are_told_in_one_line(run: Path) -> None:
     said = refused("evaluate", "checkpoint=run", *swapped, f"output={home}/x", cwd=home)
     both = "data.directions=[de-en,en-de] would have trained both directions"
     assert f"the checkpoint translates de → en, not from en to de ({both})" in said
+    said = refused("evaluate", "checkpoint=run", "source=nowhere.de", "reference=nowhere.en", cwd=home)
+    assert said == "error: source=nowhere.de: no such file"
     said = refused("translate", "checkpoint=run", "source_language=fr", "text=x", cwd=home)
     assert said.endswith("the checkpoint translates de → en, not from fr")
     done = script("translate", "checkpoint=run", "search=greedy", cwd=home, given=b"ja\n\xff\n")

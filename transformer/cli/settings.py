@@ -130,6 +130,9 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
         raise UsageError("an ensemble belongs to no single run: give output=FOLDER for its results")
     if config["source"] and "split" in typed_keys():
         raise UsageError("split= names sentences of the corpus, source= and reference= files: leave one of them out")
+    for key in ("source", "reference"):
+        if config[key] is not None and not Path(config[key]).exists():
+            raise UsageError(f"{key}={config[key]}: no such file")
     # The trials of a sweep must not write over each other's results, or over the run's own.
     run = run_of(checkpoints[0])
     if checkpoints[0] == run and not config["output"]:
