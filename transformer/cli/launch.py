@@ -108,7 +108,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
                 begun = True
                 return run_trial(read, work, config, debug)
             sys.argv[1:] = typed  # Lightning hands them to the other processes of a run, which prepare them again
-            with SignalHandler():
+            with SignalHandler():  # one that sees the errors, which are reported below and do not reach the outer one
                 settings = read_settings(read, config)
                 begun = True
                 gc.freeze()
