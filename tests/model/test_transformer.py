@@ -1,6 +1,7 @@
 """The whole model against torch.nn.Transformer, and what may and may not influence a logit."""
 
 import math
+import re
 from itertools import product
 
 import jaxtyping
@@ -12,6 +13,7 @@ from torch.nn import functional
 from tests.factories import small_model
 from transformer import Transformer
 from transformer.model.attention import AttentionRecord, MultiHeadAttention
+from transformer.model.dropout import Dropout
 from transformer.model.positions import POSITIONS, sinusoidal_table
 from transformer.model.scores import SCORES, Score
 
@@ -75,6 +77,17 @@ def test_decoding_step_by_step_gives_the_logits_of_one_teacher_forced_pass(
     for position in range(5):
         logits, cache = model.step(inputs[:, position], cache)
         torch.testing.assert_close(logits, at_once[:, position], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_a_target_decoded_in_parts_has_the_logits_of_one_pass(positions: str) -> None:
+    model, inputs = small_model(positions=positions), torch.randint(4, 29, (2, 7))
+    memory = model.encode(torch.randint(4, 29, (2, 6)))
+    cache, parts = model.decoder.init_cache(memory), []
+    for part in inputs.split([2, 4, 1], dim=1):
+        states, cache = model.decoder(part, cache)
+        parts.append(model.output(states))
+    torch.testing.assert_close(torch.cat(parts, dim=1), model.decode(inputs, memory), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
@@ -189,6 +202,28 @@ def test_embeddings_are_scaled_and_positions_added_before_dropout() -> None:
     # What is kept is doubled, the position with the token.
     torch.testing.assert_close(dropped, torch.where(dropped == 0, 0.0, 2 * expected))
     assert 0.3 < (dropped == 0).float().mean() < 0.7
+
+
+RATES = {"embedding": 0.1, "add_norm": 0.1, "feed_forward": 0.2}
+RATES |= {"encoder.self_attention": 0.3, "decoder.self_attention": 0.4, "decoder.cross_attention": 0.5}
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_each_dropout_has_its_own_rate_and_what_it_drops_is_missed(norm: str) -> None:
+    settings = {f"{name.replace('.', '__')}__dropout": rate for name, rate in RATES.items() if "attention" in name}
+    model = small_model(norm=norm, dropout=0.1, feed_forward__dropout=0.2, **settings)
+    source, inputs = torch.randint(4, 29, (2, 7)), torch.randint(4, 29, (2, 5))
+    parts = {name: part for name, part in model.named_modules() if isinstance(part, Dropout)}
+    rates = {name: part.p for name, part in parts.items()}
+    with torch.no_grad():
+        whole = model(source, inputs)
+        for name, part in parts.items():
+            [rate] = [rate for where, rate in RATES.items() if where in re.sub(r"layers\.\d\.", "", name)]
+            assert rates[name] == rate
+            with part.register_forward_hook(lambda _, __, kept: torch.zeros_like(kept)):
+                assert not torch.allclose(model(source, inputs), whole), name
+    # Of each embedding; in each layer of each attention, of the feed-forward network, and around each of these.
+    assert len(parts) == 2 + 2 * (2 + 2) + 2 * (3 + 3)
 
 
 def test_every_parameter_gets_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
