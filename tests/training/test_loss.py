@@ -41,6 +41,13 @@ def test_cross_entropy_of_half_precision_logits_is_computed_in_float32() -> None
     torch.testing.assert_close(cross_entropy_(logits, labels, 0.1), expected, rtol=1e-6, atol=1e-5)
 
 
+def test_the_loss_of_logits_too_large_for_an_exponential_equals_torchs() -> None:
+    labels, logits = torch.randint(0, 37, (70,)), 300 * torch.randn(70, 37)
+    expected = functional.cross_entropy(logits, labels, reduction="none", label_smoothing=0.1)
+    torch.testing.assert_close(cross_entropy_(logits, labels, 0.1), expected, rtol=1e-5, atol=1e-3)
+    assert logits.isfinite().all(), "the gradient"
+
+
 @pytest.mark.parametrize("positions", [0, 1, 131])
 def test_symmetric_kl_and_its_gradients_equal_torchs(positions: int) -> None:
     first, second = ((2 * torch.randn(positions, 37)).requires_grad_() for _ in range(2))
