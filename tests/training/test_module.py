@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -14,12 +14,14 @@ from tests.data.corpora import settings
 from tests.factories import tokenizer_settings
 from tests.training.small import SETTINGS, module_for, trainer_for
 from transformer import Translator
+from transformer.data.batching import Batch
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
 from transformer.inference.translator import BEAM
 from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 from transformer.training.callbacks.validation import FinalValidation
 from transformer.training.config import TrainingSettings
+from transformer.training.module import TranslationModule
 from transformer.training.optim import learning_rate_factor
 
 
@@ -30,6 +32,22 @@ def test_only_the_passes_over_whole_sentences_are_compiled_and_only_if_told_to(d
         assert not hasattr(getattr(plain, name), "_torchdynamo_orig_callable")
         assert hasattr(getattr(compiled, name), "_torchdynamo_orig_callable") == is_compiled
     assert compiled.state_dict().keys() == plain.state_dict().keys()
+
+
+def first_gradient(
+    module: TranslationModule, batches: list[Batch], folder: Path, **arguments: Any
+) -> dict[str, torch.Tensor]:
+    """The gradient that the optimizer gets for its first update."""
+    found: dict[str, torch.Tensor] = {}
+
+    class Kept(Callback):
+        def on_before_zero_grad(self, trainer: Trainer, module: LightningModule, optimizer: object) -> None:
+            if trainer.global_step == 1:
+                found.update({name: weight.grad.clone() for name, weight in module.named_parameters()})
+
+    trainer = trainer_for(folder, max_steps=2, limit_val_batches=0, callbacks=[Kept()], **arguments)
+    trainer.fit(module, DataLoader(batches, batch_size=None))  # type: ignore[arg-type]
+    return found
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -49,20 +67,67 @@ def test_accumulated_gradients_are_those_of_the_mean_over_all_tokens(
         torch.cat(logits), torch.cat(labels), ignore_index=PAD, label_smoothing=0.1
     ).backward()
 
-    found: dict[str, torch.Tensor] = {}
-
-    class Kept(Callback):
-        def on_before_zero_grad(self, trainer: Trainer, module: LightningModule, optimizer: object) -> None:
-            if trainer.global_step == 1:
-                found.update({name: weight.grad.clone() for name, weight in module.named_parameters()})
-
-    trainer = trainer_for(
-        tmp_path, max_steps=2, accumulate_grad_batches=batches, limit_val_batches=0, callbacks=[Kept()]
-    )
-    trainer.fit(module, DataLoader(parts, batch_size=None))  # type: ignore[arg-type]
-    assert found
+    found = first_gradient(module, parts, tmp_path, accumulate_grad_batches=batches)
     for name, weight in reference.named_parameters():
         torch.testing.assert_close(found[name], weight.grad, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("algorithm", ["norm", "value"])
+def test_the_gradient_of_an_update_is_clipped_as_torch_does_it(
+    data: TranslationData, tmp_path: Path, algorithm: Literal["norm", "value"]
+) -> None:
+    module, reference, limit = module_for(data), module_for(data), 0.01
+    parts = list(data.loader("train"))[:1]
+    loss, tokens = reference.loss(parts[0])
+    (loss / tokens).backward()
+    if algorithm == "norm":
+        assert torch.nn.utils.clip_grad_norm_(reference.parameters(), limit) > 2 * limit
+    else:
+        torch.nn.utils.clip_grad_value_(reference.parameters(), limit)
+    found = first_gradient(module, parts, tmp_path, gradient_clip_val=limit, gradient_clip_algorithm=algorithm)
+    for name, weight in reference.named_parameters():
+        torch.testing.assert_close(found[name], weight.grad, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_loss_of_a_validation_is_the_mean_over_all_tokens_without_smoothing(
+    data: TranslationData, tmp_path: Path
+) -> None:
+    module, batches = module_for(data, replace(SETTINGS, r_drop=5.0)), list(data.loader("validation"))
+    module.validation_search = replace(module.validation_search, max_length=2)  # how it translates, changes no loss
+    # Batches of different sizes: a mean of means would differ.
+    assert len({int((batch.labels != PAD).sum()) for batch in batches}) > 1
+    labels, model = torch.cat([batch.labels.flatten() for batch in batches]), module.model.eval()
+    for _ in range(2):
+        logits = [model(batch.source, batch.inputs, batch.source_visible).flatten(0, 1) for batch in batches]
+        expected = functional.cross_entropy(torch.cat(logits), labels, ignore_index=PAD).item()
+        [found] = trainer_for(tmp_path).validate(module, datamodule=data, verbose=False)
+        assert found["validation/loss"] == pytest.approx(expected, rel=1e-5)
+        with torch.no_grad():
+            model.output.weight.mul_(3)  # the next validation remembers nothing of this one
+
+
+def test_a_step_with_r_drop_has_the_loss_of_two_draws_of_dropout(data: TranslationData) -> None:
+    module, batch = (
+        module_for(data, replace(SETTINGS, r_drop=5.0), dropout=0.2).train(),
+        next(iter(data.loader("train"))),
+    )
+    torch.manual_seed(3)
+    loss, tokens = module.loss(batch)
+    torch.manual_seed(3)
+    visible = None if batch.source_visible is None else batch.source_visible.repeat(2, 1)
+    logits = module.model(batch.source.repeat(2, 1), batch.inputs.repeat(2, 1), visible)
+    labels, is_token = batch.labels.repeat(2, 1), batch.labels != PAD
+    both = functional.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=0.1
+    )
+    first, second = logits.log_softmax(dim=-1).chunk(2)
+    # KL(p‖q) + KL(q‖p) = Σ (p − q) (log p − log q)
+    divergence = ((first.exp() - second.exp()) * (first - second)).sum(dim=-1)[is_token].sum()
+    assert divergence > 0.1
+    torch.testing.assert_close(loss, (both + 5.0 * divergence / 2) / 2, rtol=1e-5, atol=1e-3)
+    assert tokens == is_token.sum()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
