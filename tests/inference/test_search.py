@@ -5,6 +5,8 @@ from itertools import product
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from transformer.config import from_dict
@@ -102,9 +104,11 @@ def test_sentences_found_together_are_those_found_alone() -> None:
     for method in ("greedy", "beam", "sampling"):
         settings = replace(BEAM, method=method)
         step, _ = language(11, sharpness=2.0)
-        together = run(step, 6, 8, settings)
-        for sentence in range(6):
-            alone = search(step, Walk([()], [sentence]), torch.tensor([BOS]), EOS, [8], [sentence], settings)
+        limits, lines = [8, 3, 8, 2, 7, 5, 8, 1], list(range(8))
+        start = Walk([()] * 8, lines)
+        together = search(step, start, torch.full((8,), BOS), EOS, limits, lines, settings)
+        for sentence, limit in enumerate(limits):
+            alone = search(step, Walk([()], [sentence]), torch.tensor([BOS]), EOS, [limit], [sentence], settings)
             assert alone[0] == together[sentence]
 
 
@@ -116,6 +120,21 @@ def test_lengths_keep_to_their_bounds_and_the_beam_returns_all_its_hypotheses() 
             assert len(hypotheses) == (5 if method == "beam" else 1)
             assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
             assert EOS not in hypotheses[0].ids
+
+
+def test_no_hypothesis_is_too_short_however_few_others_there_are() -> None:
+    step, _ = language(4)
+    for hypotheses in run(step, 4, 3, replace(BEAM, beam=50, min_length=2)):
+        assert sorted(len(one.ids) for one in hypotheses) == [2] * 3**2 + [3] * 3**3
+
+
+@given(st.integers(0, 9), st.integers(9, 30), st.sampled_from([0.0, 0.5, 1.5]), st.integers(0, 9), st.integers(0, 40))
+def test_the_largest_length_is_the_last_one_that_every_bound_allows(
+    least: int, most: int, ratio: float, extra: int, source: int
+) -> None:
+    settings = replace(BEAM, min_length=least, max_length=most, length_ratio=ratio, length_extra=extra)
+    allowed = [length for length in range(most + 1) if length <= round(ratio * source) + extra]
+    assert settings.max_lengths([source, 5])[0] == max(allowed[-1], least, 1)
 
 
 def test_the_score_counts_the_end_symbol() -> None:
@@ -152,6 +171,23 @@ def test_sampling_draws_each_id_by_its_share_within_top_k_and_top_p(settings: di
     expected[shares.argsort(descending=True)[allowed:]] = 0
     found = torch.bincount(ids, minlength=4) / 20_000
     torch.testing.assert_close(found, expected / expected.sum(), atol=0.015, rtol=0)
+
+
+@pytest.mark.parametrize("settings", [{}, {"top_k": 2}, {"top_p": 0.4}])
+def test_a_draw_at_the_very_end_takes_the_last_id_that_has_a_share(settings: dict[str, float]) -> None:
+    shares = torch.tensor([0.0, 0.1, 0.5, 0.4])
+    [id] = sample(shares.log()[None], torch.ones(1), replace(BEAM, method="sampling", **settings)).tolist()
+    assert id == {"top_k": 3, "top_p": 2}.get(next(iter(settings), ""), 1)
+
+
+def test_neither_another_seed_nor_another_line_repeats_what_was_drawn() -> None:
+    step, _ = language(50)
+    drawn = [
+        tuple(search(step, Walk([()], [0]), torch.tensor([BOS]), EOS, [9], [line], replace(BEAM, **sampled))[0][0].ids)
+        for sampled in ({"method": "sampling", "seed": seed} for seed in range(4))
+        for line in range(4)
+    ]
+    assert len(set(drawn)) == 16
 
 
 def test_temperature_sharpens_and_a_seed_repeats() -> None:
