@@ -1,4 +1,4 @@
-"""Schedules against their formulas; Muon with AdamW against the two applied by hand."""
+"""Schedules and updates against their formulas; Muon with AdamW against the two applied by hand."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tests.factories import small_model
 from transformer import Transformer
-from transformer.training.optim import OPTIMIZERS, learning_rate_factor, warmup_note
+from transformer.training.optim import OPTIMIZERS, can_be_fused, learning_rate_factor, warmup_note
 
 
 def test_a_schedule_follows_its_formula_after_a_linear_warm_up() -> None:
@@ -56,6 +56,34 @@ def model_and_loss() -> tuple[Transformer, Callable[[], Tensor]]:
         torch.randint(4, 29, (6, 7)),
     )
     return model, lambda: model(source, inputs).square().mean()  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_an_update_is_that_of_the_paper_with_weight_decay_of_matrices_alone(name: str, fused: bool) -> None:
+    model, rate, first, second, decay = small_model().double(), 0.05, 0.7, 0.95, 0.3
+    optimizer = OPTIMIZERS[name](model, rate, (first, second), decay, fused)
+    expected = [weight.detach().clone() for weight in model.parameters()]
+    means, squares = ([torch.zeros_like(weight) for weight in expected] for _ in range(2))
+    for step in range(1, 4):
+        for weight, ours, mean, square in zip(model.parameters(), expected, means, squares, strict=True):
+            weight.grad = torch.randn_like(weight)
+            of_matrix = decay * (weight.dim() > 1)
+            # Adam's decay is a part of the gradient (Kingma & Ba 2015), AdamW's is not (Loshchilov & Hutter 2019).
+            gradient = weight.grad + of_matrix * ours if name == "adam" else weight.grad
+            mean.mul_(first).add_((1 - first) * gradient)
+            square.mul_(second).add_((1 - second) * gradient**2)
+            change = (mean / (1 - first**step)) / ((square / (1 - second**step)).sqrt() + 1e-8)
+            ours -= rate * (change + (of_matrix * ours if name == "adamw" else 0))
+        optimizer.step()
+    torch.testing.assert_close([*model.parameters()], expected)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_no_optimizer_divides_by_the_scale_of_fp16_after_the_gradient_was_clipped(name: str) -> None:
+    for precision, unscales in (("16-mixed", False), ("bf16-mixed", True)):
+        optimizer = OPTIMIZERS[name](small_model(), 1e-2, (0.9, 0.98), 0.1, can_be_fused(precision))
+        assert getattr(optimizer, "_step_supports_amp_scaling", False) == unscales  # torch's GradScaler asks for this
 
 
 @needs_muon
