@@ -70,6 +70,8 @@ def test_accumulated_gradients_are_those_of_the_mean_over_all_tokens(
     found = first_gradient(module, parts, tmp_path, accumulate_grad_batches=batches)
     for name, weight in reference.named_parameters():
         torch.testing.assert_close(found[name], weight.grad, atol=1e-6, rtol=1e-4)
+    # Of two updates: by these the speed of training is told.
+    assert module.tokens_seen == 2 * (torch.cat(labels) != PAD).sum()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -236,8 +238,9 @@ def test_ids_of_a_batch_and_texts_give_the_same_translations(data: TranslationDa
     too_long = set(cutting.split("test").too_long.tolist())
     assert 0 < len(too_long) < len(cutting.split("test"))
     module = module_for(cutting)
-    # An untrained model does not end its translations by itself.
-    module.test_search = replace(BEAM, beam=2, length_ratio=1.0, length_extra=2)
-    trainer_for(tmp_path).test(module, datamodule=cutting, verbose=False)
     texts = [source for source, _ in cutting.text_pairs("test")]
-    assert module.test_hypotheses.texts("test") == module.translator.translate(texts, module.test_search)
+    for method in ("beam", "sampling"):  # what is drawn for a line depends on its number
+        # An untrained model does not end its translations by itself.
+        module.test_search = replace(BEAM, method=method, beam=2, length_ratio=1.0, length_extra=2)
+        trainer_for(tmp_path).test(module, datamodule=cutting, verbose=False)
+        assert module.test_hypotheses.texts("test") == module.translator.translate(texts, module.test_search)
