@@ -8,8 +8,20 @@ import threading
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from transformer.files import atomic_file, atomic_write, exclusive_lock, run_of
+from transformer.files import (
+    atomic_file,
+    atomic_folder,
+    atomic_write,
+    cached_folder,
+    exclusive_lock,
+    is_list_of_paths,
+    read_file,
+    read_path_list,
+    run_of,
+)
 
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
 needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
@@ -130,3 +142,47 @@ def test_a_lock_is_given_back_whatever_happens_while_it_is_held(tmp_path: Path) 
     for _ in range(2):
         with pytest.raises(ValueError, match="stopped"), exclusive_lock(tmp_path / "lock", "the run"):
             raise ValueError("stopped")
+
+
+def test_a_cache_is_made_again_when_what_it_was_made_of_has_changed_and_else_not(tmp_path: Path) -> None:
+    made: list[str] = []
+    for of in ("one", "one", "other", "other"):
+        cached_folder(tmp_path / "key", lambda folder, of=of: (folder / of).touch() or made.append(of), made_of=of)
+        assert sorted(path.name for path in (tmp_path / "key").iterdir()) == [of, "sha256.json"]
+    assert made == ["one", "other"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_others_may_read_a_folder_that_took_its_place_at_once(tmp_path: Path) -> None:
+    with atomic_folder(tmp_path / "whole") as work:
+        (work / "file").touch()
+    assert (tmp_path / "whole").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_file_larger_than_asked_for_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(9))
+    assert read_file(tmp_path / "file", max_bytes=9) == bytes(9)
+    with pytest.raises(ValueError, match="no file of at most 8 bytes"):
+        read_file(tmp_path / "file", max_bytes=8)
+
+
+@given(st.lists(st.text("ab /.-,'\"", min_size=1), min_size=1, max_size=4), st.booleans())
+def test_paths_that_are_written_as_a_list_are_read_as_they_were(paths: list[str], in_brackets: bool) -> None:
+    written = []
+    for path in paths:
+        assume(not {"'", '"'} <= {*path})
+        quote = '"' if "'" in path else "'" if {",", '"'} & {*path} or path != path.strip() else ""
+        written.append(quote + path + quote)
+    text = ", ".join(written)
+    assert read_path_list(f"[{text}]" if in_brackets else text) == paths
+
+
+def test_a_file_whose_own_name_has_a_comma_is_one_path(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.touch(), second.touch()
+    both = f"{first},{second}"
+    assert is_list_of_paths(both)
+    assert not is_list_of_paths(f"{first},{tmp_path / 'c'}")
+    Path(f"{first},").joinpath(*second.parts[1:-1]).mkdir(parents=True)
+    Path(both).touch()
+    assert not is_list_of_paths(both)
