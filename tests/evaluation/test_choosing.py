@@ -107,6 +107,15 @@ def test_the_log_probability_of_a_pair_is_that_of_its_tokens_one_by_one(translat
     assert pair_log_probabilities(translator, [("", "ja"), ("ja", ""), ("ja " * 50, "ja")]) == [-math.inf] * 3
 
 
+def test_a_pair_has_a_probability_as_long_as_each_side_fits_with_its_end_symbol(translator: Translator) -> None:
+    texts = ["e" * count for count in range(30, 45)]
+    lengths = [len(translator.source_tokenizer.encode(text)) for text in texts]
+    assert {translator.max_length - 1, translator.max_length} <= {*lengths}
+    for pairs in ([(text, "ja") for text in texts], [("ja", text) for text in texts]):
+        found = pair_log_probabilities(translator, pairs)
+        assert [math.isfinite(one) for one in found] == [length < translator.max_length for length in lengths]
+
+
 def test_of_a_text_in_parts_the_best_draw_is_taken_and_the_parts_are_said_once(
     translator: Translator, reverse: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
