@@ -263,6 +263,20 @@ def test_an_epoch_has_its_own_order_and_repeats_by_seed(data: TranslationData) -
     split = data.split("train")
     assert samplers(split, 1, epoch=3) == samplers(split, 1, epoch=3)
     assert samplers(split, 1, epoch=3) != samplers(split, 1, epoch=4)
+    of_seeds = [[batch.tolist() for _, batch in TokenBudgetSampler(split, 512, seed, shuffle=True)] for seed in (1, 2)]
+    assert of_seeds[0] != of_seeds[1]
+
+
+def test_pairs_of_like_length_meet_others_in_each_epoch(data: TranslationData) -> None:
+    [one], [other] = (samplers(data.split("train"), 1, epoch) for epoch in (3, 4))
+    assert len(set(map(frozenset, one)) & set(map(frozenset, other))) < len(one) / 2
+
+
+def test_batches_that_are_not_shuffled_come_from_short_to_long(data: TranslationData) -> None:
+    split = data.split("train")
+    longest = np.maximum(*split.lengths(0))
+    widths = [longest[batch].max() for _, batch in TokenBudgetSampler(split, 512, 1, shuffle=False)]
+    assert widths == sorted(widths) != [longest[batch].max() for _, batch in TokenBudgetSampler(split, 512, 1, True)]
 
 
 def test_a_batch_holds_the_texts_ids_between_begin_and_end(data: TranslationData) -> None:

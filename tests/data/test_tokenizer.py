@@ -1,11 +1,14 @@
 """Text → ids → text for every kind of tokenizer, and what a corpus too small is told."""
 
+import io
 import re
 import unicodedata
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import pytest
+import sentencepiece
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -104,7 +107,37 @@ def test_byte_fallback_leaves_nothing_unknown() -> None:
 def test_unknown_words_spelt_in_bytes_are_put_together_as_they_were(kind: Kind) -> None:
     tokenizer = trained(kind, 2000 if kind == "word" else 700, byte_fallback=True)
     for text in ("Der Жук schläft.", "猫, Hund (Жук) 🙂!", "Жук", "Der Hund"):
-        assert tokenizer.decode(tokenizer.encode(text)) == text
+        ids = tokenizer.encode(text)
+        assert tokenizer.decode(ids) == text
+        for place in range(len(ids) + 1):  # special ids give no text, wherever a model may write them
+            assert tokenizer.decode([*ids[:place], BOS, EOS, PAD, *ids[place:]]) == text
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_tags_stand_before_every_segmentation_of_a_text(kind: Kind) -> None:
+    tagged = Tokenizer(trained(kind).with_tags(["fr"], synthetic_tag=True).model, kind, "fr", is_synthetic=True)
+    text = "Die Kinder spielen im Garten."
+    drawn = [tagged.sample_segmentation(tagged.encode(text), 0.5, Random(seed)) for seed in range(9)]
+    assert len(set(map(tuple, drawn))) > 1
+    assert {tuple(ids[:2]) for ids in drawn} == {tuple(tagged.prefix)}
+    assert {tagged.decode(ids) for ids in drawn} == {text}
+
+
+def test_a_tokenizer_with_other_special_ids_is_refused() -> None:
+    model = io.BytesIO()
+    texts = iter((TOY / "validation.de").read_text().splitlines())
+    sentencepiece.SentencePieceTrainer.Train(  # its own ids, without padding
+        sentence_iterator=texts, model_writer=model, model_type="bpe", vocab_size=300, minloglevel=2
+    )
+    with pytest.raises(ValueError, match=r"numbers its special ids \(-1, 0, 1, 2\), not as this program does"):
+        Tokenizer(model.getvalue(), "bpe")
+
+
+def test_the_rarest_characters_are_left_out_if_asked_for() -> None:
+    texts = ["ein Haus am See"] * 200 + ["猫"]
+    for coverage, unknown in ((1.0, []), (0.999, ["猫"])):
+        tokenizer = train_tokenizer(texts, tokenizer_settings("char", 100, character_coverage=coverage))
+        assert tokenizer.unknown("ein Haus 猫") == unknown
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
