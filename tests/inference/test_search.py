@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass, replace
 from itertools import product
+from typing import Literal
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from transformer.inference.search import Hypothesis, SearchSettings, sample, sea
 from transformer.inference.translator import BEAM
 
 BOS, EOS = 1, 2
+Method = Literal["greedy", "beam", "sampling"]
 
 
 @dataclass
@@ -100,16 +102,15 @@ def test_a_beam_of_one_is_greedy(seed: int) -> None:
     assert run(step, 5, 9, replace(BEAM, beam=1)) == greedy
 
 
-def test_sentences_found_together_are_those_found_alone() -> None:
-    for method in ("greedy", "beam", "sampling"):
-        settings = replace(BEAM, method=method)
-        step, _ = language(11, sharpness=2.0)
-        limits, lines = [8, 3, 8, 2, 7, 5, 8, 1], list(range(8))
-        start = Walk([()] * 8, lines)
-        together = search(step, start, torch.full((8,), BOS), EOS, limits, lines, settings)
-        for sentence, limit in enumerate(limits):
-            alone = search(step, Walk([()], [sentence]), torch.tensor([BOS]), EOS, [limit], [sentence], settings)
-            assert alone[0] == together[sentence]
+@pytest.mark.parametrize(("method", "patience"), [("greedy", 1.0), ("beam", 1.0), ("beam", 2.0), ("sampling", 1.0)])
+def test_sentences_found_together_are_those_found_alone(method: Method, patience: float) -> None:
+    settings = replace(BEAM, method=method, patience=patience)
+    step, _ = language(11, sharpness=2.0)
+    limits, lines = [8, 3, 8, 2, 7, 5, 8, 1] * 2, list(range(16))
+    together = search(step, Walk([()] * 16, lines), torch.full((16,), BOS), EOS, limits, lines, settings)
+    for sentence, limit in enumerate(limits):
+        alone = search(step, Walk([()], [sentence]), torch.tensor([BOS]), EOS, [limit], [sentence], settings)
+        assert alone[0] == together[sentence]
 
 
 def test_lengths_keep_to_their_bounds_and_the_beam_returns_all_its_hypotheses() -> None:

@@ -8,7 +8,7 @@ import torch
 from tests.factories import MODEL_KEYS, composed, model_dict
 from transformer import ModelConfig, Transformer
 from transformer.config import from_dict
-from transformer.model.config import EncoderConfig
+from transformer.model.config import DecoderConfig, EncoderConfig
 
 
 def message(**changes: object) -> str:
@@ -27,6 +27,8 @@ def test_heads_need_not_divide_when_their_widths_are_given() -> None:
         f"encoder__self_attention__{key}": value for key, value in (("heads", 5), ("head_dim", 7), ("value_dim", 2))
     }
     assert from_dict(ModelConfig, model_dict(**free), "model").encoder.self_attention.heads == 5
+    for missing in ("head_dim", "value_dim"):
+        assert "heads=5 does not divide" in message(**free | {f"encoder__self_attention__{missing}": None})
 
 
 def test_wrong_keys_types_nulls_and_values_name_the_key_and_the_choices() -> None:
@@ -47,6 +49,8 @@ def test_sizes_and_rates_out_of_range_are_refused() -> None:
     assert message(dropout=1.0) == "model.dropout=1.0 must be >= 0 and < 1"
     assert "one vocabulary for both languages" in message(target_vocab_size=31)
     assert "odd head_dim 3" in message(positions="rotary", encoder__self_attention__head_dim=3)
+    # Positions rotate nothing where a target looks at a source.
+    from_dict(ModelConfig, model_dict(positions="rotary", decoder__cross_attention__head_dim=3), "model")
 
 
 def test_the_defaults_of_the_class_are_those_of_the_base_preset() -> None:
@@ -89,6 +93,7 @@ def test_the_class_takes_the_words_of_the_command_line(given: dict[str, object],
         ({"layers": 0}, "model.encoder.layers=0 must be >= 1"),
         ({"heads": 7}, "heads=7 does not divide model.dim=512"),
         ({"heads": 4, "encoder": EncoderConfig()}, "set them in these parts"),
+        ({"layers": 4, "decoder": DecoderConfig()}, "set them in these parts"),
     ],
 )
 def test_the_class_refuses_what_the_command_line_refuses(given: dict[str, object], problem: str) -> None:

@@ -66,3 +66,13 @@ def test_a_weight_that_was_changed_is_used_as_it_is_now(change: str) -> None:
         packed[0].weight.mul_(2)
         expected = nn.functional.linear(states, packed[0].weight, packed[0].bias)
         assert torch.equal(packed(states), expected)
+
+
+def test_a_model_made_in_inference_mode_whose_changes_do_not_count_stays_as_it_is() -> None:
+    states = torch.randn(5, 24)
+    with torch.inference_mode():
+        plain = nn.Sequential(nn.Linear(24, 37))
+        expected = plain(states)
+        assert torch.equal(pack(plain)(states), expected)
+        plain[0].weight.mul_(2)
+        assert torch.equal(plain(states), nn.functional.linear(states, plain[0].weight, plain[0].bias))

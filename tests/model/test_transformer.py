@@ -14,8 +14,8 @@ from tests.factories import small_model
 from transformer import Transformer
 from transformer.model.attention import AttentionRecord, MultiHeadAttention
 from transformer.model.dropout import Dropout
-from transformer.model.positions import POSITIONS, sinusoidal_table
-from transformer.model.scores import SCORES, Score
+from transformer.model.positions import POSITIONS, Learned, sinusoidal_table
+from transformer.model.scores import SCORES, Additive, ConstantQuery, Score
 
 GRID = list(product(POSITIONS, ["pre", "post"], ["relu", "swiglu"]))
 
@@ -63,6 +63,17 @@ def test_logits_equal_those_of_torch_nn_transformer_with_the_same_weights(norm: 
     torch.testing.assert_close(
         ours(source, inputs, source_visible), states @ ours.output.weight.T, atol=1e-4, rtol=1e-4
     )
+
+
+def test_swiglu_is_equation_6_of_its_paper() -> None:
+    states, swiglu = (
+        torch.randn(2, 5, 24),
+        small_model(feed_forward__activation="swiglu").encoder.layers[0].feed_forward,
+    )
+    gate = functional.linear(states, swiglu.gate.weight, swiglu.gate.bias)
+    swish = gate * torch.sigmoid(gate)  # of xW, which gates xV
+    xv = functional.linear(states, swiglu.inner.weight, swiglu.inner.bias)
+    torch.testing.assert_close(swiglu(states), functional.linear(swish * xv, swiglu.outer.weight, swiglu.outer.bias))
 
 
 @pytest.mark.parametrize(("positions", "norm", "activation"), GRID)
@@ -193,6 +204,23 @@ def test_a_fresh_model_starts_as_the_paper_says() -> None:
     assert (query.bias == 0).all()
 
 
+def test_vectors_to_train_start_with_length_one_whatever_their_width() -> None:
+    for vectors in (Learned(192, 50).table, Additive(50, 192).weight, ConstantQuery(50, 192).weight.view(50, 192)):
+        assert vectors.norm(dim=1).mean().item() == pytest.approx(1, rel=0.05)
+
+
+def test_a_fresh_bilinear_score_is_the_scaled_dot_product() -> None:
+    queries, keys = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 7, 8)
+    bilinear, scaled = SCORES["bilinear"](3, 8), SCORES["scaled_dot"](3, 8)
+    torch.testing.assert_close(bilinear(bilinear.transform(queries), keys), scaled(queries, keys))
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_a_checkpoint_holds_what_is_trained_and_no_table_that_is_computed(positions: str) -> None:
+    model = small_model(positions=positions)
+    assert {*model.state_dict()} == {name for name, _ in model.named_parameters(remove_duplicate=False)}
+
+
 def test_embeddings_are_scaled_and_positions_added_before_dropout() -> None:
     ids = torch.randint(4, 29, (2, 7))
     embedding = small_model(dropout=0.5).encoder.embedding
@@ -279,6 +307,22 @@ def test_a_beam_that_narrows_to_one_hypothesis_sees_the_past_of_this_one_alone()
     _, cache = model.step(torch.tensor([10, 5, 6, 11]), cache.select(torch.tensor([[0, 0], [0, 0]])))
     logits, _ = model.step(ids[:, 2], cache.select(torch.tensor([[1], [0]])))
     torch.testing.assert_close(logits, model.decode(ids, model.encode(source))[:, -1])
+
+
+def test_a_model_reads_as_many_tokens_as_it_has_positions_and_not_one_more() -> None:
+    model, ids = small_model(max_length=6), torch.full((1, 7), 5)
+    memory = model.encode(ids[:, :6])
+    cache, at_once = model.decoder.init_cache(memory), model.decode(ids[:, :6], memory)
+    for position in range(6):
+        logits, cache = model.step(ids[:, position], cache)
+        torch.testing.assert_close(logits, at_once[:, position], atol=1e-5, rtol=1e-5)
+    for too_much in (
+        lambda: model.step(ids[:, 6], cache),
+        lambda: model.encode(ids),
+        lambda: model.decode(ids, memory),
+    ):
+        with pytest.raises(ValueError, match="7 tokens are more than the model's 6 positions"):
+            too_much()
 
 
 def test_a_step_takes_equally_many_ids_for_every_sentence() -> None:
