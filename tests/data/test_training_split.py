@@ -3,6 +3,7 @@
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from tests.data.corpora import BPE, TOY, settings, write
@@ -10,7 +11,7 @@ from tests.factories import tokenizer_settings
 from transformer.data.batching import PairDataset, TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import EOS, PAD, UNK
-from transformer.data.training_split import build_training_split
+from transformer.data.training_split import DrawnSplit, JoinedSplit, build_training_split
 
 
 def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(tmp_path: Path) -> None:
@@ -38,6 +39,40 @@ def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(tmp_path: Path) -> N
         assert data.target_tokenizer.decode(target) == texts[index][1]
     with_dropout = [batch.source.tolist() for batch in dropped.loader("validation")]
     assert with_dropout == [batch.source.tolist() for batch in data.loader("validation")]
+
+
+def test_a_pair_is_cut_by_its_number_and_epoch_whatever_was_asked_for_before(tmp_path: Path) -> None:
+    words = ["eins zwei drei vier", "fünf sechs sieben acht", "neun zehn elf"] * 3
+    write(tmp_path, "x.de", words), write(tmp_path, "x.en", words)
+    data = TranslationData(settings(tmp_path, max_length=60), tokenizer_settings("bpe", 60), seed=1)
+    one, other = build_training_split(data, 0.5), build_training_split(data, 0.5)
+    one.lengths(0)  # keeps the pairs of epoch 0
+    cut = [[[ids.tolist() for ids in split.pair(1, number)] for number in range(len(words))] for split in (one, other)]
+    assert cut[0] == cut[1]
+    assert cut[0] != [[ids.tolist() for ids in one.pair(0, number)] for number in range(len(words))]
+
+
+@pytest.mark.parametrize("in_epoch", [4, 10, 13])
+def test_drawn_pairs_all_come_before_any_comes_again_in_an_order_of_their_own(tmp_path: Path, in_epoch: int) -> None:
+    words = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]
+    write(tmp_path, "x.de", words), write(tmp_path, "x.en", words)
+    data = TranslationData(settings(tmp_path), tokenizer_settings("word", 60), seed=1)
+    split = DrawnSplit(data.split("train"), in_epoch, [1])
+    drawn = np.concatenate([split.drawn(epoch) for epoch in range(10)])
+    rounds = drawn[: len(drawn) // 10 * 10].reshape(-1, 10)
+    assert (np.sort(rounds) == np.arange(10)).all()
+    assert len(set(map(tuple, rounds.tolist()))) == len(rounds)
+    # Batches are formed anew for each epoch where its pairs are others.
+    assert split.resampled_each_epoch == (in_epoch != 10)
+
+
+def test_the_longest_pair_of_several_splits_is_that_of_any(tmp_path: Path) -> None:
+    for name, words in (("x", "eins zwei"), ("y", "eins zwei drei vier")):
+        write(tmp_path, f"{name}.de", [words]), write(tmp_path, f"{name}.en", [words])
+    data = TranslationData(settings(tmp_path, test=str(tmp_path / "y")), tokenizer_settings("word", 60), seed=1)
+    short, long = data.split("train"), data.split("test")
+    for parts in ({"a": short, "b": long}, {"a": long, "b": short}):
+        assert JoinedSplit(parts).longest == long.longest > short.longest
 
 
 @pytest.mark.parametrize(("both", "world", "accumulated"), [(False, 1, 1), (True, 2, 3)])
