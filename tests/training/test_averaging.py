@@ -35,7 +35,8 @@ class Watch(Callback):
         self.steps = [weights(module)]
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
-        self.steps.append(weights(module))
+        if trainer.global_step == len(self.steps):  # not after a batch whose gradient is accumulated
+            self.steps.append(weights(module))
 
     def on_validation_batch_end(self, trainer: Trainer, module: Any, *at: Any) -> None:
         if not trainer.sanity_checking and (not self.then or self.then[-1] != trainer.global_step):
@@ -78,7 +79,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Watch:
 def test_the_average_is_validated_and_saved_and_training_knows_nothing_of_it(
     data: TranslationData, alone: Watch, tmp_path: Path, kind: Any
 ) -> None:
-    averaging = AveragingSettings(kind, 0.9, 3)
+    averaging = AveragingSettings(kind, 0.6, 3)  # a decay that is reached after 13 steps
     module = module_for(data, replace(SETTINGS, averaging=averaging))
     callbacks = [WeightAveraging(module.model, averaging), SelfContainedCheckpoint(module.translator)]
     trainer, watch = fit(data, tmp_path, callbacks, module)
@@ -95,6 +96,17 @@ def test_the_average_is_validated_and_saved_and_training_knows_nothing_of_it(
     for name, weight in loaded.items():
         torch.testing.assert_close(weight.detach(), last[name], atol=1e-6, rtol=1e-5)
         assert torch.equal(module.model.get_parameter(name), watch.steps[-1][name])
+
+
+def test_an_average_counts_updates_however_many_batches_each_has(data: TranslationData, tmp_path: Path) -> None:
+    averaging, watch = AveragingSettings("exponential", 0.9, 3), Watch()
+    module = module_for(data, replace(SETTINGS, averaging=averaging))
+    averages = WeightAveraging(module.model, averaging)
+    trainer = trainer_for(
+        tmp_path, max_steps=4, accumulate_grad_batches=3, limit_val_batches=0, callbacks=[averages, watch]
+    )
+    trainer.fit(module, datamodule=data)
+    torch.testing.assert_close(averages.average, [*expected(averaging, watch.steps, 4, []).values()])
 
 
 @pytest.mark.parametrize("kind", ["exponential", "last"])
