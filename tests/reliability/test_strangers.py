@@ -1,8 +1,10 @@
 """Files from strangers load to the same tensors or get one line; no code of theirs runs, no memory is taken for it."""
 
 import ast
+import copy
 import pickle
 import random
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from tests.reliability import report, trials
 from tests.reliability.children import SHORT, ChildDiedError, in_child, load_each, training_content, weights_digest
 from tests.reliability.hostile import HOSTILE, parts, safe_file, translator
 from transformer import Translator
+from transformer.inference.untrusted import MAX_PLAIN_BYTES, read_checkpoint
 
 PROJECT = Path(__file__).parents[2]
 SOME = 15  # files that one process loads
@@ -111,6 +114,30 @@ def test_cut_or_with_bytes_flipped_a_file_is_refused_or_the_same(tmp_path: Path,
         except BaseException as error:
             lost.append(f"{label}: {type(error).__name__} {error}")
     report(f"a damaged {path.suffix} is refused in one line or loads the same", len(damaged), lost)
+
+
+def test_each_bound_on_an_archive_holds_without_the_others(tmp_path: Path) -> None:
+    """Most hostile files break several bounds at once: of these each one breaks a single bound."""
+    path = tmp_path / "x.ckpt"
+
+    def refusal(content: bytes, compression: int = zipfile.ZIP_STORED, copies: int = 0) -> str:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("archive/version", "3")
+            archive.writestr("archive/data.pkl", content, compression)
+            archive.writestr("archive/data/0", bytes(100_000))
+            for number in range(1, copies + 1):  # other names for the same bytes
+                again = copy.copy(archive.getinfo("archive/data/0"))
+                again.filename = f"archive/data/{number}"
+                archive.filelist.append(again)
+        with pytest.raises(ValueError, match="it ") as caught:
+            read_checkpoint(path)
+        return str(caught.value)
+
+    small = pickle.dumps({"x": [1.5] * 100}, protocol=2)
+    assert refusal(small, zipfile.ZIP_DEFLATED) == "it holds compressed data"
+    assert refusal(small, copies=3) == "it declares more data than it holds"
+    large = pickle.dumps({"x": "y" * MAX_PLAIN_BYTES}, protocol=2)
+    assert refusal(large) == f"it holds {len(large):,} bytes besides its tensors"
 
 
 def test_safetensors_are_loaded_without_any_unpickling(
