@@ -56,8 +56,11 @@ def test_every_file_of_the_package_is_installed_with_it() -> None:
     """Not only where the checkout is: a wheel has what `package-data` names."""
     pyproject = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
     patterns = ast.literal_eval(re.findall(r"(?<=package-data]\ntransformer = ).*", pyproject)[0])
-    others = {path for path in PACKAGE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
-    assert others == {path for pattern in patterns for path in PACKAGE.glob(pattern) if path.suffix != ".py"}
+    others, installed = (
+        {path for path in paths if path.is_file() and path.suffix not in (".py", ".pyc")}
+        for paths in (PACKAGE.rglob("*"), (path for pattern in patterns for path in PACKAGE.glob(pattern)))
+    )
+    assert others == installed
     assert PACKAGE / "py.typed" in others, "for type checkers the package has no types"
 
 
