@@ -66,10 +66,8 @@ def test_logits_equal_those_of_torch_nn_transformer_with_the_same_weights(norm: 
 
 
 def test_swiglu_is_equation_6_of_its_paper() -> None:
-    states, swiglu = (
-        torch.randn(2, 5, 24),
-        small_model(feed_forward__activation="swiglu").encoder.layers[0].feed_forward,
-    )
+    swiglu = small_model(feed_forward__activation="swiglu").encoder.layers[0].feed_forward
+    states = torch.randn(2, 5, 24)
     gate = functional.linear(states, swiglu.gate.weight, swiglu.gate.bias)
     swish = gate * torch.sigmoid(gate)  # of xW, which gates xV
     xv = functional.linear(states, swiglu.inner.weight, swiglu.inner.bias)

@@ -111,10 +111,8 @@ def test_the_loss_of_a_validation_is_the_mean_over_all_tokens_without_smoothing(
 
 
 def test_a_step_with_r_drop_has_the_loss_of_two_draws_of_dropout(data: TranslationData) -> None:
-    module, batch = (
-        module_for(data, replace(SETTINGS, r_drop=5.0), dropout=0.2).train(),
-        next(iter(data.loader("train"))),
-    )
+    module = module_for(data, replace(SETTINGS, r_drop=5.0), dropout=0.2).train()
+    batch = next(iter(data.loader("train")))
     torch.manual_seed(3)
     loss, tokens = module.loss(batch)
     torch.manual_seed(3)

@@ -102,10 +102,15 @@ def _with_inference_settings(config: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def _check_there(config: dict[str, Any], *keys: str) -> None:
+    for key in keys:
+        if config[key] is not None and not Path(config[key]).exists():
+            raise UsageError(f"{key}={config[key]}: no such file")
+
+
 def translate_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of translate.py from the composed configuration."""
-    if config["input"] is not None and not Path(config["input"]).exists():
-        raise UsageError(f"input={config['input']}: no such file")
+    _check_there(config, "input")
     for key in ("output", "alignments"):
         if config[key] is not None:
             check_output_file(config[key], key=key)
@@ -130,9 +135,7 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
         raise UsageError("an ensemble belongs to no single run: give output=FOLDER for its results")
     if config["source"] and "split" in typed_keys():
         raise UsageError("split= names sentences of the corpus, source= and reference= files: leave one of them out")
-    for key in ("source", "reference"):
-        if config[key] is not None and not Path(config[key]).exists():
-            raise UsageError(f"{key}={config[key]}: no such file")
+    _check_there(config, "source", "reference")
     # The trials of a sweep must not write over each other's results, or over the run's own.
     run = run_of(checkpoints[0])
     if checkpoints[0] == run and not config["output"]:

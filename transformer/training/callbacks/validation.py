@@ -44,7 +44,6 @@ class FinalValidation(Callback):
         loop: Any = trainer.fit_loop
         epochs, progress = loop.epoch_progress.current, TrainProgress.of(trainer, self.validating)
         epochs.processed = epochs.completed = progress.epoch
-        loop.epoch_loop._batches_that_stepped = trainer.global_step
         if self.validated_step != trainer.global_step:
             # A run that resumes within its last validation has none of Lightning's here. If that one was due by
             # training.validate_every, Lightning would have logged it one step earlier.
@@ -54,9 +53,9 @@ class FinalValidation(Callback):
             trainer.validating = True
             loop.epoch_loop.val_loop.run()
             trainer.training = True
-            loop.epoch_loop._batches_that_stepped = trainer.global_step
             # Lightning, too, validates before it ends an epoch; what follows is logged in the next one.
             epochs.processed = epochs.completed = progress.epoch + (progress.batch == progress.batches)
+        loop.epoch_loop._batches_that_stepped = trainer.global_step
 
     def state_dict(self) -> dict[str, Any]:
         return {"validated_step": self.validated_step}
