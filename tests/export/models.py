@@ -1,6 +1,6 @@
 """Small translators whose every weight matters: an export that loses one computes something else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch.nn import functional
@@ -37,9 +37,9 @@ def random_translator(tokenizer: Tokenizer, **changes: object) -> Translator:
     return Translator(model, (tokenizer, tokenizer), ("de", "en"))
 
 
-def teach_to_repeat(translator: Translator, steps: int) -> None:
+def teach_to_repeat(translator: Translator, steps: int, texts: Sequence[str] = TEXTS) -> None:
     """Teaches a model to repeat its source, but not well: it is unsure, and its sentences end at an end symbol."""
-    ids = [torch.tensor([*translator.source_tokenizer.encode(text), EOS]).numpy() for text in TEXTS]
+    ids = [torch.tensor([*translator.source_tokenizer.encode(text), EOS]).numpy() for text in texts]
     source = pad(ids)
     inputs = torch.cat([torch.full((len(ids), 1), BOS), source[:, :-1]], dim=1)
     optimizer = torch.optim.Adam(translator.model.parameters(), lr=3e-3)

@@ -1,5 +1,6 @@
 """Untrained translators, small enough to look into."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -15,10 +16,10 @@ TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "ja", "wir gehen in den P
 SEARCH = replace(BEAM, length_ratio=1.0, length_extra=3)
 
 
-def untrained(texts: list[str], kind: Kind = "bpe", **changes: object) -> Translator:
+def untrained(texts: list[str], kind: Kind = "bpe", tags: Sequence[str] = (), **changes: object) -> Translator:
     torch.manual_seed(1)
     settings = tokenizer_settings(kind, 70)
-    tokenizer = train_tokenizer([*texts * 3, "<script>&"], settings)
+    tokenizer = train_tokenizer([*texts * 3, "<script>&"], settings, tags)
     # Numbers of layers and heads that differ, so that no swapped attentions fit by chance.
     cross = {**model_dict()["decoder"]["cross_attention"], "heads": 2}  # type: ignore[index]
     vocabulary = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(tokenizer))

@@ -2,6 +2,7 @@
 // links of transformer/inference/alignment.py, from the same weights.
 
 import { clear, find, make } from "./dom.js";
+import { isControl } from "./sentence.js";
 import { data } from "./state.js";
 import { text } from "./texts.js";
 
@@ -10,7 +11,7 @@ function wordsOf(pieces) {
   const words = [];
   let starts = true;
   pieces.forEach((piece, position) => {
-    if (["<s>", "</s>", "<pad>"].includes(piece) || (position === 0 && /^<2.+>$/.test(piece))) return;
+    if (isControl(piece) && piece !== "<unk>") return;
     const rest = piece.replace(/^▁/, "");
     starts = (starts || rest !== piece || piece === "<unk>") && !rest.startsWith("⁀");
     if (!words.length || (starts && words.at(-1).text)) words.push({ text: "", positions: [] });

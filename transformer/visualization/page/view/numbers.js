@@ -1,7 +1,7 @@
 // A matrix of real numbers as a picture, with the number under the pointer below it.
 
 import { make } from "./dom.js";
-import { text } from "./texts.js";
+import { isolated, text } from "./texts.js";
 
 const CELL = 22;  // pixels a side, where rows and columns are both pieces
 const ROW = 15;  // pixels, in matrices of many numbers a piece, as wide as fits in
@@ -24,8 +24,8 @@ export function drawNumbers(matrix, onPick) {
 
   let at = { row: 0, column: 0 };
   const describe = ({ row, column }) => {
-    const name = columnNames ? `“${columnNames[column]}”` : column + 1;
-    below.textContent = `${symbol} [“${rowNames[row]}”, ${name}] = ${shorter(values[row * columns + column])}`;
+    const name = columnNames ? `“${isolated(columnNames[column])}”` : column + 1;
+    below.textContent = `${symbol} [“${isolated(rowNames[row])}”, ${name}] = ${shorter(values[row * columns + column])}`;
   };
   const mark = (row, column) => {
     at = { row, column: column ?? at.column };

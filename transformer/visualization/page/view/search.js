@@ -1,6 +1,7 @@
 // What the search did: its hypotheses, and every step of the best one.
 
 import { clear, find, make, percent } from "./dom.js";
+import { marked } from "./sentence.js";
 import { data } from "./state.js";
 import { rich, text } from "./texts.js";
 import { drawTree } from "./tree.js";
@@ -22,10 +23,10 @@ function drawHypotheses() {
 }
 
 function drawSteps() {
-  const token = ([piece, share]) => make("span", { className: "token" }, `${piece} `, make("em", {}, percent(share)));
+  const token = ([piece, share]) => make("span", { className: "token" }, marked(piece), " ", make("em", {}, percent(share)));
   const rows = data.steps.map((step, at) => make("tr", {},
     make("td", { className: "number" }, at + 1),
-    make("td", {}, make("strong", {}, data.target[at + 1])),
+    make("td", {}, make("strong", {}, marked(data.target[at + 1]))),
     make("td", { className: "number" }, percent(step.probability)),
     make("td", {}, ...step.next_best.map(token))));
   clear(find("steps").tBodies[0], ...rows);

@@ -5,6 +5,12 @@ import { rich, text } from "./texts.js";
 
 const SPECIAL = ["<s>", "</s>", "<unk>", "<pad>"];
 
+// What is no text: special symbols, and the language to translate into, before the source ("<2en>").
+export const isControl = piece => SPECIAL.includes(piece) || /^<2.+>$/.test(piece);
+
+// The letters of the text alone decide which way a sentence runs.
+export const textDirection = piece => (isControl(piece) ? { dir: "ltr" } : {});
+
 // Pieces carry marks of the tokenizer: ▁ where a word begins, ⁀ where one goes on.
 export const visible = piece => piece.replace(/^▁?⁀?/, "") || piece;
 const named = piece => (SPECIAL.includes(piece) ? text(`special ${piece}`) : visible(piece));
@@ -12,19 +18,19 @@ const named = piece => (SPECIAL.includes(piece) ? text(`special ${piece}`) : vis
 // A piece in a list of pieces: the mark stays, in a quieter color, for "s" and "▁s" are two.
 export const marked = piece => {
   const [, mark, rest] = /^(▁?)(.*)$/s.exec(piece);
-  return mark && rest ? make("span", {}, make("span", { className: "mark" }, mark), rest) : make("span", {}, piece);
+  return mark && rest ? make("bdi", {}, make("span", { className: "mark" }, mark), rest) : make("bdi", {}, piece);
 };
 
 // Draws the pieces into `row`, those of one word side by side; `row` is to listen by `listenTo`.
 export function drawPieces(row, pieces) {
   const words = [];
   pieces.forEach((piece, position) => {
-    const button = make("button", { type: "button", className: "piece", dataset: { position } });
+    const button = make("button", { type: "button", className: "piece", dataset: { position }, ...textDirection(piece) });
     if (SPECIAL.includes(piece)) {
       button.classList.add("special");
       button.title = named(piece);
-      // Left to right, or its letters would decide which way the sentence runs; its name is read, not the marks.
-      button.append(make("b", { dir: "ltr", ariaHidden: "true" }, piece), make("span", { className: "read" }, named(piece)));
+      // Its name is read, not the marks.
+      button.append(make("b", { ariaHidden: "true" }, piece), make("span", { className: "read" }, named(piece)));
     } else {
       button.append(make("b", {}, visible(piece)));
     }

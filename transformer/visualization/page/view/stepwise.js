@@ -3,7 +3,7 @@
 import { mean } from "./attention.js";
 import { clear, find, make, percent } from "./dom.js";
 import { bars, choicesOf, forceAt, whyLess } from "./readout.js";
-import { visible } from "./sentence.js";
+import { textDirection, visible } from "./sentence.js";
 import { data, force } from "./state.js";
 import { text } from "./texts.js";
 
@@ -39,7 +39,7 @@ function drawMask() {
 export function drawStepwise() {
   reached = Math.min(reached, data.steps.length);
   const at = reached - 1, inputs = data.target.slice(0, reached);
-  clear(find("so-far"), ...inputs.map(piece => make("span", { className: "done" }, visible(piece))),
+  clear(find("so-far"), ...inputs.map(piece => make("span", { className: "done", ...textDirection(piece) }, visible(piece))),
     make("span", { className: "next" }, "?"));
   find("so-far").lang = data.languages[1];
   find("step-count").textContent = text("step of", { step: reached, count: data.steps.length });

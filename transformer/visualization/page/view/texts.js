@@ -8,20 +8,25 @@ export let language = (navigator.languages ?? [navigator.language])
   .map(tag => tag.slice(0, 2))
   .find(tag => tag in TEXTS) ?? "en";
 
+const RIGHT_TO_LEFT = /[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Nko}\p{Script=Syriac}\p{Script=Thaana}]/u;
+
+// A value within a text. Between these marks, one from right to left leaves the numbers around it in their order.
+export const isolated = value => (RIGHT_TO_LEFT.test(value) ? `\u2068${value}\u2069` : value);
+const fill = (pattern, values) => pattern.replace(/\{(\w+)\}/g, (_, name) => isolated(values[name]));
+
 // The text of a key; {name} in it stands for a value.
 export function text(key, values = {}) {
   if (!(key in TEXTS[language])) throw new Error(`no text “${key}” in ${language}`);
-  return TEXTS[language][key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  return fill(TEXTS[language][key], values);
 }
 
 // The same as nodes, where *words* are terms explained here and `words` stand as the model sees them. The marks are
 // looked for before values are filled in: a value may contain them.
 export function rich(key, values = {}) {
   return TEXTS[language][key].split(/(\*[^*]+\*|`[^`]+`)/).filter(Boolean).map(part => {
-    const filled = string => string.replace(/\{(\w+)\}/g, (_, name) => values[name]);
-    if (/^\*.+\*$/.test(part)) return make("dfn", {}, filled(part.slice(1, -1)));
-    if (/^`.+`$/.test(part)) return make("code", {}, filled(part.slice(1, -1)));
-    return filled(part);
+    if (/^\*.+\*$/.test(part)) return make("dfn", {}, fill(part.slice(1, -1), values));
+    if (/^`.+`$/.test(part)) return make("code", {}, fill(part.slice(1, -1), values));
+    return fill(part, values);
   });
 }
 
