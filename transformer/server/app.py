@@ -1,9 +1,12 @@
 """The web application: its addresses, and what holds for every request: its size, its headers, its errors."""
 
+import asyncio
 import html
 import logging
 import re
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from urllib.parse import quote
 
@@ -21,6 +24,7 @@ from transformer.server.directions import ServedDirection
 
 log = logging.getLogger(__name__)
 DEFAULT_POLICY = "default-src 'none'; frame-ancestors 'none'"
+LINGER = 0.5  # seconds without a byte, after which the rest of a body that nobody reads is not awaited
 HEADERS = {
     "Content-Security-Policy": DEFAULT_POLICY,
     "Cache-Control": "no-store",
@@ -79,19 +83,26 @@ async def answer_error(request: Request, error: Exception) -> Response:
 class Bounds:
     """Bounds the body of a request, sets the headers of each answer, and lets no traceback out."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
-        self.app, self.max_bytes = app, max_bytes
+    def __init__(self, app: ASGIApp, max_bytes: int, timeout: float) -> None:
+        self.app, self.max_bytes, self.timeout = app, max_bytes, timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        size, has_begun = 0, False
+        size, has_begun, is_whole = 0, False, False
 
         async def receive_bounded() -> Message:
-            nonlocal size
+            nonlocal size, is_whole
             message = await receive()
             size += len(message.get("body", b""))
+            is_whole = not message.get("more_body", False)
             if size > self.max_bytes:
                 raise HTTPException(413, f"Invalid request: its body exceeds {self.max_bytes} bytes")
             return message
+
+        async def wait_for_the_rest() -> None:
+            end = time.monotonic() + self.timeout
+            with suppress(asyncio.TimeoutError):
+                while (await asyncio.wait_for(receive(), LINGER)).get("more_body", False) and time.monotonic() < end:
+                    pass
 
         async def send_safely(message: Message) -> None:
             nonlocal has_begun
@@ -101,6 +112,11 @@ class Bounds:
                 for key, value in HEADERS.items():
                     headers.setdefault(key, value)
             try:
+                if not is_whole and message["type"] == "http.response.body" and not message.get("more_body", False):
+                    # A connection that is closed while its client still sends takes the answer away.
+                    await send({**message, "more_body": True})
+                    await wait_for_the_rest()
+                    message = {**message, "body": b""}
                 await send(message)
             except Exception as error:
                 raise ClientDisconnect from error  # there is nobody to send to any more
@@ -131,5 +147,5 @@ def make_app(api: Api) -> Starlette:
         Route("/languages", api.list_languages),
         Route("/health", api.health),
     ]
-    bounds = Middleware(Bounds, max_bytes=api.settings.max_bytes)
+    bounds = Middleware(Bounds, max_bytes=api.settings.max_bytes, timeout=api.settings.timeout)
     return Starlette(routes=routes, middleware=[bounds], exception_handlers={HTTPException: answer_error})
