@@ -121,6 +121,22 @@ def test_a_reader_that_has_gone_is_no_error(project: Path, tmp_path: Path) -> No
     assert process.returncode == 141
 
 
+TO_A_FULL_DISK = """
+import os, runpy, sys
+os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+sys.argv.pop(0)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
+def test_results_that_find_no_room_are_told_of_stdout(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "full.py").write_text(TO_A_FULL_DISK)
+    done = Run(str(tmp_path / "full.py"), str(project / "translate.py"), "text=ja", cwd=tmp_path).wait()
+    assert done.stderr == "a log line\nerror: stdout cannot be written: No space left on device\n"
+    assert done.returncode == 1
+
+
 @pytest.fixture
 def unread() -> Iterator[TextIO]:
     """A pipe to write to whose reader has gone."""

@@ -190,6 +190,10 @@ def test_a_link_is_followed_and_a_device_is_written_through(translation: Transla
     translation.file = Path("/dev/null")
     translation.run()
     assert Path("/dev/null").is_char_device()
+    if Path("/dev/full").exists():
+        translation.file = Path("/dev/full")
+        with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+            translation.run()
 
 
 def test_a_state_without_its_file_stops_nobody(translation: Translation) -> None:

@@ -62,16 +62,21 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def stdout_is_closed() -> bool:
-    """Tell a reader that has gone (`translate.py | head`) from other broken pipes, and keep the exit quiet."""
+def stdout_error(error: Exception) -> OSError | None:
+    """Return why stdout takes nothing more, where an error may be of this: its reader has gone (`translate.py | head`),
+    or its disk is full. Keeps the exit quiet then."""
     from transformer.data.printable import silence
+    from transformer.files import UNWRITABLE
 
+    is_of_disk = isinstance(error, OSError) and error.filename is None and error.errno in UNWRITABLE
+    if not is_of_disk and not isinstance(error, BrokenPipeError):
+        return None
     try:
         print(flush=True)  # an empty line: no system can tell without writing
-    except BrokenPipeError:
+    except OSError as at_stdout:
         silence(sys.stdout)  # for Python's own last flush
-        return True
-    return False
+        return at_stdout
+    return None
 
 
 def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
@@ -140,9 +145,11 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
         error: Any = caught.__cause__ if isinstance(caught, PastHydra) else caught
     finally:
         remove_empty_folders()
-    if isinstance(error, BrokenPipeError) and stdout_is_closed():
+    at_stdout = stdout_error(error)
+    if isinstance(at_stdout, BrokenPipeError):
         return 141
-    report(error, debug, explain_error(error, typed, config_name, configs))
+    unwritable = at_stdout and f"stdout cannot be written: {at_stdout.strerror}"
+    report(error, debug, unwritable or explain_error(error, typed, config_name, configs))
     return 1 if begun and not isinstance(error, UsageError) else 2
 
 

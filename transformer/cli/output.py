@@ -54,15 +54,20 @@ class Output:
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, traceback: TracebackType | None) -> None:
         if self.path is not None:
-            self._file.close()
+            with contextlib.suppress(OSError) if error else contextlib.nullcontext():  # it may repeat itself, nameless
+                self._file.close()
 
     def skip(self, lines: Iterator[str]) -> None:
         """Passes over the lines that are done."""
 
     def write(self, sources: list[str], translations: str) -> None:
         """Adds what the lines `sources` gave."""
-        self._file.write(translations.encode())
-        self._file.flush()
+        try:
+            self._file.write(translations.encode())
+            self._file.flush()
+        except OSError as error:
+            error.filename = self.path  # no system says it
+            raise
         self.lines += len(sources)
 
 
