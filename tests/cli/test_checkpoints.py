@@ -75,6 +75,13 @@ def test_one_of_several_checkpoints_may_hold_a_comma_in_quotes(tmp_path: Path) -
     assert find_checkpoints(f"['{paths[0]}', {paths[1]}]", tmp_path) == paths
 
 
+def test_a_model_that_is_named_twice_is_refused_by_any_of_its_paths(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(runs / "early")
+    for other in (runs / "early", runs / "early" / "checkpoints" / "last.ckpt", tmp_path / "link"):
+        with pytest.raises(UsageError, match=r"early,.*\] names .*last\.ckpt twice: leave one of them out"):
+            find_checkpoints(f"[{runs}/early,{runs}/sweep/0,{other}]", runs)
+
+
 def test_several_models_are_refused_where_one_is_needed(runs: Path) -> None:
     for value in (f"[{runs}/early,{runs}/later]", f"{runs}/early,{runs}/later"):
         with pytest.raises(UsageError, match="one model is taken here, not several"):

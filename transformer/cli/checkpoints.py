@@ -68,7 +68,10 @@ def find_checkpoints(value: str | None, runs: Path, exports: bool = True) -> lis
         raise UsageError(f"checkpoint={value}: several models need brackets: checkpoint=[{value}]")
     if value is None or Path(value).exists() or not re.fullmatch(r"\[.+\]", value):
         return [find_checkpoint(value, runs, exports)]
-    return [find_checkpoint(one, runs, exports) for one in read_path_list(value)]
+    found = [find_checkpoint(one, runs, exports) for one in read_path_list(value)]
+    if twice := [one for number, one in enumerate(found) if any(map(one.samefile, found[:number]))]:
+        raise UsageError(f"checkpoint={value} names {twice[0]} twice: leave one of them out")
+    return found
 
 
 def find_reverse(config: dict[str, Any]) -> dict[str, Any]:
