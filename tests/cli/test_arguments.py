@@ -72,6 +72,12 @@ def test_an_interpolation_in_the_run_folder_stays_hydras() -> None:
     assert prepare(["hydra.run.dir='a b'"], CONFIGS) == ["hydra.run.dir='a b'"]
 
 
+def test_an_interpolation_that_would_give_all_trials_one_output_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^output=x_\$\{seed\}: a path is taken as it is typed, .* its own output=$"):
+        prepare(["-m", "output=x_${seed}", "seed=1,2"], CONFIGS)
+    assert prepare(["output=x_${seed}"], CONFIGS) == [f"output={quote('x_${seed}')}"]
+
+
 @pytest.mark.parametrize("typed", ["~trainer", "~trainer=auto", "trainer=null"])
 def test_no_group_of_settings_is_taken_out(typed: str) -> None:
     with pytest.raises(

@@ -88,6 +88,11 @@ def _in_grammar(key: str, value: str, typed: Sequence[str]) -> str:
         raise UsageError(f"{key}= is empty: give a path" + (f", or {key}=null for none" if key in PATHS else ""))
     if key in (*PATHS, *FOLDERS):  # shells leave it alone in data.train=~/x
         value = os.path.expanduser(value)  # noqa: PTH111  (which keeps ./null and a last slash)
+    if key == "output" and "${" in value and is_sweep(typed):
+        raise UsageError(
+            f"output={value}: a path is taken as it is typed, so all trials would write this one: give one command for "
+            "each value, with its own output="
+        )
     if key in ("runs", *FOLDERS) and Path(value).is_file():
         raise UsageError(f"{key}={value} is a file: name a folder")
     if key in LITERAL or key.startswith(EXTRA_TESTS):
