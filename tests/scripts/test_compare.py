@@ -215,7 +215,10 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     assert "cache: holds no test.json" in said("[sweep/0,cache]")
     (home / "together").mkdir()
     (home / "together" / "evaluation.json").write_text("{}")
-    assert "together: is no run: sacrebleu REFERENCE -i FILE " in said("[sweep/0,together]")
+    (home / "together" / "hypotheses.other.mine.txt").touch()  # of evaluate.py source=mine.de
+    assert "together: is no run: sacrebleu REFERENCE -i FILE together/hypotheses.other.mine.txt --paired-bs" in said(
+        "[sweep/0,together]"
+    )
     (home / "begun" / "checkpoints").mkdir(parents=True)
     assert "begun: has no test.json, as it has not finished: train.py resume=begun continues it" in said(
         "[sweep/0,begun]"

@@ -38,7 +38,7 @@ def _folders(part: str) -> list[Path]:
     if not folders:
         reason = f"holds no {RESULTS}: no run has ended there" if path.is_dir() else "no such run"
         if (path / EVALUATION).is_file():
-            file = hypotheses_file(path, "test")
+            file = min(path.glob(hypotheses_file(path, "*").name), default=hypotheses_file(path, "test"))
             reason = (
                 f"is no run: sacrebleu REFERENCE -i FILE {file} --paired-bs compares what evaluate.py has written there"
             )
