@@ -396,6 +396,8 @@ TOLD = {
     "translator.translate(['ja', None])": "TypeError: line 2 is no text but NoneType",
     "translator.translate(b'ja')": "TypeError: texts must be a text or several, not bytes",
     "translator.translate(None)": "TypeError: texts must be a text or several, not NoneType",
+    "translator.show(['ja'])": "TypeError: text must be one text, not list",
+    "translator.n_best('ja', lines=7)": "TypeError: lines must be a list of numbers, not int",
     "translator.translate('ja', batch_tokens=0)": "ValueError: batch_tokens=0 must be >= 1",
     "translator.translate('ja', batch_tokens='many')": "ValueError: batch_tokens=many must be a whole number",
     "translator.translate('ja', 'greedy')": "TypeError: search must be SearchSettings, as "

@@ -129,7 +129,7 @@ def test_a_search_that_does_not_fit_into_memory_is_refused_by_its_key() -> None:
 
 def test_a_greedy_search_without_memory_is_not_told_to_lower_its_beam(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "available_memory", lambda: 1)
-    with pytest.raises(ValueError, match=r"^search=greedy with 1 sentences .* free: lower search\.max_length or"):
+    with pytest.raises(ValueError, match=r"^search=greedy with 1 sentence at .* free: lower search\.max_length or"):
         translator().n_best_ids([[5]], replace(BEAM, method="greedy"))
 
 

@@ -81,6 +81,8 @@ def numbers_of(count: int, lines: Sequence[int] | None) -> Sequence[int]:
     """The line numbers of so many texts: 1, 2, … unless `lines` says others."""
     if lines is None:
         return range(1, count + 1)
+    if not isinstance(lines, Sequence):
+        raise TypeError(f"lines must be a list of numbers, not {type(lines).__name__}")
     if len(lines) != count:
         raise ValueError(f"lines must hold the numbers of {count} texts, it holds {len(lines)}")
     return lines

@@ -100,6 +100,8 @@ def _only_model(translator: Translator) -> Transformer:
 
 
 def _source_ids(translator: Translator, text: str) -> list[int]:
+    if not isinstance(text, str):
+        raise TypeError(f"text must be one text, not {type(text).__name__}")
     tokenizer = translator.source_tokenizer
     return _checked(tokenizer.encode(text), "text", _only_model(translator), tags=len(tokenizer.prefix))
 

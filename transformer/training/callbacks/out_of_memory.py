@@ -37,10 +37,11 @@ def explain_out_of_memory(current: CurrentBatch, batch_tokens: int) -> Iterator[
         out_of_memory = isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
         if not out_of_memory or current.batch is None:
             raise
-        sentences, source = current.batch.source.shape
+        count, source = current.batch.source.shape
+        sentences = f"{count} sentence{'s' if count != 1 else ''}"
         beams = "" if current.stage == "training" else " or search.beam"
         raise ValueError(
-            f"out of memory at a {current.stage} batch of {sentences} sentences × {source} source × "
+            f"out of memory at a {current.stage} batch of {sentences} × {source} source × "
             f"{current.batch.labels.shape[1]} target tokens: lower data.batch_tokens (now {batch_tokens}){beams}, or "
             "choose a smaller model"
         ) from error
