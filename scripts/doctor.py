@@ -20,7 +20,7 @@ Job = tuple["DataSettings", Callable[[tuple[str, ...]], "Training"], Path | None
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.places import check_output_file
+    from transformer.cli.places import check_can_be_written, check_output_file
     from transformer.cli.settings import doctor_minutes, run_settings, training_for
 
     minutes = doctor_minutes(config)
@@ -36,6 +36,7 @@ def read(config: dict[str, Any]) -> Job:
     check_trainer_types(settings["trainer"])
     if fix := Path(config["fix"]).expanduser() if config["fix"] else None:
         check_new(fix)
+        check_can_be_written(fix, "fix")
     return corpus, partial(training_for, config), fix, minutes, config["output"]
 
 

@@ -34,15 +34,17 @@ def test_the_presets_that_there_are_are_those_that_are_recommended() -> None:
     assert {path.stem for path in (CONFIGS / "experiment").glob("pairs_*.yaml")} == PRESETS.keys()
 
 
-@pytest.mark.parametrize("directions", [[], ["de-en", "en-de"]])
-def test_an_estimate_counts_the_steps_and_weights_of_a_run(tmp_path: Path, directions: list[str]) -> None:
-    plain = settings(corpus(tmp_path), data__directions=directions)
+@pytest.mark.parametrize(("directions", "accumulated"), [([], 1), (["de-en", "en-de"], 3)])
+def test_an_estimate_counts_the_steps_and_weights_of_a_run(
+    tmp_path: Path, directions: list[str], accumulated: int
+) -> None:
+    plain = settings(corpus(tmp_path), data__directions=directions, trainer__accumulate_grad_batches=accumulated)
     run = from_dict(RunSettings, {key: plain[key] for key in plain if key not in ("model", "trainer")}, "")
     cost = measure(Training(run, plain["model"], plain["trainer"], None))
     data = TranslationData(run.data, run.tokenizer, 1)
     data.training_split = build_training_split(data, bpe_dropout=0.0)
     model = build_translator(run, plain["model"], data, None).model
-    assert cost.steps_per_epoch == len(data.loader("train")) > 1
+    assert cost.steps_per_epoch == len([*data.sampler("train", 0, 1, accumulated)]) / accumulated > 1
     assert cost.parameters == sum(weight.numel() for weight in model.parameters())
     assert cost.seconds_per_epoch == pytest.approx(cost.steps_per_epoch * cost.seconds_per_step)
     assert min(cost.seconds_to_start, cost.seconds_per_step, cost.seconds_per_validation) > 0

@@ -134,6 +134,8 @@ def test_a_second_look_at_a_cleaned_copy_finds_nothing_to_drop(cleaned: Cleaned,
 def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
     arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"cache={tmp_path}/cache"]
     assert "fix=corpus is there already" in refused("doctor", *arguments, "fix=corpus", cwd=tmp_path)
+    within = refused("doctor", *arguments, "fix=corpus/train.de/clean", cwd=tmp_path)
+    assert within == f"error: fix=corpus/train.de/clean: {tmp_path}/corpus/train.de is a file, not a folder"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
 
 

@@ -9,7 +9,7 @@ from transformer.config import UsageError
 from transformer.files import MODELS, run_of
 
 
-def _check_place(path: Path, key: str) -> None:
+def check_can_be_written(path: Path, key: str) -> None:
     """Refuse a place that cannot come into being, as a folder above it is a file or cannot be written."""
     whole = path.absolute()
     there = next(place for place in (whole, *whole.parents) if place.exists())
@@ -24,7 +24,7 @@ def check_output_folder(output: str) -> None:
     path = Path(output)
     if path.exists() and not path.is_dir():
         raise UsageError(f"output={output} is a file: name a folder")
-    _check_place(path, "output")
+    check_can_be_written(path, "output")
 
 
 def check_output_file(output: str, suffixes: Sequence[str] = (), key: str = "output") -> None:
@@ -39,4 +39,4 @@ def check_output_file(output: str, suffixes: Sequence[str] = (), key: str = "out
         raise UsageError(f"{key}={output} has the name of a model: name another file")
     if is_run(run_of(path)) and any(path.match(model) for model in MODELS):
         raise UsageError(f"{key}={output} is a run's own model, which must stay as it is: name another")
-    _check_place(path, key)
+    check_can_be_written(path, key)

@@ -140,6 +140,8 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     to_start = importing + time.perf_counter() - begun
     seconds = _seconds_of_steps(step)
     mean = sum(seconds) / len(seconds)
+    accumulated = int(trainer.get("accumulate_grad_batches") or 1)  # a step of training takes so many batches
+    batches = len(data.sampler("train", 0, 1, accumulated))
     peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else peak_memory()
     validation = sum(
         seconds_to_translate(translator, data, name, settings.validation_search) for name in data.names("validation")
@@ -148,9 +150,9 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     tests = [name for name, split in scored.items() if split != "validation"] if settings.test else []
     return CostEstimate(
         seconds_to_start=to_start,
-        seconds_per_step=mean,
-        steps_per_epoch=len(step.loader),
-        seconds_per_epoch=mean * len(step.loader),
+        seconds_per_step=mean * accumulated,
+        steps_per_epoch=batches // accumulated,
+        seconds_per_epoch=mean * batches,
         seconds_per_validation=validation,
         seconds_to_test=validation
         + sum(seconds_to_translate(translator, data, name, settings.search) for name in tests),
