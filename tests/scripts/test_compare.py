@@ -234,7 +234,11 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     (cut / "hypotheses.test.txt").write_text("".join([f"{TEST[0]}\n", *lines[1:]]))
     assert "was altered" in said("[sweep/0,cut]")
     (cut / "hypotheses.test.txt").unlink()
-    assert "hypotheses.test.txt" in said("[sweep/0,cut]")
+    assert said("[sweep/0,cut]").endswith(
+        "cut/hypotheses.test.txt: evaluate.py checkpoint=cut split=test translates it again"
+    )
+    (cut / "test.json").write_text("{}")
+    assert said("[sweep/0,cut]") == "cut was not tested on split=test; it has no scores"
     (cut / "test.json").write_text("{")
     assert "test.json cannot be read" in said("[sweep/0,cut]")
 

@@ -117,7 +117,7 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
         settings = read_corpus(folder)  # test.de-en is the test of a run whose first or only direction is de-en
         split = next((name for name in tested if split_name(name, settings.languages) == split), split)
     if split not in tested:
-        raise ValueError(f"{folder} was not tested on split={split}; it has {', '.join(tested)}")
+        raise ValueError(f"{folder} was not tested on split={split}; it has {', '.join(tested) or 'no scores'}")
     scores = Scores.from_dict(results[split], f"{folder / RESULTS}: {split}")
     corpus, digests = read_corpus_with_splits(folder, cache), results.get("corpus")
     if not isinstance(digests, dict) or corpus.digest(split) != digests.get(split):
@@ -125,6 +125,10 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
         raise ValueError(f"{files} changed since {folder} was tested: its scores are of other references")
     pairs = list(corpus.read(split))
     file = hypotheses_file(folder, split)
+    if not file.exists():
+        raise FileNotFoundError(
+            f"there is no {file}: evaluate.py checkpoint={folder} split={split} translates it again"
+        )
     try:
         hypotheses = read_file(file, MAX_TEXT_BYTES).decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
