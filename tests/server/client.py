@@ -1,5 +1,6 @@
-"""Servers as processes, and requests to them."""
+"""Servers as processes, requests to them, and requests to an application without a server."""
 
+import asyncio
 import http.client
 import json
 import re
@@ -7,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from starlette.types import ASGIApp, Message, Scope
 
 from tests.scripts.running import Run, start
 
@@ -59,3 +62,35 @@ class Serving:
         """The translation of each text, asked for by many clients together."""
         with ThreadPoolExecutor(clients) as pool:
             return list(pool.map(lambda text: self.translate(text)["translatedText"], texts))
+
+
+class Wire:
+    """One request to an application as a server hands it on, its body in pieces; then its client hangs up or, without
+    `hangs_up`, waits. Without `ends` the body lacks its end."""
+
+    def __init__(
+        self, *body: bytes, path: str = "/translate", kind: str = "", ends: bool = True, hangs_up: bool = False
+    ) -> None:
+        headers = [(b"content-type", kind.encode())]
+        method = "POST" if body else "GET"
+        self.scope: Scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}
+        self._incoming: list[Message] = [{"type": "http.request", "body": piece, "more_body": True} for piece in body]
+        self._incoming += [{"type": "http.request", "body": b"", "more_body": False}] * ends
+        self._incoming += [{"type": "http.disconnect"}] * hangs_up
+        self.sent: list[Message] = []
+
+    async def receive(self) -> Message:
+        if not self._incoming:
+            await asyncio.Event().wait()
+        return self._incoming.pop(0)
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    def ask(self, app: ASGIApp) -> Answer:
+        asyncio.run(app(self.scope, self.receive, self.send))  # type: ignore[arg-type]
+        begin, *rest = self.sent
+        headers = http.client.HTTPMessage()
+        for key, value in begin["headers"]:
+            headers[key.decode()] = value.decode()
+        return Answer(begin["status"], headers, b"".join(message.get("body", b"") for message in rest))

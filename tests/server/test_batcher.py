@@ -1,12 +1,26 @@
 """The batcher gives each request what it would get alone, and each its share of the work."""
 
-import pytest
+import copy
+import json
+from dataclasses import replace
+from pathlib import Path
 
+import pytest
+import torch
+
+import transformer.server.batcher
+from tests.factories import composed
+from tests.server.client import SECONDS, Wire
 from tests.server.models import LINES, english_and_french
 from transformer import Translator
+from transformer.config import from_part
 from transformer.inference.search import SearchSettings
 from transformer.inference.translator import BEAM, Translation
+from transformer.server.api import CLIENT_HAS_GONE, Api
+from transformer.server.app import make_app
 from transformer.server.batcher import ROUND_TOKENS, Batcher, QueueFullError
+from transformer.server.directions import ServedDirection
+from transformer.server.settings import ServerSettings
 
 MANY = ["der Hund geht in ein Haus."] * 3000
 
@@ -56,6 +70,14 @@ def test_each_sentence_of_a_line_is_translated_by_itself(translator: Translator)
     assert found.text == " ".join(translator.translate(sentences))
 
 
+def test_a_part_larger_than_a_round_has_a_round_of_its_own(
+    translator: Translator, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transformer.server.batcher, "ROUND_TOKENS", 1)
+    found = batcher.submit(translator, ["ja", "ein Haus"]).result(timeout=SECONDS)
+    assert texts_of(found) == texts_of(translator.n_best(["ja", "ein Haus"]))
+
+
 def test_sampling_draws_what_it_would_draw_alone(translator: Translator) -> None:
     batcher = Batcher(settings := SearchSettings(method="sampling"), 512, "long", max_waiting=100)
     futures = [batcher.submit(translator, LINES) for _ in range(3)]
@@ -81,10 +103,33 @@ def test_what_nobody_waits_for_is_dropped_and_too_much_is_refused(translator: Tr
     assert texts_of(batcher.submit(translator, ["ja"]).result()) == texts_of(translator.n_best(["ja"]))
 
 
-def test_only_the_request_at_fault_fails(translator: Translator, batcher: Batcher) -> None:
-    held = batcher.submit(translator, LINES * 10)  # so that the next two come into one round
-    right, wrong = batcher.submit(translator, ["ja"]), batcher.submit(translator, ["half of a pair: \ud800"])
+def test_a_translation_that_takes_too_long_or_whose_client_has_gone_is_given_up(translator: Translator) -> None:
+    settings = replace(from_part(ServerSettings, composed(name="serve")), timeout=0.01)
+    batcher = Batcher(BEAM, 512, "sentences", max_waiting=1)
+    directions = {translator.languages: ServedDirection(translator, Path("run"), "run", None)}
+    app = make_app(Api(directions, batcher, settings, None))
+    body = json.dumps({"q": MANY[:20], "source": "de", "target": "en"}).encode()
+    answer = Wire(body, kind="application/json").ask(app)
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.json["error"].startswith("The translation took too long")
+    assert Wire(body, kind="application/json", hangs_up=True).ask(app).status == CLIENT_HAS_GONE
+    # One may wait, and it is neither of those.
+    assert texts_of(batcher.submit(translator, ["ja"]).result()) == texts_of(translator.n_best(["ja"]))
+
+
+def test_only_the_request_at_fault_fails(translator: Translator) -> None:
+    batcher = Batcher(BEAM, 512, "sentences", max_waiting=5)
+    damaged = copy.deepcopy(translator)
+    tokens = damaged.model.encoder.embedding.tokens
+    # The row of an id is missing that "nein!" has.
+    tokens.weight = torch.nn.Parameter(tokens.weight[: max(translator.source_tokenizer.encode("nein!"))])
+    held = batcher.submit(translator, LINES * 10)  # so that the next two come into one round, and the last two
+    wrong, right = batcher.submit(translator, ["half of a pair: \ud800"]), batcher.submit(translator, ["ja"])
+    cut_off, whole = batcher.submit(damaged, ["nein!"]), batcher.submit(damaged, ["ja"])
     with pytest.raises(ValueError, match="surrogate"):
         wrong.result()
-    assert texts_of(right.result()) == texts_of(translator.n_best(["ja"]))
+    with pytest.raises(IndexError):
+        cut_off.result()
+    for future in (right, whole):
+        assert texts_of(future.result()) == texts_of(translator.n_best(["ja"]))
     assert len(held.result()) == 10 * len(LINES)

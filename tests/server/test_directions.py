@@ -55,10 +55,12 @@ def test_a_search_that_a_model_cannot_make_is_refused_before_it_is_served(folder
     [
         ("Das ist der Hund und nicht das Haus", ["en", "de"], "de"),
         ("これは日本語の文です。東京に行きました。", ["zh", "ja"], "ja"),
+        ("東京都知事選挙の結果", ["zh", "ja"], "ja"),
         ("东京是日本的首都。我喜欢の字", ["ja", "zh"], "zh"),
         ("Demat d'an holl dud, penaos emañ kont?", ["en", "br"], "br"),  # of which we know neither script nor words
-        ("the man is here and you are not", ["br", "en"], "en"),
+        ("THE MAN IS HERE AND YOU ARE NOT", ["br", "en"], "en"),
         ("Привет", ["br", "ru"], "ru"),
+        ("Привет", ["de", "ru"], "ru"),
     ],
 )
 def test_a_language_is_known_by_script_frequent_words_and_kana(text: str, languages: list[str], likeliest: str) -> None:
@@ -73,7 +75,7 @@ def test_a_key_keeps_the_page_back_unless_it_is_asked_for(folder: Path) -> None:
     model = [("model", folder / "de_en.safetensors")]
     for overrides, offered in (((), True), (("api_key_file=key",), False), (("api_key_file=key", "page=true"), True)):
         [direction] = load_directions(model, settings(*overrides)).values()
-        assert (direction.page is not None) == offered
+        assert ('"name":"model"' in (direction.page or "")) == offered
     [direction] = load_directions(model, settings("page=false")).values()
     assert "page=false" in direction.why_no_page
 
@@ -86,6 +88,7 @@ def test_runs_of_one_name_are_told_apart_by_their_paths(folder: Path, tmp_path: 
     served = load_directions([("run/translator.safetensors", path) for path in paths], settings("page=false"))
     found = {languages: one.checkpoint for languages, one in served.items()}
     assert found == {("de", "en"): paths[0], ("en", "fr"): paths[1], ("fr", "en"): paths[1]}
+    assert [one.test for one in served.values()] == ["test", "test", "test.fr-en"]
     shutil.copy(*paths)
     with pytest.raises(UsageError, match=f"two of checkpoint=, {paths[0]} and {paths[1]}: name one"):
         load_directions([("run/translator.safetensors", path) for path in paths], settings("page=false"))

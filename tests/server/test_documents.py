@@ -16,7 +16,9 @@ def shouted(text: str, kind: Format) -> str:
     return join(pieces, [piece.text.upper() for piece in pieces if piece.translated], kind)
 
 
-@pytest.mark.parametrize("text", ["", " ", "a\n", "\n\n a b \r\n\tc\n \n", "x\u2028y\x85z", "\u00a0a\u3000"])
+@pytest.mark.parametrize(
+    "text", ["", " ", "a\n", "a < b & c", "\n\n a b \r\n\tc\n \n", "x\u2028y\x85z", "\u00a0a\u3000"]
+)
 def test_lines_and_the_spaces_around_them_stay(text: str) -> None:
     assert shouted(text, "text") == text.upper()
     assert all(piece.text == piece.text.strip() for piece in split(text, "text") if piece.translated)
@@ -31,11 +33,14 @@ def test_lines_and_the_spaces_around_them_stay(text: str) -> None:
         ("a < b &lt script", "A &lt; B &lt; SCRIPT"),
         ("<p>ein\n  Haus </p>\n", "<p>EIN HAUS </p>\n"),
         ("<!-- ein --><!DOCTYPE html><?xml x?>&nbsp;|&nbsp;", "<!-- ein --><!DOCTYPE html><?xml x?>&nbsp;|&nbsp;"),
+        ("<td>12 &#37;</td> &ouml;", "<td>12 &#37;</td> Ö"),
+        ("<\u017fcript>a", "&lt;SCRIPT&gt;A"),
         ("<script>if (a<b) 'ein'</script>ja", "<script>if (a<b) 'ein'</script>JA"),
         ("<style>p > b</style><title>ja &amp; nein</title>", "<style>p > b</style><title>JA &amp; NEIN</title>"),
         ("<code>a <i>b</i> <code>c</code> d</code> e", "<code>a <i>b</i> <code>c</code> d</code> E"),
+        ("<pre>a</pre><kbd>b</kbd><samp>c</samp>d", "<pre>a</pre><kbd>b</kbd><samp>c</samp>D"),
         ("<i translate=no>a <i>b</i> c</i> d", "<i translate=no>a <i>b</i> c</i> D"),
-        ("<i title=1 TRANSLATE = 'No'>a</i> d", "<i title=1 TRANSLATE = 'No'>a</i> D"),
+        ("<i title=1 TRANSLATE = 'N&#111;'>a</i> d", "<i title=1 TRANSLATE = 'N&#111;'>a</i> D"),
         (
             "<i title='say translate=no'>a</i><i translate=none>b</i>",
             "<i title='say translate=no'>A</i><i translate=none>B</i>",
@@ -63,7 +68,9 @@ HOSTILE = [
     "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
     "<plaintext>a",
     "<script>",
-    "<\u017fcript>a</\u017fcript><script",
+    "<\u017fcript>a</\u017fcript>",
+    "<script><!--<script></script><img>",
+    "<script>a</script/><img></script>",
     "<script\x0b>a</script>",
     "<![CDATA[<img>]]>",
     "</ a><img>",

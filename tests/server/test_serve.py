@@ -68,6 +68,7 @@ def test_forms_say_the_same_as_json(server: Serving) -> None:
 
 def test_lines_and_tags_stay(server: Serving, translator: Translator) -> None:
     one, other = translator.translate(["ein Haus", "der Park"])
+    assert server.translate(" " * 2000)["translatedText"] == " " * 2000
     assert server.translate("ein Haus\n\n  der Park\n")["translatedText"] == f"{one}\n\n  {other}\n"
     page = "<ul><li class='a'>ein Haus</li> <li>der Park &amp;</li></ul>"
     found = server.translate(page, format="html")["translatedText"]
@@ -85,6 +86,10 @@ def test_auto_finds_the_language_or_leaves_what_is_in_the_target(server: Serving
     assert answer["detectedLanguage"]["language"] == "de", "the words of a tag are no text"
     assert server.translate(english, source="auto")["translatedText"] == english
     assert server.translate(english, source="en", target="en") == {"translatedText": english}
+    assert (
+        server.translate([english, "ja"], source="auto", target="en")["detectedLanguage"]
+        == [{"language": "en", "confidence": pytest.approx(90, abs=10)}] * 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,6 +102,7 @@ def test_auto_finds_the_language_or_leaves_what_is_in_the_target(server: Serving
         ({"q": ["a", ["b"]]}, "Invalid request: q must be a text or a list of texts"),
         ({"q": "\ud800"}, "Invalid request: half of a surrogate pair stands alone in a text"),
         ({"q": "a" * 2001}, "Invalid request: request (2001) exceeds text limit (2000)"),
+        ({"q": [""] * 2001}, "Invalid request: request (2001) exceeds text limit (2000)"),
         ({"source": "xx"}, "xx is not supported"),
         ({"source": "auto", "target": "auto"}, "auto is not supported"),
         ({"target": "\ud800" * 50}, f"{'?' * 40} is not supported"),
@@ -144,7 +150,8 @@ def test_the_log_holds_nothing_of_what_was_sent(server: Serving) -> None:
 def test_every_answer_forbids_what_a_browser_might_make_of_it(server: Serving) -> None:
     for path in ("/", "/health", "/nothing", "/translate", "/page/de-en"):
         headers = server.ask("GET", path).headers
-        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert (headers["X-Content-Type-Options"], headers["X-Frame-Options"]) == ("nosniff", "DENY")
+        assert (headers["Cache-Control"], headers["Referrer-Policy"]) == ("no-store", "no-referrer")
         assert headers["Content-Security-Policy"].startswith("default-src 'none'; ")
         assert headers["Content-Security-Policy"].endswith("frame-ancestors 'none'")
         assert headers["Access-Control-Allow-Origin"] is None
@@ -200,6 +207,7 @@ def test_a_key_is_asked_for_and_what_has_begun_is_finished(folder: Path, transla
         assert server.post(path, fields).status == 403
         assert server.post(path, fields | {"api_key": "Geheim"}).json == {"error": "Invalid API key"}
         assert server.post(path, fields | {"api_key": ["geheim"]}).status == 403
+        assert server.post(path, fields | {"api_key": "\ud800"}).status == 403
     assert LibreTranslateAPI(server.url, "geheim").translate("ja", "de", "en") == translator.translate("ja")
     page = server.ask("GET", "/").content.decode()
     assert "translating needs a key" in page

@@ -6,7 +6,7 @@ same tags is taken, all markup is given back letter by letter, and a translation
 
 import html
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 Format = Literal["text", "html"]
@@ -42,14 +42,14 @@ VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 FOREIGN = ("svg", "math")
 
 
-def _with_outer_spaces(whole: str, inner: str, write: Callable[[str], str]) -> Iterator[Piece]:
+def _with_outer_spaces(whole: str, inner: str) -> Iterator[Piece]:
     """What is to be translated, between the spaces around it."""
-    end = len(whole.rstrip()) if inner else len(whole)
-    start = len(whole) - len(whole.lstrip()) if inner else end
-    yield Piece(write(whole[:start]), False)
+    end = len(whole.rstrip())
+    start = min(end, len(whole) - len(whole.lstrip()))  # not behind the end, where all is spaces
+    yield Piece(whole[:start], False)
     if inner:
         yield Piece(inner, True)
-    yield Piece(write(whole[end:]), False)
+    yield Piece(whole[end:], False)
 
 
 def escape(text: str) -> str:
@@ -83,7 +83,7 @@ def split_html(text: str) -> Iterator[Piece]:
             if skipped or not any(map(str.isalpha, inner)):
                 yield Piece(found[0], False)
             else:
-                yield from _with_outer_spaces(prose, inner, escape)
+                yield from _with_outer_spaces(prose, inner)
         elif found := MARKUP.match(text, position):
             yield Piece(found[0], False)
             start, end = (found["start"] or "").lower(), (found["end"] or "").lower()
@@ -111,7 +111,7 @@ def split_html(text: str) -> Iterator[Piece]:
 
 def split_lines(text: str) -> Iterator[Piece]:
     for line in LINE.findall(text):
-        yield from _with_outer_spaces(line, line.strip(), str)
+        yield from _with_outer_spaces(line, line.strip())
 
 
 def split(text: str, kind: Format) -> list[Piece]:

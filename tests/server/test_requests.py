@@ -1,0 +1,126 @@
+"""What a request asks for, and what keeps it within bounds, without a server."""
+
+import asyncio
+import json
+import socket
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from tests.factories import composed
+from tests.processes import posix_only
+from tests.server.client import Wire
+from transformer.config import UsageError, from_part
+from transformer.inference.search import SearchSettings
+from transformer.server.api import Api
+from transformer.server.app import make_app, plain_page
+from transformer.server.batcher import Batcher
+from transformer.server.requests import read_fields, read_translation_request
+from transformer.server.run import address, example, listen
+from transformer.server.settings import MAX_KEY_BYTES, ServerSettings, read_key
+
+FORM = "application/x-www-form-urlencoded"
+
+
+def settings(**changes: Any) -> ServerSettings:
+    return replace(from_part(ServerSettings, composed(name="serve")), **changes)
+
+
+def api(settings: ServerSettings) -> Api:
+    batcher = Batcher(settings.search, settings.batch_tokens, settings.split_lines, settings.max_waiting)
+    return Api({}, batcher, settings, None)
+
+
+def fields_of(kind: str, body: bytes) -> dict[str, Any]:
+    wire = Wire(body, kind=kind)
+    return asyncio.run(read_fields(Request(wire.scope, wire.receive), settings()))
+
+
+def part(name: str, value: str) -> str:
+    return f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "fields"),
+    [
+        ("Application/JSON ; charset=utf-8", b'{"q": "a", "alternatives": 1}', {"q": "a", "alternatives": 1}),
+        (FORM, b"q=a%26b&q=c&source=", {"q": "a&b", "source": ""}),
+        ("multipart/form-data; boundary=x", f"{part('q', 'a')}{part('q', 'b')}--x--".encode(), {"q": "a"}),
+    ],
+)
+def test_the_first_of_several_fields_counts(kind: str, body: bytes, fields: dict[str, Any]) -> None:
+    assert fields_of(kind, body) == fields
+
+
+@pytest.mark.parametrize("body", [b"q=%ff", b"a=b&" * 21, b"q=\xff"])
+def test_a_form_that_is_not_utf8_or_has_too_many_fields_is_refused(body: bytes) -> None:
+    with pytest.raises(HTTPException, match="the body must be a JSON object or a form"):
+        fields_of(FORM, body)
+
+
+def test_an_empty_choice_in_a_form_is_none() -> None:
+    fields = {"q": "a", "source": "de", "target": "en"}
+    pairs = [("de", "en")]
+    bare = read_translation_request(fields, pairs, 10, 4)
+    assert read_translation_request(fields | {"format": "", "alternatives": ""}, pairs, 10, 4) == bare
+    assert (bare.format, bare.alternatives) == ("text", 0)
+
+
+def test_a_request_of_the_allowed_size_fits_into_its_body_however_it_is_encoded() -> None:
+    limits, text = settings(max_characters=1000), "\U0001f642" * 1000
+    for body in (json.dumps({"q": text, "source": "de"}), urlencode({"q": text, "source": "de"})):
+        assert len(body) <= limits.max_bytes
+
+
+def test_a_body_that_comes_in_pieces_is_bounded_and_must_come_in_time() -> None:
+    app = make_app(api(settings(max_characters=1, timeout=0.01)))
+    for body, status in (([b"a" * 1000] * 4, 400), ([b"a" * 1000] * 5, 413)):
+        assert Wire(*body, kind=FORM).ask(app).status == status
+    answer = Wire(b"q=a", kind=FORM, ends=False).ask(app)
+    assert (answer.status, answer.json) == (408, {"error": "Invalid request: it took too long to arrive"})
+
+
+def test_only_a_beam_has_alternatives() -> None:
+    searches = (SearchSettings(beam=3), SearchSettings(method="greedy", beam=3))
+    assert [api(settings(search=search)).max_alternatives for search in searches] == [2, 0]
+
+
+def test_the_names_on_a_page_are_no_markup() -> None:
+    assert "<i>" not in bytes(plain_page("<i>a</i>", "").body).decode()
+
+
+@pytest.mark.parametrize("content", [b" \n", b"two\nlines\n", b"\xc3\xa9\n", b"k" * (MAX_KEY_BYTES + 1)])
+def test_a_key_is_one_line_of_ascii_of_limited_length(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(content)
+    with pytest.raises(UsageError, match="must hold the key on one line: ASCII characters, at most 1,024"):
+        read_key(str(tmp_path / "key"))
+    (tmp_path / "key").write_bytes(b"k" * (MAX_KEY_BYTES - 1) + b"\n")
+    assert read_key(str(tmp_path / "key")) == b"k" * (MAX_KEY_BYTES - 1)
+
+
+def test_a_host_that_is_no_name_is_refused_and_one_of_ipv6_has_brackets() -> None:
+    with pytest.raises(UsageError, match=r"of host=a+ cannot be used: .+; choose another"):
+        listen(settings(host="a" * 64, port=0))
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 here")
+    with listen(settings(host="::1", port=0)) as listener:
+        url = urlsplit(address(listener))
+        assert (url.hostname, url.port) == listener.getsockname()[:2]
+
+
+@posix_only
+def test_the_example_is_a_command_that_a_shell_takes_word_for_word(tmp_path: Path) -> None:
+    (tmp_path / "my key").write_text("geheim\n")
+    command = example("http://[::1]:5000/", ("de", "en"), "my key")
+    shell = ["sh", "-c", f"curl() {{ printf '%s|' \"$@\"; }}; {command}"]
+    words = subprocess.run(shell, cwd=tmp_path, capture_output=True, check=True).stdout.decode().split("|")
+    fields = [word for word in words if "=" in word]
+    assert fields == ["source=de", "target=en", "q=…", "api_key=geheim"]
