@@ -11,9 +11,10 @@ from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint, fi
 from transformer.config import UsageError
 
 
-def finish(run: Path, time: float, bleu: float = 34.25) -> Path:
+def finish(run: Path, time: float, bleu: float = 34.25, directions: int = 1) -> Path:
     """What a run leaves at its end, as far as choosing one needs it."""
-    description = json.dumps({"source_language": "de", "target_language": "en"})
+    languages = {"source_language": "de", "target_language": "en"}
+    description = json.dumps(languages | {"directions": [["de", "en"]] * directions})
     header = json.dumps({"__metadata__": {"translator": description}}).encode()
     model = run / "translator.safetensors"
     model.write_bytes(len(header).to_bytes(8, "little") + header)
@@ -50,9 +51,20 @@ def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
     announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
     facts = "newest finished run, de → en, test bleu 34.2, 2 newer not finished"
     assert capsys.readouterr().err == f"checkpoint=runs/early ({facts})\n"
-    announce_checkpoint({"checkpoint": "runs/early", "runs": str(runs)}, model)
-    assert capsys.readouterr().err == ""
-    for damaged in (b"", b"\xff" * 40, (9).to_bytes(8, "little") + b'{"a": [1]'):
+    for checkpoint in ("runs/early", "runs/early/checkpoints/last.ckpt"):
+        announce_checkpoint({"checkpoint": checkpoint, "runs": str(runs)}, find_checkpoint(checkpoint, runs))
+        assert capsys.readouterr().err == ""
+    announce_checkpoint({"checkpoint": "runs/sweep/0", "runs": str(runs)}, find_checkpoint("runs/sweep/0", runs))
+    said = (
+        "runs/sweep/0 has not finished its training, this is its last.ckpt: train.py resume=runs/sweep/0 continues it"
+    )
+    assert capsys.readouterr().err == f"{said}\n"
+    for directions, others in ((2, "1 other direction"), (3, "2 other directions")):
+        os.utime(finish(runs / "early", 1, directions=directions))  # now: its own last.ckpt is older
+        announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
+        assert f"newest finished run, de → en and {others}, test bleu 34.2)" in capsys.readouterr().err
+    no_description = b'{"__metadata__": {"translator": "[]"}}'
+    for damaged in (b"", b"\xff" * 40, (9).to_bytes(8, "little") + b'{"a": [1]', b"\x26" + bytes(7) + no_description):
         model.write_bytes(damaged)  # whoever loads it says so
         announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
         assert capsys.readouterr().err == "checkpoint=runs/early (newest finished run)\n"

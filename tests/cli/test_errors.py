@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.cli.errors import describe, report
+from transformer.cli.errors import describe, rank, report
 from transformer.data.printable import SafeFormatter, terminal_safe
 
 
@@ -43,10 +43,42 @@ def test_an_error_with_escape_sequences_is_one_harmless_line(capsys: pytest.Capt
 def test_an_unexpected_error_says_its_type_and_how_to_see_more() -> None:
     assert describe(KeyError("x")) == "KeyError: 'x' (debug=true shows where)"
     assert describe(RuntimeError("x")) == "x (debug=true shows where)"
+    assert describe(KeyError()) == "KeyError (debug=true shows where)"
     assert describe(ValueError("x")) == "x"
+    assert describe(ValueError()) == "ValueError"
+
+
+def test_a_process_that_lost_another_one_says_so_with_the_end_of_the_message() -> None:
+    gloo = f"[/a/long/path/{'x' * 200}/pair.cc:1] Connection closed by peer [10.0.0.7]"
+    told = describe(RuntimeError(gloo))
+    assert told.startswith("another process has ended before its work was done (")
+    assert told.endswith("Connection closed by peer [10.0.0.7])")
+    assert describe(ValueError("Broken pipe")) == "Broken pipe"
+
+
+@pytest.mark.parametrize(
+    ("environment", "number"),
+    [
+        ({}, 0),
+        ({"RANK": "9", "LOCAL_RANK": "1"}, 9),  # the second process of the second machine
+        ({"LOCAL_RANK": "1"}, 1),
+        ({"RANK": "", "SLURM_PROCID": "2"}, 2),
+    ],
+)
+def test_of_several_processes_all_but_the_first_say_their_number(
+    environment: dict[str, str], number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert rank() == number
+    report(ValueError("x"), debug=False)
+    assert capsys.readouterr().err == (f"[rank {number}] error: x\n" if number else "error: x\n")
 
 
 def test_an_error_of_the_system_names_its_file_and_no_number(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         (tmp_path / "nowhere").read_bytes()
     assert describe(caught.value) == f"{tmp_path / 'nowhere'}: No such file or directory"
+    assert describe(OSError(28, "No space left on device")) == "No space left on device"

@@ -2,10 +2,12 @@
 
 import os
 import sys
+import time
+from collections.abc import Callable
 
 import pytest
 
-from transformer.cli.lines import as_lines, chunk_size, chunks
+from transformer.cli.lines import as_lines, chunk_size, chunks, count_lines, input_lines
 from transformer.cli.output import Output
 from transformer.inference.translator import Translation
 
@@ -15,7 +17,8 @@ HEBREW = Translation("\u2067שלום\u2069 לך", -0.5, -2.0, [])
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_file_gets_the_marks_of_right_to_left_text_and_a_terminal_their_names(count: int) -> None:
     columns = "7\t-0.5000\t" if count > 1 else ""
-    assert [*as_lines([7], [[HEBREW]], count, on_terminal=False)] == [f"{columns}\u2067שלום\u2069 לך\n"]
+    of_three = [*as_lines([7], [[HEBREW] * 3], count, on_terminal=False)]
+    assert of_three == [f"{columns}\u2067שלום\u2069 לך\n"] * count
     assert [*as_lines([7], [[HEBREW]], count, on_terminal=True)] == [f"{columns}\\u2067שלום\\u2069 לך\n"]
 
 
@@ -39,8 +42,16 @@ def test_a_long_file_is_translated_in_steps_that_fill_batches(total: int | None,
     assert chunk_size(total, batch_tokens) == size
 
 
-def test_chunks_hold_all_lines_in_their_order() -> None:
+@pytest.mark.parametrize("clock", [time.monotonic, lambda: 1.0], ids=["fine", "coarse"])
+def test_chunks_hold_all_lines_in_their_order(clock: Callable[[], float], monkeypatch: pytest.MonkeyPatch) -> None:
+    # On Windows the clock advances 64 times a second: many lines, if they are empty, take no time by it.
+    monkeypatch.setattr(time, "monotonic", clock)
     lines = [str(number) for number in range(10)]
     dealt = list(chunks(iter(lines), 4, 0, len(lines)))
     assert [len(chunk) for chunk in dealt] == [4, 4, 2]
     assert [line for chunk in dealt for line in chunk] == lines
+
+
+def test_a_text_is_one_line_and_what_can_be_read_only_once_is_not_counted() -> None:
+    assert [*input_lines("ein\nHaus", None)] == ["ein Haus"]
+    assert count_lines(os.devnull) is None

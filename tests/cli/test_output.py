@@ -1,5 +1,6 @@
 """A file of translations: whole or kept to be gone on with, and never mixed from two inputs, settings or models."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ WHOLE = "".join(f"{line.upper()}\n" for line in LINES)
 
 
 def test_a_whole_translation_leaves_its_file_alone(translation: Translation) -> None:
+    translation.file = translation.file.parent / "new" / "folder" / "out.en"
     translation.run()
     assert translation.file.read_text() == WHOLE
     assert translation.names() == ["out.en"]
@@ -89,7 +91,7 @@ def test_a_full_disk_is_said_of_the_file_and_keeps_whole_chunks_only(
 def test_what_a_killed_process_wrote_of_a_chunk_is_not_kept(translation: Translation) -> None:
     translation.stop()
     with Path("out.en.partial").open("ab") as file:
-        file.write(b"ZEILE 7\nZEI")
+        file.write(b"ZEILE 7\nZEI" * 9)  # longer than what comes in its place, as other cards may compute
     translation.run(resume=True)
     assert translation.file.read_text() == WHOLE
 
@@ -121,7 +123,8 @@ def test_what_is_missing_or_damaged_is_not_resumed(translation: Translation) -> 
     with pytest.raises(UsageError, match=r"there is no out.en.partial to continue"):
         translation.run(resume=True)
     translation.stop()
-    Path("out.en.partial").write_text("ZEILE 1\n")
+    with Path("out.en.partial").open("r+b") as file:
+        file.truncate(len("".join(f"{line.upper()}\n" for line in LINES[:6])) - 1)
     with pytest.raises(UsageError, match=r"out.en.partial is damaged \(it is shorter than it was\)"):
         translation.run(resume=True)
     Path("out.en.partial.json").write_text("{")
@@ -181,15 +184,26 @@ def test_a_translation_killed_in_its_first_chunk_begins_anew(translation: Transl
     assert translation.names() == ["out.en"]
 
 
-def test_a_link_is_followed_and_a_device_is_written_through(translation: Translation, tmp_path: Path) -> None:
+@posix_only
+def test_a_link_is_followed_and_a_pipe_is_written_through(translation: Translation, tmp_path: Path) -> None:
     (tmp_path / "real.en").write_text("old")
     translation.file.symlink_to("real.en")
     translation.run()
     assert (tmp_path / "real.en").read_text() == WHOLE
     assert translation.file.is_symlink()
-    translation.file = Path("/dev/null")
+    # Not /dev/null: an error that puts a file in its place, found by root, would take it from all other programs.
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDWR)
+    translation.file = tmp_path / "pipe"
     translation.run()
-    assert Path("/dev/null").is_char_device()
+    assert os.read(reader, 2 * len(WHOLE)).decode() == WHOLE
+    assert translation.file.is_fifo()
+    os.close(reader)
+    with (tmp_path / "log").open("ab", buffering=0) as log:  # python scripts/translate.py output=/dev/stdout >> log
+        log.write(b"before\n")
+        translation.file = Path(f"/dev/fd/{log.fileno()}")
+        translation.run()
+    assert (tmp_path / "log").read_text() == f"before\n{WHOLE}"
     if Path("/dev/full").exists():
         translation.file = Path("/dev/full")
         with pytest.raises(OSError, match="No space left on device: '/dev/full'"):

@@ -29,21 +29,25 @@ def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fails = "log.write('fails '); Path('second.begun').touch(); raise SystemExit(3)"
+    # As a system without memory does it, the first time.
+    killed = "Path('killed').exists() or (Path('killed').touch(), log.write('killed '), log.close(), os.abort()); "
     stages = [
         stage(tmp_path, "first", done("first")),
-        stage(tmp_path, "second", fails, done("second")),
+        stage(tmp_path, "second", fails, killed + done("second")),
         stage(tmp_path, "third", done("third")),
     ]
-    with pytest.raises(ChildProcessError, match=r"second has failed: fix that, and the same command continues"):
-        run_stages(stages, tmp_path)
+    (tmp_path / COMMAND).write_text("[]")  # of which nothing has begun
+    for _ in range(2):
+        with pytest.raises(ChildProcessError, match=r"second has failed: fix that, and the same command continues"):
+            run_stages(stages, tmp_path)
     run_stages(stages, tmp_path)
-    assert (tmp_path / "log").read_text() == "first fails second third "
+    assert (tmp_path / "log").read_text() == "first fails killed second third "
     capsys.readouterr()
     run_stages(stages, tmp_path)
     assert capsys.readouterr().err.splitlines() == [f"{name}: finished before" for name in ("first", "second", "third")]
     with pytest.raises(UsageError, match=rf"{COMMAND} was begun with other settings: repeat these, or give another"):
         run_stages(stages[:2], tmp_path)
-    for changed in ("{", "7", "[1, 2, 3]", '[["ls"], [3], ["ls"]]'):
+    for changed in ("{", "[" * 100_000, "7", "[1, 2, 3]", '[["ls"], [3], ["ls"]]'):
         (tmp_path / COMMAND).write_text(changed)
         with pytest.raises(UsageError, match="was begun with other settings"):
             run_stages(stages, tmp_path)

@@ -14,7 +14,7 @@ from transformer.config import UsageError
         ("", [], "is a folder: name a file in it"),
         ("report.txt", [".json"], "must end in .json"),
         ("pairs.tsv", [".html", ".png"], "must end in .html or .png"),
-        ("model.safetensors", [], "has the name of a model"),
+        ("model.Safetensors", [], "has the name of a model"),
         ("early/checkpoints/best.ckpt", [], "has the name of a model"),
         ("early/translator.safetensors", [".safetensors"], "must stay as it is"),
     ],
@@ -26,6 +26,8 @@ def test_results_are_not_written_over_models(runs: Path, name: str, suffixes: li
 
 def test_a_place_below_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=f"output={tmp_path}/file is a file: name a folder"):
+        check_output_folder(str(tmp_path / "file"))
     for check in (check_output_file, check_output_folder):
         with pytest.raises(UsageError, match=f"output={tmp_path}/file/new/x: {tmp_path}/file is a file, not a folder"):
             check(str(tmp_path / "file" / "new" / "x"))
@@ -38,6 +40,7 @@ def test_the_root_is_a_folder() -> None:
 
 def test_results_are_written_where_no_model_is(runs: Path) -> None:
     check_output_file(str(runs / "early" / "english.txt"))
+    check_output_file(str(runs / "early" / "english.PNG"), [".png"])
     check_output_file(str(runs / "early" / "shortlist.safetensors"), [".safetensors"])
     check_output_file(str(runs / "translator.safetensors"), [".safetensors"])
     check_output_file("/dev/stdout")

@@ -93,3 +93,22 @@ def test_scores_below_one_are_shown_like_all_others(tmp_path: Path, capsys: pyte
     assert show_sweep(tmp_path, {})
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [row[2:] for row in rows if len(row) == 4][1:] == [[score, "15,281"] for score in ("0.06", "0.00", "31.50")]
+
+
+def test_trials_stand_in_their_order_with_the_errors_last_and_none_are_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not show_sweep(tmp_path, {})
+    for trial in range(12):
+        (tmp_path / str(trial)).mkdir()
+        overrides = {"model.heads": str(trial)} if trial else {}
+        failed = trial == 3
+        results = {} if failed else {"test/bleu": 30.0 + trial}
+        outcome = {"trial": trial, "overrides": overrides, "results": results, "error": "it failed" * failed}
+        (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome))
+    assert not show_sweep(tmp_path, {})
+    with (tmp_path / "sweep.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["trial", "model.heads", "test/bleu", "error"]
+    assert [row[:2] for row in rows] == [["0", ""], *([str(trial)] * 2 for trial in range(1, 12))]
+    assert rows[3][2:] == ["", "it failed"]

@@ -97,7 +97,7 @@ def _facts(run: Path) -> list[str]:
     facts: list[str] = []
     if not (run / MODELS[0]).is_file():  # reading a pipe would wait for ever
         return facts
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, AttributeError):
         with (run / MODELS[0]).open("rb") as file:
             header = json.loads(file.read(min(MAX_DESCRIPTION_BYTES, int.from_bytes(file.read(8), "little"))))
         description = json.loads(header["__metadata__"]["translator"])

@@ -78,7 +78,7 @@ def chunks(lines: Iterator[str], size: int, done: int, total: int | None) -> Ite
         while chunk := list(islice(lines, size)):
             yield chunk
             done += len(chunk)
-            speed = (done - before) / (time.monotonic() - started)
+            speed = (done - before) / max(time.monotonic() - started, 0.01)  # which may be 0 by a coarse clock
             left = timedelta(seconds=round(((total or done) - done) / speed))
             bar.update(task, completed=done, pace=f", {speed:,.1f} a second, {left} left")
 
