@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -170,10 +171,19 @@ def test_a_model_with_a_part_that_the_page_lacks_is_refused_by_its_setting(
         check(build(positions="binary"))
 
 
-def test_a_tokenizer_that_handles_spaces_otherwise_is_refused(build: Build) -> None:
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        lambda model: setattr(model.normalizer_spec, "remove_extra_whitespaces", False),
+        lambda model: setattr(model.normalizer_spec, "add_dummy_prefix", False),
+        lambda model: setattr(model.trainer_spec, "treat_whitespace_as_suffix", True),
+        lambda model: setattr(model.pieces[-1], "piece", "a▁b"),
+    ],
+)
+def test_a_tokenizer_that_handles_spaces_otherwise_is_refused(build: Build, otherwise: Callable[[Any], None]) -> None:
     translator = build()
     model = parse(translator.source_tokenizer.model)
-    model.normalizer_spec.remove_extra_whitespaces = False
+    otherwise(model)
     other = Tokenizer(model.SerializeToString(), "bpe")
     with pytest.raises(ValueError, match=r"^this tokenizer cannot be exported to a page: it handles spaces"):
         check(Translator(translator.model, (other, other), ("de", "en")))

@@ -5,10 +5,13 @@ import socket
 from pathlib import Path
 
 import pytest
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from tests.factories import composed
 from tests.server.models import english_and_french
+from transformer import Translator
 from transformer.config import UsageError, from_part
+from transformer.data.tokenizer import Tokenizer
 from transformer.export.formats import ExportSettings, export
 from transformer.server import settings as server_settings
 from transformer.server.directions import load_directions
@@ -78,6 +81,16 @@ def test_a_key_keeps_the_page_back_unless_it_is_asked_for(folder: Path) -> None:
         assert ('"name":"model"' in (direction.page or "")) == offered
     [direction] = load_directions(model, settings("page=false")).values()
     assert "page=false" in direction.why_no_page
+
+
+def test_a_model_that_no_page_can_show_is_served_with_the_reason(translator: Translator, tmp_path: Path) -> None:
+    proto = ModelProto.FromString(translator.source_tokenizer.model)
+    proto.normalizer_spec.add_dummy_prefix = False
+    tokenizer = Tokenizer(proto.SerializeToString(), "bpe")
+    Translator(translator.model, (tokenizer, tokenizer), ("de", "en")).save(tmp_path / "model.safetensors")
+    [direction] = load_directions([("model", tmp_path / "model.safetensors")], settings()).values()
+    assert direction.page is None
+    assert "it handles spaces in a way of its own" in direction.why_no_page
 
 
 def test_runs_of_one_name_are_told_apart_by_their_paths(folder: Path, tmp_path: Path) -> None:
