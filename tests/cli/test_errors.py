@@ -62,7 +62,7 @@ def test_a_process_that_lost_another_one_says_so_with_the_end_of_the_message() -
         ({}, 0),
         ({"RANK": "9", "LOCAL_RANK": "1"}, 9),  # the second process of the second machine
         ({"LOCAL_RANK": "1"}, 1),
-        ({"RANK": "", "SLURM_PROCID": "2"}, 2),
+        ({"RANK": "", "LOCAL_RANK": "none", "SLURM_PROCID": "2"}, 2),
     ],
 )
 def test_of_several_processes_all_but_the_first_say_their_number(

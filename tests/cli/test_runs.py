@@ -1,5 +1,6 @@
 """The folder of a run is the one that is meant: a new one, the newest, the one to resume."""
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -9,7 +10,8 @@ import pytest
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf, open_dict
 
-from transformer.cli import PROJECT
+from tests.processes import posix_only
+from transformer.cli import PROJECT, sweeps
 from transformer.cli.compose import compose_all
 from transformer.cli.runs import (
     check_init_from,
@@ -27,7 +29,7 @@ from transformer.files import LOCK
 @pytest.fixture
 def trial(tmp_path: Path) -> Iterator[Path]:
     """The folder of the trial of a sweep that this process carries out."""
-    config = compose_all("train", ["hydra.mode=MULTIRUN"])
+    config = compose_all("train", ["hydra.mode=MULTIRUN", "hydra.job.num=0"])
     with open_dict(config.hydra.runtime):
         config.hydra.runtime.output_dir = str(tmp_path)
     HydraConfig.instance().set_config(config)
@@ -85,6 +87,22 @@ def test_a_trial_begins_without_what_an_earlier_sweep_has_left(trial: Path) -> N
         assert (trial / "translator.safetensors").exists(), "its corpus may yet fail"
         remove_run(trial)
         assert {path.name for path in trial.iterdir()} == {LOCK, "notes.txt"}
+
+
+@posix_only
+def test_an_outcome_that_the_disk_does_not_take_whole_is_none(trial: Path) -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            sweeps._record({"test/bleu": 34.25}, "")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(trial.iterdir()) == []
+    sweeps._record({"test/bleu": 34.25}, "")
+    assert json.loads((trial / "trial.json").read_text())["results"] == {"test/bleu": 34.25}
 
 
 def test_a_trial_is_refused_the_folder_of_something_else_and_of_its_first_run(trial: Path) -> None:

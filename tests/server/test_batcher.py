@@ -125,7 +125,7 @@ def test_only_the_request_at_fault_fails(translator: Translator) -> None:
     tokens.weight = torch.nn.Parameter(tokens.weight[: max(translator.source_tokenizer.encode("nein!"))])
     held = batcher.submit(translator, LINES * 10)  # so that the next two come into one round, and the last two
     wrong, right = batcher.submit(translator, ["half of a pair: \ud800"]), batcher.submit(translator, ["ja"])
-    cut_off, whole = batcher.submit(damaged, ["nein!"]), batcher.submit(damaged, ["ja"])
+    whole, cut_off = batcher.submit(damaged, ["ja"]), batcher.submit(damaged, ["nein!"])
     with pytest.raises(ValueError, match="surrogate"):
         wrong.result()
     with pytest.raises(IndexError):

@@ -73,7 +73,7 @@ def test_an_empty_choice_in_a_form_is_none() -> None:
 
 
 def test_a_request_of_the_allowed_size_fits_into_its_body_however_it_is_encoded() -> None:
-    limits, text = settings(max_characters=1000), "\U0001f642" * 1000
+    limits, text = settings(max_characters=10_000), "\U0001f642" * 10_000
     for body in (json.dumps({"q": text, "source": "de"}), urlencode({"q": text, "source": "de"})):
         assert len(body) <= limits.max_bytes
 

@@ -26,7 +26,7 @@ from transformer.cli.errors import configure_logging, describe, report
 from transformer.cli.runs import output_folder
 from transformer.config import UsageError
 from transformer.data.printable import say, shell_path
-from transformer.files import is_written_through
+from transformer.files import atomic_write, is_written_through
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
 # Of at most so many trials every one is checked before the first begins: in a few seconds.
@@ -126,7 +126,8 @@ def _record(results: dict[str, float], error: str) -> None:
         "results": {key: float(value) for key, value in results.items()},
         "error": error,
     }
-    (output_folder() / OUTCOME).write_text(json.dumps(outcome), encoding="utf-8")
+    # Whole or not at all: one file that a full disk cut off would cost the table of all trials.
+    atomic_write(output_folder() / OUTCOME, json.dumps(outcome).encode())
 
 
 def _work_and_record(read: Read, work: Work, config: dict[str, Any], hydra_config: Any, debug: bool) -> None:
