@@ -19,11 +19,13 @@ from transformer.cli.runs import (
     dated_folder,
     find_resumable,
     newest_run,
+    remove_empty_folders,
     training_in,
 )
 from transformer.config import UsageError
 from transformer.evaluation.run_files import remove_run
 from transformer.files import LOCK
+from transformer.training.callbacks.signals import Interrupted
 
 
 @pytest.fixture
@@ -109,5 +111,31 @@ def test_a_trial_is_refused_the_folder_of_something_else_and_of_its_first_run(tr
     (trial / "README.md").touch()
     with pytest.raises(UsageError, match=r"README.md does not belong to a run and would be overwritten"):
         check_new_run()
-    with pytest.raises(UsageError, match=r"lies in the folder of a trial, which begins anew: choose another hydra"):
-        check_init_from(str(trial))
+    (trial / "checkpoints").mkdir()
+    (trial / "checkpoints" / "last.ckpt").touch()
+    for init_from in (trial, trial / "checkpoints" / "last.ckpt"):
+        with pytest.raises(UsageError, match=r"lies in the folder of a trial, which begins anew: choose another hydra"):
+            check_init_from(str(init_from))
+
+
+def test_a_run_that_is_stopped_says_how_to_go_on_if_it_can(tmp_path: Path) -> None:
+    def stopped() -> str:
+        with pytest.raises(Interrupted) as caught, training_in(tmp_path):
+            raise Interrupted(15)
+        return str(caught.value)
+
+    assert stopped() == "stopped by SIGTERM; nothing was saved yet"
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "last.ckpt").touch()
+    assert stopped() == f"stopped by SIGTERM; continue with: python scripts/train.py resume={tmp_path}"
+
+
+def test_folders_of_a_refused_run_go_again_with_those_above_but_for_what_was_there(tmp_path: Path) -> None:
+    folder = Path(dated_folder(str(tmp_path / "new" / "runs"), "refused"))
+    (folder / LOCK).touch()
+    remove_empty_folders()
+    assert list(tmp_path.iterdir()) == []
+    folder = Path(dated_folder(str(tmp_path / "runs"), "begun"))
+    (folder / "notes.txt").touch()
+    remove_empty_folders()
+    assert (folder / "notes.txt").exists()

@@ -77,6 +77,7 @@ def test_what_is_damaged_missing_or_foreign_is_refused_in_one_line(taught: Trans
         path.unlink()
         refusal(folder)
         path.write_bytes(whole)
+    (folder / ".DS_Store").touch()  # as the Finder leaves it
     read(folder)
     (folder / "vmap.txt").write_text("a file that the engine would read")
     assert "vmap.txt is not of it" in refusal(folder)
@@ -126,3 +127,21 @@ def test_a_manifest_that_asks_for_more_is_refused(
     refusal(folder)
     (folder / EXPORT_MANIFEST).write_text("[" * 100_000)
     refusal(folder)
+
+
+def test_tokenizers_of_another_model_or_with_endless_pieces_are_refused(taught: Translator, tmp_path: Path) -> None:
+    folder, model = tmp_path / "export", taught.source_tokenizer.model
+    write(folder, "onnx", taught, make)
+    manifest = json.loads((folder / EXPORT_MANIFEST).read_text())
+    piece = b"\x0a" + bytes([0x80 | 10_000 & 127, 10_000 >> 7]) + b"x" * 10_000
+    for content, reason in (
+        (taught.source_tokenizer.with_tags(["fr"]).model, "vocabularies of different sizes"),
+        (model + piece, "its tokenizer has a piece of 10,000 bytes"),
+    ):
+        (folder / "source.spm").write_bytes(content)
+        manifest["files"]["source.spm"] = sha256(folder / "source.spm")
+        (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
+        assert reason in refusal(folder)
+    manifest["translator"]["format"] = "another"
+    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
+    assert "its format is 'another', not " in refusal(folder)

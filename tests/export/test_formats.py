@@ -36,20 +36,27 @@ def test_a_safetensors_file_loads_as_the_rounded_model(taught: Translator, tmp_p
         (("onnx", "int8", "out"), "precision=int8 is not for format=onnx; choose one of float32"),
         (("safetensors", "int8", "t.safetensors"), "precision=int8 is not for format=safetensors"),
         (("safetensors", "float32", "out"), r"must name a file that ends in \.safetensors"),
+        (("page", "int8", "folder.html"), r"output=folder\.html must name a file that ends in \.html"),
+        (("onnx", "float32", "out", "ein Haus"), "text= is for format=page; format=onnx shows no sentence"),
         (("onnx", "float32", "out.onnx"), r"output=out\.onnx: format=onnx writes a folder: leave out \.onnx"),
     ],
     ids=str,
 )
-def test_settings_that_do_not_go_together_are_refused(settings: tuple[str, str, str], reason: str) -> None:
+def test_settings_that_do_not_go_together_are_refused(
+    settings: tuple[str, ...], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.html").mkdir()
     with pytest.raises(ValueError, match=reason):
         ExportSettings(*settings)  # type: ignore[arg-type]
 
 
 def test_a_page_of_any_precision_is_called_by_the_name_of_its_model(build: Build, tmp_path: Path) -> None:
-    for precision in ("int8", "float16"):
+    for precision in ("int8", "float16", None):
         page = tmp_path / f"{precision}.html"
-        export(build(), ExportSettings("page", precision, str(page)), name="my-model")  # type: ignore[arg-type]
-        assert '"name":"my-model"' in page.read_text()
+        export(build(), ExportSettings("page", precision, str(page), "ein Haus"), name="my-model")  # type: ignore[arg-type]
+        assert '{"text":"ein Haus","name":"my-model"}' in page.read_text()
+    assert (tmp_path / "None.html").read_bytes() == (tmp_path / "int8.html").read_bytes()
 
 
 def test_a_direction_that_was_not_learned_is_no_pages_and_is_marked_in_a_file(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.visualization.curves import AROUND, draw_curves, read_metrics, running_mean
+from transformer.visualization.curves import AROUND, curves_figure, draw_curves, read_metrics, running_mean
 
 
 def test_a_running_mean_keeps_the_number_of_points_and_a_straight_line() -> None:
@@ -27,3 +27,11 @@ def test_columns_are_read_without_their_gaps_and_drawn(tmp_path: Path) -> None:
     }
     draw_curves(tmp_path / "metrics.csv", tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_loss_of_each_batch_stands_behind_its_running_mean_and_one_rate_for_all() -> None:
+    steps, losses = list(range(20)), [5.0 - (step % 3) for step in range(20)]
+    columns = {"train/loss": (steps, losses), "lr-AdamW": (steps, losses), "lr-AdamW/pg2": (steps, losses)}
+    loss, _, rate = curves_figure(columns).axes
+    assert [[*line.get_ydata()] for line in loss.lines[:2]] == [losses, running_mean(losses)]
+    assert len(rate.lines) == 1

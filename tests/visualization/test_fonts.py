@@ -43,6 +43,9 @@ def test_a_character_that_no_font_has_is_named_in_one_line_once(
     drawn("a\U0010f0a3", tmp_path)
     assert len(caplog.records) == 2
     assert "U+10F0A1" not in caplog.records[1].getMessage()
+    fonts.families("".join(chr(0x10F0B0 + number) for number in range(fonts.MAX_NAMED + 2)))
+    assert "(U+10F0B9) and 2 more: " in caplog.records[2].getMessage()
+    assert " more" not in message
 
 
 def test_chinese_and_japanese_are_drawn_with_an_installed_font(

@@ -10,7 +10,8 @@ from transformer.visualization.explain import explain, page
 
 
 def test_the_output_of_a_cell_is_the_page_of_explain_in_a_frame(translator: Translator) -> None:
-    output = translator.show(TEXTS[1], SEARCH)._repr_html_()
+    output = translator.show(TEXTS[1], SEARCH, height=700)._repr_html_()
+    assert output.startswith('<iframe sandbox="allow-scripts" width="100%" height="700" ')
     [content] = re.findall(r'srcdoc="([^"]*)"', output)
     assert html.unescape(content) == page(explain(translator, TEXTS[1], SEARCH))
     assert re.fullmatch(r"<iframe [^<>]*></iframe>", output), "a mark of the page reaches the notebook"

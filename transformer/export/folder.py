@@ -37,7 +37,7 @@ def check_replaceable(folder: Path) -> None:
     """Raises ValueError unless `folder` is not there, empty, or an export and nothing besides."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output={folder} is a file: name a folder")
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists():
         try:
             known = {EXPORT_MANIFEST, *read_json(folder / EXPORT_MANIFEST, MAX_PLAIN_BYTES, follow_links=True)["files"]}
         except (OSError, ValueError, KeyError, TypeError):

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from transformer.evaluation import METRICS
 from transformer.visualization.picture import blank, save, width_of
 
@@ -9,8 +11,7 @@ from transformer.visualization.picture import blank, save, width_of
 Interval = tuple[float, float]
 
 
-def draw_comparison(intervals: dict[str, dict[str, Interval]], output: Path) -> None:
-    """Draws {metric: {run: Interval}}, one panel per metric; a dashed line marks the first run's score."""
+def comparison_figure(intervals: dict[str, dict[str, Interval]]) -> Figure:
     names = list(next(iter(intervals.values())))
     figure = blank(1.4 + width_of(names) + 3.2 * len(intervals), 1.2 + 0.4 * len(names))
     panels = figure.subplots(1, len(intervals), sharey=True, squeeze=False)[0]
@@ -26,4 +27,9 @@ def draw_comparison(intervals: dict[str, dict[str, Interval]], output: Path) -> 
     panels[0].set_ylabel("run")
     panels[0].invert_yaxis()
     figure.suptitle("bars: 95 % intervals by bootstrap resampling; overlapping ones may still differ (paired tests)")
-    save(figure, output)
+    return figure
+
+
+def draw_comparison(intervals: dict[str, dict[str, Interval]], output: Path) -> None:
+    """Draws {metric: {run: Interval}}, one panel per metric; a dashed line marks the first run's score."""
+    save(comparison_figure(intervals), output)

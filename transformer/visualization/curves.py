@@ -3,6 +3,8 @@
 import csv
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from transformer.visualization.picture import blank, save
 
 # A batch has sentences of one length, and long ones are harder: one batch's loss alone says little.
@@ -35,9 +37,7 @@ def running_mean(values: list[float]) -> list[float]:
     return [sum(window) / len(window) for window in windows]
 
 
-def draw_curves(metrics: Path, output: Path) -> None:
-    """Draws the three panels into `output` (.png, .svg, .pdf)."""
-    columns = read_metrics(metrics)
+def curves_figure(columns: dict[str, Points]) -> Figure:
     rates = [name for name in columns if name.startswith("lr-")]
     panels = [
         ("loss (nats per token)", ["train/loss", "validation/loss"]),
@@ -61,4 +61,9 @@ def draw_curves(metrics: Path, output: Path) -> None:
             axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
         elif len(names) > 1:
             axes.legend(fontsize="small")
-    save(figure, output)
+    return figure
+
+
+def draw_curves(metrics: Path, output: Path) -> None:
+    """Draws the three panels into `output` (.png, .svg, .pdf)."""
+    save(curves_figure(read_metrics(metrics)), output)

@@ -1,5 +1,6 @@
 """A sweep in one picture: a grid for two settings, else a row of points for every setting tried."""
 
+import math
 import statistics
 from pathlib import Path
 
@@ -19,7 +20,8 @@ def _grid(axes: Axes, settings: list[str], values: Values, rows: list[str], colu
     dark = min(tried) + 0.6 * (max(tried) - min(tried))  # from here on, white can be read on the blue
     for y, line in enumerate(means):
         for x, mean in enumerate(line):
-            axes.text(x, y, f"{mean:.1f}", ha="center", va="center", color="white" if mean > dark else "black")
+            if not math.isnan(mean):
+                axes.text(x, y, f"{mean:.1f}", ha="center", va="center", color="white" if mean > dark else "black")
     axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylabel(settings[0])
@@ -46,8 +48,7 @@ def _points(axes: Axes, settings: list[str], values: Values, result: str) -> Non
     axes.grid(alpha=0.3)
 
 
-def draw_sweep(settings: list[str], values: Values, result: str, output: Path) -> None:
-    """Draws `result` for every combination of the `settings` that was tried; seeds show as their mean and spread."""
+def sweep_figure(settings: list[str], values: Values, result: str) -> Figure:
     if len(settings) == 2:
         rows, columns = (list(dict.fromkeys(key[side] for key in values)) for side in (0, 1))
         figure = Figure(figsize=(2.6 + 1.1 * len(columns), 1.6 + 0.55 * len(rows)), layout="constrained")
@@ -56,4 +57,9 @@ def draw_sweep(settings: list[str], values: Values, result: str, output: Path) -
     else:
         figure = Figure(figsize=(6 + width_of(_names(values)), 1.2 + 0.4 * len(values)), layout="constrained")
         _points(figure.subplots(), settings, values, result)
-    save(figure, output)
+    return figure
+
+
+def draw_sweep(settings: list[str], values: Values, result: str, output: Path) -> None:
+    """Draws `result` for every combination of the `settings` that was tried; seeds show as their mean and spread."""
+    save(sweep_figure(settings, values, result), output)
