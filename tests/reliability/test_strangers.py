@@ -7,15 +7,25 @@ import random
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 
 from tests.reliability import report, trials
 from tests.reliability.children import SHORT, ChildDiedError, in_child, load_each, training_content, weights_digest
 from tests.reliability.hostile import HOSTILE, parts, safe_file, translator
 from transformer import Translator
-from transformer.inference.untrusted import MAX_PLAIN_BYTES, read_checkpoint
+from transformer.inference.untrusted import (
+    MAX_DESCRIPTION,
+    MAX_PLAIN_BYTES,
+    MAX_TENSORS,
+    check_plain,
+    check_tensors,
+    read_checkpoint,
+    read_safetensors,
+)
 
 PROJECT = Path(__file__).parents[2]
 SOME = 15  # files that one process loads
@@ -138,6 +148,42 @@ def test_each_bound_on_an_archive_holds_without_the_others(tmp_path: Path) -> No
     assert refusal(small, copies=3) == "it declares more data than it holds"
     large = pickle.dumps({"x": "y" * MAX_PLAIN_BYTES}, protocol=2)
     assert refusal(large) == f"it holds {len(large):,} bytes besides its tensors"
+
+
+def test_each_bound_on_a_description_and_its_tensors_holds_without_the_others(tmp_path: Path) -> None:
+    shared: list[Any] = []
+    for _ in range(40):
+        shared = [shared, shared]
+    letters = "x" * (MAX_DESCRIPTION // 2 + 1)
+    check_plain({"a": [0] * 992, "b": [letters, 1.5, True, None], "c": 1})
+    for description in ([0] * 1000, shared, [letters, letters], {letters: 1, f"{letters}y": 1}):
+        with pytest.raises(ValueError, match="its description is too large"):
+            check_plain(description)
+    for description in ({"a": {1: 2}}, {"a": (1,)}, [b"x"], {1.5}):
+        with pytest.raises(ValueError, match="its description is not plain data"):
+            check_plain(description)
+
+    path = tmp_path / "t.safetensors"
+    for text, reason in (
+        (f'{{"a": "{letters}{letters}"}}', "its description is too large"),
+        ("[]", "it does not describe a translator"),
+        ("[" * 50_000, "truncated or no safetensors file"),
+    ):
+        safetensors.torch.save_file({"x": torch.zeros(1)}, path, {"translator": text})
+        with pytest.raises(ValueError, match=reason):
+            read_safetensors(path)
+
+    path.write_bytes(bytes(4 * MAX_TENSORS + 4))
+    check_tensors(path, {str(number): torch.zeros(1) for number in range(MAX_TENSORS)})
+    for tensors, reason in (
+        ({"x": torch.zeros(2, 3).T}, "x is not a plain one"),
+        ({"x": torch.zeros(2, 3).to_sparse()}, "x is not a plain one"),
+        ({"x": torch.zeros(1_000_000, 0)}, "x is empty"),
+        ({"x": torch.zeros(MAX_TENSORS + 2)}, "it declares more tensors than it holds"),
+        (dict.fromkeys(map(str, range(MAX_TENSORS + 1)), torch.zeros(1)), "it declares more tensors than it holds"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            check_tensors(path, tensors)
 
 
 def test_safetensors_are_loaded_without_any_unpickling(
