@@ -1,5 +1,6 @@
 """Word alignments read off cross-attention: against the weights of one pair looked at by hand, and whole files."""
 
+import copy
 import itertools
 import json
 from dataclasses import asdict
@@ -131,9 +132,13 @@ def test_a_file_that_names_other_weights_than_it_holds_is_refused(
 def test_weights_that_are_not_there_are_refused_by_name(translator: Translator) -> None:
     with pytest.raises(ValueError, match="has layers 1 to 3, each with heads 1 to 3"):
         AlignmentSettings(4, None, False).head_of(translator)
-    with pytest.raises(ValueError, match=r"give alignment\.layer= too"):
-        AlignmentSettings(None, 2, False)
+    for head, shifted in ((2, False), (None, True)):
+        with pytest.raises(ValueError, match=r"give alignment\.layer= too"):
+            AlignmentSettings(None, head, shifted)
     assert AlignmentSettings(None, None, False).head_of(translator) == default_head(translator.model.config)
+    found = copy.copy(translator)
+    found.alignment = MIDDLE  # as training finds it
+    assert AlignmentSettings(None, None, False).head_of(found) == MIDDLE
     blind = from_dict(ModelConfig, model_dict(decoder__cross_attention=None), "model")
     with pytest.raises(ValueError, match="no cross-attention"):
         default_head(blind)
@@ -143,6 +148,8 @@ def test_weights_that_are_not_there_are_refused_by_name(translator: Translator) 
     ("changes", "said"),
     [
         ({"resume": True, "output": "x"}, "resume=true continues the translations alone"),
+        ({"split_lines": "sentences"}, "alignments= is of whole lines: leave out split_lines=sentences"),
+        ({"n_best": 6}, "n_best=6 must be from 1 to search.beam=5"),
         ({"output": "./a"}, "output= and alignments= are the same file"),
         ({"input": "./a"}, "input= and alignments= are the same file"),
         ({"input": "x", "output": "./x"}, "input= and output= are the same file"),

@@ -51,6 +51,8 @@ def test_a_search_that_a_model_cannot_make_is_refused_before_it_is_served(folder
     export(english_and_french(), ExportSettings("ctranslate2", None, str(tmp_path / "engine")))
     with pytest.raises(ValueError, match="search=sampling is not for an export"):
         load_directions([("engine", tmp_path / "engine")], settings("search=sampling"))
+    with pytest.raises(ValueError, match="precision=float32: that of an export was chosen when it was made"):
+        load_directions([("engine", tmp_path / "engine")], settings("precision=float32"))
 
 
 @pytest.mark.parametrize(
