@@ -92,7 +92,7 @@ def texts_of_sentences(count: int) -> list[str]:
         *"Er sie ÄRA z Dr usw 3 21 1990 ٣ ²² ª _ 今日 हाँ 𝒳 𐐷".split(),
         *("🎉" * count + "b" for count in (9, 19, 20)),
     ]
-    marks, closing = [*"......!?…؟।。！？,"], ["", "", *"\"'”’»)]」』）", "?)"]
+    marks, closing = [*"......!?…؟۔।։።။។。！？,"], ["", "", *"\"'”’»)]」』）", "?)"]
     spaces = ["", " ", " ", " ", " ", "  ", "\n", "\u00a0", "\u3000", "\x1c", "\x85", "\ufeff"]
     parts = (words, spaces, words, ["", "", "", "\n"], marks, closing, spaces)
     return ["".join(draw.choice(part) for _ in range(draw.randint(1, 6)) for part in parts) for _ in range(count)]

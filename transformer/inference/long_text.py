@@ -9,7 +9,7 @@ from transformer.data.tokenizer import Tokenizer
 
 # What ends a sentence, with the quotes and brackets that close behind it. Chinese and Japanese need no space, but there
 # a sentence mostly goes on behind a quote.
-END = re.compile(r"""[.!?…؟।]["'”’»)\]]*\s+|[。！？](?!["”’」』）])\s*""")
+END = re.compile(r"""[.!?…؟۔।։።။។]["'”’»)\]]*\s+|[。！？](?!["”’」』）])\s*""")
 # How many characters are looked at before and behind such a mark.
 AROUND = 20
 # Words with a period that mostly stand within a sentence.

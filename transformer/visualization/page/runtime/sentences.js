@@ -4,7 +4,7 @@ import { SPACES } from "./tokenizer.js";
 
 // What ends a sentence, with the quotes and brackets that close behind it. Chinese and Japanese need no space, but there
 // a sentence mostly goes on behind a quote.
-const ENDS = new RegExp(String.raw`[.!?…؟।]["'”’»)\]]*[${SPACES}]+|[。！？](?!["”’」』）])[${SPACES}]*`, "gu");
+const ENDS = new RegExp(String.raw`[.!?…؟۔।։።။។]["'”’»)\]]*[${SPACES}]+|[。！？](?!["”’」』）])[${SPACES}]*`, "gu");
 // How many characters are looked at before and behind such a mark.
 const AROUND = 20;
 // Words with a period that mostly stand within a sentence.
