@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import re
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,16 @@ class Serving:
             return list(pool.map(lambda text: self.translate(text)["translatedText"], texts))
 
 
+def in_a_loop(awaited: Awaitable[Any]) -> Any:
+    """What a coroutine returns, run in a thread: in this one the loop of a browser may be running."""
+
+    async def wait() -> Any:
+        return await awaited
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, wait()).result()
+
+
 class Wire:
     """One request to an application as a server hands it on, its body in pieces; then its client hangs up or, without
     `hangs_up`, waits. Without `ends` the body lacks its end."""
@@ -88,7 +99,7 @@ class Wire:
         self.sent.append(message)
 
     def ask(self, app: ASGIApp) -> Answer:
-        asyncio.run(app(self.scope, self.receive, self.send))  # type: ignore[arg-type]
+        in_a_loop(app(self.scope, self.receive, self.send))
         begin, *rest = self.sent
         headers = http.client.HTTPMessage()
         for key, value in begin["headers"]:

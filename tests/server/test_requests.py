@@ -1,6 +1,5 @@
 """What a request asks for, and what keeps it within bounds, without a server."""
 
-import asyncio
 import json
 import socket
 import subprocess
@@ -15,7 +14,7 @@ from starlette.requests import Request
 
 from tests.factories import composed
 from tests.processes import posix_only
-from tests.server.client import Wire
+from tests.server.client import Wire, in_a_loop
 from transformer.config import UsageError, from_part
 from transformer.inference.search import SearchSettings
 from transformer.server.api import Api
@@ -39,7 +38,8 @@ def api(settings: ServerSettings) -> Api:
 
 def fields_of(kind: str, body: bytes) -> dict[str, Any]:
     wire = Wire(body, kind=kind)
-    return asyncio.run(read_fields(Request(wire.scope, wire.receive), settings()))
+    fields: dict[str, Any] = in_a_loop(read_fields(Request(wire.scope, wire.receive), settings()))
+    return fields
 
 
 def part(name: str, value: str) -> str:
