@@ -15,7 +15,7 @@ Job = tuple["ExportSettings", Path, tuple[str | None, str | None]]
 
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint
-    from transformer.cli.places import check_output_file
+    from transformer.cli.places import check_can_be_written, check_output_file
     from transformer.config import UsageError, from_part
     from transformer.data.printable import say, shell_path
 
@@ -29,6 +29,7 @@ def read(config: dict[str, Any]) -> Job:
     settings = from_part(ExportSettings, config)
     if settings.format == "safetensors":
         check_output_file(settings.output, [".safetensors"])
+    check_can_be_written(Path(settings.output), "output")
     if Path(settings.output).resolve() == checkpoint.resolve():
         raise UsageError(f"output={settings.output} is the model to export, which must stay as it is: name another")
     announce_checkpoint(config, checkpoint)

@@ -287,6 +287,7 @@ def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[
             "split= names sentences of the corpus, source= and reference= files: leave one of them out",
         ),
         (["compare", "runs=[run,run]", "output=run/test.json"], "output=run/test.json is a file: name a folder"),
+        (["export", "checkpoint=run", "output=run/test.json/x"], "run/test.json is a file, not a folder"),
     ],
 )
 def test_a_place_for_results_that_cannot_be_is_named_before_the_work(run: Path, command: list[str], said: str) -> None:
