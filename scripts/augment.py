@@ -17,6 +17,7 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.cli.checkpoints import announce_checkpoint, find_checkpoints
     from transformer.cli.lines import count_lines
     from transformer.cli.pairs import check_prefix
+    from transformer.cli.places import check_can_be_written
     from transformer.cli.settings import augment_settings
     from transformer.config import UsageError, from_dict
     from transformer.doctor.augment import AugmentSettings, left_out
@@ -25,6 +26,7 @@ def read(config: dict[str, Any]) -> Job:
     checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]))
     for checkpoint in checkpoints:
         check_prefix(settings.output, checkpoint)
+    check_can_be_written(Path(settings.output), "output")
     text = settings.input or left_out(settings, checkpoints)
     if not (total := count_lines(text)):
         raise UsageError(f"input={text} is no file with lines in it")
@@ -45,6 +47,7 @@ def augment(job: Job) -> None:
     lines = input_lines(None, text)
     with PairsOutput(settings, text, checkpoints, corpus) as output:
         translator = load_translator(checkpoints, settings)
+        translator.lines_of = text
         check_languages(corpus, text, translator.languages)
         output.check_new(translator.languages)
         pair_filter = PairFilter(settings.filters, corpus, translator.tokenizers, translator.languages)

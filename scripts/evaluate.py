@@ -45,6 +45,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     settings = settings.with_default_length_penalty(translator.length_penalty)
     build_metrics(settings.metrics, translator.target_language)  # before the work: one may lack a package
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages, translator.directions)
+    translator.lines_of = settings.source or texts.name
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
     chooser = Chooser.load(translator, settings.choose, inference)
     hypotheses = translate_texts(chooser, texts, settings.search, inference.batch_tokens)

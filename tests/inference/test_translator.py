@@ -166,8 +166,14 @@ def test_a_line_too_long_is_named_and_split_or_refused(
     assert all(translator.translate(["ja", long]))
     assert "line 2 has" in caplog.text
     assert "more than the 31 this model allows" in caplog.text
-    with pytest.raises(ValueError, match="line 2 has"):
+    with pytest.raises(ValueError, match=r"^line 2 has"):
         translator.translate(["ja", long], split_lines="never")
+    of_file = copy(translator)
+    of_file.lines_of = "german.txt"
+    with pytest.raises(ValueError, match=r"^german\.txt line 2 has"):
+        of_file.translate(["ja", long], split_lines="never")
+    of_file.translate(["жзд"])
+    assert caplog.messages[-1].startswith("german.txt line 1: not in the model's vocabulary: ж")
     for text in (long, "wir 3.5 gehen z.B. in… den Park. " * 12):
         pieces = encode_sentences(split_sentences(text), translator.source_tokenizer, 31)
         assert all(0 < len(piece) <= 31 for piece in pieces)

@@ -194,6 +194,7 @@ def test_a_run_translates_the_training_pairs_that_it_left_out(home: Path) -> Non
     [
         (["output=run/x"], r"output=run/x is in the folder of the model, run: name another place"),
         (["output=run"], r"output=run is a folder: give what the files' names begin with, as run/synthetic"),
+        (["output=empty.de/x"], r"output=empty\.de/x: .*/empty\.de is a file, not a folder"),
         (["output=train"], r"train\.(de|en) is there already: give another output=PREFIX, or remove it"),
         (["output=x", "input=nothing.de"], r"input=nothing\.de is no file with lines in it"),
         (["output=x", "input=empty.de"], r"input=empty\.de is no file with lines in it"),

@@ -121,5 +121,7 @@ def moses_lines(
     links = align(translator, sources, [translation.pieces for translation in translations], [head], batch_tokens)
     for line, translation, [found] in zip(lines, translations, links, strict=True):
         if translation.text and not found:
-            log.warning("line %d is not aligned: it was translated in parts, or its spaces are no ordinary ones", line)
+            place = f"{translator.lines_of} line".strip()
+            reason = "it was translated in parts, or its spaces are no ordinary ones"
+            log.warning("%s %d is not aligned: %s", place, line, reason)
         yield " ".join(f"{source}-{target}" for source, target in sorted(found)) + "\n"

@@ -25,8 +25,8 @@ class SourceCheck:
         self.is_foreign = self.has_several = False
         self.named: set[str] = set()
 
-    def check(self, texts: list[str], encoded: list[list[int]], lines: Sequence[int]) -> None:
-        """Looks at texts, their ids and their line numbers."""
+    def check(self, texts: list[str], encoded: list[list[int]], lines: Sequence[int], place: str = "line") -> None:
+        """Looks at texts, their ids and their line numbers; `place` stands before a number."""
         source, target = self.languages
         if not self.is_foreign and (seen := looks_like(texts[:TEXTS_PER_CALL], source)):
             self.is_foreign = True
@@ -41,9 +41,9 @@ class SourceCheck:
                 new = [one for one in self.tokenizer.unknown(text) if one not in self.named]
                 self.named.update(new)
                 if new:
-                    log.warning("line %d: not in the model's vocabulary: %s", line, terminal_safe(" ".join(new)))
+                    log.warning("%s %d: not in the model's vocabulary: %s", place, line, terminal_safe(" ".join(new)))
 
-    def check_sentences(self, numbered: Sequence[tuple[int, str]]) -> None:
+    def check_sentences(self, numbered: Sequence[tuple[int, str]], place: str = "line") -> None:
         """Looks at line numbers and texts, which are translated as one sentence each. There is no warning where fewer
         than half of them are several sentences: most corpora have such lines, and models learn from them."""
         if self.has_several:
@@ -53,6 +53,7 @@ class SourceCheck:
         self.has_several = 2 * len(several) >= len(counts) > 0
         if self.has_several:
             log.warning(
-                "line %d has %d sentences, translated as one: split_lines=sentences translates each by itself",
+                "%s %d has %d sentences, translated as one: split_lines=sentences translates each by itself",
+                place,
                 *several[0],
             )

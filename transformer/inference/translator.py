@@ -109,6 +109,8 @@ class Translator:
     length_penalty: float = DEFAULT_LENGTH_PENALTY
     # Which target ids are considered; None: all.
     shortlist: Shortlist | None = None
+    # The file, or else the split, whose lines the texts are: warnings and errors name it before the number.
+    lines_of = ""
     # Whether a text of several sentences, which is translated as one, is named in the log.
     warns_of_sentences = False
     # Makes the steps of a search in place of `model`, as long as it applies (see `FastTransformer.applies_to`).
@@ -376,20 +378,21 @@ class Translator:
         refused.
         """
         limit = self.max_length - 1  # EOS takes a place too
+        place = f"{self.lines_of} line".strip()
         for line, text in zip(lines, texts, strict=True):
             if not isinstance(text, str):
-                raise TypeError(f"line {line} is no text but {type(text).__name__}")
+                raise TypeError(f"{place} {line} is no text but {type(text).__name__}")
             if LONE_SURROGATE.search(text):
-                raise ValueError(f"line {line} is no Unicode text: half of a surrogate pair stands alone in it")
+                raise ValueError(f"{place} {line} is no Unicode text: half of a surrogate pair stands alone in it")
         all_ids, encoded = self.source_tokenizer.encode_all(texts), []
-        self._source_check.check(texts, all_ids, lines)
+        self._source_check.check(texts, all_ids, lines, place)
         if split_lines == "long" and self.warns_of_sentences:
             whole = [(line, text) for line, text, ids in zip(lines, texts, all_ids, strict=True) if len(ids) <= limit]
-            self._source_check.check_sentences(whole)
+            self._source_check.check_sentences(whole, place)
         for line, text, ids in zip(lines, texts, all_ids, strict=True):
             sources = [ids] if len(ids) > len(self.source_tokenizer.prefix) and text.strip() else []
             if len(ids) > limit and split_lines != "sentences":
-                problem = f"line {line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
+                problem = f"{place} {line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
                 if split_lines == "never":
                     raise ValueError(problem)
                 sources = encode_sentences(split_sentences(text), self.source_tokenizer, limit)
@@ -398,7 +401,7 @@ class Translator:
                 sentences = split_sentences(text)
                 sources = encode_sentences(sentences, self.source_tokenizer, limit)
                 if len(sources) > len(sentences):
-                    log.warning("line %d has a sentence of more than %d tokens: translated in parts", line, limit)
+                    log.warning("%s %d has a sentence of more than %d tokens: translated in parts", place, line, limit)
             # The parts of one line draw different random numbers: the part's number goes into the bits above 2^20.
             encoded.append([Part(source, line + (number << 20)) for number, source in enumerate(sources)])
         return encoded
