@@ -2,6 +2,7 @@
 
 import copy
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,18 +104,24 @@ def test_what_nobody_waits_for_is_dropped_and_too_much_is_refused(translator: Tr
     assert texts_of(batcher.submit(translator, ["ja"]).result()) == texts_of(translator.n_best(["ja"]))
 
 
-def test_a_translation_that_takes_too_long_or_whose_client_has_gone_is_given_up(translator: Translator) -> None:
+def test_a_translation_that_takes_too_long_or_whose_client_has_gone_is_given_up(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, slow = threading.Event(), copy.copy(translator)
+    monkeypatch.setattr(slow, "encode", lambda *given: go_on.wait() and translator.encode(*given))
     settings = replace(from_part(ServerSettings, composed(name="serve")), timeout=0.01)
     batcher = Batcher(BEAM, 512, "sentences", max_waiting=1)
-    directions = {translator.languages: ServedDirection(translator, Path("run"), "run", None)}
+    directions = {slow.languages: ServedDirection(slow, Path("run"), "run", None)}
     app = make_app(Api(directions, batcher, settings, None))
-    body = json.dumps({"q": MANY[:20], "source": "de", "target": "en"}).encode()
+    body = json.dumps({"q": "ein Haus", "source": "de", "target": "en"}).encode()
     answer = Wire(body, kind="application/json").ask(app)
     assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
     assert answer.json["error"].startswith("The translation took too long")
     assert Wire(body, kind="application/json", hangs_up=True).ask(app).status == CLIENT_HAS_GONE
     # One may wait, and it is neither of those.
-    assert texts_of(batcher.submit(translator, ["ja"]).result()) == texts_of(translator.n_best(["ja"]))
+    found = batcher.submit(translator, ["ja"])
+    go_on.set()
+    assert texts_of(found.result()) == texts_of(translator.n_best(["ja"]))
 
 
 def test_only_the_request_at_fault_fails(translator: Translator) -> None:
