@@ -11,6 +11,7 @@ import pytest
 
 from transformer.cli.pipeline import COMMAND, Stage, run_stages
 from transformer.config import UsageError
+from transformer.files import exclusive_lock
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
 
@@ -51,6 +52,12 @@ def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
         (tmp_path / COMMAND).write_text(changed)
         with pytest.raises(UsageError, match="was begun with other settings"):
             run_stages(stages, tmp_path)
+
+
+def test_a_folder_in_which_another_process_runs_stages_is_left_alone(tmp_path: Path) -> None:
+    with exclusive_lock(tmp_path / ".lock", "it"), pytest.raises(OSError, match=f"^{tmp_path} is in use by another"):
+        run_stages([stage(tmp_path, "first", done("first"))], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_another_python_and_another_place_of_the_project_are_no_other_settings(tmp_path: Path) -> None:

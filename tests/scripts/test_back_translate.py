@@ -70,6 +70,7 @@ def stages_of(*typed: str) -> list[Stage]:
             'data.synthetic_tag= is for the run on synthetic pairs alone: write forward="data.s',
         ),
         (["data.synthetic=[more]"], 'is for one run alone: write forward="data.synthetic=[all/synthetic,MORE]"'),
+        (["hydra.run.dir=x"], "hydra.run.dir=x: each stage has a folder of its own in output=FOLDER: leave this out"),
         (["-m", "seed=1,2"], "-m: this script runs no sweep: give one command for each value, with its own output=F"),
     ],
 )

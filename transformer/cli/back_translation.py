@@ -83,6 +83,8 @@ def _check_typed(typed: Sequence[str]) -> None:
     if is_sweep(typed):
         raise UsageError("-m: this script runs no sweep: give one command for each value, with its own output=FOLDER")
     for _, key, value in map(split_override, filter(is_override, typed)):
+        if key == "hydra.run.dir":
+            raise UsageError(f"{key}={value}: each stage has a folder of its own in output=FOLDER: leave this out")
         if key in ("data.synthetic_ratio", "data.synthetic_tag") and value not in ("null", "false"):
             raise UsageError(f'{key}= is for the run on synthetic pairs alone: write forward="{key}={value}"')
 

@@ -13,7 +13,7 @@ from typing import Any
 from transformer.cli.launch import ENDS_WITH_PARENT
 from transformer.config import UsageError
 from transformer.data.printable import say, shell_path
-from transformer.files import atomic_write
+from transformer.files import LOCK, atomic_write, exclusive_lock
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
 COMMAND = "command.json"  # the settings that a folder was begun with
@@ -121,19 +121,22 @@ def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
 
 
 def run_stages(stages: Sequence[Stage], folder: Path) -> None:
-    """Runs what is not finished. UsageError where what was begun in the folder was begun by another command."""
+    """Runs what is not finished; OSError where another process does. UsageError where what was begun in the folder was
+    begun by another command."""
     kept = folder / COMMAND
-    _check_command(kept, stages)
-    for stage in stages:
-        stage.check_files()
-    atomic_write(kept, json.dumps([stage.begin for stage in stages], indent=1, ensure_ascii=False).encode())
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        for stage in stages:
-            if stage.is_finished():
-                say(f"{stage.name}: finished before")
-            else:
-                say(f"{stage.name} …")
-                stage.run()
+        with exclusive_lock(folder / LOCK, str(folder)):
+            _check_command(kept, stages)
+            for stage in stages:
+                stage.check_files()
+            atomic_write(kept, json.dumps([stage.begin for stage in stages], indent=1, ensure_ascii=False).encode())
+            for stage in stages:
+                if stage.is_finished():
+                    say(f"{stage.name}: finished before")
+                else:
+                    say(f"{stage.name} …")
+                    stage.run()
     except Interrupted as stopped:
         stopped.advice = "the same command continues from here"
         raise
