@@ -17,6 +17,8 @@ def read(config: dict[str, Any]) -> CompareSettings:
 
     if config["runs"] is None:
         raise UsageError("runs is not set: name two or more, as runs=[A,B]")
+    if config["comet"] == "":  # as of a variable of the shell that is not set
+        raise UsageError("comet= is empty: give a COMET model, or leave it out")
     if config["output"]:
         check_output_folder(config["output"])
     from transformer.evaluation.compare_runs import CompareSettings

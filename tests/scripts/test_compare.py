@@ -224,6 +224,7 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
         "[sweep/0,begun]"
     )
     assert "was not tested on split=news; it has test" in said("[sweep/0,sweep/1]", "split=news")
+    assert "comet= is empty: give a COMET model" in said("[sweep/0,sweep/1]", "comet=")
     assert "sentences=-1 must be >= 0" in said("[sweep/0,sweep/1]", "sentences=-1")
     alter(copied(home, "scored") / "test.json", "case:mixed", "case:lc")
     assert "have scores of different kinds, bleu nrefs:1|case:mixed" in said("[sweep/0,scored]")
