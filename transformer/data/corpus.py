@@ -220,10 +220,8 @@ class DataSettings:
     def part(self, name: str) -> tuple["DataSettings", str]:
         """The corpus of one direction and the split in it that a name of `parts` means, or test.de-en for the test of
         the first direction; else ValueError."""
-        of_first = {
-            split_name(split, self.languages): (self.in_direction(self.languages), split) for split in self.splits
-        }
-        if (part := (of_first | self.parts).get(name)) is None:
+        of_first = {split_name(split, self.all_directions[0]): split for split in self.splits}
+        if (part := self.parts.get(of_first.get(name, name))) is None:
             raise ValueError(f"the corpus {self.name} has no split {name}; it has {', '.join(self.parts)}")
         return part
 

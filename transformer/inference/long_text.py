@@ -59,11 +59,14 @@ def encode_sentences(sentences: list[str], tokenizer: Tokenizer, limit: int) -> 
     Not as many sentences as fit: a model has mostly learned from single ones.
     """
     tag = tokenizer.prefix
-    pieces, max_tokens = [], limit - len(tag)
+    encoded, max_tokens = [], limit - len(tag)
     if max_tokens < 1:
         raise ValueError(f"a model of {limit} positions has no room for a text beside the tag of its language")
     for sentence, ids in zip(sentences, tokenizer.encode_all(sentences), strict=True):
-        is_long = len(ids) > limit
-        pieces += _join(re.findall(r"\S+\s*", sentence), tokenizer, max_tokens) if is_long else [sentence]
-    encoded = [ids[len(tag) :] for ids in tokenizer.encode_all(pieces)]
-    return [[*tag, *ids[start : start + max_tokens]] for ids in encoded for start in range(0, len(ids), max_tokens)]
+        pieces = [ids]
+        if len(ids) > limit:
+            pieces = tokenizer.encode_all(_join(re.findall(r"\S+\s*", sentence), tokenizer, max_tokens))
+        for piece in pieces:
+            starts = range(len(tag), len(piece), max_tokens)
+            encoded += [[*tag, *piece[start : start + max_tokens]] for start in starts]
+    return encoded
