@@ -17,16 +17,13 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.cli.checkpoints import announce_checkpoint, find_checkpoints
     from transformer.cli.lines import count_lines
     from transformer.cli.pairs import check_prefix
-    from transformer.cli.places import check_can_be_written
     from transformer.cli.settings import augment_settings
     from transformer.config import UsageError, from_dict
     from transformer.doctor.augment import AugmentSettings, left_out
 
     settings = from_dict(AugmentSettings, augment_settings(config), "")
     checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]))
-    for checkpoint in checkpoints:
-        check_prefix(settings.output, checkpoint)
-    check_can_be_written(Path(settings.output), "output")
+    check_prefix(settings.output, checkpoints)
     text = settings.input or left_out(settings, checkpoints)
     if not (total := count_lines(text)):
         raise UsageError(f"input={text} is no file with lines in it")
@@ -53,8 +50,7 @@ def augment(job: Job) -> None:
         pair_filter = PairFilter(settings.filters, corpus, translator.tokenizers, translator.languages)
         output.skip(pair_filter.mark_seen(lines))
         size = chunk_size(total, settings.inference.batch_tokens or translator.default_batch_tokens)
-        for chunk in chunks(lines, size, output.lines, total):
-            numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
+        for numbers, chunk in chunks(lines, size, output.lines, total):
             output.write_rows(translate_rows(translator, pair_filter, settings, chunk, numbers))
         counts = output.publish(translator.languages, " + ".join(map(model_name, checkpoints)))
     show_counts(counts, settings.output, translator.languages)

@@ -41,9 +41,8 @@ def read(config: dict[str, Any]) -> Job:
 
 
 def doctor(job: Job) -> None:
-    from transformer.data.printable import print_safely
     from transformer.doctor.examine import examine
-    from transformer.doctor.report import next_command, show
+    from transformer.doctor.report import show, show_next
     from transformer.files import atomic_write
 
     corpus, training_for, fix, minutes, output = job
@@ -51,11 +50,7 @@ def doctor(job: Job) -> None:
     if output:
         atomic_write(Path(output), json.dumps(report, indent=2, ensure_ascii=False).encode())
     show(report)
-    clean = report["can_be_cleaned"] and not minutes
-    if report["swapped"]:
-        print_safely("", "Next: correct data.source_language, data.target_language or data.columns (✗ above)")
-    elif clean or "error" not in report["tokenizer"]:  # else no command trains on it as it is
-        print_safely("", "Next:", f"  {next_command(sys.argv[1:], corpus, fix, chosen, clean)}")
+    show_next(report, sys.argv[1:], corpus, fix, chosen, clean=report["can_be_cleaned"] and not minutes)
 
 
 if __name__ == "__main__":

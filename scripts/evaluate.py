@@ -28,11 +28,10 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
 def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     from transformer.data.printable import print_safely
     from transformer.evaluation import METRICS, build_metrics, score
-    from transformer.evaluation.alignments import error_rates, read_gold
+    from transformer.evaluation.alignments import read_gold, show_error_rates
     from transformer.evaluation.choosing import Chooser
     from transformer.evaluation.evaluate import read_texts, translate_texts, write_evaluation
     from transformer.files import run_of, sha256_of
-    from transformer.inference.alignment_head import default_head
     from transformer.inference.ensemble import load_ensemble
 
     started = time.monotonic()
@@ -54,9 +53,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
         print_safely(f"{texts.name} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
     write_evaluation(settings, texts, hypotheses, scores, digest, time.monotonic() - started, translator.is_trained)
     if gold is not None:
-        for head, rate in error_rates(translator, texts.pairs(), gold).items():
-            chosen = "   (chosen)" if head == (translator.alignment or default_head(translator.model.config)) else ""
-            print_safely(f"{texts.name} alignment error rate {rate:.1f}   {head}{chosen}")
+        show_error_rates(translator, texts.name, texts.pairs(), gold)
     return dict(scores.values)
 
 

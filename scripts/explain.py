@@ -34,8 +34,7 @@ def read(config: dict[str, Any]) -> Job:
         raise UsageError(f"{min(unused)}= is for a picture, output=FILE.png: a page shows all attentions")
     announce_checkpoint(config, checkpoint)
     search = from_dict(SearchSettings, config["search"], "search")
-    view = from_part(View, config)
-    return config, checkpoint, search, from_dict(MachineSettings, config["machine"], "machine"), view
+    return config, checkpoint, search, from_dict(MachineSettings, config["machine"], "machine"), from_part(View, config)
 
 
 def explain_text(job: Job) -> None:

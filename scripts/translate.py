@@ -49,8 +49,7 @@ def translate(job: Job) -> None:
         head = settings.alignment.head_of(translator) if alignments else None
         batch_tokens = settings.inference.batch_tokens or translator.default_batch_tokens
         size = 1 if is_prompt(settings.text, settings.input) else chunk_size(total, batch_tokens)
-        for chunk in chunks(lines, size, output.lines, total):
-            numbers = range(output.lines + 1, output.lines + 1 + len(chunk))
+        for numbers, chunk in chunks(lines, size, output.lines, total):
             n_best = chooser.n_best(chunk, settings.search, batch_tokens, settings.split_lines, numbers)
             if alignments and head:
                 best = [hypotheses[0] for hypotheses in n_best]

@@ -48,8 +48,9 @@ def test_chunks_hold_all_lines_in_their_order(clock: Callable[[], float], monkey
     monkeypatch.setattr(time, "monotonic", clock)
     lines = [str(number) for number in range(10)]
     dealt = list(chunks(iter(lines), 4, 0, len(lines)))
-    assert [len(chunk) for chunk in dealt] == [4, 4, 2]
-    assert [line for chunk in dealt for line in chunk] == lines
+    assert [numbers for numbers, _ in dealt] == [range(1, 5), range(5, 9), range(9, 11)]
+    assert [line for _, chunk in dealt for line in chunk] == lines
+    assert [numbers for numbers, _ in chunks(iter(lines), 6, 20, 30)] == [range(21, 27), range(27, 31)]
 
 
 def test_a_text_is_one_line_and_what_can_be_read_only_once_is_not_counted() -> None:

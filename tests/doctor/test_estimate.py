@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ def test_an_estimate_counts_the_steps_and_weights_of_a_run(
 ) -> None:
     plain = settings(corpus(tmp_path), data__directions=directions, trainer__accumulate_grad_batches=accumulated)
     run = from_dict(RunSettings, {key: plain[key] for key in plain if key not in ("model", "trainer")}, "")
-    cost = measure(Training(run, plain["model"], plain["trainer"], None))
+    training = Training(run, plain["model"], plain["trainer"], None)
+    cost = measure(training)
     data = TranslationData(run.data, run.tokenizer, 1)
     data.training_split = build_training_split(data, bpe_dropout=0.0)
     model = build_translator(run, plain["model"], data, None).model
@@ -50,6 +52,8 @@ def test_an_estimate_counts_the_steps_and_weights_of_a_run(
     assert min(cost.seconds_to_start, cost.seconds_per_step, cost.seconds_per_validation) > 0
     assert cost.seconds_to_test > cost.seconds_per_validation
     assert cost.peak_bytes > 4 * cost.parameters
+    limited = measure(replace(training, trainer=plain["trainer"] | {"limit_train_batches": accumulated}))
+    assert limited.steps_per_epoch == 1
 
 
 def test_a_split_without_a_source_has_nothing_unknown_and_is_translated_at_once(tmp_path: Path) -> None:

@@ -66,9 +66,9 @@ def chunk_size(total: int | None, batch_tokens: int) -> int:
     return CHUNK if total is None else max(CHUNK, min(total // MIN_CHUNKS, batch_tokens // 2))
 
 
-def chunks(lines: Iterator[str], size: int, done: int, total: int | None) -> Iterator[list[str]]:
-    """Deal out lines to be translated together; on a terminal, show how many of a file's are done, how fast, and how
-    long the rest will take."""
+def chunks(lines: Iterator[str], size: int, done: int, total: int | None) -> Iterator[tuple[range, list[str]]]:
+    """Deal out lines to be translated together, with their numbers, after those that are `done`; on a terminal, show
+    how many of a file's are done, how fast, and how long the rest will take."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = ("translating", BarColumn(), MofNCompleteColumn(), TextColumn("lines{task.fields[pace]}"))
@@ -76,7 +76,7 @@ def chunks(lines: Iterator[str], size: int, done: int, total: int | None) -> Ite
     with Progress(*columns, console=stderr, disable=total is None or not stderr.is_terminal) as bar:
         task = bar.add_task("", total=total, completed=done, pace="")
         while chunk := list(islice(lines, size)):
-            yield chunk
+            yield range(done + 1, done + 1 + len(chunk)), chunk
             done += len(chunk)
             speed = (done - before) / max(time.monotonic() - started, 0.01)  # which may be 0 by a coarse clock
             left = timedelta(seconds=round(((total or done) - done) / speed))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from transformer.cli.arguments import quote
 from transformer.cli.output import PartialOutput, made_by
+from transformer.cli.places import check_can_be_written
 from transformer.config import UsageError
 from transformer.data.corpus import DataSettings
 from transformer.data.printable import print_safely, shell_path, terminal_safe
@@ -21,14 +22,18 @@ from transformer.files import atomic_file, run_of
 DROPPED = "dropped.tsv"
 
 
-def check_prefix(output: str, checkpoint: Path) -> None:
-    """Refuses a PREFIX that is a folder, and one among the files of the run or the export that translates."""
-    path, folder = Path(output), run_of(checkpoint)
+def check_prefix(output: str, checkpoints: list[Path]) -> None:
+    """Refuses a PREFIX that is a folder, one among the files of the runs or the export that translate, and one that
+    cannot be written."""
+    path = Path(output)
     if path.is_dir() or output.endswith("/"):
         raise UsageError(f"output={output} is a folder: give what the files' names begin with, as {path / 'synthetic'}")
-    is_alone = checkpoint.is_file() and not (folder / CONFIG).exists()  # a file that lies anywhere
-    if path.resolve().is_relative_to(folder.resolve()) and not is_alone:
-        raise UsageError(f"output={output} is in the folder of the model, {shell_path(folder)}: name another place")
+    for checkpoint in checkpoints:
+        folder = run_of(checkpoint)
+        is_alone = checkpoint.is_file() and not (folder / CONFIG).exists()  # a file that lies anywhere
+        if path.resolve().is_relative_to(folder.resolve()) and not is_alone:
+            raise UsageError(f"output={output} is in the folder of the model, {shell_path(folder)}: name another place")
+    check_can_be_written(path, "output")
 
 
 def _columns(*cells: str | int) -> bytes:

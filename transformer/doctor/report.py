@@ -179,3 +179,18 @@ def next_command(
     ]
     arguments = ["data=files", *splits, *languages, *extra, *stated, *rest, *more]
     return " ".join(["python", "scripts/train.py", *map(shlex.quote, arguments)])
+
+
+def show_next(
+    report: Report,
+    typed: Sequence[str],
+    corpus: DataSettings,
+    fix: Path | None,
+    chosen: Sequence[str],
+    clean: bool,
+) -> None:
+    """Print what to do next: `next_command`, or what no command does."""
+    if report["swapped"]:
+        print_safely("", "Next: correct data.source_language, data.target_language or data.columns (✗ above)")
+    elif clean or "error" not in report["tokenizer"]:  # else no command trains on it as it is
+        print_safely("", "Next:", f"  {next_command(typed, corpus, fix, chosen, clean)}")

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from transformer.data.printable import print_safely
 from transformer.data.statistical_alignment import Link, statistical_alignments
 from transformer.data.text_files import Pair, read_lines
 from transformer.inference import Translator
 from transformer.inference.alignment import align
-from transformer.inference.alignment_head import AlignmentHead, candidates
+from transformer.inference.alignment_head import AlignmentHead, candidates, default_head
 
 # By what the cross-attention weights of a run are judged: so many validation pairs, and so many training pairs that a
 # statistical aligner learns from. More do not change the choice (docs/alignments.md).
@@ -66,6 +67,13 @@ def error_rates(translator: Translator, pairs: Sequence[Pair], gold: Sequence[Go
     heads = candidates(translator.model.config)
     links = align(translator, [source for source, _ in pairs], [target for _, target in pairs], heads)
     return {head: error_rate([of_pair[i] for of_pair in links], gold) for i, head in enumerate(heads)}
+
+
+def show_error_rates(translator: Translator, split: str, pairs: Sequence[Pair], gold: Sequence[Gold]) -> None:
+    """Prints `error_rates`, and which weights the translator takes for its word alignments."""
+    chosen = translator.alignment or default_head(translator.model.config)
+    for head, rate in error_rates(translator, pairs, gold).items():
+        print_safely(f"{split} alignment error rate {rate:.1f}   {head}{'   (chosen)' if head == chosen else ''}")
 
 
 def best_head(translator: Translator, validation: Sequence[Pair], training: Sequence[Pair]) -> AlignmentHead:

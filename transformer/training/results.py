@@ -9,6 +9,8 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from lightning.pytorch.utilities import rank_zero_only
+
 from transformer.data.printable import print_safely
 from transformer.evaluation import METRICS, Scores
 from transformer.files import RESULTS, atomic_write, hypotheses_file
@@ -93,8 +95,10 @@ def draw_attentions(translator: Translator, samples: list[tuple[str, str, str]],
             draw_reading(reading, View(attention, layer=None, head=None), folder / f"{attention}.png")
 
 
+@rank_zero_only
 def show_result(result: Result, run: str, search: SearchSettings) -> None:
-    """Prints the scores, three translations and what to do next with the `run` and the same search.
+    """Prints the scores, three translations and what to do next with the `run` and the same search. Of several
+    processes the first does.
 
     The length penalty is the model's own by now, and need not be typed.
     """
