@@ -80,6 +80,7 @@ def watch(process_command: list[str], targets: Sequence[float], minutes: float) 
             output.append(line)
             if match := VALIDATED.match(line):
                 curve.append(((time.perf_counter() - started) / 60, float(match[1])))
+                print(f"BLEU {curve[-1][1]:.1f} after {curve[-1][0]:.1f} minutes", file=sys.stderr, flush=True)
                 validating, speed = validating + float(match[2]) / 60, float(match[3].replace(",", ""))
                 if curve[-1][1] >= max(targets):
                     process.terminate()
@@ -146,13 +147,13 @@ def main(
     for seed in range(1, runs + 1):  # turn by turn, so that what slows the machine slows all
         for system, factor in cases:
             learning_rate = factor * usual_learning_rate(system, settings)
+            name = f"{system}, learning rate {learning_rate:g}, seed {seed}"
+            print(f"{name}:", file=sys.stderr, flush=True)  # a run may take half an hour
             with tempfile.TemporaryDirectory() as folder:
                 run = command(system, learning_rate, directory, [*settings, f"seed={seed}"])
                 run += [f"hydra.run.dir={folder}/run"] if system == "ours" else []
                 row = watch(run, targets, minutes)
             rows.append({"system": system, "learning_rate": learning_rate, "seed": seed} | row)
-            curve = ", ".join(f"{bleu:.1f} after {minute:.1f}" for minute, bleu in row["curve"])
-            name = f"{system}, learning rate {learning_rate:g}, seed {seed}"
-            print(f"{name}: BLEU {curve} minutes; {row['cores']:.1f} cores", file=sys.stderr)
+            print(f"{row['cores']:.1f} cores", file=sys.stderr)
             save(rows)
     Console(width=None if sys.stdout.isatty() else 200).print(table(rows, targets))
