@@ -54,7 +54,7 @@ def interleaved(
     found: dict[Any, list[Row]] = {case: [] for case in cases}
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=None),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),

@@ -59,22 +59,22 @@ def test_a_test_of_some_batches_says_so(tmp_path: Path, capsys: pytest.CaptureFi
     assert "testing: test (1 of the batches of 10 sentences)" in capsys.readouterr().err
 
 
-def test_a_line_of_progress_says_how_much_of_all_tests_is_done(
+def test_a_line_of_progress_says_how_much_is_validated_and_how_much_of_all_tests_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(reporter, "HEARTBEAT", 0.0)
     home = corpus(tmp_path)
     two_tests = {"data__extra_tests": {"more": str(home / "validation")}, "data__batch_tokens": 40}
     train(tmp_path / "run", settings(home, trainer__max_steps=1, **two_tests))
-    said = re.findall(
-        r"^tested (\d+) of (\d+) batches   \d:\d\d elapsed, about (\d:\d\d) left$",
-        capsys.readouterr().err,
-        re.MULTILINE,
-    )
-    total = len(said)
-    assert total > 3
-    assert [line[:2] for line in said] == [(str(done), str(total)) for done in range(1, total + 1)]
-    assert said[-1][2] == "0:00"
+    lines = capsys.readouterr().err
+    for verb in ("validated", "tested"):
+        said = re.findall(
+            rf"^{verb} (\d+) of (\d+) batches   \d:\d\d elapsed, about (\d:\d\d) left$", lines, re.MULTILINE
+        )
+        total = len(said)
+        assert total > 3
+        assert [line[:2] for line in said] == [(str(done), str(total)) for done in range(1, total + 1)]
+        assert said[-1][2] == "0:00"
 
 
 def test_the_bar_of_a_finished_run_is_full(
@@ -82,8 +82,9 @@ def test_the_bar_of_a_finished_run_is_full(
 ) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=4))
-    counts = re.findall(r"(\d)/4", re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().err))
-    assert counts[-1] == "4"
+    shown = re.sub(r"\x1b\[[\d;]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert re.findall(r"(\d)/4", shown)[-1] == "4"
+    assert re.findall(r"(\w+) ━", shown)[-1] == "training"  # no longer validating
 
 
 def test_a_run_without_validation_can_be_gone_on_with(tmp_path: Path) -> None:

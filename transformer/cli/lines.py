@@ -71,7 +71,7 @@ def chunks(lines: Iterator[str], size: int, done: int, total: int | None) -> Ite
     how many of a file's are done, how fast, and how long the rest will take."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = ("translating", BarColumn(), MofNCompleteColumn(), TextColumn("lines{task.fields[pace]}"))
+    columns = ("translating", BarColumn(bar_width=None), MofNCompleteColumn(), TextColumn("lines{task.fields[pace]}"))
     stderr, started, before = console(stderr=True), time.monotonic(), done
     with Progress(*columns, console=stderr, disable=total is None or not stderr.is_terminal) as bar:
         task = bar.add_task("", total=total, completed=done, pace="")

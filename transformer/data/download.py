@@ -48,7 +48,7 @@ def download(url: str, path: Path, expected: str) -> None:
     (torch.hub.download_url_to_file would do, but that it waits for ever for a connection that stalls.)
     Raises OSError when it cannot be fetched and ValueError when the bytes are others.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), DownloadColumn(), TimeRemainingColumn())
     try:
         if not path.exists():
             with (

@@ -23,6 +23,8 @@ from transformer.visualization.curves import draw_curves
 
 # Seconds between two lines of progress where there is no bar.
 HEARTBEAT = 30.0
+# Columns of a terminal that a long bar needs; beside a short one the rest fits into 80.
+WIDE = 115
 # How the scores of single directions begin, where there are several.
 OF_ONE = "validation/bleu."
 
@@ -31,6 +33,11 @@ def _clock(seconds: float) -> str:
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def _done(batches: list[int | float], split: int, batch: int) -> tuple[int, int]:
+    """How many batches are done after this one of this split, and how many there are, by the batches of each split."""
+    return int(sum(batches[:split])) + batch + 1, int(sum(batches))
 
 
 class Reporter(Callback):
@@ -63,8 +70,8 @@ class Reporter(Callback):
             self._print(f"no step is left: {trainer.global_step:,} are done, the end is at {total:,} ({more})")
         if trainer.is_global_zero and self.console.is_terminal:
             columns = (
-                TextColumn("training"),
-                BarColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(8 if self.console.width < WIDE else 40),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[loss]} {task.fields[speed]}"),
                 TimeElapsedColumn(),
@@ -86,9 +93,8 @@ class Reporter(Callback):
             self._print(note)
         if self.bar is not None and trainer.global_step % 10 == 0:
             loss = trainer.progress_bar_metrics.get("train/loss", float("nan"))
-            self.bar.update(
-                self.task, completed=trainer.global_step, loss=f"loss {loss:.2f}", speed=self._speed(module)
-            )
+            speed = f"{self._speed(module):,.0f} tokens/s"
+            self.bar.update(self.task, completed=trainer.global_step, loss=f"loss {loss:.2f}", speed=speed)
         elif self.bar is None and trainer.is_global_zero and time.monotonic() - self.last_line >= HEARTBEAT:
             loss = trainer.progress_bar_metrics.get("train/loss", float("nan"))
             self._print(f"{self._step(trainer)}   training loss {loss:.2f}   {self._speed_and_time(trainer, module)}")
@@ -96,10 +102,24 @@ class Reporter(Callback):
     def on_validation_start(self, trainer: Trainer, module: Any) -> None:
         self.paused_since = time.monotonic()
 
+    def on_validation_batch_end(
+        self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int, dataloader_idx: int = 0
+    ) -> None:
+        if trainer.sanity_checking or not trainer.is_global_zero:
+            return
+        assert self.paused_since is not None
+        done, total = _done(trainer.num_val_batches, dataloader_idx, batch_index)
+        if self.bar is not None:
+            self.bar.update(self.task, description=f"validating {done / total:.0%}")
+        else:
+            self._print_done("validated", done, total, self.paused_since)
+
     def on_validation_end(self, trainer: Trainer, module: Any) -> None:
         if trainer.sanity_checking or not trainer.is_global_zero:
             return
         assert self.paused_since is not None
+        if self.bar is not None:
+            self.bar.update(self.task, description="training")
         seconds = time.monotonic() - self.paused_since
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         bleu, loss = metrics["validation/bleu"], metrics["validation/loss"]
@@ -143,12 +163,8 @@ class Reporter(Callback):
     def on_test_batch_end(
         self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int, dataloader_idx: int = 0
     ) -> None:
-        if trainer.is_global_zero and time.monotonic() - self.last_line >= HEARTBEAT:
-            batches = trainer.num_test_batches  # of each test set
-            done, total = sum(batches[:dataloader_idx]) + batch_index + 1, sum(batches)
-            elapsed = time.monotonic() - self.test_started
-            left = elapsed * (total - done) / done
-            self._print(f"tested {done:,} of {total:,} batches   {_clock(elapsed)} elapsed, about {_clock(left)} left")
+        if trainer.is_global_zero:
+            self._print_done("tested", *_done(trainer.num_test_batches, dataloader_idx, batch_index), self.test_started)
 
     def on_exception(self, trainer: Trainer, module: Any, exception: BaseException) -> None:
         self._stop()
@@ -168,23 +184,32 @@ class Reporter(Callback):
         self.console.print(line, soft_wrap=True)
         self.last_line = time.monotonic()
 
+    def _print_done(self, verb: str, done: int, total: int, started: float) -> None:
+        """A line on how much is validated or tested, where the last line is half a minute old."""
+        if time.monotonic() - self.last_line >= HEARTBEAT:
+            elapsed = time.monotonic() - started
+            left = elapsed * (total - done) / done
+            self._print(f"{verb} {done:,} of {total:,} batches   {_clock(elapsed)} elapsed, about {_clock(left)} left")
+
     def _step(self, trainer: Trainer) -> str:
         total = self._total(trainer)
         return f"step {trainer.global_step:,}" + ("" if total is None else f" of {total:,}")
 
     def _speed_and_time(self, trainer: Trainer, module: Any) -> str:
         step, total, elapsed = trainer.global_step, self._total(trainer), time.monotonic() - self.started
-        line, left, about = f"{self._speed(module)}   {_clock(elapsed)} elapsed", math.inf, "about"
+        line = f"{self._speed(module):,.0f} target tokens/s   {_clock(elapsed)} elapsed"
+        left, about = math.inf, "about"
         if total is not None:
             left = elapsed * (total - step) / max(1, step - self.first_step)
         if timer := time_limit(trainer):
             left, about = min(left, max(0.0, timer.time_remaining() or 0.0)), "at most"
         return line if math.isinf(left) else f"{line}, {about} {_clock(left)} left"
 
-    def _speed(self, module: Any) -> str:
+    def _speed(self, module: Any) -> float:
+        """Target tokens a second of training."""
         until = time.monotonic() if self.paused_since is None else self.paused_since
         seconds = until - self.started - self.pause
-        return f"{module.tokens_seen / max(seconds, 1e-9):,.0f} target tokens/s"
+        return float(module.tokens_seen / max(seconds, 1e-9))
 
     def _total(self, trainer: Trainer) -> int | None:
         """The steps of the whole run, unless time or patience ends it before; None where only these do."""
