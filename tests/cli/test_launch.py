@@ -214,8 +214,8 @@ def test_what_an_earlier_sweep_left_in_the_folder_is_neither_counted_nor_lost(pr
     assert "13 heads" in (tmp_path / "sweep" / "1" / "trial.json").read_text()
 
 
-def test_a_sweep_in_hydras_own_place_has_one_folder(project: Path, tmp_path: Path) -> None:
-    done = run(project, "translate", "-m", "debug=false,true", cwd=tmp_path)
+def test_a_sweep_whose_folder_is_named_by_the_time_has_one_folder(project: Path, tmp_path: Path) -> None:
+    done = run(project, "translate", "-m", "debug=false,true", "hydra.sweep.dir=${now:%H-%M-%S-%f}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     [table] = tmp_path.rglob("sweep.csv")
     assert sorted(path.parent.name for path in table.parent.rglob("trial.json")) == ["0", "1"]
