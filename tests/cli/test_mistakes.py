@@ -29,8 +29,11 @@ from transformer.training.checks import check_trainer
             "data.sha256.train.de=a",
             "data.sha256.train.de: names of files have dots: write 'data.sha256={train.de: SHA256}'",
         ),
-        ("zzz=3", "zzz: no such setting; known are cost, data"),
+        ("zzz=3", "zzz: no such setting; known are cost, data, debug, experiment, hydra.run.dir, model, name"),
         ("data=foo", "data=foo: data is one of files, toy"),
+        ("data=[toy,foo]", "data=foo: data is one of files, toy"),
+        ("data=3", "data=3: data is one of files, toy"),
+        ("trainer={max_steps: 3}", "trainer is a section; set one of trainer.max_epochs, trainer.devices"),
         ("model.heads=[1", "model.heads=[1: Hydra cannot read this"),
         ("metrics=[a (b)]", """put each text with special characters into quotes: metrics="['A','B']"""),
         (
@@ -49,6 +52,13 @@ from transformer.training.checks import check_trainer
 )
 def test_a_mistake_is_named_with_its_remedy(project: Path, argument: str, message: str) -> None:
     assert message in refusal(project, argument)
+
+
+def test_what_a_config_of_ones_own_names_in_vain_is_told_in_one_line(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\ndefaults: [nix/foo]\n")
+    line = refusal(project, f"hydra.searchpath=[file://{tmp_path}]", "experiment=mine")
+    assert line == "In 'experiment/mine': Could not load 'experiment/nix/foo'."
 
 
 def test_the_trials_of_a_sweep_do_not_write_over_each_others_output(project: Path) -> None:

@@ -72,8 +72,10 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
     group = key.partition("@")[0]
     if "/" not in group and not (configs / group).is_dir():
         return
+    choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
+    if choices and re.search(r"(^|,)(-?[\d.]+|true|false)(,|$)", value, re.IGNORECASE):  # Hydra would not say whose
+        raise UsageError(f"{key}={value}: {group} is one of {choices}")
     if prefix == "~" or "null" in value.split(","):
-        choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
         remedy = f"leave this out, or choose one of {choices}" if choices else "leave this out"
         typed = f"~{key}" if prefix == "~" else f"{key}={value}"
         raise UsageError(f"{typed}: a group of settings cannot be taken out; {remedy}")

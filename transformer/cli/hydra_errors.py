@@ -35,7 +35,7 @@ class Settings:
         self.values = dict(flatten(OmegaConf.to_container(config)))  # type: ignore[arg-type]
         # Sections have names too: model.encoder.layers stands in model.encoder and model.
         names = dict.fromkeys(name for key in self.values for name in accumulate(key.split("."), "{}.{}".format))
-        self.names = [*(name for name in names if name != "hydra"), *self.choices]
+        self.names = [name for name in names | self.choices if name != "hydra"]
 
     def unknown(self, key: str, is_choice: bool) -> str:
         """Say that there is no such setting, and which may be meant."""
@@ -43,6 +43,8 @@ class Settings:
             return f"{key}: no choice of this script; its choices are {', '.join(sorted(self.choices))}"
         if self.choices.get(group := key.partition(".")[0], group) in (None, "null"):
             return f"{key}: choose a {group} first; --help shows which there are"
+        if section := self.section(key):  # trainer={NAME: 3} with a name that it has not
+            return section
         if name := key.partition("data.sha256.")[2]:
             return (
                 f"{key}: names of files have dots: write 'data.sha256={{{name}: SHA256}}', all files between the braces"
@@ -60,6 +62,11 @@ class Settings:
         """The settings of a section ("": those at the top, the choices and the folder of a run)."""
         inside = [name for name in self.names if name.rpartition(".")[0] == section]
         return inside if section else [*inside, "hydra.run.dir"]
+
+    def section(self, key: str) -> str:
+        """Say that a key is not one setting, but a section of them; "" where it is none."""
+        inside = ", ".join(self.inside(key))
+        return f"{key} is a section; set one of {inside}" if inside else ""
 
     def near(self, key: str, section: str) -> list[str]:
         """Up to four settings that may be meant: of a similar name in the section, or of the same one elsewhere."""
@@ -137,17 +144,20 @@ def explain_error(error: Exception, typed: Sequence[str], config_name: str, conf
     message = str(error)
     if isinstance(error, OverrideParseException):
         return paths_alone(typed, config_name, configs) or unreadable(error.override)
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        group, _, choice = error.missing_cfg_file.rpartition("/")
-        options = error.options or sorted(path.stem for path in (configs / group).iterdir())
-        return f"{group}={choice}: {group} is one of {', '.join(options)}"
+    if isinstance(error, MissingConfigException):
+        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+        options = error.options or sorted(path.stem for path in (configs / group).glob("*.yaml"))
+        if group and options:
+            return f"{group}={choice}: {group} is one of {', '.join(options)}"
+        return message.splitlines()[
+            0
+        ]  # of a file of one's own that names a group that is not there, or of --config-name
     if match := re.match("Ambiguous value for argument '(.*)'", message):
         return f"{match[1]}: several values need -m, a list brackets: KEY=[A,B]"
     if match := re.match(r"Could not (?:override|delete from config\.) '([^']*)'(\. No match in the def)?", message):
         return Settings(config_name, configs).unknown(match[1], is_choice=bool(match[2]))
     if match := re.match(r"Error merging override ([^=]*)", message):
-        inside = ", ".join(Settings(config_name, configs).inside(match[1]))
-        return f"{match[1]} is a section; set one of {inside}" if inside else innermost(error)
+        return Settings(config_name, configs).section(match[1]) or innermost(error)
     if match := re.search("(?:unrecognized arguments: --?|ignored explicit argument ')([^ =;']+)", message):
         return Settings(config_name, configs).with_dashes(match[1], typed)
     return innermost(error) if isinstance(error, (HydraException, OmegaConfBaseException)) else describe(error)
