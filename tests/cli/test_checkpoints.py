@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import posix_only
-from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint, find_checkpoints
+from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint, find_checkpoints, find_reverse
 from transformer.config import UsageError
 
 
@@ -70,6 +70,30 @@ def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
         assert capsys.readouterr().err == "checkpoint=runs/early (newest finished run)\n"
 
 
+def test_results_that_cannot_be_read_take_nothing_from_the_announcement(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = finish(runs / "early", 1e9)
+    whole = '{"test": {"bleu": 1}}'
+    (tmp_path / "other.json").write_text(whole)
+    for damaged in (
+        "",
+        "[]",
+        "[" * 100_000,
+        '{"test": 3}',
+        '{"test": {}}',
+        '{"test": {"bleu": "x"}}',
+        whole + " " * (1 << 22),
+    ):
+        (runs / "early" / "test.json").write_text(damaged)
+        announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
+        assert capsys.readouterr().err.endswith("early (newest finished run, de → en)\n"), damaged[:30]
+    (runs / "early" / "test.json").unlink()
+    (runs / "early" / "test.json").symlink_to(tmp_path / "other.json")
+    announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
+    assert "bleu" not in capsys.readouterr().err
+
+
 @posix_only
 def test_a_pipe_in_the_place_of_weights_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
@@ -78,6 +102,25 @@ def test_a_pipe_in_the_place_of_weights_is_not_waited_for(tmp_path: Path, capsys
     checkpoint = find_checkpoint(None, tmp_path)
     announce_checkpoint({"checkpoint": None, "runs": str(tmp_path)}, checkpoint)
     assert capsys.readouterr().err.endswith("run (newest finished run)\n")
+
+
+def test_an_export_is_taken_alone_or_among_several_only_where_it_can_be_used(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "export.json").touch()
+    last = runs / "early" / "checkpoints" / "last.ckpt"
+    assert find_checkpoints(str(tmp_path), runs) == [tmp_path]
+    assert find_checkpoints(f"[{last},{tmp_path}]", runs) == [last, tmp_path]
+    for value in (str(tmp_path), f"[{last},{tmp_path}]"):
+        with pytest.raises(UsageError, match=f"checkpoint={tmp_path} is an export, which this script cannot use"):
+            find_checkpoints(value, runs, exports=False)
+
+
+def test_the_model_that_reranks_is_found_and_named_by_its_own_setting(runs: Path) -> None:
+    choose = {"method": "rerank", "reverse": None}
+    assert find_reverse({"choose": choose, "runs": str(runs)}) == choose
+    found = find_reverse({"choose": choose | {"reverse": str(runs / "early")}, "runs": str(runs)})
+    assert found == choose | {"reverse": str(runs / "early" / "checkpoints" / "last.ckpt")}
+    with pytest.raises(FileNotFoundError, match=r"^choose.reverse=nix: no such file or run folder$"):
+        find_reverse({"choose": choose | {"reverse": "nix"}, "runs": str(runs)})
 
 
 def test_one_of_several_checkpoints_may_hold_a_comma_in_quotes(tmp_path: Path) -> None:

@@ -17,11 +17,12 @@ from transformer.files import (
     RESULTS,
     is_list_of_paths,
     read_file,
+    read_json,
     read_path_list,
     run_of,
 )
 
-MAX_DESCRIPTION_BYTES = 1 << 22  # of a description or results, which take some thousand
+MAX_DESCRIPTION_BYTES = 1 << 22  # of a description, which takes some thousand
 
 
 def is_run(folder: Path) -> bool:
@@ -84,11 +85,9 @@ def find_reverse(config: dict[str, Any]) -> dict[str, Any]:
 
 def score_on(split: str, run: Path) -> list[str]:
     """A run's score on the test set, or on that of another direction, as `test bleu 97.3`, if it has left one."""
-    results = run / RESULTS
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, StopIteration, AttributeError):
-        if results.is_file() and not results.is_symlink() and results.stat().st_size <= MAX_DESCRIPTION_BYTES:
-            name, score = next(iter(json.loads(results.read_bytes())[split].items()))
-            return [f"{split} {name} {float(score):.1f}"]
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError):
+        name, score = next(iter(read_json(run / RESULTS)[split].items()))
+        return [f"{split} {name} {float(score):.1f}"]
     return []
 
 
