@@ -48,6 +48,21 @@ def test_a_text_arrives_through_hydra(project: Path, text: str) -> None:
         assert compose(project, f"{prefix}text={text}", name=name)["text"] == text
 
 
+LITERAL = [
+    *("text name host checkpoint init_from resume runs cache input output fix source reference").split(),
+    *(
+        "alignments api_key_file choose.reverse shortlist reverse augment forward finetune data.extra_tests.news"
+    ).split(),
+    *(f"data.{name}" for name in ("directory", "pairs", "train", "validation", "test", "file", "cache")),
+]
+
+
+@pytest.mark.parametrize("key", LITERAL)
+def test_texts_names_and_paths_arrive_as_typed(key: str) -> None:
+    value = "a, {b}=it's ${c}"
+    assert prepare([f"{key}={value}"], CONFIGS) == [f"{'++' * ('extra' in key)}{key}={quote(value)}"]
+
+
 def test_null_takes_away_a_path_that_a_preset_names() -> None:
     typed = ["experiment=multi30k_de_en", "data.train=null", "init_from=null", "data.validation=./null"]
     settings = composed(*prepare(typed, CONFIGS))
@@ -69,7 +84,8 @@ def test_a_tilde_that_the_shell_left_is_the_home_folder(
 
 def test_an_interpolation_in_the_run_folder_stays_hydras() -> None:
     assert prepare(["hydra.run.dir=runs/${now:%Y}"], CONFIGS) == ["hydra.run.dir='runs/${now:%Y}'"]
-    assert prepare(["hydra.run.dir='a b'"], CONFIGS) == ["hydra.run.dir='a b'"]
+    for quoted in ("hydra.run.dir='a b'", 'hydra.run.dir="a b"'):
+        assert prepare([quoted], CONFIGS) == [quoted]
 
 
 def test_an_interpolation_that_would_give_all_trials_one_output_is_refused() -> None:
@@ -118,16 +134,24 @@ def test_paths_that_are_there_are_swept_over_and_one_with_a_comma_is_one(tmp_pat
     assert prepare([f"checkpoint={several}"], CONFIGS) == [f"checkpoint='{several}'"]
     assert prepare(["-m", f"checkpoint=[{several}]"], CONFIGS)[0] == f"checkpoint='[{several}]'"  # one ensemble
     assert prepare(["-m", f"checkpoint={tmp_path}/d,c"], CONFIGS)[0] == f"checkpoint='{tmp_path}/d,c'"
-    assert prepare(["-m", "text=ja,nein"], CONFIGS)[0] == "text='ja,nein'"
+    assert prepare(["-m", f"text={several}"], CONFIGS)[0] == f"text='{several}'"
+
+
+def test_the_search_of_validation_is_chosen_and_set_by_the_name_of_its_section() -> None:
+    typed = ["validation_search=beam", "validation_search.beam=3"]
+    assert composed(*prepare(typed, CONFIGS))["validation_search"].items() >= {"method": "beam", "beam": 3}.items()
+    assert composed(*prepare(["validation_search={beam: 3}"], CONFIGS))["validation_search"]["beam"] == 3
 
 
 def test_options_may_stand_between_overrides() -> None:
-    assert prepare(["a=1", "-m", "b=2", "--cfg", "job"], CONFIGS) == ["a=1", "b=2", "-m", "--cfg", "job"]
+    typed = ["a=1", "-m", "~b=2", "--cfg", "job", "~c"]
+    assert prepare(typed, CONFIGS) == ["a=1", "~b=2", "~c", "-m", "--cfg", "job"]
 
 
 def test_of_a_key_given_twice_the_later_counts(project: Path) -> None:
     config = compose(project, "data=files", "text=a", "data=toy", "text=b")
     assert (config["data"]["train"], config["text"]) == (None, "b")
+    assert compose(project, "model.dim=4", "model={dim: 5}", "model.dim=6")["model"]["dim"] == 6
 
 
 def test_the_children_of_lightning_prepare_the_same_arguments(tmp_path: Path) -> None:
@@ -142,6 +166,7 @@ def test_every_argument_of_the_trainer_can_be_given(project: Path) -> None:
     given = ["trainer.max_steps=5", "trainer.max_epochs=3", "trainer.limit_val_batches=0.5"]
     trainer = compose(project, *given)["trainer"]
     assert (trainer["max_steps"], trainer["max_epochs"], trainer["limit_val_batches"]) == (5, 3, 0.5)
+    assert compose(project, "~trainer.strategy")["trainer"].keys() == {"max_epochs", "devices"}
 
 
 def test_who_counts_in_epochs_is_not_stopped_by_the_presets_steps(project: Path) -> None:
@@ -165,7 +190,8 @@ def test_test_sets_and_digests_of_ones_own_are_given_by_name_or_together() -> No
 def test_a_choice_cannot_lead_out_of_our_configs(key: str, value: str) -> None:
     with pytest.raises(UsageError, match="a choice has no path in it; --config-dir=FOLDER"):
         prepare([f"{key}={value}"], CONFIGS)
-    assert prepare([f"{key}={value}", "--config-dir=own"], CONFIGS)[0] == f"{key}={value}"
+    for option in ("--config-dir=own", "-cd"):
+        assert prepare([f"{key}={value}", option], CONFIGS)[0] == f"{key}={value}"
 
 
 @pytest.mark.parametrize("key", ["data/../../x", "+../x"])

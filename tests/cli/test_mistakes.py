@@ -133,7 +133,7 @@ def test_a_sweep_over_several_processes_is_refused(project: Path, argument: str)
     assert "use trainer=cpu or trainer=gpu with trainer.devices=1" in refusal(project, "-m", argument)
 
 
-@pytest.mark.parametrize("more", [["-m"], ["--multirun"], ["hydra.run.dir=x"]])
+@pytest.mark.parametrize("more", [["-m"], ["--multirun"], ["--multi"], ["hydra.run.dir=x"]])
 def test_resuming_is_for_one_run_in_its_own_folder(project: Path, more: list[str]) -> None:
     assert "leave out -m and hydra.run.dir" in refusal(project, "resume=last", *more)
 

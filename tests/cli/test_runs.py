@@ -67,6 +67,11 @@ def test_a_folder_of_the_checkout_can_be_interpolated() -> None:
     assert OmegaConf.create({"runs": "${project:runs}"}).runs == str(PROJECT / "runs")
 
 
+def test_a_folder_is_named_by_the_time_the_name_and_what_it_holds(tmp_path: Path) -> None:
+    folder = Path(dated_folder(str(tmp_path), "wide", "_sweep"))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d_wide_sweep", folder.name)
+
+
 def test_a_name_with_a_slash_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"name=a/b ends the name of a folder: it has no / in it"):
         dated_folder(str(tmp_path), "a/b")
