@@ -173,7 +173,7 @@ def test_who_counts_in_epochs_is_not_stopped_by_the_presets_steps(project: Path)
     assert compose(project, "trainer.max_epochs=3")["trainer"]["max_steps"] == -1
 
 
-@pytest.mark.parametrize("epochs", ["null", "-1"])
+@pytest.mark.parametrize("epochs", ["null", "Null", "-1"])
 def test_who_asks_for_no_limit_of_epochs_keeps_the_presets_steps(epochs: str) -> None:
     assert prepare([f"trainer.max_epochs={epochs}"], CONFIGS) == [f"++trainer.max_epochs={epochs}"]
 

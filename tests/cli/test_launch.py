@@ -137,6 +137,26 @@ def test_results_that_find_no_room_are_told_of_stdout(project: Path, tmp_path: P
     assert done.returncode == 1
 
 
+WITHOUT_STREAMS = """
+import os, sys
+from transformer.cli.launch import open_closed_streams
+open_closed_streams()
+for stream in (sys.stdout, sys.stderr):
+    stream.write("for nobody")
+    stream.flush()
+with open(sys.argv[1], "w") as file:
+    file.write(str(file.fileno()))
+"""
+
+
+@posix_only
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", ">&-", "2>&-"])
+def test_what_goes_to_a_closed_stream_goes_nowhere_and_into_no_file(tmp_path: Path, closed: str) -> None:
+    command = ["sh", "-c", f'exec "$0" -c "$1" "$2" {closed}', sys.executable, WITHOUT_STREAMS, str(tmp_path / "file")]
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    assert int((tmp_path / "file").read_text()) > 2
+
+
 @pytest.fixture
 def unread() -> Iterator[TextIO]:
     """A pipe to write to whose reader has gone."""

@@ -11,6 +11,7 @@ import torch
 
 from tests.cli.project import refusal
 from transformer.cli import CONFIGS, PROJECT
+from transformer.cli.arguments import prepare
 from transformer.cli.runs import check_init_from, check_new_run
 from transformer.cli.settings import run_settings
 from transformer.cli.sweeps import check_trials, trials_to_check
@@ -136,6 +137,7 @@ def test_a_sweep_over_several_processes_is_refused(project: Path, argument: str)
 @pytest.mark.parametrize("more", [["-m"], ["--multirun"], ["--multi"], ["hydra.run.dir=x"]])
 def test_resuming_is_for_one_run_in_its_own_folder(project: Path, more: list[str]) -> None:
     assert "leave out -m and hydra.run.dir" in refusal(project, "resume=last", *more)
+    prepare(["resume=null", *more], project / "configs")
 
 
 @pytest.mark.parametrize(
