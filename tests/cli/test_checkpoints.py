@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.processes import posix_only
-from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint, find_checkpoints, find_reverse
+from transformer.cli.checkpoints import (
+    announce_checkpoint,
+    find_checkpoint,
+    find_checkpoints,
+    find_reverse,
+    model_name,
+    read_card,
+)
 from transformer.config import UsageError
 
 
@@ -74,6 +81,7 @@ def test_results_that_cannot_be_read_take_nothing_from_the_announcement(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = finish(runs / "early", 1e9)
+    os.utime(runs / "early" / "checkpoints" / "last.ckpt")  # the same run is none that was passed over
     whole = '{"test": {"bleu": 1}}'
     (tmp_path / "other.json").write_text(whole)
     for damaged in (
@@ -92,6 +100,20 @@ def test_results_that_cannot_be_read_take_nothing_from_the_announcement(
     (runs / "early" / "test.json").symlink_to(tmp_path / "other.json")
     announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
     assert "bleu" not in capsys.readouterr().err
+
+
+def test_a_model_is_named_by_its_folder_wherever_that_lies(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert model_name(runs / "early" / "checkpoints" / "last.ckpt") == "early/checkpoints/last.ckpt"
+    monkeypatch.chdir(runs / "early")
+    assert model_name(Path("translator.safetensors")) == "early/translator.safetensors"
+
+
+def test_a_model_card_that_is_missing_or_no_text_is_none(runs: Path) -> None:
+    last = runs / "early" / "checkpoints" / "last.ckpt"
+    assert read_card(last) == ""
+    for content, card in ((b"\xff", ""), ("ü\n".encode(), "ü\n")):
+        (runs / "early" / "README.md").write_bytes(content)
+        assert read_card(last) == card
 
 
 @posix_only
