@@ -134,6 +134,23 @@ def test_the_command_of_a_run_on_tatoeba_may_be_repeated(run: Path) -> None:
     assert data["extra_tests"] == {"news": str(Path("my/news").absolute())}
 
 
+def test_settings_of_a_section_may_be_typed_together_and_choose_no_other_section(run: Path) -> None:
+    before, typed = resumed(run), ("data={workers: 1}", "training={learning_rate: 0.1, averaging: {kind: last}}")
+    again = resumed(run, *typed, "model={heads: 4}")
+    changed = {path for path, value in leaves(again).items() if leaves(before)[path] != value}
+    training = {("training", "learning_rate"), ("training", "averaging", "kind")}
+    assert {path for path in changed if path[-1] != "heads"} == {("data", "workers"), *training}
+    assert again["model"]["encoder"]["self_attention"]["heads"] == 4
+
+
+def test_a_test_set_that_is_added_brings_none_of_another_corpus_with_it(copy: Path) -> None:
+    tamper(copy, data__extra_tests={"old": "/old"})
+    tests = resumed(copy, "data.extra_tests={news: my/news}")["data"]["extra_tests"]
+    assert tests == {"old": "/old", "news": str(Path("my/news").absolute())}
+    assert resumed(copy, "data.extra_tests={}")["data"]["extra_tests"] == {"old": "/old"}
+    assert resumed(copy, "data.extra_tests.web=/web")["data"]["extra_tests"] == {"old": "/old", "web": "/web"}
+
+
 @pytest.mark.parametrize("name", ["tatoeba", "files"])
 def test_a_choice_of_the_corpus_without_its_files_is_refused(run: Path, name: str) -> None:
     with pytest.raises(UsageError, match=f"^data={name} names no files: give them too, or leave it out, as the run"):

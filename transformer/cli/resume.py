@@ -10,6 +10,7 @@ from typing import Any
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from transformer.cli.arguments import split_override
@@ -45,6 +46,11 @@ def other_choices(loader: ConfigLoader, group: str) -> list[str]:
     return [f"{group}={option}" for option in options if option != now]
 
 
+def another(typed: Any) -> Any:
+    """Replace each value in what was typed: {workers: 1} sets that one of its section."""
+    return {key: another(value) for key, value in typed.items()} if isinstance(typed, dict) else OTHER_VALUE
+
+
 def put(settings: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     *above, name = path
     for key in above:
@@ -65,9 +71,13 @@ def apply_typed(settings: dict[str, Any], now: dict[str, Any]) -> None:
 
     They are those of `now` that would be different had another value been typed, or another choice of a group.
     """
-    typed = [split_override(line) for line in HydraConfig.get().overrides.task]
+    parser, lines = OverridesParser.create(), HydraConfig.get().overrides.task
+    typed = {split_override(line)[1]: parser.parse_override(line).value() for line in lines}
     loader = GlobalHydra.instance().config_loader()
-    groups = [key for _, key, _ in typed if loader.get_group_options(key.partition("@")[0])]
+    # data={workers: 1} chooses no corpus.
+    groups = [
+        key for key in typed if not isinstance(typed[key], dict) and loader.get_group_options(key.partition("@")[0])
+    ]
     current = leaves(now)
     for choice in [choice for group in groups for choice in other_choices(loader, group)]:
         # Without what is typed in the same section: another choice may not know it, as data.file= of data=tatoeba.
@@ -76,11 +86,10 @@ def apply_typed(settings: dict[str, Any], now: dict[str, Any]) -> None:
         for path in other.keys() - current.keys():  # what another choice has, and this one has not
             put(settings, path, REMOVED)
         put_different(settings, current, other)
-    if single := [key for _, key, _ in typed if key not in (*groups, "resume")]:
+    if single := [key for key in typed if key not in (*groups, "resume")]:
         config = compose_again()
         for key in single:
-            other_value = {} if OmegaConf.is_dict(OmegaConf.select(config, key)) else OTHER_VALUE
-            OmegaConf.update(config, key, other_value, merge=False, force_add=True)
+            OmegaConf.update(config, key, another(typed[key]), force_add=True)
         put_different(settings, current, leaves(run_settings(as_dict(config, complete=False))))
 
 
