@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from transformer.cli.arguments import is_override, is_sweep, prepare
+from transformer.cli.arguments import is_sweep, prepare
 from transformer.cli.compose import as_dict, compose_all
 from transformer.cli.hydra_errors import explain_error
 from transformer.cli.sweeps import check_trials
@@ -100,8 +100,8 @@ def make_project(folder: Path) -> Path:
 
 def compose(project: Path, *arguments: str, name: str = "train") -> dict:  # type: ignore[type-arg]
     """Compose in this process what a script would get."""
-    prepared = filter(is_override, prepare(arguments, project / "configs"))
-    return as_dict(compose_all(name, list(prepared), project / "configs"))
+    prepared = [word for word in prepare(arguments, project / "configs") if not word.startswith("-")]
+    return as_dict(compose_all(name, prepared, project / "configs"))
 
 
 def refusal(project: Path, *arguments: str, name: str = "train") -> str:
@@ -112,7 +112,7 @@ def refusal(project: Path, *arguments: str, name: str = "train") -> str:
         if is_sweep(arguments):
             check_trials(prepared, name, configs, lambda settings: None)
         else:
-            assert all(map(is_override, prepared)), "an option is for Hydra's own parser"
+            assert not any(word.startswith("-") for word in prepared), "an option is for Hydra's own parser"
             compose(project, *arguments, name=name)
     except Exception as error:
         line = explain_error(error, arguments, name, configs)

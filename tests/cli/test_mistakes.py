@@ -1,5 +1,6 @@
 """A mistake on the command line is found before any work and told in one line that names the key and the remedy."""
 
+import argparse
 import itertools
 import re
 import runpy
@@ -8,10 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from hydra.main import get_args_parser
 
 from tests.cli.project import refusal
 from transformer.cli import CONFIGS, PROJECT
 from transformer.cli.arguments import prepare
+from transformer.cli.hydra_errors import explain_error
+from transformer.cli.launch import refuse
 from transformer.cli.runs import check_init_from, check_new_run
 from transformer.cli.settings import run_settings
 from transformer.cli.sweeps import check_trials, trials_to_check
@@ -23,9 +27,16 @@ from transformer.training.checks import check_trainer
     ("argument", "message"),
     [
         ("model.hed=3", "model.hed: no such setting; did you mean model.heads? --cfg job shows all"),
-        ("heads=3", "heads: no such setting; did you mean model.heads"),
+        ("heads=3", "heads: no such setting; did you mean model.heads or model.encoder.heads?"),
         ("batch_size=32", "batch_size: no such setting; did you mean data.batch_tokens?"),
         ("experimnt=wide", "did you mean experiment?"),
+        ("modle.x=3", "did you mean model?"),
+        ("model.zzz.heads=3", "did you mean model.heads or model.encoder.heads?"),
+        ("~nix", "nix: no such setting; known are cost, data"),
+        ("hydra/launcher=nix", "hydra/launcher=nix: hydra/launcher is one of basic"),
+        ("model.encoder.x.y.z=3", "known are model.encoder.heads, model.encoder.layers;"),
+        ("experiment.x=3", "experiment.x: choose experiment=NAME first; --help shows which there are"),
+        ("model@a=small", "model@a: no choice of this script; its choices are data, experiment, model, trainer"),
         (
             "data.sha256.train.de=a",
             "data.sha256.train.de: names of files have dots: write 'data.sha256={train.de: SHA256}'",
@@ -36,6 +47,7 @@ from transformer.training.checks import check_trainer
         ("data=3", "data=3: data is one of files, toy"),
         ("trainer={max_steps: 3}", "trainer is a section; set one of trainer.max_epochs, trainer.devices"),
         ("model.heads=[1", "model.heads=[1: Hydra cannot read this"),
+        ("+x=[1", "+x=[1: Hydra cannot read this"),
         ("metrics=[a (b)]", """put each text with special characters into quotes: metrics="['A','B']"""),
         (
             "data.extra_tests={a: b!}",
@@ -55,11 +67,58 @@ def test_a_mistake_is_named_with_its_remedy(project: Path, argument: str, messag
     assert message in refusal(project, argument)
 
 
+def test_a_setting_is_proposed_only_to_a_script_that_has_its_section(project: Path) -> None:
+    assert "no such setting; did you mean trainer.devices?" in refusal(project, "gpus=2")
+    assert "gpus: no such setting; known are checkpoint, debug" in refusal(project, "gpus=2", name="translate")
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["--heads", "8"], "--heads: settings have no dashes: write model.heads=8; --help shows the options"),
+        (["seed=2", "--heads=8"], "--heads=8: settings have no dashes: write model.heads=8;"),
+        (["--heads", "seed=2"], "--heads: settings have no dashes: write model.heads=VALUE;"),
+        (["--max-epochs"], "--max-epochs: settings have no dashes: write trainer.max_epochs=VALUE;"),
+        (["--model.encoder.heads=2"], "--model.encoder.heads=2: settings have no dashes: write model.encoder.heads=2;"),
+        (["--foo", "1"], "--foo: settings have no dashes: write KEY=1;"),
+        (["-resume=last"], "-resume=last: settings have no dashes: write resume=last;"),
+        (["seed=1", "--multirun=yes"], "--multirun=yes: this option takes no value: write --multirun; --help shows"),
+    ],
+)
+def test_a_setting_with_dashes_is_explained(
+    project: Path, monkeypatch: pytest.MonkeyPatch, typed: list[str], message: str
+) -> None:
+    monkeypatch.setattr(argparse.ArgumentParser, "error", refuse)  # as a script does
+    with pytest.raises(UsageError) as caught:
+        get_args_parser().parse_args(prepare(typed, project / "configs"))
+    assert explain_error(caught.value, typed, "train", project / "configs").startswith(message)
+
+
+def test_a_path_alone_is_no_setting(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / name).touch()
+    for typed, name, line in (
+        (["a"], "translate", "a: a path needs the name of its setting: write 'checkpoint=a'"),
+        (["text=x", "a", "b"], "translate", "a: a path needs the name of its setting: write 'checkpoint=[a,b]'"),
+        (["a", "nix"], "translate", "a: no '=' in it: write KEY=VALUE"),
+        (["a"], "train", "a: no '=' in it: write KEY=VALUE"),
+        ([""], "translate", "(empty): no '=' in it: write KEY=VALUE"),
+    ):
+        assert refusal(project, *typed, name=name).startswith(line)
+
+
 def test_what_a_config_of_ones_own_names_in_vain_is_told_in_one_line(project: Path, tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\ndefaults: [nix/foo]\n")
     line = refusal(project, f"hydra.searchpath=[file://{tmp_path}]", "experiment=mine")
     assert line == "In 'experiment/mine': Could not load 'experiment/nix/foo'."
+    assert refusal(project, name="nix").startswith("Cannot find primary config 'nix'.")
+
+
+def test_what_a_resolver_of_ours_has_found_is_told_in_its_words(project: Path) -> None:
+    told = refusal(project, "model.dim=${run_folder:null,runs,a}")
+    assert told == "only a job that Hydra has started has a folder"
 
 
 def test_the_trials_of_a_sweep_do_not_write_over_each_others_output(project: Path) -> None:

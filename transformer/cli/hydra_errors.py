@@ -41,8 +41,8 @@ class Settings:
         """Say that there is no such setting, and which may be meant."""
         if is_choice or "@" in key:
             return f"{key}: no choice of this script; its choices are {', '.join(sorted(self.choices))}"
-        if self.choices.get(group := key.partition(".")[0], group) in (None, "null"):
-            return f"{key}: choose a {group} first; --help shows which there are"
+        if self.choices.get(group := key.partition(".")[0], group) is None:
+            return f"{key}: choose {group}=NAME first; --help shows which there are"
         if section := self.section(key):  # trainer={NAME: 3} with a name that it has not
             return section
         if name := key.partition("data.sha256.")[2]:
@@ -86,10 +86,10 @@ class Settings:
         if index is None:  # --multirun=yes: an option of Hydra's that takes no value, which is all that argparse leaves
             word = next((word for word in typed if word.startswith("-") and f"={option}" in word), option)
             return f"{word}: this option takes no value: write {word.partition('=')[0]}; --help shows the options"
-        values = [word for word in (typed[index].partition("=")[2], *typed[index + 1 : index + 2]) if word]
-        value = values[0] if values and "=" not in values[0] else "VALUE"
+        given = next(filter(None, (typed[index].partition("=")[2], *typed[index + 1 :])), "")
+        value = given if given and "=" not in given else "VALUE"
         name = names[index].replace("-", "_")
-        near = [name] if name in self.names else self.near(name, name.rpartition(".")[0]) or ["KEY"]
+        near = self.near(name, name.rpartition(".")[0]) or ["KEY"]
         return f"{typed[index]}: settings have no dashes: write {near[0]}={value}; --help shows the options"
 
 
