@@ -18,6 +18,7 @@ from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
 from transformer.cli.compose import as_dict
 from transformer.cli.resume import leaves, resume_run
+from transformer.cli.settings import corpus_settings
 from transformer.config import UsageError
 from transformer.evaluation.run_files import read_corpus, write_config
 from transformer.files import CACHE_SIGNATURE, CACHE_TAG, read_file
@@ -48,18 +49,20 @@ def _no_hydra() -> Iterator[None]:
     HydraConfig.instance().cfg = None
 
 
-def resumed(run: Path, *typed: str) -> Settings:
-    """Read in this process what a script would go on with."""
+def resumed(run: Path, *typed: str, checkpoint: str = "") -> Settings:
+    """Read in this process what a script would go on with: the run, or a checkpoint in it."""
     with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3", job_name="train"):
-        config = hydra.compose("train", prepare([f"resume={run}", *typed], CONFIGS), return_hydra_config=True)
+        config = hydra.compose(
+            "train", prepare([f"resume={run / checkpoint}", *typed], CONFIGS), return_hydra_config=True
+        )
         with open_dict(config.hydra.runtime):
             config.hydra.runtime.output_dir = str(run)
         HydraConfig.instance().set_config(config)
         task: DictConfig = config.copy()
         with open_dict(task):
             del task["hydra"]
-        resolved, checkpoint = resume_run(as_dict(task))
-    assert checkpoint == run / "checkpoints" / "last.ckpt"
+        resolved, found = resume_run(as_dict(task))
+    assert found == run / (checkpoint or "checkpoints/last.ckpt")
     return resolved
 
 
@@ -85,6 +88,7 @@ def test_a_resumed_run_has_its_saved_settings(run: Path) -> None:
     for group in ("model", "training", "tokenizer", "search", "validation_search", "trainer", "machine"):
         assert again[group] == saved[group], group
     assert again["loggers"] == ["csv"]
+    assert resumed(run, checkpoint="checkpoints/best.ckpt") == again
 
 
 def test_what_is_typed_goes_on_top_also_where_it_is_the_default(run: Path) -> None:
@@ -99,6 +103,9 @@ def test_a_choice_changes_what_sets_it_apart_from_other_choices(run: Path) -> No
     again = resumed(run, "search=beam")
     assert (again["search"]["method"], again["search"]["beam"]) == ("beam", 3)
     assert again["validation_search"]["method"] == "greedy"
+    again = resumed(run, "validation_search=beam", "validation_search.beam=2")
+    assert again["validation_search"].items() >= {"method": "beam", "beam": 2}.items()
+    assert again["search"]["method"] == "greedy"
     again = resumed(run, "trainer=ddp")
     assert (again["trainer"]["strategy"], again["trainer"]["devices"]) == ("ddp", 2)
     assert again["trainer"]["max_steps"] == 2
@@ -116,8 +123,9 @@ def test_one_word_for_all_attentions_reaches_them_all(run: Path) -> None:
     assert model["dim"] == 16
 
 
-def test_another_corpus_replaces_the_saved_one(run: Path) -> None:
-    data = resumed(run, "data=toy")["data"]
+def test_another_corpus_replaces_the_saved_one(copy: Path) -> None:
+    tamper(copy, data__extra_tests={"old": "/old"})
+    data = resumed(copy, "data=toy")["data"]
     assert (data["name"], Path(data["train"]).parent.name, list(data["extra_tests"])) == (
         "toy",
         "toy",
@@ -228,27 +236,39 @@ def test_interpolations_in_a_checkpoint_stay_text(copy: Path, monkeypatch: pytes
 @pytest.mark.parametrize("url", ["file:///etc", "https://example.org/x", "apt:libreoffice-help"])
 def test_a_checkpoint_does_not_choose_what_is_fetched(copy: Path, url: str) -> None:
     tamper(copy, data__url=url, data__sha256={"x": "0" * 64}, data__directory="/victim")
-    assert resumed(copy)["data"]["url"] is None
+    assert resumed(copy)["data"].items() >= {"url": None, "sha256": {}}.items()
+    typed = [f"data.url={url}", "data.sha256={x: abc}", "data.directory=/mine"]
+    assert resumed(copy, *typed)["data"].items() >= {"url": url, "sha256": {"x": "abc"}, "directory": "/mine"}.items()
 
 
-@pytest.mark.long
 def test_a_published_corpus_may_be_fetched_again_where_it_belongs(copy: Path) -> None:
-    ours = resumed(copy, "data=multi30k")["data"]
+    ours = corpus_settings(composed("data=multi30k")["data"])
     assert ours["url"].startswith("https://raw.githubusercontent.com/multi30k/")
     tamper(copy, data=ours)
     assert resumed(copy)["data"]["url"] == ours["url"]
-    tamper(copy, data__directory="/victim")
-    assert resumed(copy)["data"]["url"] is None
+    for other in ({"directory": "/victim"}, {"url": "https://example.org/x"}, {"sha256": {}}):
+        tamper(copy, data=ours | other)
+        assert resumed(copy)["data"]["url"] is None
 
 
-def test_a_checkpoint_does_not_choose_where_is_written(copy: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_does_not_choose_where_is_written(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
     tamper(copy, data__cache=str(victim))
+    ours = composed()["cache"]
+    assert resumed(copy)["data"]["cache"] == ours
     assert resumed(copy, f"cache={tmp_path}/mine")["data"]["cache"] == f"{tmp_path}/mine"
     (victim / CACHE_TAG).write_bytes(CACHE_SIGNATURE)
     assert resumed(copy, "runs=elsewhere")["data"]["cache"] == str(victim), "a cache of this program goes on being used"
     assert resumed(copy, f"data.cache={tmp_path}/mine")["data"]["cache"] == f"{tmp_path}/mine"
+    monkeypatch.chdir(tmp_path)
+    (copy / "cache").mkdir()
+    (copy / "cache" / CACHE_TAG).write_bytes(CACHE_SIGNATURE)
+    for brought in ("victim", str(copy / "cache")):
+        tamper(copy, data__cache=brought)
+        assert resumed(copy)["data"]["cache"] == ours
 
 
 def test_a_run_marks_its_cache_and_goes_on_with_it(run: Path, copy: Path, tmp_path: Path) -> None:
@@ -260,6 +280,13 @@ def test_a_run_marks_its_cache_and_goes_on_with_it(run: Path, copy: Path, tmp_pa
 
 
 # Files of a run's folder.
+
+
+def test_a_run_with_a_link_where_it_writes_is_not_resumed(copy: Path) -> None:
+    (copy / "metrics.csv").unlink()
+    (copy / "metrics.csv").symlink_to("elsewhere")
+    with pytest.raises(ValueError, match=r"metrics.csv is a link: nothing is written"):
+        resumed(copy)
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def distrust(data: dict[str, Any], now: dict[str, Any], run: Path) -> None:
         data |= {"url": None, "sha256": {}}
     cache = Path(data["cache"])
     brought = not cache.is_absolute() or cache.resolve().is_relative_to(run.resolve())
-    if data["cache"] != now["cache"] and (brought or not is_cache(cache)):
+    if brought or not is_cache(cache):
         data["cache"] = now["cache"]
 
 
