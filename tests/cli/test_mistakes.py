@@ -7,13 +7,16 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import hydra
 import pytest
 import torch
+from hydra.core.hydra_config import HydraConfig
 from hydra.main import get_args_parser
 
 from tests.cli.project import refusal
 from transformer.cli import CONFIGS, PROJECT
 from transformer.cli.arguments import prepare
+from transformer.cli.compose import check_words, compose_all, read_settings
 from transformer.cli.hydra_errors import explain_error
 from transformer.cli.launch import refuse
 from transformer.cli.runs import check_init_from, check_new_run
@@ -65,6 +68,45 @@ from transformer.training.checks import check_trainer
 )
 def test_a_mistake_is_named_with_its_remedy(project: Path, argument: str, message: str) -> None:
     assert message in refusal(project, argument)
+
+
+def words_checked(name: str, *typed: str) -> str:
+    """What is said of the words on a command line before torch is imported."""
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3", job_name=name):
+        config = hydra.compose(name, prepare(typed, CONFIGS), return_hydra_config=True)
+        HydraConfig.instance().set_config(config)
+        try:
+            check_words(config)
+        except ValueError as error:
+            return str(error)
+        finally:
+            HydraConfig.instance().cfg = None
+    return ""
+
+
+def test_a_word_where_a_preset_has_no_text_is_refused_without_torch() -> None:
+    for typed, message in (
+        ("seed=x", "seed=x must be a whole number"),
+        ("test=maybe", "test=maybe must be true or false"),
+        ("metrics=bleu", "metrics=bleu must be a list, as metrics=[A,B]"),
+        ("model.heads=x", "model.heads=x must be a whole number"),
+    ):
+        assert words_checked("train", "seed=3", typed) == message
+    assert words_checked("translate", "batch_tokens=many", "n_best=x") == "n_best=x must be a whole number"
+    # What another may read as a word: a path, a text, what Lightning or only a choice knows.
+    assert words_checked("train", "name=x", "trainer=cpu", "trainer.devices=auto", "trainer.max_steps=many") == ""
+    assert words_checked("translate", "text=x", "resume=true") == ""
+
+
+def test_an_error_names_a_setting_as_it_was_typed(project: Path) -> None:
+    def read(settings: dict[str, Any]) -> None:
+        raise ValueError(
+            f"model.encoder.heads={settings['model']['encoder']['heads']} and model.dim do not go together"
+        )
+
+    config = compose_all("train", ["model.heads=3"], project / "configs")
+    with pytest.raises(UsageError, match=r"^model\.heads=3 and model\.dim do not go together$"):
+        read_settings(read, config)
 
 
 def test_a_setting_is_proposed_only_to_a_script_that_has_its_section(project: Path) -> None:

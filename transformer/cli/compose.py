@@ -68,7 +68,7 @@ def read_settings(read: Read, config: DictConfig) -> Any:
     """
     settings = as_dict(config)
     try:
-        if HydraConfig.initialized() and "torch" not in sys.modules:
+        if "torch" not in sys.modules:
             check_words(config)
         return read(settings)
     except ValueError as error:
