@@ -235,7 +235,7 @@ def test_interpolations_in_a_checkpoint_stay_text(copy: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("url", ["file:///etc", "https://example.org/x", "apt:libreoffice-help"])
 def test_a_checkpoint_does_not_choose_what_is_fetched(copy: Path, url: str) -> None:
-    tamper(copy, data__url=url, data__sha256={"x": "0" * 64}, data__directory="/victim")
+    tamper(copy, data__name="own", data__url=url, data__sha256={"x": "0" * 64}, data__directory="/victim")
     assert resumed(copy)["data"].items() >= {"url": None, "sha256": {}}.items()
     typed = [f"data.url={url}", "data.sha256={x: abc}", "data.directory=/mine"]
     assert resumed(copy, *typed)["data"].items() >= {"url": url, "sha256": {"x": "abc"}, "directory": "/mine"}.items()

@@ -1,6 +1,7 @@
 """All of back-translation as one command: mistakes are found before the first run, and it ends with scores."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.factories import data_settings
 from tests.scripts.running import SMALL, TOY, ok, refused
 from tests.server.models import english_and_french
 from transformer.cli import CONFIGS
-from transformer.cli.arguments import prepare
+from transformer.cli.arguments import is_override, prepare
 from transformer.cli.back_translation import back_translation, check_translator
 from transformer.cli.compose import compose
 from transformer.cli.pipeline import Stage, run_stages
@@ -37,16 +38,50 @@ def finish_pairs(prefix: Path) -> None:
 
 
 def stages_of(*typed: str) -> list[Stage]:
-    config = compose("back_translate", *prepare(typed, CONFIGS))
+    config = compose("back_translate", *filter(is_override, prepare(typed, CONFIGS)))
     with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
         return back_translation(config, typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("forward=data.synthetic_ratio=0", "data.synthetic_ratio=0.0 must be > 0"),
+        ("reverse=model.heads=7", "model.encoder.self_attention.heads=7 does not divide model.dim=32"),
+        ("forward=trainer.precision=16-true", "trainer.precision=16-true would train other weights"),
+        ("finetune=training.averaging.kind=last trainer.limit_val_batches=0", "training.averaging.kind=last"),
+        ("folds=1", "folds=1 must be a number from 2 to 100"),
+        ("folds=101", "folds=101 must be a number from 2 to 100"),
+        ("folds=true", "folds=True must be a number from 2 to 100"),
+        ("folds=3", "folds= translates the training pairs, input= a text: leave one of them out"),
+        ("augment=search=gredy", "search=gredy: search is one of beam, greedy, sampling"),
+        ("augment=filters=[empti]", "filters=empti is not allowed; choose one of empty, too_long"),
+        ("augment=filtres=[empty]", "filtres: no such setting; did you mean filters?"),
+        ("augment=search='greedy", "augment=search='greedy: a quote in it is not closed"),
+        ("augment=search=greedy\\", "augment=search=greedy\\: it ends in a backslash"),
+        ("forward=test=false seed", 'forward=test=false seed: seed is no setting: write forward="KEY=VALUE KEY=VALUE"'),
+        ("augment=output=x", "augment=output=x: output is decided by this script: leave it out"),
+        (
+            "data.synthetic_tag=true",
+            'data.synthetic_tag= is for the run on synthetic pairs alone: write forward="data.s',
+        ),
+        (
+            "data.synthetic=[more]",
+            'data.synthetic= is for one run alone: write forward="data.synthetic=[all/synthetic,',
+        ),
+        ("hydra.run.dir=x", "hydra.run.dir=x: each stage has a folder of its own in output=FOLDER: leave this out"),
+        ("-m", "-m: this script runs no sweep: give one command for each value, with its own output=FOLDER"),
+    ],
+)
+def test_a_mistake_of_any_stage_is_found_before_the_first(typed: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        stages_of(*SMALL, MONOLINGUAL, "output=all", typed)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["finetune=trainer.max_steps=3 trainer.max_stepz=3"], "trainer.max_stepz: no such setting"),
-        (["forward=data.synthetic_ratio=0"], "data.synthetic_ratio=0.0 must be > 0"),
         (
             ["input=nothing.en"],
             "input=nothing.en must be a file, or the PREFIX of nothing.en.en: there is neither",
@@ -57,24 +92,9 @@ def stages_of(*typed: str) -> list[Stage]:
         ),
         ([f"input={TOY}/compositional.de"], "compositional.de looks like de, but it is to be text in the target lan"),
         (["init_from=somewhere"], "init_from=somewhere: no such run or checkpoint"),
-        (["folds=1"], "folds=1 must be a number from 2 to 100"),
-        (["folds=3"], "folds= translates the training pairs, input= a text: leave one of them out"),
-        (["augment=search=gredy"], "search=gredy: search is one of beam, greedy, sampling"),
-        (["augment=filters=[empti]"], "filters=empti is not allowed; choose one of empty, too_long"),
-        (["augment=filtres=[empty]"], "filtres: no such setting; did you mean filters?"),
-        (["augment=search='greedy"], "augment=search='greedy: a quote in it is not closed"),
-        (["forward=test=false seed"], 'forward=test=false seed: seed is no setting: write forward="KEY=VALUE KEY'),
-        (["augment=output=x"], "augment=output=x: output is decided by this script: leave it out"),
-        (
-            ["data.synthetic_tag=true"],
-            'data.synthetic_tag= is for the run on synthetic pairs alone: write forward="data.s',
-        ),
-        (["data.synthetic=[more]"], 'is for one run alone: write forward="data.synthetic=[all/synthetic,MORE]"'),
-        (["hydra.run.dir=x"], "hydra.run.dir=x: each stage has a folder of its own in output=FOLDER: leave this out"),
-        (["-m", "seed=1,2"], "-m: this script runs no sweep: give one command for each value, with its own output=F"),
     ],
 )
-def test_a_mistake_of_any_stage_is_found_before_the_first(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_a_mistake_is_told_in_one_line_and_leaves_no_folder(tmp_path: Path, arguments: list[str], message: str) -> None:
     common = [*SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all"]
     assert message in refused("back_translate", *common, *arguments, cwd=tmp_path)
     assert not (tmp_path / "all").exists()
