@@ -19,7 +19,7 @@ def stage(folder: Path, name: str, begin: str, resume: str = "raise SystemExit(9
     """A command of Python in the folder; NAME.begun and NAME.done are its marks."""
     start = f"from pathlib import Path; import os; os.chdir({str(folder)!r}); log = open('log', 'a'); "
     commands = ([sys.executable, "-c", f"{start}{code}"] for code in (begin, resume))
-    return Stage(name, *commands, folder / f"{name}.begun", folder / f"{name}.done")
+    return Stage(name, *commands, folder / f"{name}.begun", [folder / f"{name}.done"])
 
 
 def done(name: str) -> str:
@@ -63,7 +63,7 @@ def test_a_folder_in_which_another_process_runs_stages_is_left_alone(tmp_path: P
 def test_another_python_and_another_place_of_the_project_are_no_other_settings(tmp_path: Path) -> None:
     def training(python: str, project: str, *settings: str) -> Stage:
         command = [python, str(Path(project, "scripts/train.py")), f"cache={Path(project, '.cache')}", *settings]
-        return Stage("train", command, command, tmp_path / "begun", tmp_path / "finished")
+        return Stage("train", command, command, tmp_path / "begun", [tmp_path / "finished"])
 
     (tmp_path / "finished").touch()
     old, new = str(tmp_path / "old"), str(tmp_path / "new")

@@ -158,7 +158,7 @@ launch(lambda config: config, work, config_name="translate")
 
 
 def stage_of(folder: Path, *command: str) -> Stage:
-    return Stage("only", [sys.executable, *command], ["false"], folder / "begun", folder / "finished")
+    return Stage("only", [sys.executable, *command], ["false"], folder / "begun", [folder / "finished"])
 
 
 def run_script(folder: Path) -> None:

@@ -242,7 +242,7 @@ def test_settings_may_change_until_their_stage_has_begun(tmp_path: Path) -> None
         begun, finished = (tmp_path / f"{name}.{mark}" for mark in ("begun", "finished"))
         code = f"from pathlib import Path; Path({str(finished)!r}).touch(); raise SystemExit({setting!r} == 'wrong')"
         command = [sys.executable, "-c", code if setting != "wrong" else "raise SystemExit(1)", setting]
-        return Stage(name, command, command, begun, finished)
+        return Stage(name, command, command, begun, [finished])
 
     with pytest.raises(ChildProcessError, match="one has failed"):
         run_stages([stage("one", "wrong"), stage("two", "wrong")], tmp_path)

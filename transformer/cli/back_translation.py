@@ -63,9 +63,8 @@ def _training(folder: Path, arguments: list[str]) -> tuple[Stage, RunSettings]:
     check_trainer(choose_precision(settings["trainer"]))
     check_average(run.training.averaging.kind, settings["trainer"])
     begin, resume = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
-    # What a run writes at the end, the last one first.
-    last, *others = (folder / file for file in ((CARD, RESULTS) if run.test else ()) + MODELS[:1])
-    return Stage(folder.name, begin, resume, folder / MODELS[-1], last, other_files=tuple(others)), run
+    files = [folder / file for file in (MODELS[0], *((RESULTS, CARD) if run.test else ()))]  # written at the end
+    return Stage(folder.name, begin, resume, folder / MODELS[-1], files), run
 
 
 def _augmentation(name: str, run: Path, prefix: Path, languages: Direction, more: list[str]) -> Stage:
@@ -74,8 +73,8 @@ def _augmentation(name: str, run: Path, prefix: Path, languages: Direction, more
     from_dict(AugmentSettings, augment_settings(_compose("augment", arguments)), "")
     begin = _command("augment", *arguments)
     # No stage needs the file with what was dropped, and the partial file is the first one that goes at the end.
-    begun, last, *others = (prefix.with_name(f"{prefix.name}.{end}") for end in ("partial", ORIGIN, *languages))
-    return Stage(name, begin, [*begin, "resume=true"], begun, last, is_started_removed=True, other_files=tuple(others))
+    begun, *files = (prefix.with_name(f"{prefix.name}.{end}") for end in ("partial", ORIGIN, *languages))
+    return Stage(name, begin, [*begin, "resume=true"], begun, files, is_started_removed=True)
 
 
 def _check_typed(typed: Sequence[str]) -> None:

@@ -40,20 +40,15 @@ class SignalRelay(SignalHandler):
 @dataclass(frozen=True)
 class Stage:
     """A script of a pipeline: the command that starts it (Python, the script, its settings), and the one that resumes
-    it where the file `started` exists. It is finished when `finished` and all `other_files` exist and, if `started` is
-    removed at the end, that is gone."""
+    it where the file `started` exists. It is finished when all `files` exist and, if `started` is removed at the end,
+    that is gone."""
 
     name: str
     begin: list[str]
     resume: list[str]
     started: Path
-    finished: Path
+    files: Sequence[Path]
     is_started_removed: bool = False
-    other_files: tuple[Path, ...] = ()
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return self.finished, *self.other_files
 
     def is_finished(self) -> bool:
         return all(file.exists() for file in self.files) and not (self.is_started_removed and self.started.exists())
