@@ -283,6 +283,14 @@ def test_pairs_are_finished_once_their_partial_file_is_gone(tmp_path: Path) -> N
     assert augment.is_finished()
 
 
+def test_a_stage_that_was_begun_goes_on_from_what_it_has_left(tmp_path: Path) -> None:
+    reverse, augment, *_ = stages_of(*SMALL, MONOLINGUAL, f"output={tmp_path}")
+    assert reverse.started == tmp_path / "reverse" / "checkpoints" / "last.ckpt"
+    assert reverse.resume == [*reverse.begin[:2], f"resume={tmp_path}/reverse"]
+    assert augment.started == tmp_path / "synthetic.partial"
+    assert augment.resume == [*augment.begin, "resume=true"]
+
+
 def test_configs_of_ones_own_are_handed_on_to_all_stages(tmp_path: Path) -> None:
     (tmp_path / "mine" / "experiment").mkdir(parents=True)
     (tmp_path / "mine" / "experiment" / "my_own.yaml").write_text("# @package _global_\nseed: 7\n")
@@ -298,6 +306,7 @@ def test_configs_of_ones_own_are_handed_on_to_all_stages(tmp_path: Path) -> None
 def test_pairs_are_filtered_by_the_corpus_of_the_run_that_checks_them(tmp_path: Path) -> None:
     news, texts = tmp_path / "it's news", tmp_path / "text"
     several = [*SMALL, "data.directions=[de-en,en-de,fr-en]", "data.split=[0.1,0.2]", f"input={texts}"]
+    several += ["data.fold=[2,5]", "data.max_length=39"]
     stages = stages_of(*several, f'forward=data.extra_tests.news="{news}"')
     corpora = [
         compose(script, *prepare(stage.begin[2:], CONFIGS))["data"]
