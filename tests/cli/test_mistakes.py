@@ -14,13 +14,14 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.main import get_args_parser
 
 from tests.cli.project import refusal
+from tests.factories import composed
 from transformer.cli import CONFIGS, PROJECT
 from transformer.cli.arguments import prepare
 from transformer.cli.compose import check_words, compose_all, read_settings
 from transformer.cli.hydra_errors import explain_error
 from transformer.cli.launch import refuse
 from transformer.cli.runs import check_init_from, check_new_run
-from transformer.cli.settings import run_settings
+from transformer.cli.settings import augment_settings, run_settings, translate_settings
 from transformer.cli.sweeps import check_trials, trials_to_check
 from transformer.config import UsageError
 from transformer.training.checks import check_trainer
@@ -107,6 +108,21 @@ def test_an_error_names_a_setting_as_it_was_typed(project: Path) -> None:
     config = compose_all("train", ["model.heads=3"], project / "configs")
     with pytest.raises(UsageError, match=r"^model\.heads=3 and model\.dim do not go together$"):
         read_settings(read, config)
+
+
+def test_a_file_that_is_missing_is_named_with_its_setting_and_the_remedy() -> None:
+    given = composed(name="translate")
+    for change, message in (
+        ({"shortlist": "nix"}, "^shortlist=nix: no such file; python scripts/shortlist.py makes one$"),
+        ({"input": "nix"}, "^input=nix: no such file$"),
+        ({"alignments": "/"}, "^alignments=/ is a folder: name a file in it$"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            translate_settings(given | change)
+    with pytest.raises(UsageError, match=r"^output is not set: give output=PREFIX of the pairs' files$"):
+        augment_settings(composed(name="augment"))
+    for typed, resume in (("true", True), ("false", False), ("x", "x")):
+        assert translate_settings(given | {"resume": typed})["resume"] == resume
 
 
 def test_a_setting_is_proposed_only_to_a_script_that_has_its_section(project: Path) -> None:
@@ -230,9 +246,11 @@ def test_what_only_the_folder_of_a_trial_shows_is_told_before_a_sweep(
         check_trials(swept, "train", CONFIGS, read)
 
 
-@pytest.mark.parametrize("argument", ["trainer=ddp", "trainer.devices=2", "trainer=cpu,ddp"])
+@pytest.mark.parametrize("argument", ["trainer=ddp", "trainer.devices=2", "trainer.strategy=ddp", "trainer=cpu,ddp"])
 def test_a_sweep_over_several_processes_is_refused(project: Path, argument: str) -> None:
     assert "use trainer=cpu or trainer=gpu with trainer.devices=1" in refusal(project, "-m", argument)
+    for one in ("trainer.devices=[0]", "trainer.devices=auto"):
+        check_trials([one, "seed=1,2"], "train", project / "configs", lambda settings: None)
 
 
 @pytest.mark.parametrize("more", [["-m"], ["--multirun"], ["--multi"], ["hydra.run.dir=x"]])

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shlex
 from dataclasses import replace
 from itertools import islice
@@ -14,6 +15,8 @@ import yaml
 from tests.doctor.corpora import PLANTED, TEST, VALIDATION, clean, planted, write
 from tests.factories import composed, data_settings
 from tests.scripts.running import PROJECT, ok, refused
+from transformer.cli.settings import doctor_minutes
+from transformer.config import UsageError
 from transformer.doctor.check_corpus import Examination
 from transformer.doctor.fix import clean_copy
 from transformer.doctor.report import next_command
@@ -222,7 +225,6 @@ def test_a_run_for_some_minutes_is_a_command_that_can_be_copied(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (["minutes=0"], "minutes=0 must be a number > 0"),
         (["minutes=soon"], "minutes=soon must be a number > 0"),
         (["minutes=3", "trainer.max_steps=9"], "minutes= chooses how long to train: leave out trainer.max_steps"),
         (["trainer.max_steps=many"], "trainer.max_steps=many must be a whole number"),
@@ -231,3 +233,10 @@ def test_a_run_for_some_minutes_is_a_command_that_can_be_copied(tmp_path: Path) 
 )
 def test_what_cannot_be_meant_is_refused(tmp_path: Path, typed: list[str], said: str) -> None:
     assert said in refused("doctor", *typed, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("minutes", [0, -1, True, [3], "soon", float("inf"), float("nan")])
+def test_minutes_are_a_number_of_them(minutes: object) -> None:
+    with pytest.raises(UsageError, match=rf"^minutes={re.escape(str(minutes))} must be a number > 0$"):
+        doctor_minutes({"minutes": minutes})
+    assert [doctor_minutes({"minutes": some}) for some in (None, 2, 0.5)] == [None, 2.0, 0.5]

@@ -16,7 +16,7 @@ from transformer import Translator
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
 from transformer.cli.compose import compose
-from transformer.cli.pairs import show_counts
+from transformer.cli.pairs import check_prefix, show_counts
 from transformer.config import UsageError, from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.splitting import with_splits
@@ -194,6 +194,7 @@ def test_a_run_translates_the_training_pairs_that_it_left_out(home: Path) -> Non
     [
         (["output=run/x"], r"output=run/x is in the folder of the model, run: name another place"),
         (["output=run"], r"output=run is a folder: give what the files' names begin with, as run/synthetic"),
+        (["output=new/"], r"output=new/ is a folder: give what the files' names begin with, as new/synthetic"),
         (["output=empty.de/x"], r"output=empty\.de/x: .*/empty\.de is a file, not a folder"),
         (["output=train"], r"train\.(de|en) is there already: give another output=PREFIX, or remove it"),
         (["output=x", "input=nothing.de"], r"input=nothing\.de is no file with lines in it"),
@@ -222,6 +223,15 @@ def test_a_mistake_is_one_line_and_leaves_nothing(home: Path, arguments: list[st
         augment(*arguments)
     assert "\n" not in str(raised.value)
     assert sorted(path for path in home.rglob("*") if path.name != ".lock") == before
+
+
+def test_pairs_may_lie_beside_a_model_file_that_belongs_to_no_run(tmp_path: Path) -> None:
+    model = tmp_path / "model.safetensors"
+    model.touch()
+    check_prefix(str(tmp_path / "pairs"), model)
+    (tmp_path / "config.yaml").touch()
+    with pytest.raises(UsageError, match="is in the folder of the model"):
+        check_prefix(str(tmp_path / "pairs"), model)
 
 
 @pytest.mark.parametrize("prefix", ["runs/synthetic", "it's ${all}, {of} (it)/ü"])
