@@ -182,6 +182,9 @@ def test_what_a_resolver_of_ours_has_found_is_told_in_its_words(project: Path) -
 def test_the_trials_of_a_sweep_do_not_write_over_each_others_output(project: Path) -> None:
     line = refusal(project, "-m", "debug=false,true", "output=out.txt", name="translate")
     assert line.startswith("output=out.txt: the trials of a sweep would write it one over the other: give one command")
+    with pytest.raises(UsageError, match=r"^alignments=x: the trials of a sweep would write it one over the other"):
+        check_trials(["alignments=x", "n_best=1,2"], "translate", CONFIGS, lambda settings: None)
+    check_trials(["output=x", "split=test,validation"], "evaluate", CONFIGS, lambda settings: None)
     for shared in ("output=null", "output=/dev/stdout"):
         check_trials(["debug=false,true", shared], "translate", project / "configs", lambda settings: None)
 

@@ -110,6 +110,10 @@ def test_an_outcome_that_the_disk_does_not_take_whole_is_none(trial: Path) -> No
     assert list(trial.iterdir()) == []
     sweeps._record({"test/bleu": 34.25}, "")
     assert json.loads((trial / "trial.json").read_text())["results"] == {"test/bleu": 34.25}
+    before = sweeps.outcomes(trial)
+    os.utime(trial / "trial.json", (1, 1))
+    assert sweeps.outcomes(trial).keys() == before.keys()
+    assert sweeps.outcomes(trial) != before, "the same outcome of a later sweep is a new one"
 
 
 def test_a_trial_is_refused_the_folder_of_something_else_and_of_its_first_run(trial: Path) -> None:

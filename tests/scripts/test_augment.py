@@ -75,7 +75,7 @@ def whole(home: Path) -> dict[str, bytes]:
     """The files of an augmentation that was not stopped, by what follows the prefix."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
-        augment("output=whole")
+        augment("output=whole", f"input={home}/text.de")
         return left("whole")
 
 
@@ -167,6 +167,7 @@ def test_files_that_could_not_be_written_at_the_end_are_written_when_resumed(who
     ):
         augment("output=full")
     Path("full.origin").rmdir()
+    Path("full.de").touch()  # as a process leaves it that is killed between two files
     augment("output=full", "resume=true")
     assert left("full") == whole
 
@@ -226,12 +227,15 @@ def test_a_mistake_is_one_line_and_leaves_nothing(home: Path, arguments: list[st
 
 
 def test_pairs_may_lie_beside_a_model_file_that_belongs_to_no_run(tmp_path: Path) -> None:
-    model = tmp_path / "model.safetensors"
+    folder, model = tmp_path / "folder", tmp_path / "folder" / "model.safetensors"
+    folder.mkdir()
     model.touch()
-    check_prefix(str(tmp_path / "pairs"), model)
-    (tmp_path / "config.yaml").touch()
-    with pytest.raises(UsageError, match="is in the folder of the model"):
-        check_prefix(str(tmp_path / "pairs"), model)
+    check_prefix(str(folder / "pairs"), model)
+    (folder / "config.yaml").touch()
+    (tmp_path / "link").symlink_to(folder)
+    for prefix in (folder / "pairs", tmp_path / "link" / "pairs"):
+        with pytest.raises(UsageError, match="is in the folder of the model"):
+            check_prefix(str(prefix), model)
 
 
 @pytest.mark.parametrize("prefix", ["runs/synthetic", "it's ${all}, {of} (it)/ü"])
