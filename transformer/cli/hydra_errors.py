@@ -149,9 +149,8 @@ def explain_error(error: Exception, typed: Sequence[str], config_name: str, conf
         options = error.options or sorted(path.stem for path in (configs / group).glob("*.yaml"))
         if group and options:
             return f"{group}={choice}: {group} is one of {', '.join(options)}"
-        return message.splitlines()[
-            0
-        ]  # of a file of one's own that names a group that is not there, or of --config-name
+        # Of a file of one's own that names a group that is not there, or of --config-name.
+        return message.splitlines()[0]
     if match := re.match("Ambiguous value for argument '(.*)'", message):
         return f"{match[1]}: several values need -m, a list brackets: KEY=[A,B]"
     if match := re.match(r"Could not (?:override|delete from config\.) '([^']*)'(\. No match in the def)?", message):
