@@ -220,9 +220,11 @@ def make_new_folders(place: Path, names: int, all_there: Any) -> None:
 SHORT = replace(BEAM, method="greedy", max_length=2)
 
 
-def load_each(paths: list[Path], use: bool = False) -> list[tuple[str, str, int]]:
+def load_each(good: Path, paths: list[Path], use: bool = False) -> list[tuple[str, str, int]]:
     """Loads translators one after another: of each, a digest or what was said against it, and how many bytes of memory
-    this process has taken by then."""
+    this process has taken by then. It loads a good one before, which takes memory for the code of torch, a lot of it in
+    builds for GPUs."""
+    _load(good, use)
     before = peak_memory()
     return [(*_load(path, use), peak_memory() - before) for path in paths]
 

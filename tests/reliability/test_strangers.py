@@ -43,8 +43,10 @@ def loaded(paths: list[Path], use: bool = False) -> list[tuple[Path, str, str, i
 
     Raises ChildDiedError or RuntimeError if one of them ends it.
     """
+    good = paths[0].with_name("good.safetensors")
+    translator().save(good)
     paths = sorted(paths, key=lambda path: path.stat().st_size)
-    return [(path, *taken) for path, taken in zip(paths, in_child(load_each, paths, use), strict=True)]
+    return [(path, *taken) for path, taken in zip(paths, in_child(load_each, good, paths, use), strict=True)]
 
 
 def judged(path: Path, outcome: str, said: str, memory: int, good: str) -> str | None:

@@ -49,7 +49,8 @@ def test_a_share_is_the_probability_times_the_nearness_of_the_places() -> None:
 def test_the_loss_is_torchs_cross_entropy_with_the_shares_as_targets(views: int) -> None:
     guide, batch = small()
     scores = torch.randn(2, 3, 3, 4).masked_fill(batch.source[:, None, None] == PAD, -math.inf)
-    layers = [torch.rand(views * 2, 3, 3, 4), scores.softmax(dim=-1).repeat(views, 1, 1, 1), torch.rand(4, 3, 3, 4)]
+    first, last = torch.rand(2, views * 2, 3, 3, 4)
+    layers = [first, scores.softmax(dim=-1).repeat(views, 1, 1, 1), last]
     finite = scores[:, 0].flatten(0, 1).clamp_min(-30)
     expected = functional.cross_entropy(finite, guide.targets(batch).flatten(0, 1), reduction="sum")
     assert guide.loss(layers, batch).item() == pytest.approx(expected.item(), rel=1e-4)

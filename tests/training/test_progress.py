@@ -59,7 +59,7 @@ def test_a_test_of_some_batches_says_so(tmp_path: Path, capsys: pytest.CaptureFi
     assert "testing: test (1 of the batches of 10 sentences)" in capsys.readouterr().err
 
 
-def test_a_line_of_progress_says_how_much_is_validated_and_how_much_of_all_tests_is_done(
+def test_a_line_of_progress_says_how_much_is_validated_or_tested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(reporter, "HEARTBEAT", 0.0)

@@ -3,6 +3,7 @@
 This is the only place that changes arguments.
 """
 
+import argparse
 import os
 import re
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ GROUP_OF_KEY = {"validation_search": "search@validation_search"}
 # folder in double quotes, and hydra.output_subdir.
 LIGHTNING_CHILD = "hydra.job.name=train_ddp_process_"
 
+# Python 3.14 checks the texts of help at once: Hydra's for --shell-completion is none before it is shown.
+argparse.ArgumentParser._check_help = lambda *_: None  # type: ignore[attr-defined]
 # "???" marks a missing value in OmegaConf: a text of this form comes from an interpolation.
 OmegaConf.register_new_resolver("question_marks", lambda: "???", replace=True)
 

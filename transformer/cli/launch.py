@@ -102,8 +102,6 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     debug = any(argument.lstrip("+").lower() == "debug=true" for argument in typed)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are printed here
     argparse.ArgumentParser.error = refuse  # type: ignore[assignment, method-assign]
-    # Python 3.14 checks the texts of help at once: Hydra's for --shell-completion is none before it is shown.
-    argparse.ArgumentParser._check_help = lambda *_: None  # type: ignore[attr-defined]
     configure_logging()
     begun = False
 
