@@ -204,14 +204,44 @@ def test_what_goes_wrong_while_a_tokenizer_reads_its_corpus_is_told_as_it_is() -
 # Tokenizers of strangers.
 
 
-def test_a_piece_or_text_larger_than_any_line_is_refused() -> None:
+def field(number: int, content: bytes, key_above: int = 0) -> bytes:
+    """A field of a Protocol Buffers message that holds bytes; `key_above` is added to its key."""
+
+    def varint(value: int) -> bytes:
+        return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+    return varint((number << 3 | 2) + key_above) + varint(len(content)) + content
+
+
+LONG = b"x" * 10_000
+LONG_MAP = (1024).to_bytes(4, "little") + bytes(1024) + LONG + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("added", "reason"),
+    [
+        (field(1, LONG), "its tokenizer has a piece of 10,000 bytes"),
+        # Eight bytes that are a number: with four of them, the rest would seem to be a field that holds the piece.
+        (b"\x79" + bytes(4) + field(31, field(1, LONG))[:4] + field(1, LONG), "its tokenizer has a piece of 10,000"),
+        (field(2, field(1, LONG)), "its tokenizer has a text of 10,000 bytes"),
+        (field(3, field(1, LONG)), "its tokenizer has a text of 10,000 bytes"),
+        (field(3, field(2, LONG_MAP)), "map of characters makes 10,000 bytes of one letter"),
+        (field(5, field(2, LONG_MAP)), "map of characters makes 10,000 bytes of one letter"),
+        (field(3, field(2, LONG_MAP[:-1])), "map of characters is damaged"),
+        (field(3, field(2, LONG_MAP[:1000])), "map of characters is damaged"),
+        (field(1, LONG)[:-1], "not a SentencePiece model"),
+        (b"\x0a" + b"\x80" * 10, "not a SentencePiece model"),
+        # SentencePiece takes the lower 32 bits of a key for the number of the field.
+        (field(3, field(2, LONG_MAP), key_above=1 << 32), "not a SentencePiece model"),
+        (field(3, field(2, LONG_MAP, key_above=1 << 32)), "not a SentencePiece model"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_tokenizer_with_a_part_larger_than_any_is_refused(added: bytes, reason: str) -> None:
     model = translator().source_tokenizer.model
     check_tokenizer(model)
-    size = bytes([0x80 | 10_000 & 127, 10_000 >> 7])
-    with pytest.raises(ValueError, match="its tokenizer has a piece of 10,000 bytes"):
-        check_tokenizer(model + b"\x0a" + size + b"x" * 10_000)
-    with pytest.raises(ValueError, match="not a SentencePiece model"):
-        check_tokenizer(model + b"\x0a" + size + b"x")
+    with pytest.raises(ValueError, match=reason):
+        check_tokenizer(model + added)
 
 
 def test_a_letter_that_becomes_a_thousand_stays_within_bounds_when_encoded() -> None:

@@ -200,6 +200,8 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
     try:
         while at < len(message):
             key, size = number(), 0
+            if key >> 32:  # SentencePiece would take the lower bits of it: for the number of another field
+                raise IndexError
             if key & 7 == 0:
                 number()
             else:
