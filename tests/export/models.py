@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.nn import functional
 
-from tests.factories import model_dict, tokenizer_settings
+from tests.factories import model_dict, small_model, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.batching import pad
@@ -16,6 +16,7 @@ TEXTS = [
     *("ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint"),
     *("nein!", "der Park", "die Sonne scheint", "der Hund geht in ein Haus.", "wir gehen, ja", "schnell, schnell"),
 ]
+ENGLISH = ["a house", "the little dog runs fast", "we go to the park, as the sun shines", "no!"]
 VOCAB_SIZE = 60
 Build = Callable[..., Translator]
 
@@ -35,6 +36,18 @@ def random_translator(tokenizer: Tokenizer, **changes: object) -> Translator:
             if weight.dim() == 1:
                 weight += 0.3 * torch.randn_like(weight)  # else biases are zero and norms one
     return Translator(model, (tokenizer, tokenizer), ("de", "en"))
+
+
+def with_two_vocabularies() -> Translator:
+    """A translator whose ids stand for other pieces, and are others in number, in the source and in the target."""
+    source, target = (
+        train_tokenizer(texts * 3, tokenizer_settings("bpe", size, byte_fallback=False))
+        for texts, size in ((TEXTS, VOCAB_SIZE), (ENGLISH, 45))
+    )
+    sizes = {"source_vocab_size": len(source), "target_vocab_size": len(target), "max_length": 32}
+    # What all exports can express.
+    model = small_model(**sizes, norm="post", tied_embeddings="target")
+    return Translator(model, (source, target), ("de", "en"))
 
 
 def teach_to_repeat(translator: Translator, steps: int, texts: Sequence[str] = TEXTS) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.export.models import TEXTS, Build
+from tests.export.models import TEXTS, Build, with_two_vocabularies
 from tests.server.models import english_and_french
 from transformer import Translator
-from transformer.export.formats import ExportSettings, export, load
+from transformer.export.formats import ExportSettings, Format, export, load
 from transformer.inference.alignment_head import AlignmentHead
 
 
@@ -49,6 +49,20 @@ def test_settings_that_do_not_go_together_are_refused(
     Path("folder.html").mkdir()
     with pytest.raises(ValueError, match=reason):
         ExportSettings(*settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("format", "name"), [("ctranslate2", "engine"), ("huggingface", "hub"), ("safetensors", "t.safetensors")]
+)
+def test_of_two_vocabularies_each_stays_on_its_side(tmp_path: Path, format: Format, name: str) -> None:
+    if format == "ctranslate2":
+        pytest.importorskip("ctranslate2", reason="the export extra is not installed")
+    translator = with_two_vocabularies()
+    export(translator, ExportSettings(format, None, str(tmp_path / name)))
+    found = (load if format == "ctranslate2" else Translator.load)(tmp_path / name)
+    for theirs, ours in zip(found.n_best(TEXTS), translator.n_best(TEXTS), strict=True):
+        assert theirs[0].pieces == ours[0].pieces
+        assert theirs[0].score == pytest.approx(ours[0].score, abs=1e-4)
 
 
 def test_a_page_of_any_precision_is_called_by_the_name_of_its_model(build: Build, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import sentencepiece
 import torch
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from tests.export.models import TEXTS, Build
+from tests.export.models import ENGLISH, TEXTS, Build, with_two_vocabularies
 from tests.factories import small_model, tokenizer_settings
 from tests.reliability.hostile import CHANGED_MAPS, with_map
 from tests.scripts.running import ok, refused
@@ -106,6 +106,14 @@ def test_generate_finds_the_translations_of_our_search(
     assert Translator.load(tmp_path / "hub").length_penalty == penalty
 
 
+def test_generate_writes_the_pieces_of_the_target_where_it_has_a_vocabulary_of_its_own(tmp_path: Path) -> None:
+    translator = with_two_vocabularies()
+    model, tokenizer = exported(translator, tmp_path / "hub")
+    tokens = model.generate(**tokenizer(FULL_TEXTS, return_tensors="pt", padding=True), num_beams=1)
+    search = replace(BEAM, method="greedy", length_ratio=100.0)
+    assert tokenizer.batch_decode(tokens, skip_special_tokens=True) == translator.translate(FULL_TEXTS, search)
+
+
 @pytest.mark.parametrize("kind", KINDS.values())
 def test_their_tokenizer_gives_our_ids(tmp_path: Path, kind: str) -> None:
     tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings(kind, 44, byte_fallback=False))
@@ -194,10 +202,9 @@ def train_spm(path: Path, texts: list[str], model_type: str, size: int) -> list[
 def marian_folder(folder: Path, model_type: str = "unigram", safe: bool = True, **changes: Any) -> tuple[Any, Any]:
     """A random model of transformers' Marian class, saved as OPUS-MT models are: </s> is 0 and <pad> the last."""
     folder.mkdir()
-    english = ["a house", "the little dog runs fast", "we go to the park, as the sun shines", "no!"]
     pieces = {
         *train_spm(folder / "source.spm", TEXTS, model_type, 60),
-        *train_spm(folder / "target.spm", english, model_type, 40),
+        *train_spm(folder / "target.spm", ENGLISH, model_type, 40),
     }
     vocabulary = {piece: id for id, piece in enumerate(["</s>", "<unk>", *sorted(pieces), ">>en<<", "<pad>"])}
     (folder / "vocab.json").write_text(json.dumps(vocabulary))
