@@ -157,6 +157,23 @@ def test_long_lines_empty_ones_and_batches_are_those_of_the_translator(
     assert (engine.source_language, engine.target_language, engine.device.type) == ("de", "en", "cpu")
 
 
+def test_of_a_text_longer_than_the_engines_own_limit_every_token_is_read(build: Build, tmp_path: Path) -> None:
+    tokenizers = build().tokenizers
+    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(tokenizers[0]))
+    translator = Translator(small_model(**sizes, max_length=1300), tokenizers, ("de", "en"))
+    search = replace(BEAM, max_length=2)  # every search is cut off: the engine both searches and scores
+    found = exported(translator, tmp_path / "engine").n_best(["ja " * 600], search, split_lines="never")
+    assert_same(found, translator.n_best(["ja " * 600], search, split_lines="never"))
+
+
+def test_pieces_that_the_vocabulary_lacks_are_unknown_to_an_exported_engine(build: Build, tmp_path: Path) -> None:
+    engine = exported(build(), tmp_path / "engine")._engine  # type: ignore[attr-defined]
+    # As SentencePiece gives them to programs without this project.
+    unknown, named = ([["ja", piece, "in"]] for piece in ("猫", "<unk>"))
+    found, expected = (engine.score_batch(source, [["ja"]])[0].log_probs for source in (unknown, named))
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
 def test_a_model_of_both_directions_is_asked_for_the_one_it_was_exported_for(tmp_path: Path) -> None:
     settings = tokenizer_settings("bpe", 62)
     tagged = train_tokenizer(TEXTS * 3, settings, ("de", "en"))
@@ -225,6 +242,7 @@ def test_an_export_of_another_precision_translates_every_line(
     ("changes", "reason"),
     [
         ({"decoder__cross_attention": None}, "model.decoder.cross_attention=null"),
+        ({"positions": "alibi"}, "model.positions=alibi"),
         ({"encoder__self_attention__score": "additive"}, "model.encoder.self_attention.score=additive"),
         ({"decoder__cross_attention__score": "concat"}, "model.decoder.cross_attention.score=concat"),
         ({"decoder__cross_attention__heads": 4}, "model.decoder.cross_attention.heads=4 beside 3"),
@@ -244,14 +262,18 @@ def test_what_the_engine_cannot_express_is_refused_and_nothing_written(
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
-    [({"method": "sampling"}, "search=sampling"), ({"min_length": 2}, "search.min_length=2")],
+    [
+        ({"method": "sampling"}, "search=sampling is not for an export"),
+        ({"min_length": 2}, "search.min_length=2 is not for an export"),
+        ({"beam": 1, "patience": 2.0}, "search.patience=2 needs a search.beam above 1 with an export"),
+    ],
     ids=str,
 )
 def test_searches_that_the_engine_does_otherwise_are_refused(
     taught: Translator, tmp_path: Path, changes: dict[str, object], reason: str
 ) -> None:
     engine = exported(taught, tmp_path / "engine")
-    with pytest.raises(ValueError, match=f"{reason} is not for an export"):
+    with pytest.raises(ValueError, match=f"^{reason}"):
         engine.translate(["ja"], replace(BEAM, **changes))  # type: ignore[arg-type]
 
 
@@ -270,6 +292,7 @@ def test_a_device_that_is_not_there_is_refused(taught: Translator, tmp_path: Pat
         ("config.json", b'"add_source_eos": true', b'"add_source_eos": "yes"'),
         ("shared_vocabulary.json", b'"', b"'"),
         ("shared_vocabulary.json", b'",', b'?",'),
+        ("shared_vocabulary.json", b'"ja"', b'"?"'),
     ],
 )
 def test_what_the_engine_says_against_a_strangers_files_is_one_line(
@@ -286,6 +309,12 @@ def test_what_the_engine_says_against_a_strangers_files_is_one_line(
     with pytest.raises(ValueError, match=str(folder)) as caught:
         load(folder, "cpu", 1).translate(["ja"])
     assert "\n" not in str(caught.value)
+
+
+def test_an_export_to_another_program_says_which_ones_translate(taught: Translator, tmp_path: Path) -> None:
+    export(taught, ExportSettings("huggingface", None, str(tmp_path / "hub")))
+    with pytest.raises(ValueError, match="hub is an export to huggingface, which cannot translate here: one to ctrans"):
+        load(tmp_path / "hub")
 
 
 @pytest.mark.skipif("PARITY_RUN" not in os.environ, reason="PARITY_RUN names no run to compare on 1,000 sentences")
