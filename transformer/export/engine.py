@@ -59,13 +59,10 @@ class CTranslate2Translator(Translator):
                 f"{folder} is an export to {manifest.export}, which cannot translate here: one to ctranslate2, "
                 "huggingface or safetensors can"
             )
-        config = manifest.translator.model
-        if 100 * (config.encoder.layers + config.decoder.layers) > (folder / "model.bin").stat().st_size:
-            raise ValueError(f"{folder} declares more layers than it holds")
+        described = manifest.translator
         with torch.device("meta"):
             # The shape of the model; its weights are the engine's.
-            model = Transformer(config)
-        described = manifest.translator
+            model = Transformer(described.model)
         super().__init__(model, tokenizers, described.languages, described.all_directions)
         self.length_penalty = described.length_penalty
         target = tokenizers[1]
