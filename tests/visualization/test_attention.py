@@ -76,8 +76,17 @@ def test_the_drawn_matrix_is_the_recorded_one_by_layer_and_head(
             assert (f"head {head} of {heads}" if head else f"mean of {heads} heads") in axes.get_title()
     assert [label.get_text() for label in axes.get_xticklabels()] == [p.removeprefix("▁") or p for p in columns]
     assert [label.get_text() for label in axes.get_yticklabels()] == [p.removeprefix("▁") or p for p in rows]
-    assert "queries" in axes.get_ylabel()
-    assert "keys" in axes.get_xlabel()
+    looking, looked_at = {
+        "encoder": ("the source", "the source"),
+        "decoder": ("the step that writes …", "what is written already"),
+        "cross": ("the step that writes …", "the source"),
+    }[attention]
+    assert axes.get_ylabel() == f"looking: {looking} (queries)"
+    assert axes.get_xlabel() == f"looked at: {looked_at} (keys)"
+    # A darker cell is a larger share, and as dark in every picture.
+    image = axes.images[0]
+    assert image.get_clim() == (0, 1)
+    assert sum(image.cmap(0.0)[:3]) > 2.8 > 1 > sum(image.cmap(1.0)[:3])
 
 
 @pytest.mark.parametrize(
@@ -210,6 +219,6 @@ def test_the_script_refuses_a_picture_that_cannot_be_in_one_line(
 
 
 def test_chinese_labels_of_columns_are_written_downwards_and_not_turned() -> None:
-    figure = attention_figure(torch.eye(3), ["a", "b", "c"], ["▁打开", "Calc", "文"], "title")
+    figure = attention_figure(torch.eye(4), ["a", "b", "c", "d"], ["▁打开", "Calc", "文", "T恤"], "title")
     labels = [(label.get_text(), label.get_rotation()) for label in figure.axes[0].get_xticklabels()]
-    assert labels == [("打\n开", 0), ("Calc", 90), ("文", 0)]
+    assert labels == [("打\n开", 0), ("Calc", 90), ("文", 0), ("T恤", 90)]

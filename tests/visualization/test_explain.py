@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.scripts.running import script
 from tests.visualization.models import SEARCH, TEXTS, untrained
 from tests.visualization.opened import Opened
 from transformer import Translator
+from transformer.inference.alignment_head import AlignmentHead
 from transformer.visualization.attention import read
 from transformer.visualization.explain import explain, page
 from transformer.visualization.page import FOLDER, LANGUAGES
@@ -57,6 +59,11 @@ def test_the_steps_probabilities_give_the_score_of_the_search(
     best = translator.n_best([TEXTS[1]], SEARCH)[0]
     assert [h["text"] for h in explained["hypotheses"]] == [h.text for h in best]
     assert [h["score"] for h in explained["hypotheses"]] == pytest.approx([h.score for h in best], abs=1e-3)
+    for shown, found in zip(explained["hypotheses"], best, strict=True):
+        assert shown["pieces"] == [*found.pieces, "</s>"]
+        assert shown["log_probability"] == pytest.approx(found.log_probability, abs=1e-3)
+        # As the page tells it: with the end symbol counted.
+        assert shown["score"] == pytest.approx(shown["log_probability"] / shown["length"], abs=1e-3)
     assert explained["target"] == ["<s>", *best[0].pieces, "</s>"]
     probabilities = torch.tensor([step["probability"] for step in explained["steps"]])
     assert len(probabilities) == len(best[0].pieces) + 1
@@ -73,6 +80,18 @@ def test_next_best_are_the_likeliest_pieces_but_for_the_chosen_one(
         likeliest = row.index_fill(0, torch.tensor(chosen), 0).topk(5)
         assert ids_of(translator, [piece for piece, _ in step["next_best"]]) == likeliest.indices.tolist()
         assert [share for _, share in step["next_best"]] == pytest.approx(likeliest.values.tolist(), abs=1e-5)
+
+
+def test_the_facts_in_the_page_are_those_of_the_model_and_of_its_search(translator: Translator) -> None:
+    other = copy(translator)
+    other.length_penalty, other.alignment = 1.5, AlignmentHead(2, 1, shifted=True)
+    explained = explain(other, TEXTS[0], SEARCH, "my model")
+    assert explained["languages"] == ["de", "en"]
+    size = sum(weight.numel() for weight in translator.model.parameters())
+    model = {"name": "my model", "parameters": size, "dim": 24, "encoder_layers": 2, "decoder_layers": 3}
+    assert explained["model"] == model
+    assert explained["search"] == {"method": "beam", "beam": SEARCH.beam, "length_penalty": 1.5}
+    assert explained["alignment"] == {"layer": 2, "head": 1, "shifted": True}
 
 
 def test_a_model_in_training_is_explained_without_dropout(translator: Translator) -> None:

@@ -35,7 +35,9 @@ def line(figure: Figure, panel: int, number: int = 0) -> torch.Tensor:
 
 def test_the_drawn_table_is_the_given_one_with_zero_in_the_middle_of_the_colors() -> None:
     for table in (sinusoidal_table(30, 16), small_model(positions="learned").encoder.embedding.positions.table):
-        [image] = table_figure(table, "title").axes[0].images
+        axes = table_figure(table, "title").axes[0]
+        [image] = axes.images
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("dimension", "position")
         torch.testing.assert_close(torch.tensor(image.get_array().data), table.detach())
         low, high = image.get_clim()
         assert -low == high == table.abs().max().item()
@@ -94,6 +96,9 @@ def test_the_picture_of_products_shows_which_are_symmetric() -> None:
     assert differences[2] > 1
     for panel in range(3):
         torch.testing.assert_close(line(figure, panel, 1), line(figure, panel).flip(0))
+        labels = [one.get_label() for one in figure.axes[panel].lines]
+        assert labels == ["dot product", "before and after swapped"]
+        assert figure.axes[panel].get_xlabel() == "distance: position of the key − position of the query"
 
 
 @pytest.mark.parametrize("score", ["dot", "scaled_dot", "bilinear", "concat", "additive"])
@@ -133,7 +138,17 @@ def test_the_picture_of_a_shift_shows_change_for_sinusoidal_and_none_for_rotary(
     torch.testing.assert_close(same, again, atol=1e-6, rtol=0)
     assert change.abs().max() > 0.01
     assert unchanged.abs().max() < 1e-6
-    assert figure.axes[2].get_title() == f"largest change {change.abs().max().item():.2g}"
+    above, below = figure.axes[:3], figure.axes[3:6]
+    assert [axes.get_title() for axes in (*above[:2], *below[:2])] == [
+        f"{name}, from position {at}" for name in ("sinusoidal", "rotary") for at in (0, 10)
+    ]
+    assert above[2].get_title() == f"largest change {change.abs().max().item():.2g}"
+    assert {axes.get_ylabel() for axes in (above[0], below[0])} == {"token looking"}
+    assert {axes.get_xlabel() for axes in below} == {"token looked at"}
+    # One scale of colors for what is compared, and white for no change.
+    assert len({axes.images[0].get_clim() for axes in (*above[:2], *below[:2])}) == 1
+    low, high = above[2].images[0].get_clim()
+    assert -low == high == pytest.approx(change.abs().max().item())
 
 
 def test_pictures_are_written_and_their_axes_named(tmp_path: Path) -> None:

@@ -38,8 +38,11 @@ def test_the_picture_draws_these_numbers_over_a_logarithmic_axis(tmp_path: Path)
             expected = [getattr(sharpness(dim, dim**power), part) for dim in HEAD_DIMS]
             assert list(axes.lines[number].get_xdata()) == list(HEAD_DIMS)
             assert list(axes.lines[number].get_ydata()) == expected
+            assert axes.lines[number].get_label().startswith("scaled" if power else "unscaled")
         assert axes.get_xscale() == "log"
         assert axes.get_xlabel() == "head dimension H"
-        assert axes.get_ylabel()
+        assert axes.get_ylabel().startswith(part)
+    [_, _, alike] = figure.axes[0].lines
+    assert (alike.get_ydata()[0], alike.get_label()) == (1 / 32, "all 32 keys alike: 1/32")
     draw_softmax(tmp_path / "new" / "softmax.pdf")
     assert (tmp_path / "new" / "softmax.pdf").read_bytes().startswith(b"%PDF")
