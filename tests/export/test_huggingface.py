@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import sentencepiece
 import torch
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
@@ -90,6 +91,14 @@ def test_an_exported_model_gives_the_same_logits_there_and_read_back(
         read_back = Translator.load(tmp_path / "hub").model(**given)
     torch.testing.assert_close(their_logits(model, **given), ours, atol=1e-5, rtol=0)
     torch.testing.assert_close(read_back, ours, atol=1e-5, rtol=0)
+
+
+def test_every_setting_of_a_model_comes_back_from_its_folder(build: Build, tmp_path: Path) -> None:
+    attentions = ("encoder__self_attention", "decoder__self_attention", "decoder__cross_attention")
+    dropout = {f"{attention}__dropout": 0.2 for attention in attentions} | {"feed_forward__dropout": 0.3}
+    translator = build(norm="post", output_bias=True, dropout=0.1, **dropout)
+    exported(translator, tmp_path / "hub")
+    assert Translator.load(tmp_path / "hub").model.config == translator.model.config
 
 
 @pytest.mark.parametrize(("method", "penalty"), [("greedy", 1.0), ("beam", 1.0), ("beam", 3.0)])
@@ -193,6 +202,7 @@ def train_spm(path: Path, texts: list[str], model_type: str, size: int) -> list[
         vocab_size=size,
         hard_vocab_limit=False,
         minloglevel=2,
+        user_defined_symbols=["Sonne"],
     )
     path.with_suffix(".model").rename(path)
     pieces = sentencepiece.SentencePieceProcessor(str(path))
@@ -315,6 +325,59 @@ def test_a_tokenizer_of_theirs_is_checked_as_ours_are(build: Build, tmp_path: Pa
     tokenizer = tmp_path / "hub" / side
     tokenizer.write_bytes(with_map(tokenizer.read_bytes(), CHANGED_MAPS[name]))
     with pytest.raises(ValueError, match="the tokenizer's map of characters"):
+        Translator.load(tmp_path / "hub")
+
+
+KEY = "model.encoder.layers.0.self_attn.k_proj.weight"
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "reason"),
+    [
+        (KEY, torch.zeros(1).expand(24, 24), f"its tensor {KEY} is not a plain one"),
+        (KEY, torch.full((24, 24), torch.nan), "key.weight holds values that are no numbers"),
+        (KEY, torch.zeros(23, 24), "key.weight is (23, 24), the model needs (24, 24)"),
+        (KEY, torch.zeros(24, 23), f"its tensor {KEY} is (24, 23), which its settings do not say"),
+        (KEY, None, f"it has no tensor {KEY}"),
+        ("lm_head.weight", torch.zeros(5, 24), "its tensor lm_head.weight is (5, 24), which its settings do not say"),
+        ("model.decoder.embed_tokens.weight", torch.zeros(50, 24), "the embeddings of its decoder are not as many"),
+        ("lm_head.weight", "text", "pytorch_model.bin holds more than tensors: it is no state_dict() of a model"),
+        (None, [1, 2], "no checkpoint (it holds a list, not a dictionary)"),
+    ],
+    ids=str,
+)
+def test_weights_of_theirs_that_are_not_what_the_settings_say_are_refused(
+    build: Build, tmp_path: Path, name: str | None, tensor: Any, reason: str
+) -> None:
+    exported(build(norm="post", tied_embeddings="none"), tmp_path / "hub")
+    weights = tmp_path / "hub" / "model.safetensors"
+    tensors = safetensors.torch.load_file(weights) | {name: tensor}
+    if tensor is None:
+        del tensors[name]
+    weights.unlink()
+    torch.save(tensors if name else tensor, tmp_path / "hub" / "pytorch_model.bin")
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        Translator.load(tmp_path / "hub")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "reason"),
+    [
+        ("config.json", {"encoder_layers": 100}, "it declares more layers than it holds"),
+        ("vocab.json", {"ein": "4"}, "vocab.json does not number pieces"),
+        ("vocab.json", {"ein": 10**6}, "its vocabulary has ids beyond the 60 of its model"),
+        ("vocab.json", {"<unk>": None}, "its vocabulary has no <unk>"),
+    ],
+    ids=str,
+)
+def test_settings_and_vocabularies_of_theirs_that_do_not_fit_are_refused(
+    build: Build, tmp_path: Path, name: str, changes: dict[str, Any], reason: str
+) -> None:
+    exported(build(), tmp_path / "hub")
+    content = json.loads((tmp_path / "hub" / name).read_text()) | changes
+    content = {key: value for key, value in content.items() if value is not None}
+    (tmp_path / "hub" / name).write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=reason):
         Translator.load(tmp_path / "hub")
 
 

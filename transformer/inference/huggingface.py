@@ -171,13 +171,12 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
         _, tensors = read_tensors(path)
     elif old.is_file():
         path, tensors = old, read_checkpoint(old)
+        if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
+            raise ValueError(f"{old.name} holds more than tensors: it is no state_dict() of a model")
         # The same embeddings under up to four names.
+        shared = tensors.get("model.shared.weight", torch.empty(0)).data_ptr()
         for name in ("lm_head.weight", *(f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))):
-            if (
-                name in tensors
-                and tensors[name].data_ptr()
-                == tensors.get("model.shared.weight", tensors[name].new_empty(0)).data_ptr()
-            ):
+            if name in tensors and tensors[name].data_ptr() == shared:
                 del tensors[name]
     else:
         raise ValueError(f"it has neither {path.name} nor {old.name}")

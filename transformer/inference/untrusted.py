@@ -80,11 +80,14 @@ def _checked_archive(path: Path) -> io.BytesIO:
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """All of a .ckpt, as plain data and tensors on the CPU."""
     try:
-        return torch.load(_checked_archive(path), map_location="cpu", weights_only=True)
+        content = torch.load(_checked_archive(path), map_location="cpu", weights_only=True)
     except (zipfile.BadZipFile, RuntimeError, EOFError, NotImplementedError) as error:
         raise ValueError(f"truncated or no checkpoint ({error})") from error
     except pickle.UnpicklingError as error:
         raise ValueError("it would run code when loaded, or is no checkpoint; nothing of it was run") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"no checkpoint (it holds a {type(content).__name__}, not a dictionary)")
+    return content
 
 
 def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
