@@ -129,7 +129,10 @@ def test_a_manifest_that_asks_for_more_is_refused(
     refusal(folder)
 
 
-def test_tokenizers_of_another_model_or_with_endless_pieces_are_refused(taught: Translator, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["source.spm", "target.spm"])
+def test_tokenizers_of_another_model_or_with_endless_pieces_are_refused(
+    taught: Translator, tmp_path: Path, name: str
+) -> None:
     folder, model = tmp_path / "export", taught.source_tokenizer.model
     write(folder, "onnx", taught, make)
     manifest = json.loads((folder / EXPORT_MANIFEST).read_text())
@@ -138,8 +141,8 @@ def test_tokenizers_of_another_model_or_with_endless_pieces_are_refused(taught: 
         (taught.source_tokenizer.with_tags(["fr"]).model, "vocabularies of different sizes"),
         (model + piece, "its tokenizer has a piece of 10,000 bytes"),
     ):
-        (folder / "source.spm").write_bytes(content)
-        manifest["files"]["source.spm"] = sha256(folder / "source.spm")
+        (folder / name).write_bytes(content)
+        manifest["files"][name] = sha256(folder / name)
         (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
         assert reason in refusal(folder)
     manifest["translator"]["format"] = "another"

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.factories import composed, data_settings, tokenizer_settings
-from tests.reliability.hostile import translator
-from transformer import device
+from tests.reliability.hostile import parts, safe_file, translator
+from transformer import Translator, device
 from transformer.cli.lines import input_lines
 from transformer.cli.settings import run_settings
 from transformer.config import UsageError, from_dict
@@ -242,6 +242,19 @@ def test_a_tokenizer_with_a_part_larger_than_any_is_refused(added: bytes, reason
     check_tokenizer(model)
     with pytest.raises(ValueError, match=reason):
         check_tokenizer(model + added)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_the_tokenizer_of_either_side_is_checked_and_fits_the_model(side: str, tmp_path: Path) -> None:
+    (plain, content), tokenizer = parts(), translator().source_tokenizer
+    for changed, reason in (
+        (tokenizer.model + field(1, LONG), "its tokenizer has a piece of 10,000 bytes"),
+        (tokenizer.with_tags(["fr"]).model, "its tokenizers and its model have vocabularies of different sizes"),
+    ):
+        blob = torch.frombuffer(bytearray(changed), dtype=torch.uint8)
+        safe_file(tmp_path / "t.safetensors", plain, content | {f"tokenizer.{side}": blob})
+        with pytest.raises(ValueError, match=reason):
+            Translator.load(tmp_path / "t.safetensors")
 
 
 def test_a_letter_that_becomes_a_thousand_stays_within_bounds_when_encoded() -> None:
