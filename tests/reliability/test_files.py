@@ -274,3 +274,12 @@ def test_all_of_a_checkpoint_of_training_is_compared_with_its_checksums(tmp_path
     path.write_bytes(whole[:place] + b"\x01" + whole[place + 1 :])
     with pytest.raises(ValueError, match="Bad CRC-32"):
         checkpoint.load_training(path)
+
+
+def test_training_does_not_go_on_from_weights_that_were_altered(tmp_path: Path) -> None:
+    path, content = tmp_path / "last.ckpt", training_content(small_translator())
+    weights = content["state_dict"]
+    weights["model.decoder.norm.bias"] = weights["model.decoder.norm.bias"] + 1
+    torch.save(content, path)
+    with pytest.raises(ValueError, match="its content does not match the digest in it: it was altered or damaged"):
+        checkpoint.load_training(path)
