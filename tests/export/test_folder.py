@@ -148,3 +148,21 @@ def test_tokenizers_of_another_model_or_with_endless_pieces_are_refused(
     manifest["translator"]["format"] = "another"
     (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
     assert "its format is 'another', not " in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"directions": ["de-en", "\x1b[2J"]}, r"translator.directions: \x1b[2J must be two languages"),
+        ({"tokenizer_kind": "\x1b[2J"}, r"tokenizer_kind=\x1b[2J is not allowed"),
+    ],
+)
+def test_what_a_manifest_says_reaches_no_terminal_unescaped_and_names_its_folder(
+    taught: Translator, tmp_path: Path, change: dict[str, object], reason: str
+) -> None:
+    folder = tmp_path / "export"
+    write(folder, "onnx", taught, make)
+    manifest = json.loads((folder / EXPORT_MANIFEST).read_text())
+    manifest["translator"] |= change
+    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
+    assert reason in refusal(folder)

@@ -16,7 +16,7 @@ from pathlib import Path
 import ctranslate2
 import torch
 
-from transformer.data.printable import one_line
+from transformer.data.printable import one_line, terminal_safe
 from transformer.data.tokenizer import EOS
 from transformer.export import folder as folders
 from transformer.inference.search import Hypothesis, SearchSettings
@@ -79,7 +79,8 @@ class CTranslate2Translator(Translator):
         try:
             yield
         except Exception as error:
-            raise ValueError(f"CTranslate2 cannot use {self._folder}: {one_line(error)}") from error
+            reason = terminal_safe(one_line(error))
+            raise ValueError(f"CTranslate2 cannot use {self._folder}: {reason}") from error
 
     @property
     def device(self) -> torch.device:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from transformer.config import from_dict
-from transformer.data.printable import one_line
+from transformer.data.printable import one_line, terminal_safe
 from transformer.data.tokenizer import Tokenizer
 from transformer.files import EXPORT_MANIFEST, atomic_folder, read_file, read_json, sha256
 from transformer.inference import checkpoint
@@ -96,5 +96,5 @@ def read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
     try:
         return _read(folder)
     except (OSError, ValueError, RecursionError) as error:
-        reason = one_line(error, 500)
+        reason = terminal_safe(one_line(error, 500))  # as a stranger's manifest may say what a terminal obeys
         raise ValueError(f"{folder} is not a usable export of this program: {reason}") from error

@@ -60,9 +60,11 @@ class Description:
     alignment: AlignmentHead | None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an alignment head that the model does not have."""
+        """Raises ValueError for an alignment head that the model does not have, and for what is no direction."""
         if self.alignment is not None:
             check_head(self.alignment, self.model)
+        for text in self.directions:
+            parse_direction(text, f"translator.{DIRECTIONS}")
 
     @property
     def languages(self) -> Direction:
@@ -70,9 +72,8 @@ class Description:
 
     @property
     def all_directions(self) -> list[Direction]:
-        """All that were learned. Raises ValueError for what is no direction."""
-        directions = [parse_direction(text, f"translator.{DIRECTIONS}") for text in self.directions]
-        return directions or [self.languages]
+        """All that were learned."""
+        return [parse_direction(text, DIRECTIONS) for text in self.directions] or [self.languages]
 
 
 def describe(
