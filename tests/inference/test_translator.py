@@ -21,6 +21,7 @@ from tests.scripts.running import Run
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer, train_tokenizer
+from transformer.inference import checkpoint
 from transformer.inference.ensemble import Ensemble
 from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.search import SearchSettings
@@ -447,3 +448,21 @@ def test_what_could_not_be_loaded_is_not_saved(translator: Translator, tmp_path:
     with pytest.raises(ValueError, match=r"the tokenizers are of two kinds, .* and word"):
         other.save(tmp_path / "model.safetensors")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_model_is_finetuned_with_another_dropout_and_new_tags_but_nothing_else_changed(
+    translator: Translator, tmp_path: Path
+) -> None:
+    translator.save(tmp_path / "t.safetensors")
+    saved, config = checkpoint.load(tmp_path / "t.safetensors"), translator.model.config
+    wider = replace(config, dropout=0.3, source_vocab_size=62, target_vocab_size=62)
+    model = saved.build_for_finetuning(wider)
+    assert model.config == wider
+    for name, weight in translator.model.named_parameters():
+        torch.testing.assert_close(model.get_parameter(name)[: len(weight)], weight, rtol=0, atol=0)
+    for other, said in (
+        (replace(config, norm="post"), r"model\.norm=post \(saved: pre\): set these as its config\.yaml has them"),
+        (replace(config, decoder=replace(config.decoder, cross_attention=None)), r"model\.decoder\.cross_attention"),
+    ):
+        with pytest.raises(ValueError, match=rf"^init_from= holds another model than the settings ask for: {said}"):
+            saved.build_for_finetuning(other)
