@@ -115,7 +115,7 @@ def test_generate_finds_the_translations_of_our_search(
     assert Translator.load(tmp_path / "hub").length_penalty == penalty
 
 
-def test_generate_writes_the_pieces_of_the_target_where_it_has_a_vocabulary_of_its_own(tmp_path: Path) -> None:
+def test_generate_writes_the_pieces_of_a_target_with_its_own_vocabulary(tmp_path: Path) -> None:
     translator = with_two_vocabularies()
     model, tokenizer = exported(translator, tmp_path / "hub")
     tokens = model.generate(**tokenizer(FULL_TEXTS, return_tensors="pt", padding=True), num_beams=1)

@@ -450,9 +450,7 @@ def test_what_could_not_be_loaded_is_not_saved(translator: Translator, tmp_path:
     assert not any(tmp_path.iterdir())
 
 
-def test_a_model_is_finetuned_with_another_dropout_and_new_tags_but_nothing_else_changed(
-    translator: Translator, tmp_path: Path
-) -> None:
+def test_finetuning_may_change_dropout_and_add_tags_but_nothing_else(translator: Translator, tmp_path: Path) -> None:
     translator.save(tmp_path / "t.safetensors")
     saved, config = checkpoint.load(tmp_path / "t.safetensors"), translator.model.config
     wider = replace(config, dropout=0.3, source_vocab_size=62, target_vocab_size=62)
