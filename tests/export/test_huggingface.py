@@ -324,7 +324,7 @@ def test_a_tokenizer_of_theirs_is_checked_as_ours_are(build: Build, tmp_path: Pa
     (tmp_path / "hub" / "export.json").unlink()
     tokenizer = tmp_path / "hub" / side
     tokenizer.write_bytes(with_map(tokenizer.read_bytes(), CHANGED_MAPS[name]))
-    with pytest.raises(ValueError, match=r"the tokenizer's (map of characters|bytes are not a SentencePiece model)"):
+    with pytest.raises(ValueError, match="the tokenizer's map of characters"):
         Translator.load(tmp_path / "hub")
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors
 import torch
 from torch import Tensor
@@ -217,13 +218,19 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _check_character_map(content: bytes) -> None:
-    """Checks the texts of a "precompiled_charsmap", each of which ends with a zero. The size of a trie and the trie,
-    which stand before them, are SentencePiece's to check when it reads the model."""
+    """Checks a "precompiled_charsmap": the size of a trie (a Darts-clone), the trie, and texts that end with a zero."""
     if not content:
         return
-    texts = content[4 + int.from_bytes(content[:4], "little") :]
-    if texts[-1:] != b"\0":
+    size = int.from_bytes(content[:4], "little")
+    trie, texts = content[4 : 4 + size], content[4 + size :]
+    if len(trie) != size or size % 1024 or texts[-1:] != b"\0":
         raise ValueError("the tokenizer's map of characters is damaged")
+    units = np.frombuffer(trie, "<u4").astype(np.int64)
+    is_leaf = units >> 31 == 1
+    # A unit leads to the one at its own place ^ offset ^ the next byte; a leaf to a text.
+    children = (np.arange(len(units)) ^ (units >> 10 << ((units & 512) >> 6))) | 255
+    if (children[~is_leaf] >= len(units)).any() or ((units & 0x7FFFFFFF)[is_leaf] >= len(texts)).any():
+        raise ValueError("the tokenizer's map of characters leads out of itself")
     if (longest := max(map(len, texts.split(b"\0")))) > MAX_NORMALIZED_BYTES:
         raise ValueError(f"the tokenizer's map of characters makes {longest:,} bytes of one letter")
 
@@ -231,8 +238,8 @@ def _check_character_map(content: bytes) -> None:
 def check_tokenizer(model: bytes) -> None:
     """Refuses a SentencePiece model with strings or a map of characters that SentencePiece itself would not make.
 
-    Its reader trusts the map's texts: one letter could be lengthened to any size. The fields are those of
-    sentencepiece_model.proto.
+    Its reader trusts the map: text could be lengthened to any size, or memory be read that is not the map's. The fields
+    are those of sentencepiece_model.proto.
     """
     for number, content in _fields(model):
         if number == 1 and len(content) > MAX_STRING_BYTES:  # a piece
