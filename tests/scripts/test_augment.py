@@ -230,12 +230,12 @@ def test_pairs_may_lie_beside_a_model_file_that_belongs_to_no_run(tmp_path: Path
     folder, model = tmp_path / "folder", tmp_path / "folder" / "model.safetensors"
     folder.mkdir()
     model.touch()
-    check_prefix(str(folder / "pairs"), model)
+    check_prefix(str(folder / "pairs"), [model])
     (folder / "config.yaml").touch()
     (tmp_path / "link").symlink_to(folder)
     for prefix in (folder / "pairs", tmp_path / "link" / "pairs"):
         with pytest.raises(UsageError, match="is in the folder of the model"):
-            check_prefix(str(prefix), model)
+            check_prefix(str(prefix), [model])
 
 
 @pytest.mark.parametrize("prefix", ["runs/synthetic", "it's ${all}, {of} (it)/ü"])
