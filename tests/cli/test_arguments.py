@@ -148,6 +148,13 @@ def test_options_may_stand_between_overrides() -> None:
     assert prepare(typed, CONFIGS) == ["a=1", "~b=2", "~c", "-m", "--cfg", "job"]
 
 
+@pytest.mark.parametrize("typed", [["model=small", "model={dim: 64}"], ["data={workers: 1}", "data=multi30k"]])
+def test_a_choice_and_its_parts_are_not_typed_under_one_key(typed: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"(model|data)= is typed twice, once with braces: .*\.NAME=VALUE"):
+        prepare(typed, CONFIGS)
+    assert len(prepare(["text={a", "text={b"], CONFIGS)) == 1
+
+
 def test_of_a_key_given_twice_the_later_counts(project: Path) -> None:
     config = compose(project, "data=files", "text=a", "data=toy", "text=b")
     assert (config["data"]["train"], config["text"]) == (None, "b")

@@ -128,7 +128,9 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
             _check_group(configs, prefix, key, value)
         if prefix != "~" and f"{key}={value}".startswith(OPEN_SECTIONS):
             prefix = "++"
-        prepared.pop(key, None)
+        earlier = prepared.pop(key, "")
+        if earlier and key not in LITERAL and "{" in (value[:1], split_override(earlier)[2][:1]):
+            raise UsageError(f"{key}= is typed twice, once with braces: set the parts one by one, {key}.NAME=VALUE")
         prepared[key] = f"{prefix}{key}" + (f"={_in_grammar(key, value, typed)}" if value or prefix != "~" else "")
     resumes = prepared.get("resume", "resume=null") != "resume=null" and not is_lightning_child(typed)
     if resumes and ("hydra.run.dir" in prepared or is_sweep(typed)):
