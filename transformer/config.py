@@ -44,6 +44,8 @@ def shown(value: Any) -> str:
     """A value as it is typed."""
     if isinstance(value, list):
         return f"[{','.join(map(shown, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
     return "null" if value is None else str(value)
 
 

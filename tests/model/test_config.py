@@ -35,7 +35,7 @@ def test_wrong_keys_types_nulls_and_values_name_the_key_and_the_choices() -> Non
     assert message(hight=3).startswith("unknown setting model.hight: allowed: source_vocab_size")
     assert message(dims=3) == "unknown setting model.dims: did you mean dim?"
     assert message(dim="eight") == "model.dim=eight must be a whole number"
-    assert message(dim=True) == "model.dim=True must be a whole number"
+    assert message(dim=True) == "model.dim=true must be a whole number"
     assert message(dropout=None) == "model.dropout=null must be a number"
     assert message(norm="middle") == "model.norm=middle is not allowed; choose one of pre, post"
     assert "sinusoidal, learned, rotary, alibi, none" in message(positions="absolute")

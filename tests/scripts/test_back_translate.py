@@ -52,7 +52,7 @@ def stages_of(*typed: str) -> list[Stage]:
         ("finetune=training.averaging.kind=last trainer.limit_val_batches=0", "training.averaging.kind=last"),
         ("folds=1", "folds=1 must be a number from 2 to 100"),
         ("folds=101", "folds=101 must be a number from 2 to 100"),
-        ("folds=true", "folds=True must be a number from 2 to 100"),
+        ("folds=true", "folds=true must be a number from 2 to 100"),
         ("folds=3", "folds= translates the training pairs, input= a text: leave one of them out"),
         ("augment=search=gredy", "search=gredy: search is one of beam, greedy, sampling"),
         ("augment=filters=[empti]", "filters=empti is not allowed; choose one of empty, too_long"),

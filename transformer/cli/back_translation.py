@@ -21,7 +21,7 @@ from transformer.cli.hydra_errors import explain_error
 from transformer.cli.lines import count_lines
 from transformer.cli.pipeline import Stage
 from transformer.cli.settings import augment_settings, run_settings
-from transformer.config import UsageError, from_dict
+from transformer.config import UsageError, from_dict, shown
 from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.printable import print_safely, shell_path
@@ -93,7 +93,9 @@ def _read_folds(folds: Any, typed: Sequence[str]) -> int:
     if folds is None:
         return 0
     if type(folds) is not int or not 2 <= folds <= 100:
-        raise UsageError(f"folds={folds} must be a number from 2 to 100: into so many parts the training pairs are cut")
+        raise UsageError(
+            f"folds={shown(folds)} must be a number from 2 to 100: into so many parts the training pairs are cut"
+        )
     if any(split_override(argument)[1] == "input" for argument in typed if is_override(argument)):
         raise UsageError("folds= translates the training pairs, input= a text: leave one of them out")
     return folds

@@ -10,7 +10,7 @@ from transformer.cli.arguments import STAGES, split_override
 from transformer.cli.checkpoints import find_checkpoints, find_reverse, is_run
 from transformer.cli.places import check_output_file, check_output_folder
 from transformer.cli.runs import trial_folder
-from transformer.config import UsageError
+from transformer.config import UsageError, shown
 from transformer.data.corpus import FILE_SETTINGS
 from transformer.data.printable import shell_path
 from transformer.files import run_of
@@ -82,7 +82,7 @@ def doctor_minutes(config: dict[str, Any]) -> float | None:
     if minutes is None:
         return None
     if not isinstance(minutes, int | float) or isinstance(minutes, bool) or not 0 < minutes < math.inf:
-        raise UsageError(f"minutes={minutes} must be a number > 0")
+        raise UsageError(f"minutes={shown(minutes)} must be a number > 0")
     if clash := typed_keys() & {"trainer.max_steps", "trainer.max_epochs", "trainer.max_time"}:
         raise UsageError(f"minutes= chooses how long to train: leave out {min(clash)}")
     return float(minutes)
