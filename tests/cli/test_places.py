@@ -1,5 +1,6 @@
 """Results are not written where they cannot be, or over a model."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -33,9 +34,13 @@ def test_a_place_below_a_file_is_refused_before_the_work(tmp_path: Path) -> None
             check(str(tmp_path / "file" / "new" / "x"))
 
 
-def test_the_root_is_a_folder() -> None:
-    check_output_folder("/tmp/..")
-    check_output_folder("/")
+@pytest.mark.parametrize("root", ["/", "/tmp/.."])
+def test_the_root_is_a_folder(root: str) -> None:
+    if os.access(root, os.W_OK):
+        check_output_folder(root)
+    else:
+        with pytest.raises(UsageError, match="cannot be written"):
+            check_output_folder(root)
 
 
 def test_results_are_written_where_no_model_is(runs: Path) -> None:

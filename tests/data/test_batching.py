@@ -1,5 +1,6 @@
 """From files to batches: nothing lost, nothing twice, little padding, the same for any number of processes."""
 
+import pickle
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -52,6 +53,16 @@ def test_every_update_of_an_epoch_has_equally_many_batches(data: TranslationData
     dealt = [list(TokenBudgetSampler(split, 512, 1, True, rank, world, accumulated)) for rank in range(world)]
     assert {len(batches) % accumulated for batches in dealt} == {0}
     assert Counter(int(pair) for batches in dealt for _, batch in batches for pair in batch) == Counter(range(500))
+
+
+def test_a_split_goes_to_another_process_as_its_place_not_as_a_copy_of_its_ids(data: TranslationData) -> None:
+    split = data.split("train")
+    sent = pickle.dumps(split)
+    assert len(sent) < 500 < len(split.source.ids)
+    received = pickle.loads(sent)
+    assert len(received) == len(split)
+    for one, other in zip(received.pair(0, 7), split.pair(0, 7), strict=True):
+        assert one.tolist() == other.tolist()
 
 
 class ResegmentedSplit(Split):
