@@ -53,7 +53,7 @@ class EncodedSplit(Split):
         self.numbers, self.too_long, self.empty = (map_array(folder / f"{name}.npy") for name in NUMBERS)
 
     def __reduce__(self) -> tuple[type["EncodedSplit"], tuple[Path]]:
-        """Pickled by its place: a worker that is not forked (as on macOS, and from Python 3.14 on) maps the files too."""
+        """Pickled by its place: a worker that is not forked (as from Python 3.14 on) maps the files itself."""
         return EncodedSplit, (self.folder,)
 
     def __len__(self) -> int:
