@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -81,6 +82,7 @@ def has_lines(partial: Path) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.skipif(not shutil.which("ps"), reason="needs ps, which finds the process of a stage")
 def test_a_pipeline_killed_in_each_stage_ends_like_a_whole_one(tmp_path: Path) -> None:
     for name, numbers in (("train", range(100, 160)), ("validation", range(20, 30)), ("test", range(30, 40))):
         write_texts(tmp_path, name, numbers, "de", "en")
