@@ -16,7 +16,7 @@ from tests.doctor.corpora import PLANTED, TEST, VALIDATION, clean, planted, writ
 from tests.factories import composed, data_settings
 from tests.scripts.running import PROJECT, ok, refused
 from transformer.cli.settings import doctor_minutes
-from transformer.config import UsageError
+from transformer.config import UsageError, shown
 from transformer.doctor.check_corpus import Examination
 from transformer.doctor.fix import clean_copy
 from transformer.doctor.report import next_command
@@ -237,6 +237,6 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, typed: list[str], said:
 
 @pytest.mark.parametrize("minutes", [0, -1, True, [3], "soon", float("inf"), float("nan")])
 def test_minutes_are_a_number_of_them(minutes: object) -> None:
-    with pytest.raises(UsageError, match=rf"^minutes={re.escape(str(minutes))} must be a number > 0$"):
+    with pytest.raises(UsageError, match=rf"^minutes={re.escape(shown(minutes))} must be a number > 0$"):
         doctor_minutes({"minutes": minutes})
     assert [doctor_minutes({"minutes": some}) for some in (None, 2, 0.5)] == [None, 2.0, 0.5]
