@@ -27,13 +27,12 @@ def read(config: dict[str, Any]) -> Job:
     if config["output"]:
         check_output_file(config["output"], [".json"])
     from transformer.doctor.fix import check_new
-    from transformer.training.checks import check_trainer_names, check_trainer_types
+    from transformer.training.checks import check_trainer_values
     from transformer.training.config import read_run_settings
 
     settings = run_settings(config)
     corpus = read_run_settings(settings).data
-    check_trainer_names(settings["trainer"])
-    check_trainer_types(settings["trainer"])
+    check_trainer_values(settings["trainer"])
     if fix := Path(config["fix"]).expanduser() if config["fix"] else None:
         check_new(fix)
         check_can_be_written(fix, "fix")

@@ -54,6 +54,10 @@ def test_an_estimate_counts_the_steps_and_weights_of_a_run(
     assert cost.peak_bytes > 4 * cost.parameters
     limited = measure(replace(training, trainer=plain["trainer"] | {"limit_train_batches": accumulated}))
     assert limited.steps_per_epoch == 1
+    with pytest.raises(
+        ValueError, match=r"trainer\.limit_train_batches=1e-09 of the \d+ batches of train is less than"
+    ):
+        measure(replace(training, trainer=plain["trainer"] | {"limit_train_batches": 1e-9}))
 
 
 def test_a_split_without_a_source_has_nothing_unknown_and_is_translated_at_once(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def test_a_run_for_some_minutes_is_a_command_that_can_be_copied(tmp_path: Path) 
         (["minutes=soon"], "minutes=soon must be a number > 0"),
         (["minutes=3", "trainer.max_steps=9"], "minutes= chooses how long to train: leave out trainer.max_steps"),
         (["trainer.max_steps=many"], "trainer.max_steps=many must be a whole number"),
-        (["trainer.max_steps=1.5"], "trainer.max_steps=1.5 must be a whole number"),
+        (["trainer.limit_train_batches=0"], "trainer.limit_train_batches=0 is not allowed"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(tmp_path: Path, typed: list[str], said: str) -> None:

@@ -136,7 +136,8 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
         gc.enable()
         sweep_folder = check_trials(sys.argv[1:], config_name, configs, read)
         others = [word for word in sys.argv[1:] if split_override(word)[1] != "hydra.sweep.dir"]
-        sys.argv[1:] = [f"hydra.sweep.dir={quote(str(sweep_folder))}", *others]  # not by the time, as it may be typed
+        # The folder that was checked: composed again, a name with the time in it may be another.
+        sys.argv[1:] = [f"hydra.sweep.dir={quote(str(sweep_folder))}", *others]
         earlier = outcomes(sweep_folder)
         start()
         from transformer.cli.sweep_table import show_sweep

@@ -67,12 +67,13 @@ def training_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Training
     from transformer.cli.compose import as_dict, chosen, compose_again
     from transformer.device import choose_precision
     from transformer.doctor.estimate import Training
+    from transformer.training.checks import whole_numbers
     from transformer.training.config import read_run_settings
 
     below = {key: line for line in overrides for _, key, _ in [split_override(line)] if key not in typed_keys()}
     experiment = chosen("experiment") or below.get("experiment", "").partition("=")[2] or None
     settings = run_settings(as_dict(compose_again(*below.values())) if below else config)
-    trainer = choose_precision(settings["trainer"])
+    trainer = whole_numbers(choose_precision(settings["trainer"]))
     return Training(read_run_settings(settings), settings["model"], trainer, experiment)
 
 

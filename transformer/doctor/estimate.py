@@ -19,6 +19,7 @@ from transformer.inference.search import SearchSettings
 from transformer.model import Transformer
 from transformer.training.callbacks.throughput import peak_memory
 from transformer.training.callbacks.train_progress import limited
+from transformer.training.checks import check_limits
 from transformer.training.config import RunSettings
 from transformer.training.loss import linear_cross_entropy
 from transformer.training.train import build_translator, use_machine
@@ -142,8 +143,8 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     seconds = _seconds_of_steps(step)
     mean = sum(seconds) / len(seconds)
     accumulated = int(trainer.get("accumulate_grad_batches") or 1)  # a step of training takes so many batches
-    limit = trainer.get("limit_train_batches")
-    batches = limited(len(data.sampler("train", 0, 1, accumulated)), 1.0 if limit is None else limit)
+    check_limits(data, trainer)
+    batches = limited(len(data.sampler("train", 0, 1, accumulated)), trainer.get("limit_train_batches"))
     peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else peak_memory()
     validation = sum(
         seconds_to_translate(translator, data, name, settings.validation_search) for name in data.names("validation")

@@ -47,7 +47,7 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 }
 
 
-def check_trainer_names(arguments: dict[str, Any]) -> None:
+def _check_names(arguments: dict[str, Any]) -> None:
     """Raises ValueError for arguments that Lightning's Trainer does not have, and for those that are not a user's."""
     known = [name for name in inspect.signature(Trainer).parameters if name not in RESERVED_TRAINER_ARGS]
     for name in arguments:
@@ -77,7 +77,7 @@ def whole_numbers(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: int(value) if is_count(name, value) else value for name, value in arguments.items()}
 
 
-def check_trainer_types(arguments: dict[str, Any]) -> None:
+def _check_types(arguments: dict[str, Any]) -> None:
     """Raises ValueError for a value of another type than the Trainer's own hint says, which it may take all the same
     and fail hours later; Lightning itself looks at texts that stand for something."""
     hints = typing.get_type_hints(Trainer.__init__)
@@ -95,10 +95,28 @@ def check_trainer_types(arguments: dict[str, Any]) -> None:
         raise ValueError(f"trainer.{name}={typed} must be {' or '.join(expected)}")
 
 
+def check_trainer_values(arguments: dict[str, Any]) -> None:
+    """Raises ValueError for an argument that Lightning's Trainer does not have, that is not a user's, or whose value no
+    run could have, on any machine."""
+    _check_names(arguments)
+    for name in NOT_ZERO:
+        if arguments.get(name) == 0:
+            raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test; 1 is the least")
+    for name, value in arguments.items():
+        if type(value) in (int, float) and not (value == -1 and name in UNLIMITED) and not 0 <= value <= MAX_NUMBER:
+            allowed = f"from 0 to {MAX_NUMBER:,}" + (", or -1" if name in UNLIMITED else "")
+            raise ValueError(f"trainer.{name}={value} must be a number {allowed}")
+    if isinstance(limit := arguments.get("max_time"), int | float):
+        raise ValueError(f"trainer.max_time={limit} must be DD:HH:MM:SS: 00:00:10:00 are ten minutes")
+    if isinstance(limit, str) and re.fullmatch("[0:]+", limit):
+        raise ValueError(f"trainer.max_time={limit} leaves no time to train: 00:00:10:00 are ten minutes")
+    _check_types(arguments)
+
+
 def check_trainer(arguments: dict[str, Any]) -> None:
     """Raises ValueError for what Lightning's Trainer does not take, by making one, and for what cannot work here."""
     silence_lightning()
-    check_trainer_names(arguments)
+    check_trainer_values(arguments)
     strategy = str(arguments.get("strategy", "auto"))
     if re.search("fsdp|deepspeed|model_parallel", strategy):
         # Clipping, digests and checkpoints of ours need whole weights.
@@ -111,21 +129,9 @@ def check_trainer(arguments: dict[str, Any]) -> None:
             f"trainer.precision={precision} would train other weights than checkpoints and averages hold, which are "
             "float32: use bf16-mixed, 16-mixed or 32-true"
         )
-    for name in NOT_ZERO:
-        if arguments.get(name) == 0:
-            raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test; 1 is the least")
-    for name, value in arguments.items():
-        if type(value) in (int, float) and not (value == -1 and name in UNLIMITED) and not 0 <= value <= MAX_NUMBER:
-            allowed = f"from 0 to {MAX_NUMBER:,}" + (", or -1" if name in UNLIMITED else "")
-            raise ValueError(f"trainer.{name}={value} must be a number {allowed}")
     processes, most = arguments.get("devices", 1), max(8, 4 * available_threads())
     if arguments.get("accelerator") == "cpu" and re.fullmatch(r"\d+", str(processes)) and int(processes) > most:
         raise ValueError(f"trainer.devices={processes}: at most {most} processes can share the processors here")
-    if isinstance(limit := arguments.get("max_time"), int | float):
-        raise ValueError(f"trainer.max_time={limit} must be DD:HH:MM:SS: 00:00:10:00 are ten minutes")
-    if isinstance(limit, str) and re.fullmatch("[0:]+", limit):
-        raise ValueError(f"trainer.max_time={limit} leaves no time to train: 00:00:10:00 are ten minutes")
-    check_trainer_types(arguments)
     try:
         Trainer(**(TRAINER_DEFAULTS | arguments), logger=False, callbacks=[ModelCheckpoint()])
     except (MisconfigurationException, ImportError, RuntimeError, TypeError, ValueError) as error:
@@ -170,8 +176,7 @@ def check_limits(data: TranslationData, trainer: dict[str, Any], processes: int 
                     f"trainer.limit_{part}_batches={share} of the {count} batches of {name} is less than one: give "
                     f"a number of batches, as trainer.limit_{part}_batches=1"
                 )
-    if (limit := trainer.get("limit_train_batches")) is None:
-        limit = 1.0
+    limit = trainer.get("limit_train_batches")
     if (batches := limited(len(data.sampler("train", 0, processes, accumulated)), limit)) % accumulated:
         raise ValueError(
             f"trainer.limit_train_batches={limit} leaves {batches} batches an epoch, which is no multiple of "

@@ -9,13 +9,12 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lightning.pytorch.utilities import rank_zero_only
-
 from transformer.data.printable import print_safely
 from transformer.evaluation import METRICS, Scores
 from transformer.files import RESULTS, atomic_write, hypotheses_file
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
+from transformer.training.loggers import is_rank_zero
 from transformer.visualization.attention import NAMES, View, draw_reading, read
 
 log = logging.getLogger(__name__)
@@ -95,13 +94,14 @@ def draw_attentions(translator: Translator, samples: list[tuple[str, str, str]],
             draw_reading(reading, View(attention, layer=None, head=None), folder / f"{attention}.png")
 
 
-@rank_zero_only
 def show_result(result: Result, run: str, search: SearchSettings) -> None:
     """Prints the scores, three translations and what to do next with the `run` and the same search. Of several
     processes the first does.
 
     The length penalty is the model's own by now, and need not be typed.
     """
+    if not is_rank_zero():
+        return
     usual = asdict(SearchSettings(length_penalty=search.length_penalty))
     chosen = [f"search.{key}={value}" for key, value in asdict(search).items() if value != usual[key]]
     arguments = " ".join([run, *chosen])

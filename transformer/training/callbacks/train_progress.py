@@ -13,8 +13,10 @@ from lightning.pytorch.callbacks import Timer
 Count = Annotated[int, ">= 0", "<= 1000000000000"]
 
 
-def limited(batches: int, limit: int | float) -> int:
-    """How many of an epoch's batches a limit of Lightning's leaves, which is a number of them or a share."""
+def limited(batches: int, limit: int | float | None) -> int:
+    """How many of an epoch's batches a limit of Lightning's leaves, which is a number of them or a share; None: all."""
+    if limit is None:
+        return batches
     return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
 
 
