@@ -131,6 +131,7 @@ def test_paths_that_are_there_are_swept_over_and_one_with_a_comma_is_one(tmp_pat
     sweep = prepare(["-m", f"checkpoint={several}"], CONFIGS)[0]
     assert sweep == f"checkpoint='{tmp_path}/a b','{tmp_path}/c'"
     assert OverridesParser.create().parse_override(sweep).is_sweep_override()
+    assert prepare([f"checkpoint={several}", "hydra.mode=MULTIRUN"], CONFIGS)[0] == sweep
     assert prepare([f"checkpoint={several}"], CONFIGS) == [f"checkpoint='{several}'"]
     assert prepare(["-m", f"checkpoint=[{several}]"], CONFIGS)[0] == f"checkpoint='[{several}]'"  # one ensemble
     assert prepare(["-m", f"checkpoint={tmp_path}/d,c"], CONFIGS)[0] == f"checkpoint='{tmp_path}/d,c'"

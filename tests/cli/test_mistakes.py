@@ -61,6 +61,7 @@ from transformer.training.checks import check_trainer
         ("=5", "=5: a setting needs a name: write KEY=VALUE"),
         ("model.heads.x=3", "model.heads is a value"),
         ("model.größe=3", "model.größe: the name of a setting has letters from a to z"),
+        (".=3", ".: the name of a setting has letters from a to z"),
         ("model.heads=2,4", "several values need -m"),
         ("data=files", "data.train is not set: give data.train=VALUE"),
         ("model.dim=${nix}", "model.dim: Interpolation key 'nix' not found"),
@@ -304,6 +305,8 @@ def test_what_the_trainer_itself_refuses_beside_our_defaults_is_told_before_the_
         ("gradient_clip_val", [1], r"gradient_clip_val=[1] must be a number"),
         ("benchmark", "fast", "benchmark=fast must be true or false"),
         ("max_time", 60, "max_time=60 must be DD:HH:MM:SS"),
+        ("max_time", "an hour", "max_time=an hour must be DD:HH:MM:SS"),
+        ("limit_val_batches", 1.5, "limit_val_batches=1.5 must be a whole number of batches, or a share of them"),
         *(
             ("precision", value, f"precision={value} would train other weights than checkpoints and averages hold")
             for value in ("bf16-true", "16-true", "64-true", 64)

@@ -51,8 +51,9 @@ def is_override(argument: str) -> bool:
 
 
 def is_sweep(typed: Sequence[str]) -> bool:
-    """Look for -m and --multirun, which argparse also takes shortened."""
-    return any(word == "-m" or (len(word) > 2 and "--multirun".startswith(word)) for word in typed)
+    """Look for -m and --multirun, which argparse also takes shortened, and for Hydra's third way to say so."""
+    words = ("-m", "hydra.mode=MULTIRUN")
+    return any(word in words or (len(word) > 2 and "--multirun".startswith(word)) for word in typed)
 
 
 def is_lightning_child(typed: Sequence[str]) -> bool:
@@ -73,7 +74,7 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
     """Refuse a choice that leads out of our folder of configs, where another YAML file could name code to run; and to
     take a group out."""
     group = key.partition("@")[0]
-    if "/" not in group and not (configs / group).is_dir():
+    if not group.strip(".") or ("/" not in group and not (configs / group).is_dir()):
         return
     choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
     if choices and re.search(r"(^|,)(-?[\d.]+|true|false)(,|$)", value, re.IGNORECASE):  # Hydra would not say whose

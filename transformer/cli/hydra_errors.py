@@ -112,7 +112,7 @@ def unreadable(override: str) -> str:
             f"{override or '(empty)'}: no '=' in it: write KEY=VALUE, and quotes around a value with spaces, "
             'text="two words"'
         )
-    if not re.fullmatch(r"[\w./@:-]+", key, re.ASCII):
+    if not re.fullmatch(r"[./@:-]*\w[\w./@:-]*", key, re.ASCII):
         return f"{key}: the name of a setting has letters from a to z, digits and . _ - / @ only"
     typed = f"{key}={value}" if f"{key}={value}".startswith(OPEN_SECTIONS) else override  # whose prefix is ours
     if set(value) & set("“”„‟‘’‚«»"):

@@ -106,7 +106,10 @@ def check_trainer_values(arguments: dict[str, Any]) -> None:
         if type(value) in (int, float) and not (value == -1 and name in UNLIMITED) and not 0 <= value <= MAX_NUMBER:
             allowed = f"from 0 to {MAX_NUMBER:,}" + (", or -1" if name in UNLIMITED else "")
             raise ValueError(f"trainer.{name}={value} must be a number {allowed}")
-    if isinstance(limit := arguments.get("max_time"), int | float):
+        if name.startswith("limit_") and type(value) is float and value > 1 and not value.is_integer():
+            raise ValueError(f"trainer.{name}={value} must be a whole number of batches, or a share of them up to 1.0")
+    limit = arguments.get("max_time")
+    if isinstance(limit, int | float) or (isinstance(limit, str) and not re.fullmatch(r"\d+(:\d\d){3}", limit.strip())):
         raise ValueError(f"trainer.max_time={limit} must be DD:HH:MM:SS: 00:00:10:00 are ten minutes")
     if isinstance(limit, str) and re.fullmatch("[0:]+", limit):
         raise ValueError(f"trainer.max_time={limit} leaves no time to train: 00:00:10:00 are ten minutes")
