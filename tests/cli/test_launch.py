@@ -153,6 +153,17 @@ def test_what_goes_to_a_closed_stream_goes_nowhere_and_into_no_file(tmp_path: Pa
     assert int((tmp_path / "file").read_text()) > 2
 
 
+@pytest.mark.parametrize(
+    ("asked", "printed"), [({}, "ä → 你".encode()), ({"PYTHONIOENCODING": "latin-1"}, b"\xe4 \\u2192 \\u4f60")]
+)
+def test_a_pipe_gets_utf8_wherever_it_is_unless_another_encoding_is_asked_for(
+    asked: dict[str, str], printed: bytes
+) -> None:
+    code = "from transformer.cli.launch import choose_encodings as c; c(); print('\\xe4 \\u2192 \\u4f60', end='')"
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"} | asked
+    assert subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True).stdout == printed
+
+
 @pytest.fixture
 def unread() -> Iterator[TextIO]:
     """A pipe to write to whose reader has gone."""

@@ -42,6 +42,19 @@ def open_closed_streams() -> None:
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
+def choose_encodings() -> None:
+    """Let a pipe or a file take UTF-8 on every system, as texts are read from them; a terminal keeps its own encoding,
+    and shows as an escape what that lacks.
+
+    Without this Windows would write translations in a code page, and end with an error at the first → or 你.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream.isatty() or "PYTHONIOENCODING" in os.environ:
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        else:
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)  # type: ignore[union-attr]
+
+
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
     """In place of argparse's own method, which prints a usage of many lines."""
     raise UsageError(f"{message}; --help shows the usage")
@@ -158,6 +171,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
 def launch(read: Read, work: Work, config_name: str, configs: Path = CONFIGS) -> None:
     """Run a script with the configuration that the command line asks for, and exit."""
     open_closed_streams()
+    choose_encodings()
     try:
         with SignalHandler():
             status = run_script(read, work, config_name, configs)
