@@ -49,7 +49,7 @@ def test_a_file_is_replaced_when_it_is_whole_and_kept_when_writing_fails(tmp_pat
 
 def test_an_error_names_the_file_and_not_the_one_that_takes_its_place(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 250)  # with what the partial file adds, longer than names may be
-    with pytest.raises(OSError, match="File name too long") as caught:
+    with pytest.raises(OSError, match="File name too long" if os.name == "posix" else "No such file") as caught:
         atomic_write(path, b"text")
     assert caught.value.filename == str(path)
     assert not list(tmp_path.iterdir())
@@ -62,6 +62,8 @@ def test_a_link_stays_a_link_and_its_file_is_written(tmp_path: Path) -> None:
         link.symlink_to(file)
     except OSError:
         pytest.skip("no links without administrator's rights on Windows")
+    if not link.is_symlink():
+        pytest.skip("Wine's links are none that Python sees")
     for content in (b"new", b"old replaced"):
         atomic_write(link, content)
         assert link.is_symlink()
@@ -177,12 +179,13 @@ def test_paths_that_are_written_as_a_list_are_read_as_they_were(paths: list[str]
     assert read_path_list(f"[{text}]" if in_brackets else text) == paths
 
 
-def test_a_file_whose_own_name_has_a_comma_is_one_path(tmp_path: Path) -> None:
-    first, second = tmp_path / "a", tmp_path / "b"
-    first.touch(), second.touch()
-    both = f"{first},{second}"
-    assert is_list_of_paths(both)
-    assert not is_list_of_paths(f"{first},{tmp_path / 'c'}")
-    Path(f"{first},").joinpath(*second.parts[1:-1]).mkdir(parents=True)
-    Path(both).touch()
-    assert not is_list_of_paths(both)
+def test_a_file_whose_own_name_has_a_comma_is_one_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a").touch()
+    Path("folder").mkdir()
+    Path("folder/b").touch()
+    assert is_list_of_paths("a,folder/b")
+    assert not is_list_of_paths("a,folder/c")
+    Path("a,folder").mkdir()
+    Path("a,folder/b").touch()
+    assert not is_list_of_paths("a,folder/b")

@@ -1,12 +1,13 @@
 """An error is one line, and foreign text in it steers no terminal."""
 
 import logging
+import sys
 from pathlib import Path
 
 import pytest
 
 from transformer.cli.errors import describe, rank, report
-from transformer.data.printable import SafeFormatter, terminal_safe
+from transformer.data.printable import SafeFormatter, shell_word, terminal_safe
 
 
 @pytest.mark.parametrize("text", ["Grüße, 猫!", "naïve\u200d – ½", "\u00a0", "عربي \u200f"])
@@ -82,3 +83,21 @@ def test_an_error_of_the_system_names_its_file_and_no_number(tmp_path: Path) -> 
         (tmp_path / "nowhere").read_bytes()
     assert describe(caught.value) == f"{tmp_path / 'nowhere'}: No such file or directory"
     assert describe(OSError(28, "No space left on device")) == "No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("runs\\2026-11-27_toy", "runs\\2026-11-27_toy"),
+        ("C:/Users/Jörg/x.de", "C:/Users/Jörg/x.de"),
+        ("runs\\a b", '"runs\\a b"'),
+        ("[a,b]", '"[a,b]"'),
+        ('"so"', '"\\"so\\""'),
+        ("", '""'),
+    ],
+)
+def test_on_windows_a_word_is_quoted_as_cmd_and_powershell_know(
+    monkeypatch: pytest.MonkeyPatch, text: str, typed: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert shell_word(text) == typed

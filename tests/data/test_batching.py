@@ -354,7 +354,7 @@ def test_preparing_that_fails_leaves_nothing_half_made(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="stopped"):
         cached_folder(tmp_path / "key", make)
-    assert [path.name for path in tmp_path.iterdir()] == ["key.lock"]
+    assert {path.name for path in tmp_path.iterdir()} <= {"key.lock"}  # Windows removes the lock too
 
 
 def test_fewer_sentences_than_processes_are_refused(data: TranslationData) -> None:

@@ -105,7 +105,7 @@ def test_a_heading_that_is_taken_as_a_pair_is_told_before_training(tmp_path: Pat
     corpus = data_settings(pairs=str(table), cache=str(tmp_path / "cache"), directions=["de-en", "en-de"])
     said = f"{table}: the first line, {first.replace(chr(9), ' | ')}, looks like a heading, not a pair"
     notes = TranslationData(corpus, tokenizer_settings("word", 400), seed=1).notes
-    assert [note.partition(":")[0] for note in notes if said in note] == [str(table)] * is_told
+    assert [note.startswith(said) for note in notes if said in note] == [True] * is_told
     assert any(line.startswith("its first pair: ") for line in notes)
 
 
@@ -115,7 +115,7 @@ def test_a_heading_in_two_files_is_told_of_each_split(tmp_path: Path) -> None:
         write(tmp_path, f"{name}.en", [target, "dog"])
     splits = {"train": "train", "validation": "test", "test": "test"}
     corpus = data_settings(**{split: str(tmp_path / prefix) for split, prefix in splits.items()})
-    files = f"{tmp_path}/train.de and {tmp_path}/train.en"
+    files = f"{tmp_path / 'train.de'} and {tmp_path / 'train.en'}"
     assert heading_notes(corpus) == [
         f"{files}: the first line, German | English, looks like a heading, not a pair: delete it"
     ]

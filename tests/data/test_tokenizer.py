@@ -21,14 +21,14 @@ KINDS: list[Kind] = ["bpe", "unigram", "word", "char"]
 
 
 def trained(kind: Kind, size: int = 700, byte_fallback: bool = False) -> Tokenizer:
-    texts = (TOY / "validation.de").read_text().splitlines()
+    texts = (TOY / "validation.de").read_text(encoding="utf-8").splitlines()
     return train_tokenizer(texts, tokenizer_settings(kind, size, byte_fallback=byte_fallback))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_decoding_what_was_encoded_gives_the_text(kind: Kind) -> None:
     tokenizer = trained(kind, 2000 if kind == "word" else 700)
-    for text in (TOY / "validation.de").read_text().splitlines()[:200]:
+    for text in (TOY / "validation.de").read_text(encoding="utf-8").splitlines()[:200]:
         ids = tokenizer.encode(text)
         assert tokenizer.decode(ids) == text
         assert not {PAD, UNK, BOS, EOS} & set(ids)
@@ -36,7 +36,7 @@ def test_decoding_what_was_encoded_gives_the_text(kind: Kind) -> None:
 
 
 def test_long_lines_are_learned_from() -> None:
-    lines = (TOY / "validation.de").read_text().splitlines()
+    lines = (TOY / "validation.de").read_text(encoding="utf-8").splitlines()
     tokenizer = train_tokenizer([*lines, "ж щ ю " * 1000], tokenizer_settings("bpe", 700))
     assert tokenizer.unknown("ю щ ж") == []
 
@@ -59,7 +59,7 @@ def test_a_tokenizer_is_its_bytes(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_tags_that_are_added_later_leave_the_ids_of_all_texts_as_they_were(kind: Kind) -> None:
-    before, texts = trained(kind), (TOY / "validation.de").read_text().splitlines()[:200]
+    before, texts = trained(kind), (TOY / "validation.de").read_text(encoding="utf-8").splitlines()[:200]
     tagged = before.with_tags(["en", "fr"], synthetic_tag=True)
     assert tagged.encode_all(texts) == before.encode_all(texts)
     first = len(before)
@@ -125,7 +125,7 @@ def test_tags_stand_before_every_segmentation_of_a_text(kind: Kind) -> None:
 
 def test_a_tokenizer_with_other_special_ids_is_refused() -> None:
     model = io.BytesIO()
-    texts = iter((TOY / "validation.de").read_text().splitlines())
+    texts = iter((TOY / "validation.de").read_text(encoding="utf-8").splitlines())
     sentencepiece.SentencePieceTrainer.Train(  # its own ids, without padding
         sentence_iterator=texts, model_writer=model, model_type="bpe", vocab_size=300, minloglevel=2
     )

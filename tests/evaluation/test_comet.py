@@ -29,6 +29,9 @@ REFERENCES = ["the cat", "the dog", "a house", "an apple"]
 SYSTEMS = {"good, 1": [*REFERENCES[:3], "x"], "score: 1": [REFERENCES[0], "x", "", "y"]}
 
 
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a script with #!")
+
+
 @pytest.fixture(autouse=True)
 def _program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "comet-score").write_text(STAND_IN)

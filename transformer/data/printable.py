@@ -7,6 +7,7 @@ stderr) or on a `console` only; log messages are made safe by `SafeFormatter`. W
 
 import logging
 import os
+import re
 import shlex
 import sys
 import unicodedata
@@ -34,10 +35,17 @@ def terminal_safe(text: str) -> str:
     )
 
 
+def shell_word(text: str) -> str:
+    """A text as it can be typed in a shell; on Windows in cmd, which has double quotes only, and in PowerShell."""
+    if sys.platform != "win32":
+        return shlex.quote(text)
+    return text if re.fullmatch(r"[\w@+=:./\\-]+", text) else '"{}"'.format(text.replace('"', r"\""))
+
+
 def shell_path(path: Path) -> str:
     """A path as it can be typed in a shell from here."""
     here = Path.cwd()
-    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+    return shell_word(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def one_line(error: BaseException, max_length: int | None = None) -> str:

@@ -4,12 +4,11 @@ import importlib.metadata
 import json
 import logging
 import platform
-import shlex
 import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from transformer.data.printable import print_safely
+from transformer.data.printable import print_safely, shell_word
 from transformer.evaluation import METRICS, Scores
 from transformer.files import RESULTS, atomic_write, hypotheses_file
 from transformer.inference import Translator
@@ -116,4 +115,4 @@ def show_result(result: Result, run: str, search: SearchSettings) -> None:
     for source, reference, translation in result.samples:
         print_safely("", source, f"→ {translation}", f"= {reference}")
     print_safely("", "Next:", f"  python scripts/evaluate.py checkpoint={arguments}")
-    print_safely(f"  python scripts/translate.py checkpoint={arguments} text={shlex.quote(result.samples[0][0])}")
+    print_safely(f"  python scripts/translate.py checkpoint={arguments} text={shell_word(result.samples[0][0])}")
