@@ -92,7 +92,8 @@ def _run(
     os.environ.update(environment)
     for number, (stream, flags) in enumerate(zip(streams, (READ, WRITE, WRITE), strict=True)):
         os.dup2(os.open(stream, flags), number)
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
+    sys.stdin, sys.stdout = open(0, encoding="utf-8"), open(1, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", buffering=1)  # noqa: SIM115
     try:
         if command[0] == "-m":
             sys.argv = list(command[1:])

@@ -47,11 +47,12 @@ def revision() -> str | None:
     """The commit of the checkout that this file stands in, with + where it was changed; None outside one."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)
+        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
-    return commit + ("+" if changed.stdout.strip() else "")
+    # Bytes, as git may name files in another encoding than the system's.
+    return commit.stdout.strip().decode("ascii") + ("+" if changed.stdout.strip() else "")
 
 
 def write_results(

@@ -83,6 +83,6 @@ class SignalHandler:
         launcher: Any = self.trainer.strategy.launcher if self.trainer else None
         if launcher is not None:
             # The other processes would wait for this one for ever.
-            launcher.kill(signal.SIGKILL)
+            launcher.kill(getattr(signal, "SIGKILL", signal.SIGTERM))  # to Windows they are one
         self._raised = Interrupted(number, "at once, without saving" if self.trainer else "")
         raise self._raised
