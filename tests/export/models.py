@@ -30,7 +30,7 @@ def random_translator(tokenizer: Tokenizer, **changes: object) -> Translator:
     """A translator whose weights are all random; `a__b=x` sets model.a.b."""
     torch.manual_seed(1)
     sizes = {"source_vocab_size": len(tokenizer), "target_vocab_size": len(tokenizer), "max_length": 32}
-    model = Transformer(from_dict(ModelConfig, model_dict(**sizes, **changes), "model")).eval()
+    model = Transformer(from_dict(ModelConfig, model_dict(**(sizes | changes)), "model")).eval()
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() == 1:

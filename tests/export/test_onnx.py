@@ -67,6 +67,7 @@ def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(
     [
         ({"decoder__cross_attention": None}, "model.decoder.cross_attention=null cannot be exported to ONNX"),
         ({"decoder__cross_attention__score": "additive"}, "model.decoder.cross_attention.score=additive cannot be"),
+        ({"max_length": 6}, "model.max_length=6 cannot be exported to ONNX: it supports 7 and more"),
     ],
     ids=str,
 )

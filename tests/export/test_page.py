@@ -176,6 +176,7 @@ def test_a_model_with_a_part_that_the_page_lacks_is_refused_by_its_setting(
     [
         lambda model: setattr(model.normalizer_spec, "remove_extra_whitespaces", False),
         lambda model: setattr(model.normalizer_spec, "add_dummy_prefix", False),
+        lambda model: setattr(model.normalizer_spec, "escape_whitespaces", False),
         lambda model: setattr(model.trainer_spec, "treat_whitespace_as_suffix", True),
         lambda model: setattr(model.pieces[-1], "piece", "a▁b"),
     ],
@@ -187,6 +188,27 @@ def test_a_tokenizer_that_handles_spaces_otherwise_is_refused(build: Build, othe
     other = Tokenizer(model.SerializeToString(), "bpe")
     with pytest.raises(ValueError, match=r"^this tokenizer cannot be exported to a page: it handles spaces"):
         check(Translator(translator.model, (other, other), ("de", "en")))
+
+
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        lambda model: setattr(model.pieces[-1], "type", model.pieces[-1].UNUSED),
+        lambda model: setattr(
+            model.denormalizer_spec, "precompiled_charsmap", model.normalizer_spec.precompiled_charsmap
+        ),
+        lambda model: setattr(model.trainer_spec, "unk_surface", "?"),
+    ],
+)
+def test_a_tokenizer_that_would_translate_otherwise_on_a_page_is_refused(
+    build: Build, otherwise: Callable[[Any], None]
+) -> None:
+    translator = build()
+    model = parse(translator.source_tokenizer.model)
+    otherwise(model)
+    other = Tokenizer(model.SerializeToString(), "bpe")
+    with pytest.raises(ValueError, match=r"^this tokenizer cannot be exported to a page: it has unused merges"):
+        check(Translator(translator.model, (translator.source_tokenizer, other), ("de", "en")))
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 # additive is missing: it is computed in as many blocks as the lengths need, and a graph has a fixed number of them.
 SCORES = ("dot", "scaled_dot", "bilinear", "concat")
 ACTIVATIONS = ("relu", "gelu", "silu", "swiglu")
+# Lengths of the examples by which the graphs are traced: different ones, so that none is taken for another.
+SOURCE_LENGTH, PAST_LENGTH = 7, 5
 
 
 class ConcatenatedKVCache(KVCache):
@@ -112,6 +114,10 @@ def export(model: Transformer, folder: Path) -> None:
     if config.decoder.cross_attention is None:
         raise ValueError("model.decoder.cross_attention=null cannot be exported to ONNX: it has no encoder to export")
     check_supported(config, "ONNX", POSITIONS, SCORES, ACTIVATIONS)
+    if config.max_length < SOURCE_LENGTH:
+        raise ValueError(
+            f"model.max_length={config.max_length} cannot be exported to ONNX: it supports {SOURCE_LENGTH} and more"
+        )
     # The exporter speaks of every library that it does not need, and of each step.
     for name in ("torch.onnx", "onnxscript", "onnx_ir"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -120,15 +126,14 @@ def export(model: Transformer, folder: Path) -> None:
     of_source = [f"source_{part}" for part in parts]
     batch = Dim("batch")
     by_source, by_past = Dim("source", max=config.max_length), Dim("past", max=config.max_length - 1)
-    # Examples of inputs: of different lengths, so that none is taken for another.
-    source, source_visible = torch.full((2, 7), EOS), torch.ones(2, 7, dtype=torch.bool)
+    source, source_visible = torch.full((2, SOURCE_LENGTH), EOS), torch.ones(2, SOURCE_LENGTH, dtype=torch.bool)
     shapes: dict[str, Any] = {"source": {0: batch, 1: by_source}, "source_visible": {0: batch, 1: by_source}}
     graph: nn.Module = EncoderGraph(model).eval()
     with torch.no_grad():
         _write(graph, (source, source_visible), shapes, list(shapes), of_source, folder / "encoder.onnx")
         tensors = [tensor.clone() for tensor in graph(source, source_visible)]
         for layer in model.decoder.layers:
-            tensors += layer.self_attention.project_kv(torch.zeros(2, 5, config.dim))  # type: ignore[operator, union-attr]
+            tensors += layer.self_attention.project_kv(torch.zeros(2, PAST_LENGTH, config.dim))  # type: ignore[operator, union-attr]
         shapes = {"ids": {0: batch}, "source_visible": shapes["source_visible"]}
         names = [*shapes, *of_source, *parts]
         shapes["tensors"] = (*[{0: batch, 2: by_source}] * len(parts), *[{0: batch, 2: by_past}] * len(parts))

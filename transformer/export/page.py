@@ -19,13 +19,15 @@ from torch import Tensor
 from transformer.data.languages import space_between_sentences
 from transformer.export.supported import check_supported
 from transformer.files import atomic_write
-from transformer.inference.hub_vocabulary import parse
+from transformer.inference.hub_vocabulary import Piece, parse
 from transformer.inference.translator import Translator
 from transformer.visualization.page import assemble, bundle, to_json
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 SCORES = ("dot", "scaled_dot", "bilinear", "concat", "additive")
 ACTIVATIONS = ("relu", "gelu", "silu", "swiglu")
+# What tokenizer.js shows for an unknown word, as SentencePiece does unless it is told otherwise.
+UNKNOWN = " ⁇ "
 
 
 def check(translator: Translator) -> None:
@@ -39,6 +41,13 @@ def check(translator: Translator) -> None:
         within = tokenizer.kind == "bpe" and any("▁" in piece.piece[1:] for piece in model.pieces)
         if not usual or within or model.trainer_spec.treat_whitespace_as_suffix:
             raise ValueError("this tokenizer cannot be exported to a page: it handles spaces in a way of its own")
+        # Pieces that merges go through, and that are then taken apart again.
+        unused = tokenizer.kind == "bpe" and any(piece.type == Piece.UNUSED for piece in model.pieces)
+        if unused or model.denormalizer_spec.precompiled_charsmap or model.trainer_spec.unk_surface != UNKNOWN:
+            raise ValueError(
+                "this tokenizer cannot be exported to a page: it has unused merges, a map of characters for what is "
+                f"translated, or other than{UNKNOWN}for unknown words"
+            )
 
 
 def _bytes(tensor: Tensor) -> bytes:
