@@ -2,9 +2,10 @@
 
 import os
 import random
+import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,19 @@ from tests.export.pages import Open
 from tests.factories import tokenizer_settings
 from transformer import Translator
 from transformer.data.text_files import read_lines
-from transformer.data.tokenizer import BOS, EOS, Tokenizer, train_tokenizer
+from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from transformer.export.page import ACTIVATIONS, POSITIONS, SCORES, check, rounded
 from transformer.inference.hub_vocabulary import parse
 from transformer.inference.long_text import ABBREVIATIONS, split_sentences
+from transformer.inference.search import DEFAULT_LENGTH_PENALTY, SearchSettings
 from transformer.model import ModelConfig
 from transformer.model.attention import AttentionRecord
 from transformer.model.positions import POSITIONS as ALL_POSITIONS
 from transformer.model.positions import NoPositions
 from transformer.model.scores import SCORES as ALL_SCORES
 
-TOY = Path(__file__).parents[2] / "data" / "toy"
+PROJECT = Path(__file__).parents[2]
+TOY, RUNTIME = PROJECT / "data" / "toy", PROJECT / "transformer" / "visualization" / "page" / "runtime"
 # How many strings each tokenizer is tried with; PAGE_STRINGS=10000 for a thorough run.
 STRINGS = int(os.environ.get("PAGE_STRINGS", "200"))
 
@@ -47,6 +50,7 @@ def random_texts(count: int) -> list[str]:
         lambda: letters((0x4E00, 0x9FFF), (0x3040, 0x30FF), (0xAC00, 0xD7A3), (0xFF00, 0xFFEF)),
         lambda: draw.choice(["👩\u200d🔬", "👍🏽🎉", "🇩🇪", "🏳️\u200d🌈"]),
         lambda: letters((0, 0x20), (0x7F, 0xA0)),
+        lambda: draw.choice("elmnorst") * draw.randint(3, 7),  # several segmentations that are equally good
         lambda: draw.choice([" ", "  ", "\u3000", "\u00a0\t", "\ufeff", "\u200b", "▁", "⁀", "\u2028", "\r\n"]),
         lambda: draw.choice(["<2en>", "<s>", "</s>", "<unk>", "<0x41>", "</script>", "don't!?", "½ № ﬁ Ω"]),
         lambda: letters((0x20, 0xD7FF), (0xE000, 0x10FFFF), (0xA0, 0x2FFF)),
@@ -74,14 +78,28 @@ def test_ids_and_texts_are_those_of_sentencepiece(
     sentences = [line for split in ("train.de", "train.en") for line in islice(read_lines(TOY / split), 300)]
     settings = tokenizer_settings(kind, 600, byte_fallback=fallback, normalization=normalization)
     tokenizer = train_tokenizer([*sentences, "你好世界", "żółć Ω 🎉"], settings, ("de", "en"))
+    if fallback and kind != "unigram":  # for unigram, versions of SentencePiece differ in what such a piece counts
+        model = parse(tokenizer.model)
+        for piece in model.pieces[300:400]:  # as another's tokenizer may have them: found before all others
+            piece.type = piece.USER_DEFINED
+        tokenizer = Tokenizer(model.SerializeToString(), tokenizer.kind)
     opened = open_page(random_translator(tokenizer))
     draw, size = random.Random(1), len(tokenizer)
     ids = [[draw.randrange(size) for _ in range(draw.randint(0, 12))] for _ in texts]
+    # Bytes that spell what they are of, also around a symbol that is no text.
+    ids += [*tokenizer.encode_all(texts), [*tokenizer.ids(["<0xC3>"]), PAD, *tokenizer.ids(["<0xA9>"])]]
     found = opened.ask("([texts, ids]) => window.translator.tokenize({texts, ids})", texts, ids)
     tagged = Tokenizer(tokenizer.model, tokenizer.kind, "en")
     for text, expected, one in zip(texts, tagged.encode_all(texts), found["ids"], strict=True):
         assert one == (expected if text.strip() and len(expected) > 1 else []), repr(text)
     assert found["texts"] == [tokenizer.decode(one) for one in ids]
+
+
+def test_the_defaults_of_a_search_are_those_of_ours() -> None:
+    [defaults] = re.findall(r"DEFAULTS = \{(.*?)\};", (RUNTIME / "search.js").read_text(encoding="utf-8"), re.DOTALL)
+    numbers = {name: float(value) for name, value in re.findall(r"(\w+): ([\d.]+)", defaults)}
+    ours = asdict(SearchSettings(length_penalty=DEFAULT_LENGTH_PENALTY))
+    assert numbers == {name: value for name, value in ours.items() if name != "method"}
 
 
 def texts_of_sentences(count: int) -> list[str]:

@@ -71,10 +71,10 @@ def page(browser: Chromium, taught: Translator, tmp_path_factory: pytest.TempPat
     [
         {"method": "beam"},
         {"method": "greedy"},
-        {"method": "beam", "beam": 3, "length_penalty": 0.0, "min_length": 4},
+        {"method": "beam", "beam": 3, "length_penalty": 0.0, "min_length": 4, "length_ratio": 0.5, "length_extra": 0},
         {"method": "beam", "beam": 2, "max_length": 3},
-        {"method": "beam", "beam": 3, "patience": 2.5},
-        {"method": "beam", "length_ratio": 0.3, "length_extra": 1},
+        {"method": "beam", "beam": 3, "patience": 2.5, "length_penalty": 2.5},
+        {"method": "beam", "length_ratio": 0.3, "length_extra": 0},
     ],
     ids=str,
 )
@@ -99,10 +99,11 @@ def test_the_page_searches_with_the_length_penalty_of_its_model(taught: Translat
     own.length_penalty = 2.5
     page, text = open_page(own), TEXTS[0]
     shown = page.ask("() => document.getElementById('length-penalty').valueAsNumber")
-    found = page.ask(EXPLAIN, text, {"method": "beam"})
-    assert shown == found["search"]["length_penalty"] == 2.5
     expected = [one.score for one in rounded(own, "int8").n_best(text)]
-    assert [one["score"] for one in found["hypotheses"]] == pytest.approx(expected, abs=1e-4)
+    for options in ({"method": "beam"}, asdict(BEAM)):  # as in configs/search/beam.yaml, with a penalty of null
+        found = page.ask(EXPLAIN, text, options)
+        assert shown == found["search"]["length_penalty"] == 2.5
+        assert [one["score"] for one in found["hypotheses"]] == pytest.approx(expected, abs=1e-4)
 
 
 def test_an_explanation_is_that_of_the_explain_page(page: Opened, repeats: Translator) -> None:
@@ -312,6 +313,21 @@ def test_a_sampled_translation_depends_on_its_seed_alone(page: Opened) -> None:
     assert len(set(texts)) > 2
     cold = {"method": "sampling", "temperature": 0.001}
     assert page.ask(TRANSLATE, TEXTS[1], cold)["text"] == page.ask(TRANSLATE, TEXTS[1], {})["text"]
+
+
+def test_a_sampled_translation_is_drawn_from_the_most_probable_ids(page: Opened) -> None:
+    def drawn(**options: float) -> list[tuple[list[float], float]]:
+        """Of each step the probabilities of better ids than the drawn one, and its own."""
+        asked = [{"method": "sampling", "seed": seed, **options} for seed in range(5)]
+        steps = [step for each in asked for step in page.ask(EXPLAIN, TEXTS[1], each)["steps"]]
+        return [
+            ([p for _, p, _ in step["next_best"] if p > step["probability"]], step["probability"]) for step in steps
+        ]
+
+    assert max(len(better) for better, _ in drawn(top_k=2)) == 1
+    by_share = drawn(top_p=0.6)
+    assert max(sum(better) for better, _ in by_share) < 0.6
+    assert any(better and sum(better) + own > 0.6 for better, own in by_share)
 
 
 def test_an_over_long_text_is_cut_at_a_word_and_says_where(page: Opened, repeats: Translator) -> None:

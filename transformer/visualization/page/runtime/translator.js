@@ -84,7 +84,9 @@ export class Translator {
   // Searches for the translation of one sentence; `read` reads the best hypothesis. More than `limit` tokens are cut off.
   *find(text, { modify = {}, trace = null, languages, ...options }, limit) {
     this.turnTo(languages);  // another call may have turned to other languages
-    const settings = { ...DEFAULTS, length_penalty: this.about.length_penalty, ...options }, change = new Change(modify);
+    // Null, as in configs/search/beam.yaml, means the model's own.
+    const length_penalty = options.length_penalty ?? this.about.length_penalty;
+    const settings = { ...DEFAULTS, ...options, length_penalty }, change = new Change(modify);
     if (modify.shuffle !== undefined) text = shuffled(text, modify.shuffle);
     const { ids, cut } = this.encode(text, limit - (modify.padding ?? 0));
     const source = [...ids, EOS, ...Array(modify.padding ?? 0).fill(PAD)], record = new Record(trace);
