@@ -17,14 +17,20 @@ from tests.pages import play
 from transformer import Translator
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
+from transformer.device import MachineSettings
 from transformer.export.formats import ExportSettings, export, load
+from transformer.export.load import AlignmentSettings, TranslatorSettings, load_translator
 from transformer.files import EXPORT_MANIFEST, sha256
+from transformer.inference.settings import InferenceSettings
 from transformer.inference.translator import BEAM, Translation
 from transformer.visualization.explain import explain
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the export extra is not installed")
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
+LOADING = TranslatorSettings(
+    None, None, BEAM, MachineSettings(1, "highest", None), InferenceSettings("cpu", "auto", None, shortlist=None)
+)
 
 VARIANTS: dict[str, dict[str, object]] = {
     "as the presets": {},
@@ -134,6 +140,31 @@ def test_what_an_engine_does_not_give_is_refused_with_what_does(taught: Translat
         explain(engine, "ja")
     with pytest.raises(ValueError, match="copy it, or save what it was made of"):
         engine.save(tmp_path / "t.safetensors")
+
+
+def test_what_only_checkpoints_can_do_is_refused_for_an_export(taught: Translator, tmp_path: Path) -> None:
+    engine = exported(taught, tmp_path / "engine")
+    with pytest.raises(
+        ValueError, match="engine is an export: an ensemble is of checkpoints, name what it was made of"
+    ):
+        load_translator([tmp_path / "t.safetensors", tmp_path / "engine"], LOADING)
+    with pytest.raises(ValueError, match="shortlist= needs a checkpoint"):
+        load_translator([tmp_path / "engine"], replace(LOADING, inference=replace(LOADING.inference, shortlist="x")))
+    with pytest.raises(ValueError, match="alignments= needs a checkpoint"):
+        AlignmentSettings(None, None, False).head_of(engine)
+
+
+@pytest.mark.parametrize("languages", [(None, None), ("de", "fr")])
+def test_a_direction_that_an_export_has_not_learned_is_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, languages: tuple[str | None, str | None]
+) -> None:
+    tagged = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 63), ("de", "en", "fr"))
+    model = small_model(source_vocab_size=63, target_vocab_size=63, max_length=32)
+    exported(Translator(model, (tagged, tagged), ("de", "fr"), [("de", "en"), ("en", "fr")]), tmp_path / "engine")
+    caplog.clear()
+    source, target = languages
+    load_translator([tmp_path / "engine"], replace(LOADING, source_language=source, target_language=target))
+    assert caplog.messages == ["de → fr was not trained, only de → en, en → fr: a guess"]
 
 
 def test_an_export_searches_with_the_length_penalty_of_its_model(taught: Translator, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def random_texts(count: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    return random_texts(STRINGS)
+    return [*random_texts(STRINGS), "a ▁ ▁"]
 
 
 @pytest.mark.parametrize(
