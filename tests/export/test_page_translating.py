@@ -253,6 +253,12 @@ def without_layer(translator: Translator) -> None:
     translator.model.encoder.layers = translator.model.encoder.layers[1:]
 
 
+def without_cross(translator: Translator) -> None:
+    for layer in translator.model.decoder.layers:
+        for parameter in layer.cross_attention.output.parameters():  # type: ignore[union-attr, operator]
+            parameter.zero_()
+
+
 def without_scale(translator: Translator) -> None:
     for module in translator.model.modules():
         if hasattr(module, "score"):
@@ -266,6 +272,7 @@ def without_scale(translator: Translator) -> None:
         ({"heads": [{"attention": "cross", "layer": 1, "head": 1}]}, without_head),
         ({"layers": [{"side": "encoder", "layer": 0}]}, without_layer),
         ({"scale": False}, without_scale),
+        ({"cross": False}, without_cross),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -331,18 +338,44 @@ def test_a_sampled_translation_is_drawn_from_the_most_probable_ids(page: Opened)
 
 
 def test_an_over_long_text_is_cut_at_a_word_and_says_where(page: Opened, repeats: Translator) -> None:
-    text = "wir gehen in den Park, " * 20
-    found = page.ask(TRANSLATE, text, {})
-    cut, encode = found["sentences"][0]["cut"], repeats.source_tokenizer.encode
-    assert (cut["limit"], cut["tokens"]) == (31, len(encode(text)))
-    assert text[cut["at"]] == " "
-    assert (
-        len(encode(text[: cut["at"]]))
-        <= 31
-        < len(encode(text[: cut["at"]] + text[cut["at"] :].split(" ")[1] + "x" * 9))
-    )
-    assert found["text"] == page.ask(TRANSLATE, text[: cut["at"]], {})["text"]
-    assert 0 < page.ask(TRANSLATE, "ua" * 60, {})["sentences"][0]["cut"]["at"] < 120  # one word too long
+    encode = repeats.source_tokenizer.encode
+    for times in (17, 20, 23):  # the place is halved towards, from different ends
+        text = "wir gehen in den Park, " * times
+        found = page.ask(TRANSLATE, text, {})
+        cut = found["sentences"][0]["cut"]
+        assert (cut["limit"], cut["tokens"]) == (31, len(encode(text)))
+        assert text[cut["at"]] == " "
+        next_word = text[cut["at"] :].split(" ")[1]
+        assert len(encode(text[: cut["at"]])) <= 31 < len(encode(f"{text[: cut['at']]} {next_word}"))
+        assert found["text"] == page.ask(TRANSLATE, text[: cut["at"]], {})["text"]
+
+
+def test_one_word_that_is_too_long_is_cut_within_and_one_that_fits_is_not(page: Opened, repeats: Translator) -> None:
+    word = "ua" * 60
+    at = page.ask(TRANSLATE, word, {})["sentences"][0]["cut"]["at"]
+    assert len(repeats.source_tokenizer.encode(word[:at])) == 31
+    assert page.ask(TRANSLATE, word[:at], {})["sentences"][0]["cut"] is None
+
+
+def test_padding_takes_places_of_an_over_long_text(page: Opened) -> None:
+    found = page.ask(EXPLAIN, "ja " * 60, {"modify": {"padding": 3}})
+    assert len(found["source_ids"]) == 32  # all that the model has positions for
+    assert found["source_ids"][-4:] == [EOS, PAD, PAD, PAD]
+
+
+def test_a_sentence_that_is_remembered_is_still_cut(page: Opened) -> None:
+    text = "wir gehen in den Park, " * 20 + "ja! Nein."
+    first, again = (page.ask(EXPLAIN, text, {"sentence": 1})["sentences"] for _ in range(2))
+    assert first == again
+    assert first[0]["cut"]["limit"] == 31
+
+
+def test_a_translation_is_one_line_also_where_bytes_spell_its_end(open_page: Open) -> None:
+    tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 320, byte_fallback=True))
+    prefix = tokenizer.ids(["▁ja", "<0x0D>", "<0x0A>", "▁ja"])
+    found = open_page(random_translator(tokenizer)).ask(TRANSLATE, "ja", {"prefix": prefix, "max_length": 1})
+    assert found["ids"] == prefix
+    assert found["text"] == "ja  ja"
 
 
 def test_a_call_can_be_taken_back_and_shows_its_progress(page: Opened) -> None:
@@ -360,6 +393,20 @@ def test_a_call_can_be_taken_back_and_shows_its_progress(page: Opened) -> None:
     assert found["gone"] == "AbortError"
     assert found["seen"][-1] == found["text"]
     assert len(found["seen"]) > 2
+
+
+def test_a_short_call_does_not_wait_for_a_long_one(page: Opened) -> None:
+    found = page.ask(
+        """async ([text]) => {
+          const done = [], stop = new AbortController();
+          window.translator.translate(text, { signal: stop.signal }).then(() => done.push("long"), () => {});
+          await window.translator.translate("ja", {}).then(() => done.push("short"));
+          stop.abort();
+          return done;
+        }""",
+        SENTENCES * 200,
+    )
+    assert found == ["short"]
 
 
 def test_markup_in_a_text_is_translated_as_text(page: Opened, repeats: Translator) -> None:
@@ -439,6 +486,8 @@ def test_a_page_of_several_directions_translates_in_the_one_that_is_chosen(open_
         found = opened.ask(EXPLAIN, "ja", {"method": "greedy", "languages": languages})
         assert (found["source"][0], found["languages"]) == (f"<2{languages[1]}>", list(languages))
         assert found["hypotheses"][0]["score"] == pytest.approx(expected[0].score, abs=1e-5)
+    refused = "([languages]) => translator.translate('ja', { languages }).catch(error => error.message)"
+    assert opened.ask(refused, ["fr", "de"]) == "This model has not learned fr → de."
     choice = opened.page.locator("#direction")
     assert choice.locator("option").all_text_contents() == ["German → English", "English → German", "English → French"]
     opened.page.fill("#input", "ja")

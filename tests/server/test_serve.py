@@ -49,6 +49,15 @@ def test_a_batch_has_a_translation_and_alternatives_for_each_text(server: Servin
     assert server.translate(["ja"]) == {"translatedText": translator.translate(["ja"])}
 
 
+def test_a_line_that_has_fewer_alternatives_than_another_stays_at_its_last(
+    server: Serving, translator: Translator
+) -> None:
+    answer = server.translate("Ja. Der Park.\nja", alternatives=4)
+    [first] = translator.translate(["Ja. Der Park."], split_lines="sentences")  # of several sentences there is one
+    expected = dict.fromkeys(f"{first}\n{one.text}" for one in translator.n_best("ja"))
+    assert [answer["translatedText"], *answer["alternatives"]] == list(expected)
+
+
 def test_requests_at_once_get_what_they_get_alone(server: Serving, translator: Translator) -> None:
     assert server.at_once(LINES * 4, clients=16) == translator.translate(LINES) * 4
 

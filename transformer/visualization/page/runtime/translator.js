@@ -91,7 +91,7 @@ export class Translator {
     const { ids, cut } = this.encode(text, limit - (modify.padding ?? 0));
     const source = [...ids, EOS, ...Array(modify.padding ?? 0).fill(PAD)], record = new Record(trace);
     const memory = this.model.encode(source, { change, record });
-    const longest = Math.max(settings.prefix.length, Math.min(limit, maxLength(settings, ids.length)));
+    const longest = Math.min(limit, maxLength(settings, ids.length));
     const steps = search(rows => this.step(rows, memory, change), this.model.emptyCache(), longest, settings);
     const { hypotheses, tree } = yield* steps;
     const read = () => this.read(source, hypotheses[0].ids, memory, { change, record });
