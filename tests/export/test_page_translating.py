@@ -74,7 +74,7 @@ def page(browser: Chromium, taught: Translator, tmp_path_factory: pytest.TempPat
         {"method": "beam", "beam": 3, "length_penalty": 0.0, "min_length": 4, "length_ratio": 0.5, "length_extra": 0},
         {"method": "beam", "beam": 2, "max_length": 3},
         {"method": "beam", "beam": 3, "patience": 2.5, "length_penalty": 2.5},
-        {"method": "beam", "length_ratio": 0.3, "length_extra": 0},
+        {"method": "beam", "length_ratio": 0.2, "length_extra": 0},
     ],
     ids=str,
 )

@@ -50,8 +50,9 @@ def address(listener: socket.socket) -> str:
 
 def example(url: str, direction: Direction, key_file: str | None) -> str:
     """A command to copy that asks for a translation."""
-    source, target = direction
-    fields = [f"source={source}", f"target={target}", "'q=…'"]
+    # A stranger's model may call its languages anything.
+    source, target = (shlex.quote(f"{side}={one}") for side, one in zip(("source", "target"), direction, strict=True))
+    fields = [source, target, "'q=…'"]
     key = [f'"api_key=$(cat {shlex.quote(key_file)})"'] if key_file else []
     return " --data-urlencode ".join([f"curl {url}translate", *fields, *key])
 
