@@ -15,11 +15,13 @@ from starlette.requests import Request
 from tests.factories import composed
 from tests.processes import posix_only
 from tests.server.client import Wire, in_a_loop
+from tests.server.models import english_and_french
 from transformer.config import UsageError, from_part
 from transformer.inference.search import SearchSettings
 from transformer.server.api import Api
 from transformer.server.app import make_app, plain_page
 from transformer.server.batcher import Batcher
+from transformer.server.directions import ServedDirection
 from transformer.server.requests import read_fields, read_translation_request
 from transformer.server.run import address, example, listen
 from transformer.server.settings import MAX_KEY_BYTES, ServerSettings, read_key
@@ -86,6 +88,18 @@ def test_a_body_that_comes_in_pieces_is_bounded_and_must_come_in_time() -> None:
     assert (answer.status, answer.json) == (408, {"error": "Invalid request: it took too long to arrive"})
 
 
+def test_a_body_that_nobody_reads_is_not_awaited_for_ever() -> None:
+    wire = Wire(*[b""] * 100_000, path="/nothing")
+    assert wire.ask(make_app(api(settings(timeout=0.01)))).status == 404
+    assert wire._incoming  # much of it had not come yet
+
+
+def test_a_form_has_no_files() -> None:
+    body = part("q", "a").replace('"q"', '"q"; filename="a"') + "--x--"
+    answer = Wire(body.encode(), kind="multipart/form-data; boundary=x").ask(make_app(api(settings())))
+    assert (answer.status, answer.json["error"]) == (400, "Too many files. Maximum number of files is 0.")
+
+
 def test_only_a_beam_has_alternatives() -> None:
     searches = (SearchSettings(beam=3), SearchSettings(method="greedy", beam=3))
     assert [api(settings(search=search)).max_alternatives for search in searches] == [2, 0]
@@ -93,6 +107,13 @@ def test_only_a_beam_has_alternatives() -> None:
 
 def test_the_names_on_a_page_are_no_markup() -> None:
     assert "<i>" not in bytes(plain_page("<i>a</i>", "").body).decode()
+    direction = ServedDirection(english_and_french(), Path("run"), "<i>", None, "<i>")
+    served = api(settings())
+    served.directions = {("en", "fr"): direction, ("fr", "<i>"): direction}
+    for path in ("/", "/page/en-fr"):
+        content = Wire(path=path).ask(make_app(served)).content.decode()
+        assert "&lt;i&gt;" in content
+        assert "<i>" not in content
 
 
 @pytest.mark.parametrize("content", [b" \n", b"two\nlines\n", b"\xc3\xa9\n", b"k" * (MAX_KEY_BYTES + 1)])
