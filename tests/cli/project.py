@@ -57,6 +57,9 @@ def train(config):
         raise ValueError("the file\\n  is bad")
     if name == "log":
         logging.getLogger("train").info("\\x1b[2J")
+    if name == "again":
+        from transformer.cli.compose import compose_again
+        print("composed again:", compose_again("cost=2").model.heads, sys.argv[1:])
     if name == "key":
         raise KeyError("lost")
     if name == "swallowed":

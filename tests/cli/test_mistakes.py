@@ -100,6 +100,13 @@ def test_a_word_where_a_preset_has_no_text_is_refused_without_torch() -> None:
     assert words_checked("translate", "text=x", "resume=true") == ""
 
 
+def test_a_word_is_checked_beside_a_preset_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 7\n")
+    own = f"hydra.searchpath=[file://{tmp_path}]"
+    assert words_checked("train", own, "experiment=mine", "seed=x") == "seed=x must be a whole number"
+
+
 def test_an_error_names_a_setting_as_it_was_typed(project: Path) -> None:
     def read(settings: dict[str, Any]) -> None:
         raise ValueError(

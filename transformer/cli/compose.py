@@ -43,6 +43,13 @@ def compose(name: str, *overrides: str) -> dict[str, Any]:
     return as_dict(compose_all(name, overrides), complete=False)
 
 
+def _compose(overrides: Sequence[str]) -> DictConfig:
+    """The configuration of the running script with these overrides, from all folders of configs that it knows."""
+    hydra_config = HydraConfig.get()
+    folders = [line for line in hydra_config.overrides.hydra if split_override(line)[1] == "hydra.searchpath"]
+    return hydra.compose(hydra_config.job.config_name, [*folders, *overrides])
+
+
 def check_words(config: DictConfig) -> None:
     """Refuse a word that was typed where the presets have a number, a boolean or a list: `seed=x`.
 
@@ -52,9 +59,7 @@ def check_words(config: DictConfig) -> None:
     typed = {split_override(line)[1]: line for line in hydra_config.overrides.task}
     words = {key: OmegaConf.select(config, key) for key in typed if not key.startswith((*LITERAL, "trainer."))}
     if words := {key: value for key, value in words.items() if isinstance(value, str)}:
-        presets = hydra.compose(
-            hydra_config.job.config_name, [typed[key] for key in typed if key in hydra_config.runtime.choices]
-        )
+        presets = _compose([typed[key] for key in typed if key in hydra_config.runtime.choices])
         for key, value in words.items():
             preset = OmegaConf.select(presets, key)
             if isinstance(preset, bool | int | float | ListConfig):
@@ -80,11 +85,10 @@ def read_settings(read: Read, config: DictConfig) -> Any:
 def compose_again(*instead: str, without: str | None = None) -> DictConfig:
     """The configuration of the running script once more as it was typed, but for the keys of `instead` and all in the
     section `without`."""
-    hydra_config = HydraConfig.get()
     left_out = [split_override(line)[1] for line in instead]
-    typed = {split_override(line)[1]: line for line in hydra_config.overrides.task}
+    typed = {split_override(line)[1]: line for line in HydraConfig.get().overrides.task}
     kept = [line for key, line in typed.items() if key not in left_out and key.partition(".")[0] != without]
-    return hydra.compose(hydra_config.job.config_name, [*kept, *instead])
+    return _compose([*kept, *instead])
 
 
 def chosen(group: str) -> str | None:

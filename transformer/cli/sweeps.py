@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -20,7 +21,7 @@ from hydra.main import get_args_parser
 from omegaconf import DictConfig
 
 from transformer.cli import Read, Work
-from transformer.cli.arguments import quote, split_override
+from transformer.cli.arguments import is_override, is_sweep, quote, split_override
 from transformer.cli.compose import as_dict, read_settings
 from transformer.cli.errors import configure_logging, describe, report
 from transformer.cli.runs import output_folder
@@ -119,9 +120,8 @@ def _record(results: dict[str, float], error: str) -> None:
     hydra_config = HydraConfig.get()
     outcome = {
         "trial": hydra_config.job.num,
-        # Paths arrive in quotes (arguments.quote), which nobody has typed.
         "overrides": {
-            key: re.sub("^'(.*)'$", r"\1", value) for _, key, value in map(split_override, hydra_config.overrides.task)
+            key: _without_quotes(value) for _, key, value in map(split_override, hydra_config.overrides.task)
         },
         "results": {key: float(value) for key, value in results.items()},
         "error": error,
@@ -130,8 +130,26 @@ def _record(results: dict[str, float], error: str) -> None:
     atomic_write(output_folder() / OUTCOME, json.dumps(outcome).encode())
 
 
-def _work_and_record(read: Read, work: Work, config: dict[str, Any], hydra_config: Any, debug: bool) -> None:
+def _without_quotes(value: str) -> str:
+    """A path as it was typed: `arguments.quote` has put it into quotes."""
+    return re.sub("^'(.*)'$", r"\1", value)
+
+
+def _begin_process(sweep: Hydra) -> None:
+    """Let doctor.py compose settings again in a process of its own, and see there the command of this trial alone."""
+    hydra.version.setbase("1.3")
+    GlobalHydra.instance().initialize(sweep)
+    options = [word for word in sys.argv[1:] if not (is_override(word) or is_sweep([word]))]
+    overrides = map(split_override, HydraConfig.get().overrides.task)
+    sys.argv[1:] = [*options, *(f"{prefix}{key}={_without_quotes(value)}" for prefix, key, value in overrides)]
+
+
+def _work_and_record(
+    read: Read, work: Work, config: dict[str, Any], hydra_config: Any, debug: bool, sweep: Hydra | None = None
+) -> None:
     HydraConfig.instance().set_config(hydra_config)
+    if sweep:
+        _begin_process(sweep)
     configure_logging()
     try:
         with SignalHandler():
@@ -153,7 +171,9 @@ def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> None:
     if not hydra_config.launcher._target_.endswith(".BasicLauncher"):
         _work_and_record(*arguments)  # a launcher such as submitit has started a process already
         return
-    process = multiprocessing.get_context("spawn").Process(target=_work_and_record, args=arguments)
+    process = multiprocessing.get_context("spawn").Process(
+        target=_work_and_record, args=(*arguments, GlobalHydra.instance().hydra)
+    )
     process.start()
     try:
         process.join()
