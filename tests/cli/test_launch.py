@@ -126,11 +126,24 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
-def test_results_that_find_no_room_are_told_of_stdout(project: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("typed", "status", "before"),
+    [
+        (["text=ja"], 1, ["a log line"]),
+        (["-m", "text=ja"], 1, ["a log line", "error: {}"]),  # a trial and the table
+        (["--version"], 2, []),
+        (["--help"], 2, []),
+    ],
+)
+def test_results_that_find_no_room_are_told_of_stdout(
+    project: Path, tmp_path: Path, typed: list[str], status: int, before: list[str]
+) -> None:
     (tmp_path / "full.py").write_text(TO_A_FULL_DISK)
-    done = Run(str(tmp_path / "full.py"), str(project / "translate.py"), "text=ja", cwd=tmp_path).wait()
-    assert done.stderr == "a log line\nerror: stdout cannot be written: No space left on device\n"
-    assert done.returncode == 1
+    full, unwritable = str(tmp_path / "full.py"), "stdout cannot be written: No space left on device"
+    done = Run(full, str(project / "translate.py"), *typed, cwd=tmp_path, environment={"PYTHONUNBUFFERED": ""}).wait()
+    told = [line for line in done.stderr.splitlines() if not line.lstrip().startswith(("Launching", "#0"))]
+    assert told == [line.format(unwritable) for line in [*before, "error: {}"]]
+    assert done.returncode == status
 
 
 WITHOUT_STREAMS = """

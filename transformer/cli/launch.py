@@ -88,16 +88,13 @@ def stdout_error(error: Exception) -> OSError | None:
         print(flush=True)  # an empty line: no system can tell without writing
     except OSError as at_stdout:
         silence(sys.stdout)  # for Python's own last flush
-        return at_stdout
+        return type(at_stdout)(f"stdout cannot be written: {at_stdout.strerror}")
     return None
 
 
 def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     """Return the exit status of a script; its errors are printed."""
     typed = sys.argv[1:]
-    if "--version" in typed:
-        print(f"transformer-translator {__version__}")
-        return 0
     # What is imported stays: to look through it for garbage, again and again, took a fifth of the time to import it.
     gc.disable()
     import hydra
@@ -138,12 +135,19 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     if is_lightning_child(typed) or os.environ.pop(ENDS_WITH_PARENT, ""):
         end_with_parent()
     try:
+        if "--version" in typed:
+            print(f"transformer-translator {__version__}", flush=True)
+            return 0
         sys.argv[1:] = prepare(typed, configs)
         for folder in (value for _, key, value in map(split_override, typed) if key == "hydra.run.dir"):
             note_new_folder(Path(folder).expanduser())  # Hydra makes it before the settings are read
         start = hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)
         if not is_sweep(typed):
-            start()
+            try:
+                start()
+            except SystemExit:  # so one of Hydra's own options ends, such as --help
+                sys.stdout.flush()
+                raise
             sys.stdout.flush()
             return 0
         gc.enable()
@@ -163,8 +167,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     at_stdout = stdout_error(error)
     if isinstance(at_stdout, BrokenPipeError):
         return 141
-    unwritable = at_stdout and f"stdout cannot be written: {at_stdout.strerror}"
-    report(error, debug, unwritable or explain_error(error, typed, config_name, configs))
+    report(error, debug, str(at_stdout or explain_error(error, typed, config_name, configs)))
     return 1 if begun and not isinstance(error, UsageError) else 2
 
 

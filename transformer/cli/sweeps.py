@@ -24,6 +24,7 @@ from transformer.cli import Read, Work
 from transformer.cli.arguments import is_override, is_sweep, quote, split_override
 from transformer.cli.compose import as_dict, read_settings
 from transformer.cli.errors import configure_logging, describe, report
+from transformer.cli.launch import stdout_error
 from transformer.cli.runs import output_folder
 from transformer.config import UsageError
 from transformer.data.printable import say, shell_path
@@ -153,14 +154,17 @@ def _work_and_record(
     configure_logging()
     try:
         with SignalHandler():
-            _record(work(read(config)) or {}, "")
+            results = work(read(config)) or {}
+            sys.stdout.flush()
+            _record(results, "")
     except Interrupted as stopped:
         # Of a process of its own, run_trial names the signal: the one that came here may be that which it sent.
         say(stopped.message(names_signal=multiprocessing.parent_process() is None))
         sys.exit(128 + stopped.number)
     except Exception as error:
-        report(error, debug)
-        _record({}, describe(error))
+        line = describe(stdout_error(error) or error)
+        report(error, debug, line)
+        _record({}, line)
 
 
 def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> None:
