@@ -60,6 +60,9 @@ def train(config):
     if name == "again":
         from transformer.cli.compose import compose_again
         print("composed again:", compose_again("cost=2").model.heads, sys.argv[1:])
+    if name == "gone":
+        output_folder().rmdir()
+        output_folder().touch()
     if name == "key":
         raise KeyError("lost")
     if name == "swallowed":

@@ -278,6 +278,13 @@ def test_a_sweep_knows_configs_of_ones_own(project: Path, tmp_path: Path) -> Non
     assert [row[:3] for row in rows[:2]] == [["0", "1", "2.00"], ["1", "2", "3.00"]]
 
 
+def test_a_trial_whose_outcome_cannot_be_written_ends_the_sweep_in_one_line(project: Path, tmp_path: Path) -> None:
+    done = run(project, "train", "-m", f"runs={tmp_path}", "name=gone", "seed=1")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.endswith(f"\nerror: {tmp_path}/sweep/0: File exists\n")
+
+
 @pytest.mark.long
 def test_seeds_of_a_setting_end_in_mean_and_spread_and_a_picture(project: Path, tmp_path: Path) -> None:
     done = run(project, "train", "-m", f"runs={tmp_path}", "model.heads=3,6", "seed=1,3")

@@ -1,5 +1,6 @@
 """The trials of a sweep: all are checked before the first begins; each has a process of its own."""
 
+import contextlib
 import itertools
 import json
 import math
@@ -136,21 +137,8 @@ def _without_quotes(value: str) -> str:
     return re.sub("^'(.*)'$", r"\1", value)
 
 
-def _begin_process(sweep: Hydra) -> None:
-    """Let doctor.py compose settings again in a process of its own, and see there the command of this trial alone."""
-    hydra.version.setbase("1.3")
-    GlobalHydra.instance().initialize(sweep)
-    options = [word for word in sys.argv[1:] if not (is_override(word) or is_sweep([word]))]
-    overrides = map(split_override, HydraConfig.get().overrides.task)
-    sys.argv[1:] = [*options, *(f"{prefix}{key}={_without_quotes(value)}" for prefix, key, value in overrides)]
-
-
-def _work_and_record(
-    read: Read, work: Work, config: dict[str, Any], hydra_config: Any, debug: bool, sweep: Hydra | None = None
-) -> None:
+def _work_and_record(read: Read, work: Work, config: dict[str, Any], hydra_config: Any, debug: bool) -> None:
     HydraConfig.instance().set_config(hydra_config)
-    if sweep:
-        _begin_process(sweep)
     configure_logging()
     try:
         with SignalHandler():
@@ -167,6 +155,19 @@ def _work_and_record(
         _record({}, line)
 
 
+def _in_own_process(
+    sweep: Hydra, read: Read, work: Work, config: dict[str, Any], hydra_config: Any, debug: bool
+) -> None:
+    """Let doctor.py compose settings again, and see the command of this trial alone."""
+    hydra.version.setbase("1.3")
+    GlobalHydra.instance().initialize(sweep)
+    options = [word for word in sys.argv[1:] if not (is_override(word) or is_sweep([word]))]
+    overrides = map(split_override, hydra_config.hydra.overrides.task)
+    sys.argv[1:] = [*options, *(f"{prefix}{key}={_without_quotes(value)}" for prefix, key, value in overrides)]
+    with contextlib.suppress(OSError):  # of the outcome: run_trial, which finds none, tells why it cannot be written
+        _work_and_record(read, work, config, hydra_config, debug)
+
+
 def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> None:
     """Do the work of one trial in a process of its own: its memory is its own, and a crash ends no other trial."""
     hydra_config, outcome = HydraConfig.get(), output_folder() / OUTCOME
@@ -176,7 +177,7 @@ def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> None:
         _work_and_record(*arguments)  # a launcher such as submitit has started a process already
         return
     process = multiprocessing.get_context("spawn").Process(
-        target=_work_and_record, args=(*arguments, GlobalHydra.instance().hydra)
+        target=_in_own_process, args=(GlobalHydra.instance().hydra, *arguments)
     )
     process.start()
     try:
