@@ -166,6 +166,11 @@ def test_a_file_or_link_of_the_temporary_name_is_not_written_over(translation: T
     for resume in (False, True):
         with pytest.raises(UsageError, match=r"out.en.partial is a link, and would be written through: remove it"):
             translation.run(resume=resume)
+    partial.unlink()
+    (tmp_path / "out.en.partial.json").unlink()
+    (tmp_path / "out.en.partial.json").symlink_to("elsewhere")
+    with pytest.raises(UsageError, match=r"out.en.partial.json is a link, and would be written through: remove it"):
+        translation.run()
     assert (tmp_path / "elsewhere").read_text() == "of somebody"
 
 

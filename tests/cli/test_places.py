@@ -25,6 +25,12 @@ def test_results_are_not_written_over_models(runs: Path, name: str, suffixes: li
         check_output_file(str(runs / name), suffixes, key="alignments")
 
 
+def test_results_are_not_written_over_a_model_through_a_link(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "english.txt").symlink_to(runs / "early" / "checkpoints" / "last.ckpt")
+    with pytest.raises(UsageError, match=r"english.txt is a run's own model, which must stay as it is"):
+        check_output_file(str(tmp_path / "english.txt"))
+
+
 def test_a_place_below_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=f"output={tmp_path}/file is a file: name a folder"):

@@ -235,7 +235,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, typed: list[str], said:
     assert said in refused("doctor", *typed, cwd=tmp_path)
 
 
-@pytest.mark.parametrize("minutes", [0, -1, True, [3], "soon", float("inf"), float("nan")])
+@pytest.mark.parametrize("minutes", [0, -1, True, [3], "soon", float("inf"), float("nan"), 10**400])
 def test_minutes_are_a_number_of_them(minutes: object) -> None:
     with pytest.raises(UsageError, match=rf"^minutes={re.escape(shown(minutes))} must be a number > 0$"):
         doctor_minutes({"minutes": minutes})

@@ -88,8 +88,9 @@ class PartialOutput(Output):
         self._before: PartialState | None = None
         self._kept = 0  # lines that can be gone on after
         self._made_by, self._input = made_by, hashlib.sha256()
-        if self._partial.is_symlink():  # which nobody has named
-            raise UsageError(f"{self._shown} is a link, and would be written through: remove it")
+        for file in (self._partial, self._state_file):
+            if file.is_symlink():  # which nobody has named
+                raise UsageError(f"{shell_path(file)} is a link, and would be written through: remove it")
         if resume:
             self._before = self._read_state()
             for key, value in made_by.items():

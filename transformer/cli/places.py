@@ -37,6 +37,7 @@ def check_output_file(output: str, suffixes: Sequence[str] = (), key: str = "out
         raise UsageError(f"{key}={output} must end in {' or '.join(suffixes)}")
     if not suffixes and suffix in (".safetensors", ".ckpt"):
         raise UsageError(f"{key}={output} has the name of a model: name another file")
-    if is_run(run_of(path)) and any(path.match(model) for model in MODELS):
+    written = Path(os.path.realpath(path))  # a link is followed
+    if any(is_run(run_of(file)) and any(file.match(model) for model in MODELS) for file in (path, written)):
         raise UsageError(f"{key}={output} is a run's own model, which must stay as it is: name another")
     check_can_be_written(path, key)

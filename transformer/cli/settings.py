@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +82,7 @@ def doctor_minutes(config: dict[str, Any]) -> float | None:
     minutes = config["minutes"]
     if minutes is None:
         return None
-    if not isinstance(minutes, int | float) or isinstance(minutes, bool) or not 0 < minutes < math.inf:
+    if not isinstance(minutes, int | float) or isinstance(minutes, bool) or not 0 < minutes <= sys.float_info.max:
         raise UsageError(f"minutes={shown(minutes)} must be a number > 0")
     if clash := typed_keys() & {"trainer.max_steps", "trainer.max_epochs", "trainer.max_time"}:
         raise UsageError(f"minutes= chooses how long to train: leave out {min(clash)}")
