@@ -13,7 +13,7 @@ from tests.scripts.running import SMALL, TOY, ok, refused
 from tests.server.models import english_and_french
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import is_override, prepare
-from transformer.cli.back_translation import back_translation, check_translator
+from transformer.cli.back_translation import back_translation, check_translator, show_scores
 from transformer.cli.compose import compose
 from transformer.cli.pipeline import Stage, run_stages
 from transformer.cli.runs import dated_folder, new_folders
@@ -60,6 +60,7 @@ def stages_of(*typed: str) -> list[Stage]:
         ("augment=search='greedy", "augment=search='greedy: a quote in it is not closed"),
         ("augment=search=greedy\\", "augment=search=greedy\\: it ends in a backslash"),
         ("forward=test=false seed", 'forward=test=false seed: seed is no setting: write forward="KEY=VALUE KEY=VALUE"'),
+        ("output=${all}", "output=${all}: the folder of runs has no ${ in its name: give another"),
         ("augment=output=x", "augment=output=x: output is decided by this script: leave it out"),
         (
             "data.synthetic_tag=true",
@@ -130,10 +131,17 @@ def test_a_stage_is_finished_and_shown_by_its_own_settings(tmp_path: Path) -> No
     assert ok("back_translate", *arguments, cwd=tmp_path) == "forward, test: chrF 4.0\n"
 
 
+def test_scores_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    finish_run(tmp_path / "forward", {})
+    (tmp_path / "forward" / "test.json").write_text("{")
+    with pytest.raises(ValueError, match=rf"^{tmp_path}/forward/test\.json cannot be read: "):
+        show_scores(tmp_path, data_settings(*SMALL))
+
+
 def test_the_name_of_a_folder_may_hold_what_hydra_reads() -> None:
-    stages = stages_of(*SMALL, MONOLINGUAL, "output=it's ${all}, {of} [it]")
+    stages = stages_of(*SMALL, MONOLINGUAL, "output=it's $all, {of} [it]")
     [synthetic] = compose("train", *prepare(stages[2].begin[2:], CONFIGS))["data"]["synthetic"]
-    assert synthetic == str(Path("it's ${all}, {of} [it]/synthetic").absolute())
+    assert synthetic == str(Path("it's $all, {of} [it]/synthetic").absolute())
 
 
 def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The stages of back-translation: which scripts run with which settings, all checked before the first begins."""
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -31,7 +30,7 @@ from transformer.data.text_files import is_table
 from transformer.device import choose_precision
 from transformer.doctor.augment import AugmentSettings, looks_translated
 from transformer.evaluation import METRICS
-from transformer.files import CARD, MODELS, RESULTS
+from transformer.files import CARD, MODELS, RESULTS, read_json
 from transformer.inference.checkpoint import load
 from transformer.model.config import read_model
 from transformer.training.checks import check_average, check_trainer
@@ -175,6 +174,8 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
     """
     _check_typed(typed)
     folder = Path(config["output"]).absolute()
+    if "${" in str(folder):  # Hydra would look for a setting of this name in the paths of its own
+        raise UsageError(f"output={config['output']}: the folder of runs has no ${{ in its name: give another")
     folds = _read_folds(config["folds"], typed)
     # Of each part of the training pairs, or of the text, what is in the names of its files.
     parts = {part: f".fold{part}" for part in range(1, folds + 1)} if folds else {0: ""}
@@ -261,7 +262,7 @@ def show_scores(folder: Path, data: DataSettings) -> None:
     tests = [name for name, (_, split) in data.parts.items() if split == "test"]
     for run in ("forward", "final"):
         results = folder / run / RESULTS  # with the metrics of this run; a run with test=false has none
-        scores = json.loads(results.read_bytes()) if results.exists() else {}
+        scores = read_json(results) if results.exists() else {}
         for name in filter(scores.get, tests):
             found = {METRICS[key].label: value for key, value in scores[name].items() if key in METRICS}
             print_safely(f"{run}, {name}: {'   '.join(f'{label} {value:.1f}' for label, value in found.items())}")
