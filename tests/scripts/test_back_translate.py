@@ -131,6 +131,11 @@ def test_a_stage_is_finished_and_shown_by_its_own_settings(tmp_path: Path) -> No
     assert ok("back_translate", *arguments, cwd=tmp_path) == "forward, test: chrF 4.0\n"
 
 
+def test_all_runs_may_be_told_to_mark_and_repeat_no_pairs() -> None:
+    stages = stages_of(*SMALL, MONOLINGUAL, "data.synthetic_tag=False", "data.synthetic_ratio=null")
+    assert "data.synthetic_tag=False" in stages[0].begin
+
+
 def test_scores_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     finish_run(tmp_path / "forward", {})
     (tmp_path / "forward" / "test.json").write_text("{")

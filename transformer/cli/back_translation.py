@@ -83,7 +83,7 @@ def _check_typed(typed: Sequence[str]) -> None:
     for _, key, value in map(split_override, filter(is_override, typed)):
         if key == "hydra.run.dir":
             raise UsageError(f"{key}={value}: each stage has a folder of its own in output=FOLDER: leave this out")
-        if key in ("data.synthetic_ratio", "data.synthetic_tag") and value not in ("null", "false"):
+        if key in ("data.synthetic_ratio", "data.synthetic_tag") and value.lower() not in ("null", "false"):
             raise UsageError(f'{key}= is for the run on synthetic pairs alone: write forward="{key}={value}"')
 
 
