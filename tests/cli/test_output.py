@@ -119,6 +119,19 @@ def test_another_input_other_settings_and_another_model_are_refused(translation:
     assert {name: Path(name).read_bytes() for name in translation.names()} == kept
 
 
+def test_a_setting_to_be_repeated_on_resuming_is_named_as_it_is_typed(translation: Translation) -> None:
+    def run(batch_tokens: int, resume: bool) -> None:
+        settings = {"inference": {"batch_tokens": batch_tokens}}
+        with open_output("out.en", settings, [translation.model], resume) as output:
+            output.write(["eins"], "ONE\n")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(1, resume=False)
+    with pytest.raises(UsageError, match=r"was made with batch_tokens=1$"):
+        run(2, resume=True)
+
+
 def test_what_is_missing_or_damaged_is_not_resumed(translation: Translation) -> None:
     with pytest.raises(UsageError, match=r"there is no out.en.partial to continue"):
         translation.run(resume=True)
@@ -127,9 +140,10 @@ def test_what_is_missing_or_damaged_is_not_resumed(translation: Translation) -> 
         file.truncate(len("".join(f"{line.upper()}\n" for line in LINES[:6])) - 1)
     with pytest.raises(UsageError, match=r"out.en.partial is damaged \(it is shorter than it was\)"):
         translation.run(resume=True)
-    Path("out.en.partial.json").write_text("{")
-    with pytest.raises(UsageError, match=r"out.en.partial is damaged"):
-        translation.run(resume=True)
+    for damaged in ("{", "[" * 100_000):
+        Path("out.en.partial.json").write_text(damaged)
+        with pytest.raises(UsageError, match=r"out.en.partial is damaged"):
+            translation.run(resume=True)
     with pytest.raises(UsageError, match="resume=true continues a file"):
         open_output(None, {}, [translation.model], resume=True)
 
@@ -180,11 +194,21 @@ def test_a_translation_killed_in_its_first_chunk_begins_anew(translation: Transl
         left = {name: Path(name).read_bytes() for name in translation.names() if name != ".out.en.lock"}
     translation.file.unlink()
     assert sorted(left) == ["out.en.partial", "out.en.partial.json"]
-    for name, content in left.items():
-        Path(name).write_bytes(content)
-    with open_output("out.en", {}, [translation.model], resume=resume) as output:
-        output.skip(iter(LINES))
-        output.write(["eins"], "ONE\n")
+    left["out.en.partial"] = b"O"
+
+    def begin_anew(translations: str) -> None:
+        for name, content in left.items():
+            Path(name).write_bytes(content)
+        with open_output("out.en", {}, [translation.model], resume=resume) as output:
+            output.skip(iter(LINES))
+            if not translations:
+                raise KeyboardInterrupt
+            output.write(["eins"], translations)
+
+    with pytest.raises(KeyboardInterrupt):
+        begin_anew("")
+    assert translation.names() == []
+    begin_anew("ONE\n")
     assert translation.file.read_text() == "ONE\n"
     assert translation.names() == ["out.en"]
 
