@@ -6,9 +6,11 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from transformer.cli.launch import ENDS_WITH_PARENT
 from transformer.cli.pipeline import COMMAND, Stage, run_stages
 from transformer.config import UsageError
 from transformer.files import exclusive_lock
@@ -66,7 +68,7 @@ def test_another_python_and_another_place_of_the_project_are_no_other_settings(t
         return Stage("train", command, command, tmp_path / "begun", [tmp_path / "finished"])
 
     (tmp_path / "finished").touch()
-    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    old, new = str(tmp_path / "old"), str(tmp_path / "old" / "new")
     run_stages([training(str(tmp_path / "bin/python"), old, "seed=1")], tmp_path)
     run_stages([training(str(tmp_path / "venv/bin/python3"), new, "seed=1")], tmp_path)
     with pytest.raises(UsageError, match=r"\(train: before seed=1, now seed=2\)$"):
@@ -118,3 +120,27 @@ def test_a_second_signal_reaches_the_command_too(tmp_path: Path) -> None:
             run_stages([waiting], tmp_path)
         ender.join()
     assert (tmp_path / "log").read_text() == "at once"
+
+
+def test_a_command_has_no_ctrl_c_of_the_terminal_and_ends_with_its_pipeline(tmp_path: Path) -> None:
+    code = f"log.write(f\"{{os.getpgrp()}} {{os.environ['{ENDS_WITH_PARENT}']}}\"); Path('asks.done').touch()"
+    run_stages([stage(tmp_path, "asks", code)], tmp_path)
+    group, ends = (tmp_path / "log").read_text().split()
+    assert int(group) != os.getpgrp()
+    assert ends == "true"
+
+
+class SignalBefore:
+    """An argument of a command; the signal comes before there is a process."""
+
+    def __fspath__(self) -> str:
+        signal.raise_signal(signal.SIGTERM)
+        return "-c"
+
+
+def test_a_signal_before_the_command_is_there_reaches_it_too(tmp_path: Path) -> None:
+    code = f"import time; time.sleep(3); open({str(tmp_path / 'log')!r}, 'w')"
+    command: list[Any] = [sys.executable, SignalBefore(), code]
+    with SignalHandler(), pytest.raises(Interrupted):
+        Stage("early", command, command, tmp_path / "begun", []).run()
+    assert not (tmp_path / "log").exists()

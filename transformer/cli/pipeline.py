@@ -85,7 +85,7 @@ def _settings(*commands: Sequence[Any]) -> list[list[str]]:
     """The settings in commands, alike whichever Python runs the scripts and wherever this project lies."""
     settings = [[str(word) for word in command[2:]] for command in commands]
     scripts = [str(word) for command in commands for word in command[1:2]]
-    projects = {script.rpartition(f"{os.sep}scripts{os.sep}")[0] for script in scripts} - {""}
+    projects = {script.rpartition(f"{os.sep}scripts{os.sep}")[0] for script in scripts}
     for project in sorted(projects, key=len, reverse=True):
         # At the beginning of a path: behind =, [, a comma or a quote.
         beginning = rf"(^|[=\[,'\"]){re.escape(project + os.sep)}"
