@@ -313,6 +313,8 @@ def test_a_launcher_takes_trials_to_processes_of_its_own(project: Path, tmp_path
 
 @posix_only
 def test_a_trial_whose_process_dies_ends_no_other_trial(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "sweep" / "0").mkdir(parents=True)
+    (tmp_path / "sweep" / "0" / "trial.json").write_text("of an earlier sweep")
     done = run(project, "train", "-m", f"runs={tmp_path}", "cost=9,1", "model.heads=3")
     assert done.returncode == 1
     rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
