@@ -3,9 +3,11 @@
 import logging
 import os
 import re
+import sys
 import traceback
 
-from transformer.data.printable import SafeFormatter, one_line, say
+from transformer.data.printable import SafeFormatter, one_line, say, silence
+from transformer.files import UNWRITABLE
 
 
 def configure_logging() -> None:
@@ -35,6 +37,20 @@ def describe(error: BaseException) -> str:
     if not isinstance(error, RuntimeError):
         message = f"{type(error).__name__}: {message}".removesuffix(": ")
     return f"{message or type(error).__name__} (debug=true shows where)"
+
+
+def stdout_error(error: Exception) -> OSError | None:
+    """Return why stdout takes nothing more, where an error may be of this: its reader has gone (`translate.py | head`),
+    or its disk is full. Keeps the exit quiet then."""
+    is_of_disk = isinstance(error, OSError) and error.filename is None and error.errno in UNWRITABLE
+    if not is_of_disk and not isinstance(error, BrokenPipeError):
+        return None
+    try:
+        print(flush=True)  # an empty line: no system can tell without writing
+    except OSError as at_stdout:
+        silence(sys.stdout)  # for Python's own last flush
+        return type(at_stdout)(f"stdout cannot be written: {at_stdout.strerror}")
+    return None
 
 
 def report(error: BaseException, debug: bool, line: str | None = None) -> None:

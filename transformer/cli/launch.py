@@ -75,23 +75,6 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def stdout_error(error: Exception) -> OSError | None:
-    """Return why stdout takes nothing more, where an error may be of this: its reader has gone (`translate.py | head`),
-    or its disk is full. Keeps the exit quiet then."""
-    from transformer.data.printable import silence
-    from transformer.files import UNWRITABLE
-
-    is_of_disk = isinstance(error, OSError) and error.filename is None and error.errno in UNWRITABLE
-    if not is_of_disk and not isinstance(error, BrokenPipeError):
-        return None
-    try:
-        print(flush=True)  # an empty line: no system can tell without writing
-    except OSError as at_stdout:
-        silence(sys.stdout)  # for Python's own last flush
-        return type(at_stdout)(f"stdout cannot be written: {at_stdout.strerror}")
-    return None
-
-
 def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     """Return the exit status of a script; its errors are printed."""
     typed = sys.argv[1:]
@@ -104,7 +87,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
 
     from transformer.cli.arguments import is_lightning_child, is_sweep, prepare, quote, split_override
     from transformer.cli.compose import read_settings
-    from transformer.cli.errors import configure_logging, report
+    from transformer.cli.errors import configure_logging, report, stdout_error
     from transformer.cli.hydra_errors import explain_error
     from transformer.cli.runs import note_new_folder, remove_empty_folders
     from transformer.cli.sweeps import check_trials, outcomes, run_trial

@@ -24,8 +24,7 @@ from omegaconf import DictConfig
 from transformer.cli import Read, Work
 from transformer.cli.arguments import is_override, is_sweep, quote, split_override
 from transformer.cli.compose import as_dict, read_settings
-from transformer.cli.errors import configure_logging, describe, report
-from transformer.cli.launch import stdout_error
+from transformer.cli.errors import configure_logging, describe, report, stdout_error
 from transformer.cli.runs import output_folder
 from transformer.config import UsageError
 from transformer.data.printable import say, shell_path
@@ -117,6 +116,11 @@ def outcomes(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob(OUTCOME)}
 
 
+def _without_quotes(value: str) -> str:
+    """A path as it was typed: `arguments.quote` has put it into quotes."""
+    return re.sub("^'(.*)'$", r"\1", value)
+
+
 def _record(results: dict[str, float], error: str) -> None:
     """Leave a trial's outcome in its folder, where any launcher's process can, for the table of the sweep."""
     hydra_config = HydraConfig.get()
@@ -130,11 +134,6 @@ def _record(results: dict[str, float], error: str) -> None:
     }
     # Whole or not at all: one file that a full disk cut off would cost the table of all trials.
     atomic_write(output_folder() / OUTCOME, json.dumps(outcome).encode())
-
-
-def _without_quotes(value: str) -> str:
-    """A path as it was typed: `arguments.quote` has put it into quotes."""
-    return re.sub("^'(.*)'$", r"\1", value)
 
 
 def _work_and_record(read: Read, work: Work, config: dict[str, Any], hydra_config: Any, debug: bool) -> None:
