@@ -21,8 +21,12 @@ Job = tuple["DataSettings", Callable[[tuple[str, ...]], "Training"], Path | None
 
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.places import check_can_be_written, check_output_file
+    from transformer.cli.runs import trial_folder
     from transformer.cli.settings import doctor_minutes, run_settings, training_for
+    from transformer.config import UsageError
 
+    if trial_folder():
+        raise UsageError("-m: this script runs no sweep: give one command for each value")
     minutes = doctor_minutes(config)
     if config["output"]:
         check_output_file(config["output"], [".json"])

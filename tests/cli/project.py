@@ -57,9 +57,6 @@ def train(config):
         raise ValueError("the file\\n  is bad")
     if name == "log":
         logging.getLogger("train").info("\\x1b[2J")
-    if name == "again":
-        from transformer.cli.compose import compose_again
-        print("composed again:", compose_again("cost=2").model.heads, sys.argv[1:])
     if name == "gone":
         output_folder().rmdir()
         output_folder().touch()

@@ -269,11 +269,9 @@ def test_the_log_lines_of_a_trial_steer_no_terminal(project: Path, tmp_path: Pat
 def test_a_sweep_knows_configs_of_ones_own(project: Path, tmp_path: Path) -> None:
     (tmp_path / "own" / "experiment").mkdir(parents=True)
     (tmp_path / "own" / "experiment" / "mine.yaml").write_text("# @package _global_\nmodel: {heads: 3}\n")
-    own, others = ["--config-dir", str(tmp_path / "own")], [f"runs={tmp_path}", "name=again"]
-    done = run(project, "train", "-m", *own, "experiment=mine", "seed=1,2", *others)
+    own = ["--config-dir", str(tmp_path / "own")]
+    done = run(project, "train", "-m", *own, "experiment=mine", "seed=1,2", f"runs={tmp_path}")
     assert done.returncode == 0, done.stderr
-    for seed in (1, 2):
-        assert f"composed again: 3 {[*own, 'experiment=mine', f'seed={seed}', *others]}\n" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
     assert [row[:3] for row in rows[:2]] == [["0", "1", "2.00"], ["1", "2", "3.00"]]
 

@@ -226,6 +226,7 @@ def test_a_run_for_some_minutes_is_a_command_that_can_be_copied(tmp_path: Path) 
     ("typed", "said"),
     [
         (["minutes=soon"], "minutes=soon must be a number > 0"),
+        (["-m", "seed=1,2"], "-m: this script runs no sweep"),
         (["minutes=3", "trainer.max_steps=9"], "minutes= chooses how long to train: leave out trainer.max_steps"),
         (["trainer.max_steps=many"], "trainer.max_steps=many must be a whole number"),
         (["trainer.limit_train_batches=0"], "trainer.limit_train_batches=0 is not allowed"),

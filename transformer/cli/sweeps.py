@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import hydra
-from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -22,7 +21,7 @@ from hydra.main import get_args_parser
 from omegaconf import DictConfig
 
 from transformer.cli import Read, Work
-from transformer.cli.arguments import is_override, is_sweep, quote, split_override
+from transformer.cli.arguments import quote, split_override
 from transformer.cli.compose import as_dict, read_settings
 from transformer.cli.errors import configure_logging, describe, report, stdout_error
 from transformer.cli.runs import output_folder
@@ -116,18 +115,14 @@ def outcomes(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob(OUTCOME)}
 
 
-def _without_quotes(value: str) -> str:
-    """A path as it was typed: `arguments.quote` has put it into quotes."""
-    return re.sub("^'(.*)'$", r"\1", value)
-
-
 def _record(results: dict[str, float], error: str) -> None:
     """Leave a trial's outcome in its folder, where any launcher's process can, for the table of the sweep."""
     hydra_config = HydraConfig.get()
     outcome = {
         "trial": hydra_config.job.num,
+        # Paths arrive in quotes (arguments.quote), which nobody has typed.
         "overrides": {
-            key: _without_quotes(value) for _, key, value in map(split_override, hydra_config.overrides.task)
+            key: re.sub("^'(.*)'$", r"\1", value) for _, key, value in map(split_override, hydra_config.overrides.task)
         },
         "results": {key: float(value) for key, value in results.items()},
         "error": error,
@@ -151,20 +146,8 @@ def _work_and_record(read: Read, work: Work, config: dict[str, Any], hydra_confi
     except Exception as error:
         line = describe(stdout_error(error) or error)
         report(error, debug, line)
-        _record({}, line)
-
-
-def _in_own_process(
-    sweep: Hydra, read: Read, work: Work, config: dict[str, Any], hydra_config: Any, debug: bool
-) -> None:
-    """Let doctor.py compose settings again, and see the command of this trial alone."""
-    hydra.version.setbase("1.3")
-    GlobalHydra.instance().initialize(sweep)
-    options = [word for word in sys.argv[1:] if not (is_override(word) or is_sweep([word]))]
-    overrides = map(split_override, hydra_config.hydra.overrides.task)
-    sys.argv[1:] = [*options, *(f"{prefix}{key}={_without_quotes(value)}" for prefix, key, value in overrides)]
-    with contextlib.suppress(OSError):  # of the outcome: run_trial, which finds none, tells why it cannot be written
-        _work_and_record(read, work, config, hydra_config, debug)
+        with contextlib.suppress(OSError):  # run_trial finds no outcome, and tells why none can be written
+            _record({}, line)
 
 
 def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> None:
@@ -175,9 +158,7 @@ def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> None:
     if not hydra_config.launcher._target_.endswith(".BasicLauncher"):
         _work_and_record(*arguments)  # a launcher such as submitit has started a process already
         return
-    process = multiprocessing.get_context("spawn").Process(
-        target=_in_own_process, args=(GlobalHydra.instance().hydra, *arguments)
-    )
+    process = multiprocessing.get_context("spawn").Process(target=_work_and_record, args=arguments)
     process.start()
     try:
         process.join()
