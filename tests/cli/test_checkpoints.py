@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def test_a_checkpoint_is_a_file_or_the_best_of_a_run(runs: Path, tmp_path: Path)
 
 
 def test_without_checkpoint_the_run_that_finished_last_is_taken(runs: Path) -> None:
-    with pytest.raises(UsageError, match=r"no run in .* has finished: checkpoint=.*sweep/0 takes what that one has"):
+    with pytest.raises(UsageError, match=r"no run in .* has finished: checkpoint=.*sweep.0 takes what that one has"):
         find_checkpoint(None, runs)
     first, second = finish(runs / "early", 1e9 - 9), finish(runs / "sweep" / "0", 1e9 - 8)
     assert find_checkpoint(None, runs) == second
@@ -57,7 +58,7 @@ def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
     model = finish(runs / "early", 1e9 - 1.5)
     announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
     facts = "newest finished run, de → en, test bleu 34.2, 2 newer not finished"
-    assert capsys.readouterr().err == f"checkpoint=runs/early ({facts})\n"
+    assert capsys.readouterr().err == f"checkpoint={Path('runs/early')} ({facts})\n"
     for checkpoint in ("runs/early", "runs/early/checkpoints/last.ckpt"):
         announce_checkpoint({"checkpoint": checkpoint, "runs": str(runs)}, find_checkpoint(checkpoint, runs))
         assert capsys.readouterr().err == ""
@@ -132,7 +133,7 @@ def test_an_export_is_taken_alone_or_among_several_only_where_it_can_be_used(run
     assert find_checkpoints(str(tmp_path), runs) == [tmp_path]
     assert find_checkpoints(f"[{last},{tmp_path}]", runs) == [last, tmp_path]
     for value in (str(tmp_path), f"[{last},{tmp_path}]"):
-        with pytest.raises(UsageError, match=f"checkpoint={tmp_path} is an export, which this script cannot use"):
+        with pytest.raises(UsageError, match=re.escape(f"checkpoint={tmp_path} is an export, which this")):
             find_checkpoints(value, runs, exports=False)
 
 

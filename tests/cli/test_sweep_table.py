@@ -77,7 +77,7 @@ def test_trials_of_other_metrics_leave_cells_empty(tmp_path: Path, capsys: pytes
         outcome = {"trial": trial, "overrides": overrides, "results": results, "error": ""}
         (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome))
     assert show_sweep(tmp_path, {})
-    with (tmp_path / "summary.csv").open(newline="") as file:
+    with (tmp_path / "summary.csv").open(encoding="utf-8", newline="") as file:
         [bleu, chrf] = csv.DictReader(file)
     assert [bleu["test/bleu"], bleu["test/chrf"]] == ["30.50 ± 0.71", ""]
     assert [chrf["test/bleu"], chrf["test/chrf"], chrf["change in test/bleu"]] == ["", "32.50 ± 0.71", ""]

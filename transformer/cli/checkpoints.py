@@ -125,7 +125,7 @@ def announce_checkpoint(config: dict[str, Any], checkpoint: Path) -> None:
 def model_name(checkpoint: Path) -> str:
     """Name a model as its run's folder and the file in it."""
     run = run_of(checkpoint)
-    return str(run.absolute().name / checkpoint.relative_to(run))
+    return (run.absolute().name / checkpoint.relative_to(run)).as_posix()
 
 
 def read_card(checkpoint: Path) -> str:

@@ -141,7 +141,9 @@ class PartialOutput(Output):
             try:
                 yield
             finally:
-                lock.unlink(missing_ok=True)  # while it is held: nobody else can have it yet
+                # While it is held: nobody else can have it yet. On Windows it removes itself, and nobody else may.
+                with contextlib.suppress(PermissionError):
+                    lock.unlink(missing_ok=True)
 
     def __enter__(self) -> "PartialOutput":
         self._final.parent.mkdir(parents=True, exist_ok=True)
