@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from transformer.config import UsageError
 from transformer.data.directions import Direction
-from transformer.data.printable import say
+from transformer.data.printable import say, shell_word
 from transformer.server.settings import ServerSettings
 from transformer.training.callbacks.signals import ASKS_ONLY, SIGNALS, Interrupted
 
@@ -51,8 +51,8 @@ def address(listener: socket.socket) -> str:
 def example(url: str, direction: Direction, key_file: str | None) -> str:
     """A command to copy that asks for a translation."""
     # A stranger's model may call its languages anything.
-    source, target = (shlex.quote(f"{side}={one}") for side, one in zip(("source", "target"), direction, strict=True))
-    fields = [source, target, "'q=…'"]
+    source, target = direction
+    fields = map(shell_word, (f"source={source}", f"target={target}", "q=…"))
     key = [f'"api_key=$(cat {shlex.quote(key_file)})"'] if key_file else []
     return " --data-urlencode ".join([f"curl {url}translate", *fields, *key])
 
