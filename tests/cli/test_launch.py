@@ -1,6 +1,7 @@
 """A script as a user starts it: streams, exit statuses, folders, sweeps."""
 
 import csv
+import io
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from omegaconf import OmegaConf
 from tests.processes import posix_only
 from tests.scripts.running import Run
 from transformer.cli.hydra_errors import explain_error
+from transformer.cli.launch import choose_encodings
 from transformer.config import UsageError
 from transformer.data.printable import console, say, silence
 
@@ -175,6 +177,13 @@ def test_a_pipe_gets_utf8_wherever_it_is_unless_another_encoding_is_asked_for(
     code = "from transformer.cli.launch import choose_encodings as c; c(); print('\\xe4 \\u2192 \\u4f60', end='')"
     environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"} | asked
     assert subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True).stdout == printed
+
+
+def test_the_stream_of_a_notebook_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, io.StringIO())
+    choose_encodings()
+    print("→")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ the scripts: signals are handled from the first moment, and `--help` and a wrong
 import argparse
 import functools
 import gc
+import io
 import os
 import signal
 import sys
@@ -49,10 +50,12 @@ def choose_encodings() -> None:
     Without this Windows would write translations in a code page, and end with an error at the first → or 你.
     """
     for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):  # a notebook's, of %run
+            continue
         if stream.isatty() or "PYTHONIOENCODING" in os.environ:
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+            stream.reconfigure(errors="backslashreplace")
         else:
-            stream.reconfigure(encoding="utf-8", errors=stream.errors)  # type: ignore[union-attr]
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
