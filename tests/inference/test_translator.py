@@ -286,6 +286,20 @@ def test_a_description_that_does_not_fit_its_tensors_is_refused(translator: Tran
         refusal(path)
 
 
+@pytest.mark.parametrize("language", ["de;touch x", "d\ue000", "", "x" * 65])
+def test_a_language_of_a_file_is_named_as_settings_name_it(
+    translator: Translator, tmp_path: Path, language: str
+) -> None:
+    from transformer.inference import checkpoint as files
+
+    tokenizers, path = (translator.source_tokenizer, translator.target_tokenizer), tmp_path / "t.safetensors"
+    plain = files.describe(translator.model, tokenizers, ("de", "en")) | {"target_language": language}
+    content = files.tensors(translator.model, tokenizers)
+    about = {"translator": json.dumps(plain), "sha256": files.digest(plain, content)}
+    safetensors.torch.save_file(content, path, about)
+    assert "must be at most 64 letters, digits and .-_" in refusal(path)
+
+
 @pytest.mark.parametrize("penalty", [-1.0, 0.5, 2.0])
 def test_a_model_searches_with_its_own_length_penalty_unless_another_is_given(
     translator: Translator, tmp_path: Path, penalty: float

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from transformer.config import from_dict, read_value
-from transformer.data.directions import Direction, direction_name, parse_direction
+from transformer.data.directions import NAME, NAME_RULE, Direction, direction_name, parse_direction
 from transformer.data.printable import one_line, terminal_safe
 from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER, MODELS, TRANSLATOR, atomic_write, run_of
@@ -60,9 +60,13 @@ class Description:
     alignment: AlignmentHead | None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an alignment head that the model does not have, and for what is no direction."""
+        """Raises ValueError for an alignment head that the model does not have, and for what is no language or no
+        direction."""
         if self.alignment is not None:
             check_head(self.alignment, self.model)
+        for language in self.languages:
+            if not NAME.fullmatch(language):
+                raise ValueError(f"the language {language} must be {NAME_RULE}")
         for text in self.directions:
             parse_direction(text, f"translator.{DIRECTIONS}")
 
