@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import posix_only
 from transformer.cli.launch import ENDS_WITH_PARENT
 from transformer.cli.pipeline import COMMAND, Stage, run_stages
 from transformer.config import UsageError
@@ -122,6 +123,7 @@ def test_a_second_signal_reaches_the_command_too(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == "at once"
 
 
+@posix_only
 def test_a_command_has_no_ctrl_c_of_the_terminal_and_ends_with_its_pipeline(tmp_path: Path) -> None:
     code = f"log.write(f\"{{os.getpgrp()}} {{os.environ['{ENDS_WITH_PARENT}']}}\"); Path('asks.done').touch()"
     run_stages([stage(tmp_path, "asks", code)], tmp_path)
@@ -138,6 +140,7 @@ class SignalBefore:
         return "-c"
 
 
+@posix_only
 def test_a_signal_before_the_command_is_there_reaches_it_too(tmp_path: Path) -> None:
     code = f"import time; time.sleep(3); open({str(tmp_path / 'log')!r}, 'w')"
     command: list[Any] = [sys.executable, SignalBefore(), code]
