@@ -57,6 +57,8 @@ def train(config):
         raise ValueError("the file\\n  is bad")
     if name == "log":
         logging.getLogger("train").info("\\x1b[2J")
+    if name == "arrow":
+        print("→")
     if name == "gone":
         output_folder().rmdir()
         output_folder().touch()

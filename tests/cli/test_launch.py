@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,8 +15,8 @@ from omegaconf import OmegaConf
 
 from tests.processes import posix_only
 from tests.scripts.running import Run
+from transformer.cli.errors import configure_output
 from transformer.cli.hydra_errors import explain_error
-from transformer.cli.launch import choose_encodings
 from transformer.config import UsageError
 from transformer.data.printable import console, say, silence
 
@@ -168,21 +169,32 @@ def test_what_goes_to_a_closed_stream_goes_nowhere_and_into_no_file(tmp_path: Pa
     assert int((tmp_path / "file").read_text()) > 2
 
 
+# An environment in which Python's own streams take ASCII alone.
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
 @pytest.mark.parametrize(
     ("asked", "printed"), [({}, "ä → 你".encode()), ({"PYTHONIOENCODING": "latin-1"}, b"\xe4 \\u2192 \\u4f60")]
 )
 def test_a_pipe_gets_utf8_wherever_it_is_unless_another_encoding_is_asked_for(
     asked: dict[str, str], printed: bytes
 ) -> None:
-    code = "from transformer.cli.launch import choose_encodings as c; c(); print('\\xe4 \\u2192 \\u4f60', end='')"
-    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"} | asked
-    assert subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True).stdout == printed
+    code = "from transformer.cli.errors import configure_output as c; c(); print('\\xe4 \\u2192 \\u4f60', end='')"
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | ASCII | asked, capture_output=True)
+    assert done.stdout == printed
+
+
+def test_a_pipe_gets_utf8_from_the_trials_of_a_sweep_too(project: Path, tmp_path: Path) -> None:
+    plain = shutil.copytree(project, tmp_path / "plain")  # in a folder whose name is ASCII too
+    done = run(plain, "train", "-m", f"runs={tmp_path}", "name=arrow", "seed=1", **ASCII)
+    assert done.returncode == 0, done.stderr
+    assert "\n→\n" in done.stdout
 
 
 def test_the_stream_of_a_notebook_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(sys, name, io.StringIO())
-    choose_encodings()
+    configure_output()
     print("→")
 
 

@@ -24,7 +24,7 @@ def test_an_incomplete_direction_is_an_error_and_not_the_other_one(
 ) -> None:
     write_pairs(tmp_path, "x.de", "x.en", "p.en-de.de", "p.en-de.en", "p.de", "p.en", f"p.de-en.{left}")
     corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")], directions=directions)
-    message = rf"no .*\bp\.de-en\.{missing} beside .*\bp\.de-en\.{left}: put it there, or remove"
+    message = rf"no .*[/\\]p\.de-en\.{missing} beside .*[/\\]p\.de-en\.{left}: put it there, or remove"
     with pytest.raises(FileNotFoundError, match=message):
         TranslationData(corpus, tokenizer_settings("word", 30), seed=1)
 
@@ -32,7 +32,7 @@ def test_an_incomplete_direction_is_an_error_and_not_the_other_one(
 def test_an_incomplete_direction_is_not_left_out_of_several(tmp_path: Path) -> None:
     write_pairs(tmp_path, "x.de", "x.en", "x.fr", "p.fr-en.fr", "p.fr-en.en", "p.de-en.de")
     corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")], directions=["de-en", "fr-en"])
-    with pytest.raises(FileNotFoundError, match=r"no .*\bp\.de-en\.en beside"):
+    with pytest.raises(FileNotFoundError, match=r"no .*[/\\]p\.de-en\.en beside"):
         TranslationData(corpus, tokenizer_settings("word", 30), seed=1)
 
 

@@ -1,5 +1,6 @@
 """What went wrong, in one line that is safe to print; and log messages that are."""
 
+import io
 import logging
 import os
 import re
@@ -10,8 +11,19 @@ from transformer.data.printable import SafeFormatter, one_line, say, silence
 from transformer.files import UNWRITABLE
 
 
-def configure_logging() -> None:
-    """Send all log messages to stderr, made safe to print."""
+def configure_output() -> None:
+    """Send all log messages to stderr, made safe to print. Let a pipe or a file take UTF-8 on every system, as texts
+    are read from them; a terminal keeps its own encoding, and shows as an escape what that lacks.
+
+    Without this Windows would write results in a code page, and end with an error at the first → or 你.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):  # a notebook's, of %run
+            continue
+        if stream.isatty() or "PYTHONIOENCODING" in os.environ:
+            stream.reconfigure(errors="backslashreplace")
+        else:
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
     handler = logging.StreamHandler()
     handler.setFormatter(SafeFormatter())
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)

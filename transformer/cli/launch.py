@@ -9,7 +9,6 @@ the scripts: signals are handled from the first moment, and `--help` and a wrong
 import argparse
 import functools
 import gc
-import io
 import os
 import signal
 import sys
@@ -41,21 +40,6 @@ def open_closed_streams() -> None:
     os.close(number)
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
-
-
-def choose_encodings() -> None:
-    """Let a pipe or a file take UTF-8 on every system, as texts are read from them; a terminal keeps its own encoding,
-    and shows as an escape what that lacks.
-
-    Without this Windows would write translations in a code page, and end with an error at the first → or 你.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        if not isinstance(stream, io.TextIOWrapper):  # a notebook's, of %run
-            continue
-        if stream.isatty() or "PYTHONIOENCODING" in os.environ:
-            stream.reconfigure(errors="backslashreplace")
-        else:
-            stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
@@ -90,7 +74,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
 
     from transformer.cli.arguments import is_lightning_child, is_sweep, prepare, quote, split_override
     from transformer.cli.compose import read_settings
-    from transformer.cli.errors import configure_logging, report, stdout_error
+    from transformer.cli.errors import configure_output, report, stdout_error
     from transformer.cli.hydra_errors import explain_error
     from transformer.cli.runs import note_new_folder, remove_empty_folders
     from transformer.cli.sweeps import check_trials, outcomes, run_trial
@@ -98,7 +82,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     debug = any(argument.lstrip("+").lower() == "debug=true" for argument in typed)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are printed here
     argparse.ArgumentParser.error = refuse  # type: ignore[assignment, method-assign]
-    configure_logging()
+    configure_output()
     begun = False
 
     @functools.wraps(work)
@@ -160,7 +144,6 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
 def launch(read: Read, work: Work, config_name: str, configs: Path = CONFIGS) -> None:
     """Run a script with the configuration that the command line asks for, and exit."""
     open_closed_streams()
-    choose_encodings()
     try:
         with SignalHandler():
             status = run_script(read, work, config_name, configs)

@@ -23,7 +23,7 @@ from omegaconf import DictConfig
 from transformer.cli import Read, Work
 from transformer.cli.arguments import quote, split_override
 from transformer.cli.compose import as_dict, read_settings
-from transformer.cli.errors import configure_logging, describe, report, stdout_error
+from transformer.cli.errors import configure_output, describe, report, stdout_error
 from transformer.cli.runs import output_folder
 from transformer.config import UsageError
 from transformer.data.printable import say, shell_path
@@ -133,7 +133,7 @@ def _record(results: dict[str, float], error: str) -> None:
 
 def _work_and_record(read: Read, work: Work, config: dict[str, Any], hydra_config: Any, debug: bool) -> None:
     HydraConfig.instance().set_config(hydra_config)
-    configure_logging()
+    configure_output()
     try:
         with SignalHandler():
             results = work(read(config)) or {}

@@ -111,7 +111,7 @@ def check_trainer_values(arguments: dict[str, Any]) -> None:
     limit = arguments.get("max_time")
     if isinstance(limit, int | float) or (isinstance(limit, str) and not re.fullmatch(r"\d+(:\d\d){3}", limit.strip())):
         raise ValueError(f"trainer.max_time={limit} must be DD:HH:MM:SS: 00:00:10:00 are ten minutes")
-    if isinstance(limit, str) and re.fullmatch("[0:]+", limit):
+    if isinstance(limit, str) and re.fullmatch("[0:]+", limit.strip()):
         raise ValueError(f"trainer.max_time={limit} leaves no time to train: 00:00:10:00 are ten minutes")
     _check_types(arguments)
 
