@@ -1,7 +1,6 @@
 """A script as a user starts it: streams, exit statuses, folders, sweeps."""
 
 import csv
-import io
 import os
 import shutil
 import subprocess
@@ -15,7 +14,6 @@ from omegaconf import OmegaConf
 
 from tests.processes import posix_only
 from tests.scripts.running import Run
-from transformer.cli.errors import configure_output
 from transformer.cli.hydra_errors import explain_error
 from transformer.config import UsageError
 from transformer.data.printable import console, say, silence
@@ -191,11 +189,19 @@ def test_a_pipe_gets_utf8_from_the_trials_of_a_sweep_too(project: Path, tmp_path
     assert "\n→\n" in done.stdout
 
 
-def test_the_stream_of_a_notebook_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("stdout", "stderr"):
-        monkeypatch.setattr(sys, name, io.StringIO())
-    configure_output()
-    print("→")
+def test_the_stream_of_a_notebook_stays_as_it_is() -> None:
+    # In a process of its own: what is set up here would stay for all later tests.
+    code = """
+import io, sys
+from transformer.cli.errors import configure_output
+sys.stdout, sys.stderr, terminal = io.StringIO(), io.StringIO(), sys.stdout
+configure_output()
+print("→", file=sys.stderr)
+print("→")
+terminal.buffer.write((sys.stdout.getvalue() + sys.stderr.getvalue()).encode())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout.decode().split() == ["→", "→"]
 
 
 @pytest.fixture
