@@ -26,11 +26,10 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
 
 
 def evaluate(settings: EvaluationSettings) -> dict[str, float]:
-    from transformer.data.printable import print_safely
-    from transformer.evaluation import METRICS, build_metrics, score
+    from transformer.evaluation import build_metrics, score
     from transformer.evaluation.alignments import read_gold, show_error_rates
     from transformer.evaluation.choosing import Chooser
-    from transformer.evaluation.evaluate import read_texts, translate_texts, write_evaluation
+    from transformer.evaluation.evaluate import read_texts, show_scores, translate_texts, write_evaluation
     from transformer.files import run_of, sha256_of
     from transformer.inference.ensemble import load_ensemble
 
@@ -49,8 +48,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     chooser = Chooser.load(translator, settings.choose, inference)
     hypotheses = translate_texts(chooser, texts, settings.search, inference.batch_tokens)
     scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)
-    for name, value in scores.values.items():
-        print_safely(f"{texts.name} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
+    show_scores(texts.name, scores)
     write_evaluation(settings, texts, hypotheses, scores, digest, time.monotonic() - started, translator.is_trained)
     if gold is not None:
         show_error_rates(translator, texts.name, texts.pairs(), gold)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint, model_name
 from transformer.cli.launch import launch
 from transformer.cli.places import check_output_file
+from transformer.config import UsageError, from_dict, from_part
 
 if TYPE_CHECKING:
     from transformer.device import MachineSettings
@@ -18,12 +19,10 @@ Job = tuple[dict[str, Any], Path, "SearchSettings", "MachineSettings", "View"]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.settings import typed_keys
-    from transformer.config import UsageError, from_dict, from_part
-
     if config["text"] is None:
         raise UsageError('text is not set: give the sentence to explain, text="…"')
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
+    from transformer.cli.settings import typed_keys
     from transformer.device import MachineSettings
     from transformer.inference.search import SearchSettings
     from transformer.visualization.attention import View

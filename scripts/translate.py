@@ -44,7 +44,6 @@ def translate(job: Job) -> None:
     with output, atomic_file(Path(settings.alignments)) if settings.alignments else nullcontext() as alignments:
         output.skip(lines)
         translator = load_translator(checkpoints, settings)
-        translator.warns_of_sentences, translator.lines_of = True, settings.input or ""
         chooser = load_chooser(translator, settings)
         head = settings.alignment.head_of(translator) if alignments else None
         batch_tokens = settings.inference.batch_tokens or translator.default_batch_tokens

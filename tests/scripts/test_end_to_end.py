@@ -143,6 +143,17 @@ def test_a_checkpoint_alone_translates_by_script_and_by_python(run: Path, tmp_pa
     assert python.translate(["Der Hund schläft."])[0] == python.n_best(["Der Hund schläft."])[0][0].text
 
 
+def test_a_warning_of_a_line_names_its_file(run: Path) -> None:
+    (run.parent / "in.de").write_text("Der Hund schläft. Wir essen.\nDer 你.\n", encoding="utf-8")
+    (run.parent / "in.en").write_text("a\nb\n", encoding="utf-8")
+    few = SMALL[-4:-2]
+    own = ["checkpoint=run", "source=in.de", "reference=in.en", "output=own", *few]
+    assert "in.de line 2: not in the model's vocabulary: 你\n" in script("evaluate", *own, cwd=run.parent).stderr
+    warnings = script("translate", "checkpoint=run", "input=in.de", *few, cwd=run.parent).stderr
+    assert "in.de line 2: not in the model's vocabulary: 你\n" in warnings
+    assert "in.de line 1 has 2 sentences, translated as one" in warnings
+
+
 @pytest.mark.long
 def test_several_checkpoints_translate_together(run: Path) -> None:
     text, few = "text=Der Hund schläft.", SMALL[-4:-2]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from transformer.data.corpus import RESERVED_NAMES, DataSettings, split_name
 from transformer.data.directions import Direction, arrow
-from transformer.data.printable import with_progress
+from transformer.data.printable import print_safely, with_progress
 from transformer.data.splitting import hash64
 from transformer.data.text_files import Pair, read_pairs
 from transformer.device import MachineSettings
@@ -143,6 +143,12 @@ def _earlier(path: Path, digest: str, by_split: Iterable[str]) -> dict[str, Any]
     is_same = results.get("sha256") == digest
     is_same = is_same and all(isinstance(results.setdefault(key, {}), dict) for key in by_split)
     return results if is_same else {}
+
+
+def show_scores(split: str, scores: Scores) -> None:
+    """Prints each score, and its signature, by which others can compute the same."""
+    for name, value in scores.values.items():
+        print_safely(f"{split} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
 
 
 def write_evaluation(

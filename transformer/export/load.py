@@ -130,8 +130,10 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
     else:
         translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages, inference.shortlist)
     weights = translator.model.output.weight.dtype
-    if isinstance(settings, TranslateSettings) and settings.text is not None and machine.threads is None:
-        machine = replace(machine, threads=1)  # one text is too little work for two, which would wait for each other
+    if isinstance(settings, TranslateSettings):
+        translator.lines_of, translator.warns_of_sentences = settings.input or "", True
+        if settings.text is not None and machine.threads is None:
+            machine = replace(machine, threads=1)  # one text is too little work for two, which would wait
     translator.configure_torch(machine)
     if inference.precision == "auto" and weights != torch.float32:
         log.info("computing in %s, which is fast here; precision=float32 is exact", str(weights).removeprefix("torch."))
