@@ -30,6 +30,8 @@ def test_lines_and_the_spaces_around_them_stay(text: str) -> None:
         ("<p>ein <b class='x'>Haus</b></p>", "<p>EIN <b class='x'>HAUS</b></p>"),
         ("<a title=\"ein > 'Haus'\" href=/x/>ja</a><br/>", "<a title=\"ein > 'Haus'\" href=/x/>JA</a><br/>"),
         ("Hund &amp; Katze &lt;b&gt; &ouml;&#33;", "HUND &amp; KATZE &lt;B&gt; Ö!"),
+        (f"ja &#{'0' * 5000}228; &#{'9' * 5000}; &#10000000;", "JA Ä \ufffd \ufffd"),
+        (f"<i translate='N&#{'0' * 5000}79;'>a</i> d", f"<i translate='N&#{'0' * 5000}79;'>a</i> D"),
         ("a < 'b' &lt script", "A &lt; 'B' &lt; SCRIPT"),
         ("<p>ein\n  Haus </p>\n", "<p>EIN HAUS </p>\n"),
         ("<!-- ein --><!DOCTYPE html><?xml x?>&nbsp;|&nbsp;", "<!-- ein --><!DOCTYPE html><?xml x?>&nbsp;|&nbsp;"),

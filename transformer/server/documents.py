@@ -33,6 +33,7 @@ MARKUP = re.compile(
 )
 TEXT = re.compile(r"(?:[^<]|<(?![a-z!/?]))+", FLAGS)
 ATTRIBUTE = re.compile(rf"""{SPACE}+([^ \t\n\f\r"'<>/=]+)(?:{SPACE}*={SPACE}*({VALUE}))?""", FLAGS)
+NUMBER = re.compile("&#0*([0-9]+)")
 LINE = re.compile(r"[^\n]*\n|[^\n]+")  # as in files: U+2028 and \x85 belong to the sentence
 # Elements whose content is no markup, and those whose content is no prose.
 RAW = ("script", "style", "textarea", "xmp", "iframe", "noembed", "noframes", "noscript")
@@ -40,6 +41,12 @@ UNTRANSLATED = ("code", "pre", "kbd", "samp")
 VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
 # Within these the elements of RAW hold markup.
 FOREIGN = ("svg", "math")
+
+
+def _unescape(text: str) -> str:
+    """With the character of each character reference."""
+    # Python reads no number of thousands of digits, and one of eight is no character already: U+FFFD stands for it.
+    return html.unescape(NUMBER.sub(lambda found: f"&#{found[1][:8]}", text))
 
 
 def _with_outer_spaces(whole: str, inner: str) -> Iterator[Piece]:
@@ -66,9 +73,7 @@ def _content(text: str, start: int, element: str) -> str:
 def _is_untranslated(element: str, attributes: str) -> bool:
     """Whether an element is not to be translated."""
     values = (
-        html.unescape(value.strip("\"'"))
-        for name, value in ATTRIBUTE.findall(attributes)
-        if name.lower() == "translate"
+        _unescape(value.strip("\"'")) for name, value in ATTRIBUTE.findall(attributes) if name.lower() == "translate"
     )
     return element in UNTRANSLATED or next(values, "").lower() == "no"  # of an attribute given twice the first counts
 
@@ -78,7 +83,7 @@ def split_html(text: str) -> Iterator[Piece]:
     skipped, depth = "", 0  # an element that is not translated, and how often it stands within itself
     while position < len(text):
         if found := TEXT.match(text, position):
-            prose = html.unescape(found[0])
+            prose = _unescape(found[0])
             inner = " ".join(prose.split())  # in HTML a line break is a space
             if skipped or not any(map(str.isalpha, inner)):
                 yield Piece(found[0], False)
