@@ -64,7 +64,7 @@ class Api:
         check_key(fields, self.key)
         asked = read_translation_request(fields, self.directions, self.settings.max_characters, self.max_alternatives)
         try:
-            documents = [await run_in_threadpool(split, text, asked.format) for text in asked.texts]
+            documents = await run_in_threadpool(lambda: [split(text, asked.format) for text in asked.texts])
         except ValueError as error:
             raise HTTPException(400, f"Invalid request: {error}") from error
         source, confidence = asked.source, 100.0
