@@ -25,6 +25,7 @@ from transformer.server.directions import ServedDirection
 log = logging.getLogger(__name__)
 DEFAULT_POLICY = "default-src 'none'; frame-ancestors 'none'"
 LINGER = 0.5  # seconds without a byte, after which the rest of a body that nobody reads is not awaited
+BLOCK = 1 << 16  # bytes that are handed to a connection at once: it keeps what its client does not read yet
 HEADERS = {
     "Content-Security-Policy": DEFAULT_POLICY,
     "Cache-Control": "no-store",
@@ -53,22 +54,23 @@ def page_of(direction: ServedDirection) -> Response:
     return HTMLResponse(direction.page, headers={"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"})
 
 
-async def show_index(pages: Mapping[str, ServedDirection], request: Request) -> Response:
-    """The page of the only direction, or links to several."""
-    if len(pages) == 1:
-        return page_of(*pages.values())
+def links_to(directions: Mapping[str, ServedDirection]) -> Response:
     links = [
         f'<li><a href="/page/{quote(pair, safe="")}">{html.escape(direction.languages)}</a>: '
         f"{html.escape(direction.name)}</li>"
-        for pair, direction in pages.items()
+        for pair, direction in directions.items()
     ]
     return plain_page("Translators", f"<ul>{''.join(links)}</ul>")
 
 
-async def show_page(pages: Mapping[str, ServedDirection], request: Request) -> Response:
+async def show_index(index: Response, request: Request) -> Response:
+    return index
+
+
+async def show_page(pages: Mapping[str, Response], request: Request) -> Response:
     if request.path_params["pair"] not in pages:
         raise HTTPException(404, "Not Found")
-    return page_of(pages[request.path_params["pair"]])
+    return pages[request.path_params["pair"]]
 
 
 # ---- what holds for every request
@@ -78,6 +80,14 @@ async def answer_error(request: Request, error: Exception) -> Response:
     """As LibreTranslate answers what it refuses."""
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+async def send_in_blocks(send: Send, message: Message) -> None:
+    body = message.get("body", b"")
+    last = len(body) // BLOCK * BLOCK
+    for start in range(0, last, BLOCK):
+        await send({**message, "body": body[start : start + BLOCK], "more_body": True})
+    await send({**message, "body": body[last:]} if body else message)
 
 
 class Bounds:
@@ -114,10 +124,10 @@ class Bounds:
             try:
                 if not is_whole and message["type"] == "http.response.body" and not message.get("more_body", False):
                     # A connection that is closed while its client still sends takes the answer away.
-                    await send({**message, "more_body": True})
+                    await send_in_blocks(send, {**message, "more_body": True})
                     await wait_for_the_rest()
                     message = {**message, "body": b""}
-                await send(message)
+                await send_in_blocks(send, message)
             except Exception as error:
                 raise ClientDisconnect from error  # there is nobody to send to any more
 
@@ -138,9 +148,12 @@ class Bounds:
 
 
 def make_app(api: Api) -> Starlette:
-    pages = {f"{source}-{target}": direction for (source, target), direction in api.directions.items()}
+    directions = {f"{source}-{target}": direction for (source, target), direction in api.directions.items()}
+    # Made once: it contains a whole model, and those who read slowly must not have a copy each.
+    pages = {pair: page_of(direction) for pair, direction in directions.items()}
+    index = next(iter(pages.values())) if len(pages) == 1 else links_to(directions)
     routes = [
-        Route("/", partial(show_index, pages)),
+        Route("/", partial(show_index, index)),
         Route("/page/{pair:path}", partial(show_page, pages)),
         Route("/translate", api.translate, methods=["POST"]),
         Route("/detect", api.detect, methods=["POST"]),

@@ -13,6 +13,7 @@ from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from transformer.config import UsageError
 from transformer.data.directions import Direction
@@ -21,8 +22,11 @@ from transformer.server.settings import ServerSettings
 from transformer.training.callbacks.signals import ASKS_ONLY, SIGNALS, Interrupted
 
 log = logging.getLogger(__name__)
-# Beyond it, a connection is answered with 503 at once.
-MAX_CONNECTIONS = 1000
+# Beyond it, a request is answered with 503 at once, and beyond SPARE more a connection is closed at once. Each takes a
+# file descriptor, also if it sends nothing; where none is left, asyncio does little but say so.
+MAX_CONNECTIONS, SPARE = 1000, 100
+# Connections that are accepted together, before one of them can be closed.
+BACKLOG = 64
 # For an answer to be taken, once its translation is there.
 GRACE = 5
 
@@ -63,6 +67,27 @@ def log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
         log.error("%s: %s", context["message"], type(context.get("exception")).__name__)
 
 
+def max_connections() -> int:
+    """MAX_CONNECTIONS, or what leaves half of the files that this process may open to others."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return MAX_CONNECTIONS
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    return min(MAX_CONNECTIONS, max(16, files // 2 - SPARE))
+
+
+class Connection(H11Protocol):
+    """uvicorn's, but closed at once where there are too many."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency + SPARE:
+            transport.abort()
+
+
 class Server(uvicorn.Server):
     """uvicorn, but for its own signal handlers; whatever comes over the wire, its log has no traceback."""
 
@@ -98,16 +123,12 @@ def stopping(server: uvicorn.Server) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def run(app: ASGIApp, listener: socket.socket, settings: ServerSettings) -> None:
-    """Serves until a signal comes, and then until all that has begun is answered; raises Interrupted at the end."""
-    # The warnings of the first quote the texts, those of the second say what is wrong with each malformed form.
-    for name in ("transformer.inference", "python_multipart"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    server = Server(
+def make_server(app: ASGIApp, settings: ServerSettings) -> Server:
+    return Server(
         uvicorn.Config(
             app,
             loop="asyncio",
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -116,10 +137,19 @@ def run(app: ASGIApp, listener: socket.socket, settings: ServerSettings) -> None
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=MAX_CONNECTIONS,
+            limit_concurrency=max_connections(),
+            backlog=BACKLOG,
             timeout_graceful_shutdown=int(settings.timeout) + GRACE,
         )
     )
+
+
+def run(app: ASGIApp, listener: socket.socket, settings: ServerSettings) -> None:
+    """Serves until a signal comes, and then until all that has begun is answered; raises Interrupted at the end."""
+    # The warnings of the first quote the texts, those of the second say what is wrong with each malformed form.
+    for name in ("transformer.inference", "python_multipart"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    server = make_server(app, settings)
     with stopping(server) as received:
         server.run(sockets=[listener])
     raise Interrupted(received[0])

@@ -1,0 +1,142 @@
+"""What connections may take of a server: file descriptors, and memory for answers that nobody reads."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.types import ASGIApp, Message
+
+import transformer.server.run
+from tests.factories import composed
+from tests.processes import posix_only
+from tests.server.client import SECONDS, Wire, in_a_loop
+from tests.server.models import english_and_french
+from transformer.config import from_part
+from transformer.server.api import Api
+from transformer.server.app import BLOCK, make_app
+from transformer.server.batcher import Batcher
+from transformer.server.directions import ServedDirection
+from transformer.server.run import MAX_CONNECTIONS, listen, make_server, max_connections
+from transformer.server.settings import ServerSettings
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+POLICY = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'">"""
+
+
+def settings() -> ServerSettings:
+    return replace(from_part(ServerSettings, composed(name="serve")), port=0)
+
+
+def app_of(*pages: str) -> ASGIApp:
+    """An application with a page for each direction."""
+    translator, limits = english_and_french(), settings()
+    directions = {
+        ("en", f"x{n}"): ServedDirection(translator, Path("run"), "run", page) for n, page in enumerate(pages)
+    }
+    return make_app(Api(directions, Batcher(limits.search, None, "sentences", 1), limits, None))
+
+
+@contextmanager
+def served(app: ASGIApp) -> Iterator[tuple[str, int]]:
+    """The address of a server in a thread."""
+    with listen(settings()) as listener:
+        server = make_server(app, settings())
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield listener.getsockname()
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def received(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    blocks = []
+    try:
+        while block := connection.recv(BLOCK):
+            blocks.append(block)
+    except ConnectionError:
+        pass
+    return b"".join(blocks)
+
+
+def test_connections_that_send_nothing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformer.server.run, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(transformer.server.run, "SPARE", 2)
+    with served(app_of()) as address, ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(address, SECONDS)) for _ in range(5)]
+        for _ in range(5):
+            with socket.create_connection(address, SECONDS) as another:
+                assert received(another) == b""
+        silent[0].sendall(HEALTH)
+        assert received(silent[0]).startswith(b"HTTP/1.1 503 ")
+        for connection in silent[1:4]:
+            connection.close()
+        # One is left: there is room for a second, as soon as the server knows that the others have gone.
+        answer = b"HTTP/1.1 503 "
+        while not answer or answer.startswith(b"HTTP/1.1 503 "):
+            with socket.create_connection(address, SECONDS) as another:
+                another.sendall(HEALTH)
+                answer = received(another)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+@posix_only
+@pytest.mark.parametrize(
+    ("files", "allowed"), [(1 << 20, MAX_CONNECTIONS), (-1, MAX_CONNECTIONS), (1024, 412), (64, 16)]
+)
+def test_a_process_of_few_files_has_fewer_connections(
+    files: int, allowed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import resource
+
+    unlimited = resource.RLIM_INFINITY if files == -1 else files
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (unlimited, unlimited))
+    assert max_connections() == allowed
+
+
+@pytest.mark.parametrize("size", [BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 1])
+def test_a_page_is_handed_over_in_blocks(size: int) -> None:
+    page = POLICY + "ä" + "0123456789" * (size // 10 + 1)
+    wire = Wire(path="/page/en-x0")
+    answer = wire.ask(app_of(page[: size - 1]))
+    assert answer.content.decode() == page[: size - 1]
+    assert answer.headers["Content-Length"] == str(size)
+    assert max(len(message.get("body", b"")) for message in wire.sent) <= BLOCK
+    assert [message["more_body"] for message in wire.sent[1:-1]] == [True] * (len(wire.sent) - 2)
+    assert not wire.sent[-1].get("more_body", False)
+
+
+def test_those_who_read_a_page_slowly_have_no_copies_of_it() -> None:
+    import tracemalloc
+
+    app = app_of(POLICY + "a" * (size := 4_000_000), POLICY)
+
+    async def ask_and_read_nothing() -> int:
+        """How much memory ten readers take."""
+
+        async def never(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                await asyncio.Event().wait()
+
+        before, _ = tracemalloc.get_traced_memory()
+        wires = [Wire(path="/page/en-x0") for _ in range(10)]
+        readers = [asyncio.ensure_future(app(wire.scope, wire.receive, never)) for wire in wires]
+        await asyncio.sleep(0.05)
+        after, _ = tracemalloc.get_traced_memory()
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+        return after - before
+
+    tracemalloc.start()
+    try:
+        assert in_a_loop(ask_and_read_nothing()) < size
+    finally:
+        tracemalloc.stop()
