@@ -2,6 +2,7 @@
 
 import copy
 import json
+import queue
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from transformer.inference.search import SearchSettings
 from transformer.inference.translator import BEAM, Translation
 from transformer.server.api import CLIENT_HAS_GONE, Api
 from transformer.server.app import make_app
-from transformer.server.batcher import ROUND_TOKENS, Batcher, QueueFullError
+from transformer.server.batcher import ROUND_TOKENS, Batcher, Job, QueueFullError
 from transformer.server.directions import ServedDirection
 from transformer.server.settings import ServerSettings
 
@@ -79,6 +80,32 @@ def test_a_part_larger_than_a_round_has_a_round_of_its_own(
     assert texts_of(found) == texts_of(translator.n_best(["ja", "ein Haus"]))
 
 
+def test_a_round_is_shared_out_among_all_who_wait(translator: Translator, batcher: Batcher) -> None:
+    shares = batcher._share_out([Job(translator, MANY[:200]) for _ in range(3)])
+    tokens = [sum(len(part.ids) for part in parts) for _, parts in shares]
+    assert len(tokens) == 3
+    assert all(0 < count <= ROUND_TOKENS // 3 for count in tokens)
+
+
+def test_a_round_of_many_requests_is_as_small_as_one_of_few(
+    translator: Translator, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transformer.server.batcher, "ROUND_TOKENS", 1)
+    jobs = [Job(translator, LINES) for _ in range(3)]
+    assert [job for job, _ in batcher._share_out(jobs)] == jobs[:1]
+
+
+def test_who_has_had_a_turn_goes_behind_those_who_have_not(
+    translator: Translator, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transformer.server.batcher, "ROUND_TOKENS", 1)  # one has a turn in a round
+    ended: queue.Queue[str] = queue.Queue()
+    batcher.submit(translator, MANY[:5])  # so that the next two wait together
+    for name, texts in (("long", MANY[:5]), ("short", ["ja"])):
+        batcher.submit(translator, texts).add_done_callback(lambda _, name=name: ended.put(name))  # type: ignore[misc]
+    assert [ended.get(timeout=SECONDS), ended.get(timeout=SECONDS)] == ["short", "long"]
+
+
 def test_sampling_draws_what_it_would_draw_alone(translator: Translator) -> None:
     batcher = Batcher(settings := SearchSettings(method="sampling"), 512, "long", max_waiting=100)
     futures = [batcher.submit(translator, LINES) for _ in range(3)]
@@ -122,6 +149,21 @@ def test_a_translation_that_takes_too_long_or_whose_client_has_gone_is_given_up(
     found = batcher.submit(translator, ["ja"])
     go_on.set()
     assert texts_of(found.result()) == texts_of(translator.n_best(["ja"]))
+
+
+def test_an_error_within_says_no_more_than_its_kind(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged = copy.copy(translator)
+    monkeypatch.setattr(damaged, "encode", lambda texts, *others: {}[texts[0]])
+    settings = from_part(ServerSettings, composed(name="serve"))
+    directions = {damaged.languages: ServedDirection(damaged, Path("run"), "run", None)}
+    app = make_app(Api(directions, Batcher(BEAM, 512, "sentences", max_waiting=1), settings, None))
+    body = json.dumps({"q": "geheim", "source": "de", "target": "en"}).encode()
+    answer = Wire(body, kind="application/json").ask(app)
+    assert (answer.status, answer.json) == (500, {"error": "Internal server error"})
+    assert caplog.messages == ["a request has failed: KeyError"]
+    assert caplog.records[0].exc_info is None
 
 
 def test_only_the_request_at_fault_fails(translator: Translator) -> None:

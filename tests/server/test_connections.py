@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,7 +23,7 @@ from transformer.server.api import Api
 from transformer.server.app import BLOCK, make_app
 from transformer.server.batcher import Batcher
 from transformer.server.directions import ServedDirection
-from transformer.server.run import MAX_CONNECTIONS, listen, make_server, max_connections
+from transformer.server.run import MAX_CONNECTIONS, listen, log_failure, make_server, max_connections
 from transformer.server.settings import ServerSettings
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -140,3 +142,34 @@ def test_those_who_read_a_page_slowly_have_no_copies_of_it() -> None:
         assert in_a_loop(ask_and_read_nothing()) < size
     finally:
         tracemalloc.stop()
+
+
+def test_what_fails_on_a_connection_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        loop = asyncio.get_running_loop()
+        log_failure(loop, {"message": "a", "exception": OSError("geheim"), "transport": None})
+        log_failure(loop, {"message": "b", "exception": OSError("geheim")})
+
+    in_a_loop(fail())
+    assert caplog.messages == ["b: OSError"]
+
+
+@posix_only
+def test_a_signal_that_is_ignored_does_not_end_a_server() -> None:
+    """As nohup asks for; in a process of its own, as signals are those of a process."""
+    program = """
+import signal
+from transformer.server.run import stopping
+class Server: should_exit = False
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+before = signal.getsignal(signal.SIGTERM)
+with stopping(Server) as received:
+    signal.raise_signal(signal.SIGHUP)
+    print(received, Server.should_exit)
+    signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGUSR1)  # only asks, and so does not mean "at once"
+    print(received == [signal.SIGTERM], Server.should_exit)
+print(signal.getsignal(signal.SIGTERM) == before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.decode().split() == ["[]", "False", "True", "True", "True"]

@@ -39,6 +39,7 @@ def test_lines_and_the_spaces_around_them_stay(text: str) -> None:
         ("<\u017fcript>a", "&lt;SCRIPT&gt;A"),
         ("<script>if (a<b) 'ein'</script>ja", "<script>if (a<b) 'ein'</script>JA"),
         ("<style>p > b</style><title>ja &amp; nein</title>", "<style>p > b</style><title>JA &amp; NEIN</title>"),
+        ("<svg><title>ja</title></svg>", "<svg><title>JA</title></svg>"),
         ("<code>a <i>b</i> <code>c</code> d</code> e", "<code>a <i>b</i> <code>c</code> d</code> E"),
         ("<pre>a</pre><kbd>b</kbd><samp>c</samp>d", "<pre>a</pre><kbd>b</kbd><samp>c</samp>D"),
         ("<i translate=no>a <i>b</i> c</i> d", "<i translate=no>a <i>b</i> c</i> D"),

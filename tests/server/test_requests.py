@@ -94,6 +94,11 @@ def test_a_body_that_nobody_reads_is_not_awaited_for_ever() -> None:
     assert wire._incoming  # much of it had not come yet
 
 
+def test_a_field_of_a_form_may_be_as_long_as_its_body() -> None:
+    text = "a" * (settings().max_bytes - 200)
+    assert fields_of("multipart/form-data; boundary=x", f"{part('q', text)}--x--".encode()) == {"q": text}
+
+
 def test_a_form_has_no_files() -> None:
     body = part("q", "a").replace('"q"', '"q"; filename="a"') + "--x--"
     answer = Wire(body.encode(), kind="multipart/form-data; boundary=x").ask(make_app(api(settings())))
