@@ -107,11 +107,13 @@ def test_the_engine_gives_every_token_the_probability_of_a_teacher_forced_pass(
         {"method": "greedy"},
         {"beam": 1},
         {"beam": 3, "length_penalty": 0.0},
+        {"length_penalty": 0.0},
         {"beam": 3, "patience": 2.5},
         {"length_penalty": 0.6},
         {"length_penalty": -0.5},
         {"max_length": 3},
         {"length_ratio": 0.3, "length_extra": 1},
+        {"beam": 1, "length_ratio": 0.7, "length_extra": 0},
     ],
     ids=str,
 )
