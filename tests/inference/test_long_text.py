@@ -29,7 +29,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
         ["Ein Mann fährt Rad. ", "Zwei Hunde spielen!  ", "Warum? ", "5 Kinder sitzen am Tisch."],
         ["Dr. Müller kommt am 3. Mai, z. B. um 8 Uhr. ", "Dann geht er."],
         ["He lives in the U.S. Army base. ", "It is big... and old."],
-        ["I was born in 1990. ", "Never mind. ", "He is Max. ", "Go on!"],
+        ["It costs 150. ", "I was born in 1990. ", "Never mind. ", "He is Max. ", "Go on!"],
         ['Er sagt: "Komm!" ', "Sie kommt. ", "(Nein.) ", "Ja"],
         ["今日は雨です。", "「明日は？」と言った。", "東京！"],
         ["क्या? ", "हाँ। ", "अच्छा।"],
@@ -73,3 +73,10 @@ def test_a_few_lines_of_two_sentences_are_what_a_model_has_learned_from(
 ) -> None:
     translator.translate(["ja", "ja", TWO, ""], BEAM)
     assert not said(caplog)
+
+
+def test_as_many_lines_of_two_sentences_as_of_one_are_said(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    translator.translate(["ja", TWO, ""], BEAM)
+    assert len(said(caplog)) == 1
