@@ -54,6 +54,7 @@ def part(name: str, value: str) -> str:
         ("Application/JSON ; charset=utf-8", b'{"q": "a", "alternatives": 1}', {"q": "a", "alternatives": 1}),
         (FORM, b"q=a%26b&q=c&source=", {"q": "a&b", "source": ""}),
         ("multipart/form-data; boundary=x", f"{part('q', 'a')}{part('q', 'b')}--x--".encode(), {"q": "a"}),
+        ("multipart/form-data; charset=UTF-8; boundary=x", f"{part('q', 'ä')}--x--".encode(), {"q": "ä"}),
     ],
 )
 def test_the_first_of_several_fields_counts(kind: str, body: bytes, fields: dict[str, Any]) -> None:
@@ -64,6 +65,12 @@ def test_the_first_of_several_fields_counts(kind: str, body: bytes, fields: dict
 def test_a_form_that_is_not_utf8_or_has_too_many_fields_is_refused(body: bytes) -> None:
     with pytest.raises(HTTPException, match="the body must be a JSON object or a form"):
         fields_of(FORM, body)
+
+
+@pytest.mark.parametrize("charset", ["punycode", "IDNA", '"idna"', "latin-1"])
+def test_a_form_says_no_other_encoding_some_take_very_long(charset: str) -> None:
+    with pytest.raises(HTTPException, match="in UTF-8"):
+        fields_of(f"multipart/form-data; boundary=x; charset={charset}", f"{part('q', 'a')}--x--".encode())
 
 
 def test_an_empty_choice_in_a_form_is_none() -> None:

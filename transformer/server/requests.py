@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
+from python_multipart.multipart import parse_options_header
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -34,18 +35,26 @@ class TranslationRequest:
     alternatives: int
 
 
+def is_utf8(content_type: str) -> bool:
+    """Whether a form is UTF-8, as it is unless it says otherwise. Some of Python's other encodings, such as punycode,
+    take time by the square of the length."""
+    _, options = parse_options_header(content_type)
+    return options.get(b"charset", b"utf-8").lower() in (b"utf-8", b"utf8")
+
+
 async def read_fields(request: Request, settings: ServerSettings) -> dict[str, Any]:
     """The fields of a JSON object or of a form, where the first of several with one name counts."""
     try:
         body = await asyncio.wait_for(request.body(), settings.timeout)
     except asyncio.TimeoutError:
         raise HTTPException(408, "Invalid request: it took too long to arrive") from None
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = request.headers.get("content-type", "")
+    kind = content_type.partition(";")[0].strip().lower()
     fields: Any = None
     try:
         if kind == "application/json":
             fields = json.loads(body)
-        elif kind == "multipart/form-data":
+        elif kind == "multipart/form-data" and is_utf8(content_type):
             async with request.form(max_files=0, max_fields=MAX_FIELDS, max_part_size=settings.max_bytes) as form:
                 fields = dict(reversed(form.multi_items()))
         elif kind == "application/x-www-form-urlencoded":
@@ -54,7 +63,8 @@ async def read_fields(request: Request, settings: ServerSettings) -> dict[str, A
     except (ValueError, RecursionError):
         pass
     if not isinstance(fields, dict):
-        raise HTTPException(400, "Invalid request: the body must be a JSON object or a form, with its content type")
+        what = "a JSON object or a form, with its content type and in UTF-8"
+        raise HTTPException(400, f"Invalid request: the body must be {what}")
     return fields
 
 
