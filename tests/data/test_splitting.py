@@ -267,6 +267,7 @@ def test_a_file_of_manythings_says_its_language_and_columns() -> None:
     assert tatoeba.source_language("zh", "cmn.txt") == "en"
     assert tatoeba.source_language("en", "cmn.txt") == "zh"
     assert (tatoeba.columns("en"), tatoeba.columns("zh")) == ([1, 2], [2, 1])
+    assert (tatoeba.source_language("eng", "epo.txt"), tatoeba.columns("en-GB")) == ("eo", [1, 2])
     with pytest.raises(ValueError, match=r"add data\.target_language=CODE"):
         tatoeba.file_language("My pairs.txt")
     with pytest.raises(ValueError, match=r"data=tatoeba: data\.file=cmn\.txt"):

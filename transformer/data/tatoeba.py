@@ -18,9 +18,9 @@ def file_language(file: str | None) -> str:
 
 def source_language(target_language: str, file: str | None) -> str:
     """English, unless that is the target."""
-    return file_language(file) if target_language == "en" else "en"
+    return file_language(file) if base_language(target_language) == "en" else "en"
 
 
 def columns(source_language: str) -> list[int]:
     """Source and target: English stands first in every line, then the other language, then whose sentences they are."""
-    return [1, 2] if source_language == "en" else [2, 1]
+    return [1, 2] if base_language(source_language) == "en" else [2, 1]
