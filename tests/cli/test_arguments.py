@@ -74,6 +74,15 @@ def test_an_empty_path_is_none_of_anybodys() -> None:
         prepare(["init_from="], CONFIGS)
 
 
+@pytest.mark.parametrize("key", ["data.source_language", "data.target_language"])
+def test_the_code_of_min_nan_chinese_is_no_number(key: str) -> None:
+    for value, prefix in (("nan", ""), ("'nan'", ""), ("nan", "++")):
+        [override] = prepare([f"{prefix}{key}={value}"], CONFIGS)
+        assert composed("data=files", override)["data"][key.removeprefix("data.")] == "nan"
+    [override] = prepare([f"{key.removeprefix('data.')}=nan"], CONFIGS)
+    assert composed(override, name="translate")[key.removeprefix("data.")] == "nan"
+
+
 @pytest.mark.parametrize("key", ["data.train", "choose.reverse", "hydra.run.dir"])
 def test_a_tilde_that_the_shell_left_is_the_home_folder(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -27,6 +27,7 @@ PATHS = (
 STAGES = ("reverse", "augment", "forward", "finetune")  # further settings, for back_translate.py to hand on
 LITERAL = ("text", "name", "host", *PATHS, *STAGES)
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, but for interpolations such as ${now:%Y}
+LANGUAGES = tuple(f"{section}{side}_language" for section in ("", "data.") for side in ("source", "target"))
 # The group of a section that goes by another name: validation_search=greedy.
 GROUP_OF_KEY = {"validation_search": "search@validation_search"}
 # Lightning starts the other processes of a run with the arguments of the first and three more: this one, the run's
@@ -108,6 +109,8 @@ def _in_grammar(key: str, value: str, typed: Sequence[str]) -> str:
         return ",".join(map(quote, read_path_list(value) if several else [value]))
     if key == "hydra.run.dir" and is_lightning_child(typed):
         return quote(value[1:-1])
+    if key in LANGUAGES and value == "nan":  # Min Nan Chinese; Hydra would read a number that is none
+        return quote(value)
     return quote(value, interpolate=True) if key in FOLDERS and value[:1] not in ("'", '"') else value
 
 
