@@ -196,6 +196,7 @@ def test_a_run_translates_the_training_pairs_that_it_left_out(home: Path) -> Non
         (["output=run/x"], r"output=run/x is in the folder of the model, run: name another place"),
         (["output=run"], r"output=run is a folder: give what the files' names begin with, as run/synthetic"),
         (["output=new/"], r"output=new/ is a folder: give what the files' names begin with, as new/synthetic"),
+        (["output=new/.."], r"output=new/\.\. is a folder: give what the files' names begin with"),
         (["output=empty.de/x"], r"output=empty\.de/x: .*/empty\.de is a file, not a folder"),
         (["output=train"], r"train\.(de|en) is there already: give another output=PREFIX, or remove it"),
         (["output=x", "input=nothing.de"], r"input=nothing\.de is no file with lines in it"),
@@ -236,6 +237,12 @@ def test_pairs_may_lie_beside_a_model_file_that_belongs_to_no_run(tmp_path: Path
     for prefix in (folder / "pairs", tmp_path / "link" / "pairs"):
         with pytest.raises(UsageError, match="is in the folder of the model"):
             check_prefix(str(prefix), [model])
+
+
+def test_a_prefix_that_is_a_link_is_refused_as_the_names_would_not_begin_with_it(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("elsewhere")
+    with pytest.raises(UsageError, match="link is a link: give what the files' names begin with"):
+        check_prefix(str(tmp_path / "link"), [])
 
 
 @pytest.mark.parametrize("prefix", ["runs/synthetic", "it's ${all}, {of} (it)/ü"])

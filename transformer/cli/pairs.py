@@ -22,11 +22,13 @@ DROPPED = "dropped.tsv"
 
 
 def check_prefix(output: str, checkpoints: list[Path]) -> None:
-    """Refuses a PREFIX that is a folder, one among the files of the runs or the export that translate, and one that
-    cannot be written."""
+    """Refuses a PREFIX that is a folder or a link, one among the files of the runs or the export that translate, and
+    one that cannot be written."""
     path = Path(output)
-    if path.is_dir() or output.endswith("/"):
+    if path.is_dir() or path.name == ".." or output.endswith("/"):
         raise UsageError(f"output={output} is a folder: give what the files' names begin with, as {path / 'synthetic'}")
+    if path.is_symlink():  # followed, the names of the files would begin with another PREFIX
+        raise UsageError(f"output={output} is a link: give what the files' names begin with")
     for checkpoint in checkpoints:
         folder = run_of(checkpoint)
         is_alone = checkpoint.is_file() and not (folder / CONFIG).exists()  # a file that lies anywhere
