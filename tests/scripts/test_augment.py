@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import scripts.augment as augment_script
+from tests.processes import posix_only
 from tests.reliability.runs import corpus, settings, train
 from tests.training.small import DIGITS
 from transformer import Translator
@@ -104,6 +105,14 @@ def test_no_sentence_of_validation_or_test_becomes_a_pair(whole: dict[str, bytes
     assert reasons.count("empty") >= 1
 
 
+@posix_only
+def test_a_tab_in_a_name_or_a_text_adds_no_column() -> None:
+    Path("a\tb.de").write_text("eins\tzwei\n" * 2)
+    augment("output=tab", "input=a\tb.de", "filters=[duplicate]")
+    assert lines("tab.origin") == ["a\\tb.de\t1\ten\trun/translator.safetensors\tgreedy"]
+    assert lines("tab.dropped.tsv")[1:] == ["2\tduplicate\teins zwei\t"]
+
+
 def test_sampled_translations_are_drawn_by_the_lines_number(whole: dict[str, bytes]) -> None:
     augment("search=sampling", "search.top_k=3", "output=sampled")
     numbers = [int(line.split("\t")[1]) for line in lines("sampled.origin")]
@@ -152,6 +161,8 @@ def test_a_stopped_augmentation_that_is_resumed_is_the_whole_one(
     own = ["data=files", "data.train=train", "data.validation=validation"]
     with pytest.raises(UsageError, match=r"half\.partial was made with another corpus: name it by data="):
         augment("output=half", "resume=true", *own, "data.test=validation")
+    with pytest.raises(UsageError, match=r"half\.partial was made with another corpus: name it by data="):
+        augment("output=half", "resume=true", *own, "data.test=test", "data.validation=test")
     with pytest.raises(UsageError, match=r"half\.partial was made with data\.max_length=40"):
         augment("output=half", "resume=true", *own, "data.test=test", "data.max_length=5")
     augment("output=half", "resume=true")
@@ -237,6 +248,12 @@ def test_pairs_may_lie_beside_a_model_file_that_belongs_to_no_run(tmp_path: Path
     for prefix in (folder / "pairs", tmp_path / "link" / "pairs"):
         with pytest.raises(UsageError, match="is in the folder of the model"):
             check_prefix(str(prefix), [model])
+
+
+def test_an_export_takes_no_pairs_among_its_files(tmp_path: Path) -> None:
+    (tmp_path / "export").mkdir()
+    with pytest.raises(UsageError, match="is in the folder of the model"):
+        check_prefix(str(tmp_path / "export" / "pairs"), [tmp_path / "export"])
 
 
 def test_a_prefix_that_is_a_link_is_refused_as_the_names_would_not_begin_with_it(tmp_path: Path) -> None:

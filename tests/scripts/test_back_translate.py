@@ -13,7 +13,13 @@ from tests.scripts.running import SMALL, TOY, ok, refused
 from tests.server.models import english_and_french
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import is_override, prepare
-from transformer.cli.back_translation import back_translation, check_translator, show_scores
+from transformer.cli.back_translation import (
+    back_translation,
+    check_texts,
+    check_translator,
+    monolingual_texts,
+    show_scores,
+)
 from transformer.cli.compose import compose
 from transformer.cli.pipeline import Stage, run_stages
 from transformer.cli.runs import dated_folder, new_folders
@@ -189,6 +195,16 @@ def test_the_reverse_run_reads_a_table_from_its_target_to_its_source(typed: list
     assert "data.columns=[2,1]" not in stages[2].begin or typed == ["data.columns=[2,1]"]
 
 
+def test_a_test_set_that_is_a_table_is_read_from_target_to_source_too() -> None:
+    stages = stages_of(*SMALL, MONOLINGUAL, "data.extra_tests.news=news.tsv")
+    assert "data.columns=[2,1]" in stages[0].begin
+
+
+def test_the_pairs_of_the_forward_run_can_be_others_than_its_own() -> None:
+    forward = stages_of(*SMALL, MONOLINGUAL, "forward=data.synthetic=[own,more]")[2]
+    assert compose("train", *prepare(forward.begin[2:], CONFIGS))["data"]["synthetic"] == ["own", "more"]
+
+
 def test_no_run_learns_from_the_test_of_another_when_three_languages_are_cut(tmp_path: Path) -> None:
     # The same French sentence is in lines n and n + 200: they stand together in the cut of three languages alone.
     for language, count in (("de", 400), ("en", 400), ("fr", 200)):
@@ -248,6 +264,21 @@ def test_a_corpus_without_a_folder_has_no_text_unless_one_is_named(tmp_path: Pat
     languages = ["data.source_language=de", "data.target_language=en"]
     message = refused("back_translate", "data=files", "data.pairs=x.tsv", *languages, cwd=tmp_path)
     assert "input is not set: give input=FILE, text in the target language, or folds=3 for the pairs" in message
+
+
+def test_a_text_that_is_empty_is_told_apart_from_one_that_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "text.en").touch()
+    with pytest.raises(UsageError, match=r"text\.en is empty: it must have a sentence a line$"):
+        check_texts(data_settings(*SMALL), str(tmp_path / "text.en"))
+    missing = re.escape(f"input is not set, and the corpus has no {tmp_path / 'monolingual.en'}: give input=FILE")
+    with pytest.raises(UsageError, match=f"^{missing}$"):
+        check_texts(data_settings(*SMALL, f"data.directory={tmp_path}"), None)
+
+
+def test_the_text_of_a_single_direction_is_a_file_or_has_a_prefix(tmp_path: Path) -> None:
+    (tmp_path / "text.en").touch()
+    for given in ("text", "text.en"):
+        assert monolingual_texts(data_settings(*SMALL), str(tmp_path / given)) == {("de", "en"): tmp_path / "text.en"}
 
 
 def test_settings_may_change_until_their_stage_has_begun(tmp_path: Path) -> None:
