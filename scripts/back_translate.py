@@ -22,6 +22,8 @@ def read(config: dict[str, Any]) -> Job:
 
     if config["resume"]:
         raise UsageError("leave out resume=: the same command continues where it was stopped")
+    if config["output"] is None:
+        raise UsageError("output is not set: give output=FOLDER of all stages")
     check_init_from(config["init_from"])
     check_output_folder(config["output"])
     return config, back_translation(config, sys.argv[1:])

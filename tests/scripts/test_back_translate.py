@@ -55,6 +55,7 @@ def stages_of(*typed: str) -> list[Stage]:
         ("forward=data.synthetic_ratio=0", "data.synthetic_ratio=0.0 must be > 0"),
         ("reverse=model.heads=7", "model.encoder.self_attention.heads=7 does not divide model.dim=32"),
         ("forward=trainer.precision=16-true", "trainer.precision=16-true would train other weights"),
+        ("forward=model.tied_embeddings=all tokenizer.joint=false", "model.tied_embeddings=all needs one vocabulary"),
         ("finetune=training.averaging.kind=last trainer.limit_val_batches=0", "training.averaging.kind=last"),
         ("folds=1", "folds=1 must be a number from 2 to 100"),
         ("folds=101", "folds=101 must be a number from 2 to 100"),
@@ -98,6 +99,7 @@ def test_a_mistake_of_any_stage_is_found_before_the_first(typed: str, message: s
             "there is no compositional.en.en; with several data.directions input= is a PREFIX, and PREFIX.LANGUAGE the",
         ),
         ([f"input={TOY}/compositional.de"], "compositional.de looks like de, but it is to be text in the target lan"),
+        (["output=null"], "output is not set: give output=FOLDER of all stages"),
         (["init_from=somewhere"], "init_from=somewhere: no such run or checkpoint"),
     ],
 )
