@@ -74,6 +74,12 @@ def test_an_empty_path_is_none_of_anybodys() -> None:
         prepare(["init_from="], CONFIGS)
 
 
+@pytest.mark.parametrize("value", ["", "null"])
+def test_runs_are_always_in_some_folder(value: str) -> None:
+    with pytest.raises(UsageError, match=f"^runs={value}: name a folder$"):
+        prepare([f"runs={value}"], CONFIGS)
+
+
 @pytest.mark.parametrize("key", ["data.source_language", "data.target_language"])
 def test_the_code_of_min_nan_chinese_is_no_number(key: str) -> None:
     for value, prefix in (("nan", ""), ("'nan'", ""), ("nan", "++")):

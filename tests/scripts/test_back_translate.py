@@ -112,7 +112,8 @@ def test_a_mistake_is_told_in_one_line_and_leaves_no_folder(tmp_path: Path, argu
 def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
     folder = tmp_path / "all"
     for run, bleu in (("reverse", 1), ("forward", 2), ("final", 3)):
-        finish_run(folder / run, {"test": {"bleu": bleu, "chrf": 4, "ter": 5}})
+        scores = {"bleu": bleu, "chrf": 4, "ter": 5, "signatures": {"bleu": "nrefs:1"}}
+        finish_run(folder / run, {"test": scores})
     finish_pairs(folder / "synthetic")
     printed = ok("back_translate", *SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all", cwd=tmp_path)
     assert printed.splitlines() == [

@@ -89,6 +89,8 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
 
 
 def _in_grammar(key: str, value: str, typed: Sequence[str]) -> str:
+    if key == "runs" and value in ("", "null"):
+        raise UsageError(f"runs={value}: name a folder")
     if key in PATHS and value == "null":  # none, where a preset names one; a file of this name is ./null
         return value
     if key in (*PATHS, *FOLDERS) and not value:
