@@ -59,6 +59,10 @@ def test_a_word_that_comes_again_and_again_makes_no_other_language(text: str, la
     assert looks_like([text], language) is None
 
 
+def test_names_from_another_language_make_no_other_language() -> None:
+    assert looks_like(['"Das Boot" und "Der Untergang" are the films'], "en") is None
+
+
 def test_a_side_in_another_language_is_named_with_an_example() -> None:
     pairs = list(zip(GERMAN, ENGLISH, strict=True))
     assert language_faults(pairs, ("de", "en")) == (False, [])
@@ -67,6 +71,7 @@ def test_a_side_in_another_language_is_named_with_an_example() -> None:
     assert fault == f"data.target_language=zh, but its sentences look like LATIN script: {ENGLISH[0]}"
     assert language_faults([("", ""), *pairs], ("de", "zh")) == (False, [fault])  # not the empty line
     assert language_faults(pairs, ("en", "de"))[0]
+    assert language_faults(pairs, ("zh", "ru"))[0] is False  # both are wrong, and the other way round too
     assert language_faults([], ("en", "de")) == (False, [])
 
 

@@ -212,6 +212,7 @@ def test_a_large_group_and_pairs_with_an_empty_side_stay_in_train() -> None:
     greetings = [("Hallo!", f"Hello {letters(number)}") for number in range(MAX_GROUP + 1)]
     empty = [("", f"Nothing {letters(number)}") for number in range(50)]
     assert set(assign_splits([*greetings, *empty], ("de", "en"), (0.4, 0.4)).tolist()) == {TRAIN}
+    assert TRAIN not in assign_splits(greetings[:MAX_GROUP], ("de", "en"), (0.5, 0.5))
 
 
 def test_lines_that_are_added_or_moved_leave_the_others_where_they_were() -> None:
@@ -303,6 +304,28 @@ def test_every_pair_is_left_out_with_its_group_in_one_fold_of_either_direction(t
     assert sorted(pair for fold in folds.values() for pair in fold) == sorted(pairs[:-1])
     assert {fold for fold, inside in folds.items() for source, _ in inside if comparable(source) == "satzh"} != set()
     assert sum(any(comparable(source) == "satzh" for source, _ in inside) for inside in folds.values()) == 1
+
+
+def test_a_fold_is_a_part_of_train_whatever_the_split(tmp_path: Path) -> None:
+    write(tmp_path, "x.tsv", ["\t".join(pair) for pair in sentences(600)])
+    for fold in (1, 2, 3):
+        corpus = with_splits(whole(tmp_path, "x.tsv", split=[0.3, 0.3], fold=[fold, 3]))
+        left_out = replace(corpus, train=str(Path(str(corpus.train)).with_name(LEFT_OUT)))
+        counts = [sum(1 for _ in one.read("train")) for one in (left_out, corpus)]
+        assert counts[0] / sum(counts) == pytest.approx(1 / 3, abs=0.1)
+
+
+def test_another_cut_of_the_same_file_does_not_give_the_one_before(tmp_path: Path) -> None:
+    write(tmp_path, "x.tsv", ["\t".join(pair) for pair in sentences(300)])
+
+    def count(part: str, **changes: object) -> int:
+        return sum(1 for _ in with_splits(whole(tmp_path, "x.tsv", **changes)).read(part))
+
+    assert count("test") < count("test", split=[0.1, 0.4])
+    assert count("train", fold=[1, 2]) < count("train", fold=[1, 4])
+    given = {"pairs": None, **dict.fromkeys(SPLITS, str(tmp_path / "x.tsv"))}
+    for language in ("de", "gsw"):  # the files of the one have not the names of the other
+        assert 100 < count("train", fold=[1, 2], source_language=language, **given) < 200
 
 
 def test_a_fold_that_cannot_be_is_refused(tmp_path: Path) -> None:
