@@ -87,8 +87,9 @@ def test_a_refused_run_leaves_neither_a_chosen_folder(project: Path, tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
-def test_debug_shows_where_an_error_came_from(project: Path, tmp_path: Path) -> None:
-    done = run(project, "train", f"runs={tmp_path}", "name=key", "debug=true")
+@pytest.mark.parametrize("typed", ["debug=true", "++debug=True"])
+def test_debug_shows_where_an_error_came_from(project: Path, tmp_path: Path, typed: str) -> None:
+    done = run(project, "train", f"runs={tmp_path}", "name=key", typed)
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert "in train\n" in done.stderr

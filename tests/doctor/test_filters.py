@@ -69,6 +69,22 @@ def test_numbers_that_differ_are_no_repetition(chosen: PairFilter, text: str, re
     assert FILTERS["repetition"].find(line, chosen.context) == (repeats, False)
 
 
+def test_four_words_again_and_again_are_a_repetition_too(chosen: PairFilter) -> None:
+    assert chosen.check_text(1, " ".join(GERMAN.split()[:4] * 4)) == "repetition"
+
+
+def test_a_text_of_as_many_tokens_as_training_takes_is_kept(chosen: PairFilter) -> None:
+    tokens = len(chosen.context.tokenizers[0].encode(GERMAN))
+    line = Line(1, (GERMAN, ""), (GERMAN, ""))
+    for max_length, is_too_long in ((tokens, False), (tokens - 1, True)):
+        context = replace(chosen.context, max_length=max_length)
+        assert FILTERS["too_long"].find(line, context)[0] == is_too_long
+
+
+def test_most_of_a_held_out_sentence_is_held_out(chosen: PairFilter) -> None:
+    assert chosen.check_text(1, TEST[5][0].rpartition(" ")[0]) == "held_out"
+
+
 def test_the_second_of_two_equal_texts_is_dropped_also_after_a_resumption(chosen: PairFilter) -> None:
     assert [chosen.check_text(1, NEW[5][0]), chosen.check_text(2, NEW[5][0])] == [None, "duplicate"]
     assert list(chosen.mark_seen([NEW[6][0]])) == [NEW[6][0]]
@@ -119,3 +135,15 @@ def test_a_held_out_sentence_of_a_third_language_is_dropped_too(tmp_path: Path) 
     chosen = PairFilter(["held_out"], corpus, (tokenizer, tokenizer), ("de", "en"))
     assert chosen.check_text(1, "hotel paris!") == "held_out"
     assert chosen.check_text(2, GERMAN) is None
+
+
+def test_most_of_a_held_out_sentence_of_another_direction_is_held_out(tmp_path: Path) -> None:
+    corpus = write(tmp_path, {"train": TRAIN, "test": TEST, "validation": VALIDATION})
+    for split in ("train", "validation", "test"):
+        for side, language in enumerate(("fr", "en")):
+            (tmp_path / f"{split}.fr-en.{language}").write_text(f"{NEW[8][side]}\n", encoding="utf-8")
+    corpus = replace(corpus, directions=["de-en", "fr-en"])
+    tokenizer = train_tokenizer((text for pair in TRAIN for text in pair), tokenizer_settings("bpe", 900))
+    chosen = PairFilter(["held_out"], corpus, (tokenizer, tokenizer), ("de", "en"))
+    assert chosen.check_pair(1, GERMAN, NEW[8][1].rpartition(" ")[0]) == "held_out"
+    assert chosen.check_pair(1, GERMAN, NEW[9][1]) is None
