@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.data.corpora import settings, write
-from tests.factories import tokenizer_settings
+from tests.factories import composed, tokenizer_settings
+from transformer.cli.settings import corpus_settings
 from transformer.data.datamodule import TranslationData
 from transformer.data.synthetic import synthetic_files
 
@@ -64,3 +65,9 @@ def test_origins_that_cannot_be_read_are_refused_before_training(tmp_path: Path)
     corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")])
     with pytest.raises(ValueError, match=r"p\.origin holds no origins: a line has 5 columns"):
         TranslationData(corpus, tokenizer_settings("word", 30), seed=1)
+
+
+def test_synthetic_pairs_are_found_from_another_folder_too() -> None:
+    typed = composed("data=files", "data.synthetic=[my/pairs,'~/pairs']")["data"]
+    expected = [Path("my/pairs").absolute(), Path.home() / "pairs"]
+    assert corpus_settings(typed)["synthetic"] == [str(path) for path in expected]
