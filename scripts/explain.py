@@ -21,8 +21,6 @@ Job = tuple[dict[str, Any], Path, "SearchSettings", "MachineSettings", "View"]
 def read(config: dict[str, Any]) -> Job:
     if config["text"] is None:
         raise UsageError('text is not set: give the sentence to explain, text="…"')
-    if config["output"] is None:
-        raise UsageError("output is not set: give output=FILE.html, or a .png")
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
     from transformer.cli.settings import typed_keys
     from transformer.device import MachineSettings

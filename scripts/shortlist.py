@@ -18,10 +18,8 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint
     from transformer.cli.places import check_output_file
     from transformer.cli.settings import corpus_settings
-    from transformer.config import UsageError, from_dict, from_part
+    from transformer.config import from_dict, from_part
 
-    if config["output"] is None:
-        raise UsageError("output is not set: give output=FILE.safetensors")
     check_output_file(config["output"], [".safetensors"])
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
     from transformer.data.corpus import DataSettings

@@ -204,7 +204,7 @@ def test_the_output_decides_what_is_written(
         ({"head": 0}, r"head=0 must be >= 1 and .*"),
         ({"layer": "two"}, r"layer=two must be a whole number"),
         ({"attention": "self"}, r"attention=self is not allowed; choose one of cross, encoder, decoder"),
-        ({"output": None}, r"output is not set: give output=FILE\.html, or a \.png"),
+        ({"output": None}, r"output is not set: give output=FILE\.html or FILE\.png or FILE\.svg or FILE\.pdf"),
         ({"text": None}, r'text is not set: give the sentence to explain, text="…"'),
         ({"output": "."}, r"output=. is a folder: name a file in it"),
         ({"text": " "}, r"the text has 0 tokens; between 1 and 79 can be shown"),

@@ -27,8 +27,10 @@ def check_output_folder(output: str) -> None:
     check_can_be_written(path, "output")
 
 
-def check_output_file(output: str, suffixes: Sequence[str] = (), key: str = "output") -> None:
+def check_output_file(output: str | None, suffixes: Sequence[str] = (), key: str = "output") -> None:
     """Refuse a place for results that is no file, has none of `suffixes`, or has the name of a model."""
+    if output is None:
+        raise UsageError(f"{key} is not set: give {key}=FILE{' or FILE'.join(suffixes)}")
     path = Path(output)
     if path.is_dir():
         raise UsageError(f"{key}={output} is a folder: name a file in it")
