@@ -1,10 +1,12 @@
 """Shapes in signatures are checked while testing, and only then. Browsers are started once, where a test needs one."""
 
 import gc
+import logging
 import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,6 +51,14 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("without a deadline")
     parse_once()
     check_shapes([f"transformer.{entry}" for entry in ENTRIES.split()])
+
+
+@pytest.fixture(autouse=True)
+def check_what_is_left() -> Iterator[None]:
+    """Fails the test that changes what later tests find, in place of one of those."""
+    before = Path.cwd(), logging.root.level
+    yield
+    assert (Path.cwd(), logging.root.level) == before
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
