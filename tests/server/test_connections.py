@@ -92,7 +92,7 @@ def test_connections_that_send_nothing_are_bounded(monkeypatch: pytest.MonkeyPat
 
 @posix_only
 @pytest.mark.parametrize(
-    ("files", "allowed"), [(1 << 20, MAX_CONNECTIONS), (-1, MAX_CONNECTIONS), (1024, 412), (64, 16)]
+    ("files", "allowed"), [(1 << 20, MAX_CONNECTIONS), (-1, MAX_CONNECTIONS), (1024, 492), (256, 108), (64, 16)]
 )
 def test_a_process_of_few_files_has_fewer_connections(
     files: int, allowed: int, monkeypatch: pytest.MonkeyPatch

@@ -24,7 +24,7 @@ from transformer.training.callbacks.signals import ASKS_ONLY, SIGNALS, Interrupt
 log = logging.getLogger(__name__)
 # Beyond it, a request is answered with 503 at once, and beyond SPARE more a connection is closed at once. Each takes a
 # file descriptor, also if it sends nothing; where none is left, asyncio does little but say so.
-MAX_CONNECTIONS, SPARE = 1000, 100
+MAX_CONNECTIONS, SPARE = 1000, 20
 # Connections that are accepted together, before one of them can be closed.
 BACKLOG = 64
 # For an answer to be taken, once its translation is there.
