@@ -187,12 +187,13 @@ def test_what_a_resolver_of_ours_has_found_is_told_in_its_words(project: Path) -
     assert told == "only a job that Hydra has started has a folder"
 
 
-def test_the_trials_of_a_sweep_do_not_write_over_each_others_output(project: Path) -> None:
+def test_the_trials_of_a_sweep_do_not_write_over_each_others_output(project: Path, tmp_path: Path) -> None:
     line = refusal(project, "-m", "debug=false,true", "output=out.txt", name="translate")
     assert line.startswith("output=out.txt: the trials of a sweep would write it one over the other: give one command")
     with pytest.raises(UsageError, match=r"^alignments=x: the trials of a sweep would write it one over the other"):
         check_trials(["alignments=x", "n_best=1,2"], "translate", CONFIGS, lambda settings: None)
-    check_trials(["output=x", "split=test,validation"], "evaluate", CONFIGS, lambda settings: None)
+    evaluations = [f"runs={tmp_path}", "output=x", "split=test,validation"]
+    check_trials(evaluations, "evaluate", CONFIGS, lambda settings: None)
     for shared in ("output=null", "output=/dev/stdout"):
         check_trials(["debug=false,true", shared], "translate", project / "configs", lambda settings: None)
 
