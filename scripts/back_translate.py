@@ -22,15 +22,13 @@ def read(config: dict[str, Any]) -> Job:
 
     if config["resume"]:
         raise UsageError("leave out resume=: the same command continues where it was stopped")
-    if config["output"] is None:
-        raise UsageError("output is not set: give output=FOLDER of all stages")
     check_init_from(config["init_from"])
     check_output_folder(config["output"])
     return config, back_translation(config, sys.argv[1:])
 
 
 def back_translate(job: Job) -> None:
-    from transformer.cli.back_translation import check_texts, check_translator, show_scores
+    from transformer.cli.back_translation import check_texts, check_translator, show_final_scores
     from transformer.cli.pipeline import run_stages
     from transformer.cli.settings import run_settings
     from transformer.training.config import read_run_settings
@@ -44,7 +42,7 @@ def back_translate(job: Job) -> None:
         check_translator(config["init_from"], data)
     folder = Path(config["output"])
     run_stages(stages, folder)
-    show_scores(folder, data)
+    show_final_scores(folder, data)
 
 
 if __name__ == "__main__":

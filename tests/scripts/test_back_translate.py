@@ -18,7 +18,7 @@ from transformer.cli.back_translation import (
     check_texts,
     check_translator,
     monolingual_texts,
-    show_scores,
+    show_final_scores,
 )
 from transformer.cli.compose import compose
 from transformer.cli.pipeline import Stage, run_stages
@@ -99,7 +99,7 @@ def test_a_mistake_of_any_stage_is_found_before_the_first(typed: str, message: s
             "there is no compositional.en.en; with several data.directions input= is a PREFIX, and PREFIX.LANGUAGE the",
         ),
         ([f"input={TOY}/compositional.de"], "compositional.de looks like de, but it is to be text in the target lan"),
-        (["output=null"], "output is not set: give output=FOLDER of all stages"),
+        (["output=null"], "output is not set: give output=FOLDER"),
         (["init_from=somewhere"], "init_from=somewhere: no such run or checkpoint"),
     ],
 )
@@ -149,7 +149,7 @@ def test_scores_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     finish_run(tmp_path / "forward", {})
     (tmp_path / "forward" / "test.json").write_text("{")
     with pytest.raises(ValueError, match=rf"^{tmp_path}/forward/test\.json cannot be read: "):
-        show_scores(tmp_path, data_settings(*SMALL))
+        show_final_scores(tmp_path, data_settings(*SMALL))
 
 
 def test_the_name_of_a_folder_may_hold_what_hydra_reads() -> None:

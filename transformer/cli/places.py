@@ -19,8 +19,10 @@ def check_can_be_written(path: Path, key: str) -> None:
         raise UsageError(f"{key}={path} cannot be written: name another place")
 
 
-def check_output_folder(output: str) -> None:
+def check_output_folder(output: str | None) -> None:
     """Refuse a place for results that is no folder, before the work that leads to them."""
+    if output is None:
+        raise UsageError("output is not set: give output=FOLDER")
     path = Path(output)
     if path.exists() and not path.is_dir():
         raise UsageError(f"output={output} is a file: name a folder")

@@ -133,7 +133,7 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
     if isinstance(settings, TranslateSettings):
         translator.lines_of, translator.warns_of_sentences = settings.input or "", True
         if settings.text is not None and machine.threads is None:
-            machine = replace(machine, threads=1)  # one text is too little work for two, which would wait
+            machine = replace(machine, threads=1)  # with so little work two wait for each other
     translator.configure_torch(machine)
     if inference.precision == "auto" and weights != torch.float32:
         log.info("computing in %s, which is fast here; precision=float32 is exact", str(weights).removeprefix("torch."))
