@@ -4,6 +4,7 @@ import argparse
 import itertools
 import re
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ import pytest
 import torch
 from hydra.core.hydra_config import HydraConfig
 from hydra.main import get_args_parser
+from omegaconf import DictConfig
 
 from tests.cli.project import refusal
 from tests.factories import composed
 from transformer.cli import CONFIGS, PROJECT
 from transformer.cli.arguments import prepare
-from transformer.cli.compose import check_words, compose_all, read_settings
+from transformer.cli.compose import check_groups, check_words, compose_all, read_settings
 from transformer.cli.hydra_errors import explain_error
 from transformer.cli.launch import refuse
 from transformer.cli.runs import check_init_from, check_new_run
@@ -72,13 +74,13 @@ def test_a_mistake_is_named_with_its_remedy(project: Path, argument: str, messag
     assert message in refusal(project, argument)
 
 
-def words_checked(name: str, *typed: str) -> str:
-    """What is said of the words on a command line before torch is imported."""
+def refused_by(check: Callable[[DictConfig], None], name: str, *typed: str) -> str:
+    """What a check of the composed configuration says of a command line."""
     with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3", job_name=name):
         config = hydra.compose(name, prepare(typed, CONFIGS), return_hydra_config=True)
         HydraConfig.instance().set_config(config)
         try:
-            check_words(config)
+            check(config)
         except ValueError as error:
             return str(error)
         finally:
@@ -93,18 +95,35 @@ def test_a_word_where_a_preset_has_no_text_is_refused_without_torch() -> None:
         ("metrics=bleu", "metrics=bleu must be a list, as metrics=[A,B]"),
         ("model.heads=x", "model.heads=x must be a whole number"),
     ):
-        assert words_checked("train", "seed=3", typed) == message
-    assert words_checked("translate", "batch_tokens=many", "n_best=x") == "n_best=x must be a whole number"
+        assert refused_by(check_words, "train", "seed=3", typed) == message
+    several = refused_by(check_words, "translate", "batch_tokens=many", "n_best=x")
+    assert several == "n_best=x must be a whole number"
     # What another may read as a word: a path, a text, what Lightning or only a choice knows.
-    assert words_checked("train", "name=x", "trainer=cpu", "trainer.devices=auto", "trainer.max_steps=many") == ""
-    assert words_checked("translate", "text=x", "resume=true") == ""
+    words = ("name=x", "trainer=cpu", "trainer.devices=auto", "trainer.max_steps=many")
+    assert refused_by(check_words, "train", *words) == ""
+    assert refused_by(check_words, "translate", "text=x", "resume=true") == ""
 
 
 def test_a_word_is_checked_beside_a_preset_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 7\n")
     own = f"hydra.searchpath=[file://{tmp_path}]"
-    assert words_checked("train", own, "experiment=mine", "seed=x") == "seed=x must be a whole number"
+    assert refused_by(check_words, "train", own, "experiment=mine", "seed=x") == "seed=x must be a whole number"
+
+
+def test_a_preset_that_gives_a_value_for_a_group_is_told_how_to_choose(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    own = f"hydra.searchpath=[file://{tmp_path}]"
+    for line, group in (("data: multi30k", "data"), ("validation_search: beam", "search@validation_search")):
+        (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\n{line}\n")
+        name, choice = line.split(": ")
+        line = refused_by(check_groups, "train", own, "experiment=mine")
+        assert line.startswith(f"a preset has {name}: {choice} where the settings of {name} belong; choose it in its")
+        assert line.endswith(f'"- override /{group}: {choice}"')
+        (tmp_path / "experiment" / "mine.yaml").write_text(
+            f"# @package _global_\ndefaults: [override /{group}: {choice}]\n"
+        )
+        assert refused_by(check_groups, "train", own, "experiment=mine") == ""
 
 
 def test_an_error_names_a_setting_as_it_was_typed(project: Path) -> None:
@@ -174,11 +193,27 @@ def test_a_path_alone_is_no_setting(project: Path, tmp_path: Path, monkeypatch: 
         assert refusal(project, *typed, name=name).startswith(line)
 
 
-def test_what_a_config_of_ones_own_names_in_vain_is_told_in_one_line(project: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("nix/foo", "experiment/mine.yaml: its defaults list names experiment/nix/foo, which is not there: write"),
+        ("model: small", "experiment/mine.yaml: its defaults list names experiment/model/small, which is not there:"),
+        ("override model: small", "experiment/mine.yaml: its defaults list names experiment/model@model, which is not"),
+        ("override /nix: a", 'write "- override /GROUP: CHOICE"; the groups are data, experiment, model, trainer'),
+        ("override /model: big", "model=big: model is one of small"),
+        ("/model: small", 'model is chosen twice: in the defaults list of a preset write "- override /model: CHOICE"'),
+        ("/trainer: ddp", "trainer is chosen twice: in the defaults list of a preset write "),
+    ],
+)
+def test_a_wrong_entry_in_the_defaults_list_of_a_preset_is_told_with_its_remedy(
+    project: Path, tmp_path: Path, entry: str, message: str
+) -> None:
     (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\ndefaults: [nix/foo]\n")
-    line = refusal(project, f"hydra.searchpath=[file://{tmp_path}]", "experiment=mine")
-    assert line == "In 'experiment/mine': Could not load 'experiment/nix/foo'."
+    (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\ndefaults:\n  - {entry}\n")
+    assert message in refusal(project, f"hydra.searchpath=[file://{tmp_path}]", "experiment=mine")
+
+
+def test_a_config_that_is_not_there_is_named(project: Path) -> None:
     assert refusal(project, name="nix").startswith("Cannot find primary config 'nix'.")
 
 

@@ -105,6 +105,17 @@ def test_scripts_explain_a_shared_setting_in_the_same_words(key: str) -> None:
     assert len({" ".join(line.split()) for found in lines for line in found}) == 1
 
 
+def test_the_preset_in_the_docs_stands_for_what_is_typed(tmp_path: Path) -> None:
+    [preset] = re.findall(r"```yaml\n(.*?)```", (CONFIGS.parent / "docs" / "corpus.md").read_text("utf-8"), re.DOTALL)
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "chinese.yaml").write_text(preset, encoding="utf-8")
+    typed = composed(
+        *("experiment=pairs_10k", "data=files", "tokenizer=cjk", "name=chinese", "tokenizer.vocabulary_size=8000"),
+        *("data.pairs=my/pairs.tsv", "data.source_language=zh", "data.target_language=en"),
+    )
+    assert composed(f"hydra.searchpath=[file://{tmp_path}]", "experiment=chinese") == typed
+
+
 def test_heads_are_said_once_for_all_attentions_or_for_each() -> None:
     model = composed("model.heads=8", "model.decoder.cross_attention.heads=2")["model"]
     assert model["encoder"]["self_attention"]["heads"] == 8

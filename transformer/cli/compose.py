@@ -66,11 +66,22 @@ def check_words(config: DictConfig) -> None:
                 read_value(list[Any] if isinstance(preset, ListConfig) else type(preset), value, key)
 
 
+def check_groups(config: DictConfig) -> None:
+    """Refuse a preset with `data: multi30k`: `data` stands for many settings, and the defaults list chooses them."""
+    choices = HydraConfig.get().runtime.choices if HydraConfig.initialized() else {}
+    for group in choices:
+        package = group.partition("@")[2] or group
+        if package in config and not isinstance(value := config[package], DictConfig):
+            remedy = f'choose it in its defaults list: "- override /{group}: {value}"'
+            raise UsageError(f"a preset has {package}: {value} where the settings of {package} belong; {remedy}")
+
+
 def read_settings(read: Read, config: DictConfig) -> Any:
     """What `read` makes of a configuration; ValueError names a setting as it can be typed.
 
     Some settings take their values from another, `${model.heads}`, and only that one may have been typed.
     """
+    check_groups(config)
     settings = as_dict(config)
     try:
         if "torch" not in sys.modules:

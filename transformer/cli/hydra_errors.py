@@ -149,8 +149,14 @@ def explain_error(error: Exception, typed: Sequence[str], config_name: str, conf
         options = error.options or sorted(path.stem for path in (configs / group).glob("*.yaml"))
         if group and options:
             return f"{group}={choice}: {group} is one of {', '.join(options)}"
-        # Of a file of one's own that names a group that is not there, or of --config-name.
-        return message.splitlines()[0]
+    if match := re.match("In '(.*)': Could not (?:find|load|override) '([^']*)'", message):
+        groups = ", ".join(sorted(Settings(config_name, configs).choices))
+        return (
+            f"{match[1]}.yaml: its defaults list names {match[2]}, which is not there: "
+            f'write "- override /GROUP: CHOICE"; the groups are {groups}'
+        )
+    if match := re.match(r"(?:Multiple values for )?(\S+?)(?:\. To override a value| appears more than once)", message):
+        return f'{match[1]} is chosen twice: in the defaults list of a preset write "- override /{match[1]}: CHOICE"'
     if match := re.match("Ambiguous value for argument '(.*)'", message):
         return f"{match[1]}: several values need -m, a list brackets: KEY=[A,B]"
     if match := re.match(r"Could not (?:override|delete from config\.) '([^']*)'(\. No match in the def)?", message):
@@ -159,4 +165,6 @@ def explain_error(error: Exception, typed: Sequence[str], config_name: str, conf
         return Settings(config_name, configs).section(match[1]) or innermost(error)
     if match := re.search("(?:unrecognized arguments: --?|ignored explicit argument ')([^ =;']+)", message):
         return Settings(config_name, configs).with_dashes(match[1], typed)
+    if isinstance(error, MissingConfigException):  # of --config-name
+        return message.splitlines()[0]
     return innermost(error) if isinstance(error, (HydraException, OmegaConfBaseException)) else describe(error)
