@@ -76,6 +76,7 @@ def test_another_python_and_another_place_of_the_project_are_no_other_settings(t
         run_stages([training("python", old, "seed=2")], tmp_path)
 
 
+@posix_only
 def test_a_signal_reaches_the_command_which_ends_in_its_own_way(tmp_path: Path) -> None:
     waits = (
         "import signal, time; end = lambda *_: (log.write('saved'), log.close(), os._exit(143)); "
@@ -98,6 +99,7 @@ def test_a_signal_reaches_the_command_which_ends_in_its_own_way(tmp_path: Path) 
     assert (tmp_path / "log").read_text() == "saved"
 
 
+@posix_only
 def test_a_second_signal_reaches_the_command_too(tmp_path: Path) -> None:
     waits = (
         "import signal, time; Path('waits.begun').touch()\n"
