@@ -46,9 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
     from tests.composing import parse_once
     from tests.shapes import check_shapes
 
-    # By default an example that takes over 0.2 s fails, as on a busy machine any may.
-    hypothesis.settings.register_profile("without a deadline", deadline=None)
-    hypothesis.settings.load_profile("without a deadline")
+    # By default an example fails that takes over 0.2 s, or that is slow to make: on a busy machine any may be.
+    too_slow = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile("without a clock", deadline=None, suppress_health_check=too_slow)
+    hypothesis.settings.load_profile("without a clock")
     parse_once()
     check_shapes([f"transformer.{entry}" for entry in ENTRIES.split()])
 
