@@ -21,7 +21,7 @@ Job = tuple["DataSettings", Callable[[tuple[str, ...]], "Training"], Path | None
 
 def read(config: dict[str, Any]) -> Job:
     from transformer.cli.places import check_can_be_written, check_output_file
-    from transformer.cli.runs import trial_folder
+    from transformer.cli.runs import check_init_from, trial_folder
     from transformer.cli.settings import doctor_minutes, run_settings, training_for
     from transformer.config import UsageError
 
@@ -34,9 +34,9 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.training.checks import check_trainer_values
     from transformer.training.config import read_run_settings
 
-    settings = run_settings(config)
-    corpus = read_run_settings(settings).data
-    check_trainer_values(settings["trainer"])
+    corpus = read_run_settings(run_settings(config)).data
+    check_init_from(config["init_from"])
+    check_trainer_values(config["trainer"])
     if fix := Path(config["fix"]).expanduser() if config["fix"] else None:
         check_new(fix)
         check_can_be_written(fix, "fix")

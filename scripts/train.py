@@ -22,18 +22,19 @@ def read(config: dict[str, Any]) -> Job:
     """Check all settings of the run, but for what only its corpus can tell."""
     from transformer.cli.resume import resume_run
     from transformer.cli.runs import check_init_from, check_new_run
-    from transformer.cli.settings import run_settings
+    from transformer.cli.settings import model_to_train, run_settings
     from transformer.device import choose_precision
     from transformer.model.config import read_model
     from transformer.training.config import check_settings, read_run_settings
 
     settings, checkpoint = resume_run(config) if config["resume"] else (run_settings(config), None)
     typed = read_run_settings(settings)
-    check_settings(typed, read_model(settings["model"]))
     if checkpoint is None:
         check_new_run()
         check_init_from(config["init_from"])  # as it was typed
+        settings["model"] = model_to_train(settings)
         typed.data.check_files()
+    check_settings(typed, read_model(settings["model"]))
     # Imports Lightning, which takes seconds.
     from transformer.training.checks import check_average, check_trainer, whole_numbers
 

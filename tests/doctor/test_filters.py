@@ -100,7 +100,7 @@ def test_good_pairs_are_kept(chosen: PairFilter) -> None:
 @given(
     st.sampled_from([*TEST, *VALIDATION]), st.integers(0, 1), st.sampled_from([str, said, moved, str.lower]), st.data()
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_no_sentence_of_validation_or_test_is_kept_however_it_is_written(
     chosen: PairFilter, pair: tuple[str, str], side: int, written: object, data: st.DataObject
 ) -> None:

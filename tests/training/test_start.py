@@ -112,14 +112,14 @@ def test_training_begins_with_the_weights_and_tokenizers_of_another_run(
     begun["trainer"] = plain["trainer"] | {"max_steps": 1}
     train(tmp_path / "second", begun)
     said = " ".join(capsys.readouterr().err.split())
-    assert said.count("weights and tokenizers are those of") == 1
+    assert said.count("the model, its weights and tokenizers are those of") == 1
     with safe_open(weights, "pt") as one, safe_open(tmp_path / "second" / "translator.safetensors", "pt") as other:  # type: ignore[no-untyped-call]
         assert one.keys() == other.keys()
         for name in one.keys():  # noqa: SIM118
             torch.testing.assert_close(other.get_tensor(name), one.get_tensor(name), atol=1e-9, rtol=0)
     begun["model"] = plain["model"] | {"norm": "post"}
     with pytest.raises(
-        ValueError, match=r"another model than the settings ask for: model\.norm=post \(saved: pre\): set these"
+        ValueError, match=r"another model than the settings ask for: model\.norm=post \(saved: pre\): leave"
     ):
         train(tmp_path / "third", begun)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,35 @@ def typed_keys() -> set[str]:
     )
 
 
+def _with_shape_of(
+    saved: dict[str, Any], model: dict[str, Any], typed: set[str], path: str = "model"
+) -> dict[str, Any]:
+    merged = dict(model)
+    for key, value in saved.items():
+        name, asked = f"{path}.{key}", model.get(key)
+        is_typed = name in typed or (key in NOT_MODEL and f"model.{key}" in typed)
+        if is_typed or key == "dropout" or key.endswith("_vocab_size"):
+            continue
+        if isinstance(value, dict) and isinstance(asked, dict):
+            value = _with_shape_of(value, asked, typed, name)
+        merged[key] = value
+    return merged
+
+
+def model_to_train(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run's model: with `init_from=` it has the shape of the model that it begins with.
+
+    What was typed stays as it is, and is refused later if that model has another shape.
+    """
+    typed: set[str] = typed_keys()
+    if settings["init_from"] is None or typed & {"model", "ablation"}:
+        return settings["model"]  # type: ignore[no-any-return]
+    from transformer.inference.checkpoint import load
+
+    saved = asdict(load(Path(settings["init_from"])).config)
+    return _with_shape_of(saved, settings["model"], typed)
+
+
 def training_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Training:
     """Return a training for the doctor to time: as typed, on top of `overrides`."""
     from transformer.cli.compose import as_dict, chosen, compose_again
@@ -74,7 +104,7 @@ def training_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Training
     experiment = chosen("experiment") or below.get("experiment", "").partition("=")[2] or None
     settings = run_settings(as_dict(compose_again(*below.values())) if below else config)
     trainer = whole_numbers(choose_precision(settings["trainer"]))
-    return Training(read_run_settings(settings), settings["model"], trainer, experiment)
+    return Training(read_run_settings(settings), model_to_train(settings), trainer, experiment)
 
 
 def doctor_minutes(config: dict[str, Any]) -> float | None:

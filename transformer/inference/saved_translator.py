@@ -39,8 +39,7 @@ class SavedTranslator:
         if changed:
             different = ", ".join(f"{key}={asked.get(key)} (saved: {saved.get(key)})" for key in changed)
             raise ValueError(
-                f"init_from= holds another model than the settings ask for: {different}: set these as its config.yaml "
-                "has them"
+                f"init_from= holds another model than the settings ask for: {different}: leave these settings out"
             )
         return replace(self, config=config).build()
 

@@ -105,12 +105,13 @@ def show_run(
         machine_lines.append(
             f"{processes} processes share {cores} cores and wait for each other: lower trainer.devices"
         )
+    begins_with = f"the model, its weights and tokenizers are those of {init_from}, whatever presets and tokenizer= say"
     console(stderr=True).print(
         _table(data),
         *_notes(data, init_from),
         *_model_lines(translator),
         *machine_lines,
         "The training loss includes label smoothing, dropout and R-Drop, if set; the validation loss does not.",
-        *([f"weights and tokenizers are those of {init_from}, whatever tokenizer= says"] if init_from else []),
+        *([begins_with] if init_from else []),
         sep="\n",
     )

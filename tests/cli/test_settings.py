@@ -1,0 +1,87 @@
+"""With `init_from=` a run has the shape of the model that it begins with, but for what is typed."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import hydra
+import pytest
+from hydra.core.hydra_config import HydraConfig
+
+from tests.factories import small_model, tokenizer_settings
+from transformer import Translator
+from transformer.cli import CONFIGS
+from transformer.cli.arguments import prepare
+from transformer.cli.compose import as_dict
+from transformer.cli.settings import model_to_train, run_settings
+from transformer.config import from_dict
+from transformer.data.tokenizer import train_tokenizer
+from transformer.inference.saved_translator import SavedTranslator
+from transformer.model.config import ModelConfig
+
+
+@pytest.fixture(autouse=True)
+def _no_hydra() -> Iterator[None]:
+    yield
+    HydraConfig.instance().cfg = None
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    """A model unlike that of any preset."""
+    tokenizer = train_tokenizer(["ein Haus und ein Garten"] * 9, tokenizer_settings("word", 9))
+    sizes = {"source_vocab_size": len(tokenizer), "target_vocab_size": len(tokenizer)}
+    model = small_model(norm="post", dropout=0.25, encoder__layers=3, decoder__cross_attention=None, **sizes)
+    return Translator(model, (tokenizer, tokenizer), ("de", "en"))
+
+
+@pytest.fixture
+def path(saved: Translator, tmp_path: Path) -> Path:
+    saved.save(tmp_path / "saved.safetensors")
+    return tmp_path / "saved.safetensors"
+
+
+def trained(*typed: str) -> dict[str, Any]:
+    """The settings of the model that a command line trains."""
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3", job_name="train"):
+        config = hydra.compose("train", prepare(typed, CONFIGS), return_hydra_config=True)
+        HydraConfig.instance().set_config(config)
+        return model_to_train(run_settings(as_dict(config)))
+
+
+def test_a_model_has_the_shape_of_the_one_to_begin_with_and_dropout_of_its_own(saved: Translator, path: Path) -> None:
+    model = trained("experiment=pairs_10k", f"init_from={path}", "model.feed_forward.dropout=0.125")
+    of_file = asdict(saved.model.config)
+    sizes = {name: of_file[name] for name in ("source_vocab_size", "target_vocab_size")}
+    dropout = {"dropout": 0.3, "feed_forward": of_file["feed_forward"] | {"dropout": 0.125}}  # pairs_10k, and typed
+    assert asdict(from_dict(ModelConfig, model | sizes, "model")) == of_file | dropout
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("model.norm=pre", {"norm": "pre", "dim": 24}),
+        ("model.layers=5", {"encoder.layers": 5, "decoder.layers": 5, "dim": 24}),
+        ("model.encoder={layers: 6}", {"encoder.layers": 6, "decoder.layers": 2}),
+        ("model.heads=2", {"encoder.self_attention.heads": 2, "encoder.layers": 3}),
+        ("model=small", {"dim": 256, "norm": "pre"}),
+        ("ablation=one_head", {"encoder.self_attention.heads": 1}),
+    ],
+)
+def test_what_is_typed_of_the_model_is_not_replaced_in_silence(path: Path, typed: str, kept: dict[str, object]) -> None:
+    model = trained(f"init_from={path}", typed)
+    for name, value in kept.items():
+        *above, key = name.split(".")
+        section = model
+        for part in above:
+            section = section[part]
+        assert section[key] == value
+
+
+def test_another_shape_that_is_typed_is_refused_before_training(saved: Translator, path: Path) -> None:
+    sizes = {"source_vocab_size": len(saved.source_tokenizer), "target_vocab_size": len(saved.target_tokenizer)}
+    asked = from_dict(ModelConfig, trained(f"init_from={path}", "model.norm=pre") | sizes, "model")
+    parts = saved.model.config, saved.tokenizers, saved.languages, saved.model.state_dict(), saved.directions, 1.0
+    with pytest.raises(ValueError, match=r"ask for: model\.norm=pre \(saved: post\): leave these settings out$"):
+        SavedTranslator(*parts).build_for_finetuning(asked)
