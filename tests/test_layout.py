@@ -117,14 +117,30 @@ def test_a_file_defines_first_what_it_uses_further_down(path: Path) -> None:
         assert not {name for name in later if node.name not in reached(name)}, node.name
 
 
+def anchors(document: Path) -> set[str]:
+    """The headings of a document, as a link names them: `## Use it` is #use-it."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize(
     "name", ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in PROJECT.glob("docs/*.md"))]
 )
-def test_documents_link_only_to_files_that_are_there(name: str) -> None:
+def test_documents_link_only_to_files_and_headings_that_are_there(name: str) -> None:
     document = PROJECT / name
-    for link in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
+    for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8")):
+        path, _, anchor = link.partition("#")
         if not link.startswith("http"):
-            assert (document.parent / link).exists(), link
+            assert (document.parent / path).exists(), link
+            assert not anchor or anchor in anchors(document.parent / path if path else document), link
+
+
+def test_the_index_of_the_documentation_names_every_document() -> None:
+    index = (PROJECT / "docs" / "README.md").read_text(encoding="utf-8")
+    missing = [
+        p.name for p in PROJECT.glob("docs/*.md") if p.name != "README.md" and f"[{p.name}]({p.name})" not in index
+    ]
+    assert missing == []
 
 
 def test_the_readme_says_how_many_lines_its_sitting_takes() -> None:

@@ -106,7 +106,7 @@ def test_scripts_explain_a_shared_setting_in_the_same_words(key: str) -> None:
 
 
 def test_the_preset_in_the_docs_stands_for_what_is_typed(tmp_path: Path) -> None:
-    [preset] = re.findall(r"```yaml\n(.*?)```", (CONFIGS.parent / "docs" / "corpus.md").read_text("utf-8"), re.DOTALL)
+    [preset] = re.findall(r"```yaml\n(.*?)```", (CONFIGS.parent / "docs" / "training.md").read_text("utf-8"), re.DOTALL)
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "chinese.yaml").write_text(preset, encoding="utf-8")
     typed = composed(
