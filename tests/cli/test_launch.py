@@ -49,7 +49,7 @@ def test_two_runs_in_one_second_have_two_folders(project: Path, tmp_path: Path) 
         (["model.hed=3"], 2, "error: model.hed: no such setting; did you mean model.heads? --cfg job shows all"),
         (["model.heads=11"], 2, "error: model.heads=11 is refused"),
         (["model.heads"], 2, "error: model.heads: no '=' in it: write KEY=VALUE"),
-        (["two", "words", "-m"], 2, "error: two: no '=' in it"),
+        (["two", "words", "-m"], 2, "error: two: a text needs its name and quotes: write text="),
         ([""], 2, "error: (empty): no '=' in it"),
         (["--heads", "8"], 2, "error: --heads: settings have no dashes: write model.heads=8;"),
         (["hydra.run=x"], 2, "error: hydra.run is a section; set one of hydra.run.dir"),

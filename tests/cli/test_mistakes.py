@@ -20,12 +20,13 @@ from tests.factories import composed
 from transformer.cli import CONFIGS, PROJECT
 from transformer.cli.arguments import prepare
 from transformer.cli.compose import check_groups, check_words, compose_all, read_settings
-from transformer.cli.hydra_errors import explain_error
+from transformer.cli.hydra_errors import SYNONYMS, Settings, explain_error
 from transformer.cli.launch import refuse
 from transformer.cli.runs import check_init_from, check_new_run
 from transformer.cli.settings import augment_settings, run_settings, translate_settings
 from transformer.cli.sweeps import check_trials, trials_to_check
 from transformer.config import UsageError
+from transformer.data.printable import shell_word
 from transformer.training.checks import check_trainer
 
 
@@ -179,18 +180,39 @@ def test_a_setting_with_dashes_is_explained(
     assert explain_error(caught.value, typed, "train", project / "configs").startswith(message)
 
 
-def test_a_path_alone_is_no_setting(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_alone_is_no_setting(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         (tmp_path / name).touch()
+    both, text = shell_word("[a,b]"), shell_word("Guten Tag")
     for typed, name, line in (
-        (["a"], "translate", "a: a path needs the name of its setting: write 'checkpoint=a'"),
-        (["text=x", "a", "b"], "translate", "a: a path needs the name of its setting: write 'checkpoint=[a,b]'"),
-        (["a", "nix"], "translate", "a: no '=' in it: write KEY=VALUE"),
-        (["a"], "train", "a: no '=' in it: write KEY=VALUE"),
+        (["a"], "translate", "a: a path needs the name of its setting: write checkpoint=a"),
+        (["text=x", "a", "b"], "translate", f"a: a path needs the name of its setting: write checkpoint={both}"),
+        (["Guten", "Tag"], "translate", f"Guten: a text needs its name and quotes: write text={text}"),
+        (["text=Guten", "Tag"], "translate", f"Tag: a text needs its name and quotes: write text={text}"),
         ([""], "translate", "(empty): no '=' in it: write KEY=VALUE"),
     ):
         assert refusal(project, *typed, name=name).startswith(line)
+    assert refusal(PROJECT, "nix").startswith("nix: no '=' in it: write KEY=VALUE")
+
+
+def test_a_file_of_pairs_alone_is_told_its_two_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my.tsv").touch()
+    Path("toy").touch()
+    assert refusal(PROJECT, "my.tsv").endswith("write data=files data.pairs=my.tsv")
+    assert refusal(PROJECT, "data=my.tsv").endswith(": data=files data.pairs=my.tsv")
+    assert "data is one of files" in refusal(PROJECT, "data=nix.tsv")
+    assert prepare(["data=toy"], CONFIGS) == ["data=toy"]
+
+
+def test_the_words_of_other_programs_are_known_to_the_scripts_that_have_the_setting() -> None:
+    train, translate = Settings("train", CONFIGS), Settings("translate", CONFIGS)
+    for word, setting in SYNONYMS.items():
+        script = translate if setting == "checkpoint" else train
+        assert script.unknown(word, is_choice=False).startswith(f"{word}: no such setting; did you mean {setting}")
+    assert "did you mean checkpoint?" in translate.unknown("model", is_choice=True)
+    assert translate.unknown("lr", is_choice=False).startswith("lr: no such setting; known are")
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,8 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
     if not group.strip(".") or ("/" not in group and not (configs / group).is_dir()):
         return
     choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
+    if group == "data" and not (configs / group / f"{value}.yaml").exists() and Path(value).is_file():
+        raise UsageError(f"{key}={value}: a file of pairs is given by two settings: data=files data.pairs={value}")
     if choices and re.search(r"(^|,)(-?[\d.]+|true|false)(,|$)", value, re.IGNORECASE):  # Hydra would not say whose
         raise UsageError(f"{key}={value}: {group} is one of {choices}")
     if prefix == "~" or "null" in value.split(","):

@@ -14,6 +14,7 @@ from transformer.cli.arguments import OPEN_SECTIONS, split_override
 from transformer.cli.compose import compose_all
 from transformer.cli.errors import describe
 from transformer.config import UsageError, flatten
+from transformer.data.printable import shell_word
 
 # What other programs call a setting.
 SYNONYMS = {
@@ -22,7 +23,23 @@ SYNONYMS = {
     "epochs": "trainer.max_epochs",
     "steps": "trainer.max_steps",
     "warmup": "training.warmup_steps",
+    "scheduler": "training.schedule",
+    "early_stopping": "training.patience",
     "gpus": "trainer.devices",
+    "device": "trainer.accelerator",
+    "vocab_size": "tokenizer.vocabulary_size",
+    "source": "data.source_language",
+    "target": "data.target_language",
+    "hidden_size": "model.dim",
+    "d_model": "model.dim",
+    "nhead": "model.heads",
+    "num_heads": "model.heads",
+    "num_layers": "model.layers",
+    "dim_feedforward": "model.feed_forward.dim",
+    "beam_size": "search.beam",
+    "model": "checkpoint",
+    "run": "checkpoint",
+    "output_dir": "hydra.run.dir",
 }
 
 
@@ -39,7 +56,7 @@ class Settings:
 
     def unknown(self, key: str, is_choice: bool) -> str:
         """Say that there is no such setting, and which may be meant."""
-        if is_choice or "@" in key:
+        if (is_choice or "@" in key) and not self.synonym(key):
             return f"{key}: no choice of this script; its choices are {', '.join(sorted(self.choices))}"
         if self.choices.get(group := key.partition(".")[0], group) is None:
             return f"{key}: choose {group}=NAME first; --help shows which there are"
@@ -68,10 +85,14 @@ class Settings:
         inside = ", ".join(self.inside(key))
         return f"{key} is a section; set one of {inside}" if inside else ""
 
+    def synonym(self, key: str) -> list[str]:
+        """What this script calls a setting that other programs call by the last word of `key`; at most one."""
+        name = SYNONYMS.get(key.rpartition(".")[2], "")
+        return [name] if {name, name.partition(".")[0]} & set(self.names) else []
+
     def near(self, key: str, section: str) -> list[str]:
         """Up to four settings that may be meant: of a similar name in the section, or of the same one elsewhere."""
-        last = key.rpartition(".")[2]
-        known = [name for name in [SYNONYMS.get(last, "")] if name.partition(".")[0] in self.names]
+        last, known = key.rpartition(".")[2], self.synonym(key)
         inside = {name.rpartition(".")[2]: name for name in self.inside(section)}
         near = [inside[name] for name in get_close_matches(key.removeprefix(f"{section}."), inside)]
         return list(dict.fromkeys([*known, *near, *(name for name in self.names if name.endswith(f".{last}"))]))[:4]
@@ -93,15 +114,23 @@ class Settings:
         return f"{typed[index]}: settings have no dashes: write {near[0]}={value}; --help shows the options"
 
 
-def paths_alone(typed: Sequence[str], config_name: str, configs: Path) -> str | None:
-    """What to write for paths without the name of a setting, in scripts that take runs: `compare.py RUN RUN`."""
+def words_alone(typed: Sequence[str], config_name: str, configs: Path) -> str | None:
+    """What to write for words without the name of a setting: `compare.py RUN RUN`, `translate.py Guten Tag`."""
     words = [word for word in typed if "=" not in word and not word.startswith("-")]
-    if not words or not all(word and Path(word).exists() for word in words):
+    if not all(words):
         return None
-    values = Settings(config_name, configs).values
-    key = next((key for key in ("checkpoint", "runs") if values.get(key, "") is None), None)
-    value = words[0] if len(words) == 1 else f"[{','.join(words)}]"
-    return f"{words[0]}: a path needs the name of its setting: write '{key}={value}'" if key else None
+    settings = Settings(config_name, configs)
+    values = settings.values
+    if all(Path(word).exists() for word in words):
+        key = next((key for key in ("checkpoint", "runs") if values.get(key, "") is None), None)
+        value = words[0] if len(words) == 1 else f"[{','.join(words)}]"
+        if key is None and "data.pairs" in values:
+            key = "data=files data.pairs"
+        return f"{words[0]}: a path needs the name of its setting: write {key}={shell_word(value)}" if key else None
+    if values.get("text", "") is not None or words[0] in settings.names:
+        return None
+    begun = [value for _, key, value in map(split_override, typed) if key == "text"]  # text=Guten Tag
+    return f"{words[0]}: a text needs its name and quotes: write text={shell_word(' '.join([*begun, *words]))}"
 
 
 def unreadable(override: str) -> str:
@@ -143,7 +172,7 @@ def explain_error(error: Exception, typed: Sequence[str], config_name: str, conf
     """Describe any error in one line; one of Hydra's is explained by the settings that its script has."""
     message = str(error)
     if isinstance(error, OverrideParseException):
-        return paths_alone(typed, config_name, configs) or unreadable(error.override)
+        return words_alone(typed, config_name, configs) or unreadable(error.override)
     if isinstance(error, MissingConfigException):
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         options = error.options or sorted(path.stem for path in (configs / group).glob("*.yaml"))
