@@ -107,6 +107,12 @@ def test_processes_started_side_by_side_need_one_folder(project: Path, tmp_path:
     assert done.stderr == "error: processes that torchrun or SLURM start need one folder: give hydra.run.dir=PATH\n"
 
 
+@pytest.mark.parametrize("number", ["", "1", "many"])
+def test_a_process_that_no_number_of_processes_is_said_of_is_alone(project: Path, tmp_path: Path, number: str) -> None:
+    done = run(project, "train", f"runs={tmp_path}", WORLD_SIZE=number)
+    assert done.returncode == 0, done.stderr
+
+
 @posix_only
 def test_a_reader_that_has_gone_is_no_error(project: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(project / "train.py"), f"runs={tmp_path}", "name=much"]

@@ -77,7 +77,8 @@ def run_folder(resume: str | None, runs: str, name: str | None) -> str:
         raise UsageError("only a job that Hydra has started has a folder")
     if resume:
         return str(find_resumable(resume, Path(runs))[0])
-    if any(int(os.environ.get(variable, "1")) > 1 for variable in ("WORLD_SIZE", "SLURM_NTASKS")):
+    processes = [os.environ.get(variable, "") for variable in ("WORLD_SIZE", "SLURM_NTASKS")]
+    if any(number.isdecimal() and int(number) > 1 for number in processes):  # an empty one says nothing
         raise UsageError("processes that torchrun or SLURM start need one folder: give hydra.run.dir=PATH")
     return dated_folder(runs, name)
 
