@@ -152,6 +152,21 @@ def test_a_vocabulary_of_a_wrong_size_is_refused_with_the_largest_or_smallest(ki
         trained(kind, smallest - 1)
 
 
+@pytest.mark.parametrize("kind", ["word", "char"])
+@pytest.mark.parametrize(("byte_fallback", "languages", "smallest"), [(True, [], 260), (False, ["en", "fr"], 6)])
+def test_a_vocabulary_without_room_for_bytes_and_tags_is_refused_with_the_smallest(
+    kind: Kind, byte_fallback: bool, languages: list[str], smallest: int
+) -> None:
+    def train(size: int) -> Tokenizer:
+        settings = tokenizer_settings(kind, size, byte_fallback=byte_fallback)
+        return train_tokenizer(["ein Haus", "zwei Hunde"], settings, languages)
+
+    refused = f"^tokenizer.vocabulary_size={smallest - 1} has no room for .*; choose {smallest} or more$"
+    with pytest.raises(ValueError, match=refused):
+        train(smallest - 1)
+    assert len(train(smallest)) == smallest
+
+
 def test_characters_that_the_vocabulary_lacks_are_named_once() -> None:
     tokenizer = trained("bpe")
     assert tokenizer.unknown("Der Hund 龘靐 läuft, 龘") == ["龘", "靐"]

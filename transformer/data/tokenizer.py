@@ -229,15 +229,18 @@ class VocabularyTooLargeError(ValueError):
         self.max_size = max_size
 
 
-def _refusal(error: str, settings: TokenizerSettings) -> ValueError:
+def _refusal(error: str, settings: TokenizerSettings, tags: list[str]) -> ValueError:
     setting = f"tokenizer.vocabulary_size={settings.vocabulary_size}"
     if limit := re.search(r"value <= (\d+)", error):
         message = f"{setting} is more than this corpus gives; choose {limit[1]} or less"
         return VocabularyTooLargeError(message, int(limit[1]))
     if "smaller than required_chars" in error:
-        needed = re.search(r"\d+ vs (\d+)", error)
-        size = f"{needed[1]} or more" if needed else "a larger one"
+        enough = re.search(r"\d+ vs (\d+)", error)
+        size = f"{enough[1]} or more" if enough else "a larger one"
         return ValueError(f"{setting} is less than the corpus' characters need; choose {size}")
+    if "(vocab_size) >= (0)" in error:  # of words or characters
+        needed = len((PAD, UNK, BOS, EOS)) + len(tags) + (256 if settings.byte_fallback else 0)
+        return ValueError(f"{setting} has no room for its special symbols, tags and bytes; choose {needed} or more")
     return ValueError(f"no tokenizer could be trained with {setting}: {error}")
 
 
@@ -261,6 +264,7 @@ def train_tokenizer(
     """
     model = io.BytesIO()
     failures: list[Exception] = []
+    tags = _tags(languages, synthetic_tag)
     try:
         sentencepiece.SentencePieceTrainer.Train(
             sentence_iterator=_prepared(texts, settings.kind, failures),
@@ -279,11 +283,11 @@ def train_tokenizer(
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
-            control_symbols=_tags(languages, synthetic_tag),  # a text in which "<2en>" is written does not make one
+            control_symbols=tags,  # a text in which "<2en>" is written does not make one
             minloglevel=2,
         )
     except RuntimeError as error:
         if failures:
             raise failures[0] from None
-        raise _refusal(str(error), settings) from error
+        raise _refusal(str(error), settings, tags) from error
     return Tokenizer(model.getvalue(), settings.kind).without_long_pieces()
