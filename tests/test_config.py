@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pytest
 
-from transformer.config import flatten, from_dict
+from transformer.config import flatten, from_dict, merge
 
 SHAPES = {"round": object, "square": object}
 
@@ -22,6 +22,12 @@ class Album:
     shapes: list[Annotated[str, SHAPES]]
     colors: list[Literal["red", "blue"]]
     widths: list[Annotated[float, "> 0"]]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    albums: int
+    prices: dict[Annotated[str, SHAPES], float]
 
 
 def test_the_names_of_a_registry_are_the_choices() -> None:
@@ -52,6 +58,37 @@ def test_flattened_settings_have_their_full_names() -> None:
 def test_a_number_of_numpy_is_one_of_python(kind: type[Any]) -> None:
     drawing = from_dict(Drawing, {"shape": "round", "width": kind(2)}, "drawing")
     assert (type(drawing.width), drawing.width) == (float, 2.0)
+
+
+def test_a_whole_number_of_numpy_is_one_of_python() -> None:
+    shelf = from_dict(Shelf, {"albums": np.int8(2), "prices": {}}, "shelf")
+    assert (type(shelf.albums), shelf.albums) == (int, 2)
+
+
+def test_true_and_false_are_no_numbers() -> None:
+    with pytest.raises(ValueError, match=r"^drawing\.width=true must be a number$"):
+        from_dict(Drawing, {"shape": "round", "width": True}, "drawing")
+
+
+def test_a_setting_that_is_missing_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^the setting drawing\.width is missing$"):
+        from_dict(Drawing, {"shape": "round"}, "drawing")
+
+
+def test_a_name_in_a_group_that_no_registry_has_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"^unknown setting shelf\.prices\.sqare: did you mean square\?$"):
+        from_dict(Shelf, {"albums": 1, "prices": {"sqare": 1.0}}, "shelf")
+
+
+def test_a_wrong_value_in_a_group_of_names_is_told_with_its_name() -> None:
+    with pytest.raises(ValueError, match=r"^shelf\.prices\.square=dear must be a number$"):
+        from_dict(Shelf, {"albums": 1, "prices": {"square": "dear"}}, "shelf")
+
+
+def test_merged_settings_leave_those_below_as_they_were() -> None:
+    below = {"a": {"b": 1, "c": 2}, "d": 3}
+    assert merge(below, {"a": {"b": 9}, "e": 4}) == {"a": {"b": 9, "c": 2}, "d": 3, "e": 4}
+    assert below == {"a": {"b": 1, "c": 2}, "d": 3}
 
 
 @pytest.mark.parametrize("width", [float("nan"), float("inf"), -float("inf"), 10**400])

@@ -13,7 +13,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.factories import tokenizer_settings
-from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Kind, Tokenizer, advice, train_tokenizer
+from transformer.data.tokenizer import (
+    BOS,
+    EOS,
+    LONG,
+    MAX_GROWTH,
+    PAD,
+    UNK,
+    Kind,
+    Tokenizer,
+    advice,
+    train_tokenizer,
+)
 from transformer.inference.untrusted import check_tokenizer
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
@@ -46,6 +57,39 @@ def test_what_is_too_long_for_a_word_is_not_learned_so_that_the_model_can_be_loa
     check_tokenizer(tokenizer.model)
     assert tokenizer.decode(tokenizer.encode("ein Wort und " + "x" * 4000)) == "ein Wort und " + "x" * 4000
     assert tokenizer.unknown("ein " + "x" * 6000) == ["x" * 6000]
+
+
+def test_a_word_of_letters_of_several_bytes_is_measured_by_its_bytes() -> None:
+    tokenizer = train_tokenizer(["ein Wort", "猫" * 2000], tokenizer_settings("word", 2000))
+    check_tokenizer(tokenizer.model)
+    assert tokenizer.unknown("猫" * 2000) == ["猫" * 2000]
+
+
+def test_a_long_line_is_refused_where_normalization_makes_it_much_longer_still(tmp_path: Path) -> None:
+    (tmp_path / "rules.tsv").write_text(f"61\t{' '.join(['62'] * (MAX_GROWTH + 1))}\n")  # a becomes bbb…
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=iter(["b c d"] * 9),
+        model_writer=model,
+        model_type="char",
+        vocab_size=9,
+        hard_vocab_limit=False,
+        normalization_rule_tsv=str(tmp_path / "rules.tsv"),
+        pad_id=PAD,
+        unk_id=UNK,
+        bos_id=BOS,
+        eos_id=EOS,
+        minloglevel=2,
+    )
+    tokenizer = Tokenizer(model.getvalue(), "char")
+    assert len(tokenizer.encode("a")) > MAX_GROWTH, "a short line may be"
+    with pytest.raises(ValueError, match=r"^a line of 10,001 characters is too long for this tokenizer$"):
+        tokenizer.encode("a" * (LONG + 1))
+
+
+def test_the_languages_of_a_vocabulary_are_those_of_its_tags() -> None:
+    tagged = trained("bpe").with_tags(["en", "zh_Hans"], synthetic_tag=True)
+    assert tagged.tagged_languages == ["en", "zh_Hans"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -120,6 +164,7 @@ def test_tags_stand_before_every_segmentation_of_a_text(kind: Kind) -> None:
     drawn = [tagged.sample_segmentation(tagged.encode(text), 0.5, Random(seed)) for seed in range(9)]
     assert len(set(map(tuple, drawn))) > 1
     assert {tuple(ids[:2]) for ids in drawn} == {tuple(tagged.prefix)}
+    assert not {id for ids in drawn for id in ids[2:]} & set(tagged.prefix), "once"
     assert {tagged.decode(ids) for ids in drawn} == {text}
 
 
@@ -171,7 +216,7 @@ def test_characters_that_the_vocabulary_lacks_are_named_once() -> None:
     tokenizer = trained("bpe")
     assert tokenizer.unknown("Der Hund 龘靐 läuft, 龘") == ["龘", "靐"]
     assert tokenizer.unknown("Der Hund läuft.") == []
-    assert trained("word", 2000).unknown("Der Hund 龘靐 Quatsch") == ["龘靐", "Quatsch"]
+    assert trained("word", 2000).unknown("Der Hund 龘靐 Quatsch.") == ["龘靐", "Quatsch"]
     assert trained("bpe", byte_fallback=True).unknown("龘靐") == []
 
 
@@ -182,7 +227,9 @@ def test_identity_normalization_keeps_what_nfkc_changes() -> None:
         assert tokenizer.decode(tokenizer.encode("你好，ＡＢＣ")) == expected
 
 
-def test_chinese_without_its_tokenizer_gets_advice() -> None:
-    assert "tokenizer=cjk" in str(advice(("en", "zh_Hans"), tokenizer_settings("bpe", 700)))
+def test_chinese_or_japanese_without_its_tokenizer_gets_advice() -> None:
+    for chinese in ("zh_Hans", "yue"):
+        assert "tokenizer=cjk" in str(advice(("en", chinese), tokenizer_settings("bpe", 700)))
+    assert "writes ， as a comma in ja" in str(advice(("ja", "en"), tokenizer_settings("bpe", 700)))
     assert advice(("en", "de"), tokenizer_settings("bpe", 700)) is None
     assert advice(("en", "zh"), tokenizer_settings("cjk", 700)) is None

@@ -104,6 +104,22 @@ def test_unknown_words_before_punctuation_are_counted_as_they_are_shown() -> Non
     assert tokenizer.decode(tokenizer.encode("☃, Der")) == "⁇, Der"
 
 
+@pytest.mark.parametrize(
+    ("kind", "pieces", "indices"),
+    [
+        ("word", ["▁Der", "</s>", "<2de>", "▁Hund"], [0, -1, -1, 1]),
+        ("word", ["▁⁀.", "▁Der"], [0, 1]),  # punctuation that belongs to nothing before it
+        ("char", ["▁", "J", "a", "▁"], [0, 0, 0, 0]),  # a space with nothing behind it
+    ],
+)
+def test_what_an_untrained_model_may_write_is_counted_as_it_is_shown(
+    kind: Kind, pieces: list[str], indices: list[int]
+) -> None:
+    tokenizer = train_tokenizer(TEXTS, tokenizer_settings(kind, 1500)).with_tags(["de"])
+    assert tokenizer.word_indices(pieces) == indices
+    assert max(indices) == len(tokenizer.decode(tokenizer.ids(pieces)).split()) - 1
+
+
 def test_the_choice_of_training_stays_with_the_file(translator: Translator, tmp_path: Path) -> None:
     translator.save(tmp_path / "plain.safetensors")
     assert Translator.load(tmp_path / "plain.safetensors").alignment is None
