@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -144,6 +145,12 @@ def test_a_damaged_gz_is_refused_by_its_name(tmp_path: Path, content: bytes) -> 
     damaged = tmp_path / "z.tsv.gz"
     damaged.write_bytes(content)
     assert str(damaged) in refusal(damaged)
+
+
+def test_a_gz_that_is_none_is_told_apart_from_a_damaged_one(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv.gz").write_bytes(b"eins\tone\n")
+    said = "x.tsv.gz cannot be read: it is not packed with gzip, as its name says"
+    assert refusal(tmp_path / "x.tsv.gz") == f"{tmp_path}{os.sep}{said}"
 
 
 def test_a_missing_file_is_fetched_and_its_digest_checked(tmp_path: Path) -> None:

@@ -139,12 +139,13 @@ def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
     """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
     try:
         if path.suffix == ".gz":
+            with path.open("rb") as packed:
+                if packed.read(2) not in (b"\x1f\x8b", b""):
+                    raise ValueError(f"{path} cannot be read: it is not packed with gzip, as its name says")
             status = path.stat()
             _check_unpacked_size(path, status.st_size, status.st_mtime_ns)
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield from decode_lines(file.readline, str(path), edges)
-    except gzip.BadGzipFile as error:
-        raise ValueError(f"{path} cannot be read: it is not packed with gzip, as its name says") from error
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
 
