@@ -120,16 +120,26 @@ def test_another_input_other_settings_and_another_model_are_refused(translation:
 
 
 def test_a_setting_to_be_repeated_on_resuming_is_named_as_it_is_typed(translation: Translation) -> None:
-    def run(batch_tokens: int, resume: bool) -> None:
+    def run(batch_tokens: int | None, resume: bool) -> None:
         settings = {"inference": {"batch_tokens": batch_tokens}}
         with open_output("out.en", settings, [translation.model], resume) as output:
             output.write(["eins"], "ONE\n")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(1, resume=False)
-    with pytest.raises(UsageError, match=r"was made with batch_tokens=1$"):
+        run(None, resume=False)
+    with pytest.raises(UsageError, match=r"was made with batch_tokens=null$"):
         run(2, resume=True)
+
+
+def test_a_resumed_translation_that_is_stopped_at_once_says_what_is_kept(
+    translation: Translation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    translation.stop(6)
+    capsys.readouterr()
+    with pytest.raises(KeyboardInterrupt):
+        translation.run(stop_after=6, resume=True)
+    assert capsys.readouterr().err == "6 lines are kept in out.en.partial: resume=true continues\n"
 
 
 def test_what_is_missing_or_damaged_is_not_resumed(translation: Translation) -> None:

@@ -2,10 +2,13 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import os
+import re
 import socket
 import threading
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import pytest
 
 from tests.data.corpora import settings, write
 from transformer.data.download import run_recipe
-from transformer.data.text_files import find_files, read_pairs
+from transformer.data.text_files import MAX_LINE_BYTES, find_files, has_files, read_lines, read_pairs
 
 PAIRS = [("ein Haus", "a house"), ("ja\u2028doch", "yes\x85indeed"), ("Grüße", "regards")]
 
@@ -90,23 +93,56 @@ def test_a_line_with_too_few_columns_is_named(tmp_path: Path) -> None:
     assert refusal(tsv).endswith("; a file for each language is named by its PREFIX: data.train=x for x.de")
 
 
-@pytest.mark.parametrize(("count", "more"), [(2, "2 more: 4, 6"), (9, "9 more: 4, 6, 8, 10, 12, …")])
+@pytest.mark.parametrize(
+    ("count", "more"), [(2, "2 more: 4, 6"), (5, "5 more: 4, 6, 8, 10, 12"), (9, "9 more: 4, 6, 8, 10, 12, …")]
+)
 def test_further_lines_of_the_same_fault_are_counted(tmp_path: Path, count: int, more: str) -> None:
     damaged = write(tmp_path, "damaged.tsv", ["a\tb", "c\td\te", *(["f\tg", "h"] * count)])
     said = f"3 tab-separated columns, a pair needs 2; mend the line, or delete it (and so {more})"
     assert refusal(damaged).endswith(said)
 
 
+def test_a_line_of_too_few_columns_is_told_though_a_later_one_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_bytes(b"a\tb\nc\nd\ne\xff\tf\n")
+    said = "x.tsv line 2 has 1 tab-separated column, a pair needs 2; mend the line, or delete it (and so 1 more: 3)"
+    assert refusal(tmp_path / "x.tsv").endswith(said)
+
+
+def test_columns_that_are_chosen_leave_the_number_of_all_to_the_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "x.tsv", ["1\tone\teins", "2\ttwo\tzwei\ta note"])
+    assert list(read_pairs([path], "de", "en", [3, 2])) == [("eins", "one"), ("zwei", "two")]
+
+
+def test_a_line_without_a_column_that_is_chosen_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "x.tsv", ["1\tone\teins", "2\ttwo"])
+    said = f"{path} line 2 has 2 tab-separated columns, data.columns=[3, 2]; mend the line, or delete it"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        list(read_pairs([path], "de", "en", [3, 2]))
+
+
 def test_text_in_another_encoding_is_refused_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "x.tsv").write_bytes("eins\tone\n".encode("utf-16"))
-    assert refusal(tmp_path / "x.tsv") == f"{tmp_path / 'x.tsv'} line 1 is not UTF-8 but UTF-16: save it as UTF-8"
+    for content in (b"\xff\xfe" + "eins\tone\n".encode("utf-16-le"), b"\xfe\xff" + "eins\tone\n".encode("utf-16-be")):
+        (tmp_path / "x.tsv").write_bytes(content)
+        assert refusal(tmp_path / "x.tsv") == f"{tmp_path / 'x.tsv'} line 1 is not UTF-8 but UTF-16: save it as UTF-8"
     write(tmp_path, "x.de", ["eins", "zwei", "drei"])
     (tmp_path / "x.en").write_bytes(b"one\ntw\xffo\nthree\n")
     said = f"{tmp_path / 'x.en'} line 2 is not UTF-8 (byte 3 of the line): save it as UTF-8"
     assert refusal(tmp_path / "x") == said
 
 
-@pytest.mark.parametrize(("pack", "kind"), [(gzip.compress, "gzip"), (lzma.compress, "xz"), (bz2.compress, "bzip2")])
+def zipped(content: bytes) -> bytes:
+    with zipfile.ZipFile(archive := io.BytesIO(), "w") as file:
+        file.writestr("ä", content)
+    return archive.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("pack", "kind"),
+    [
+        *((gzip.compress, "gzip"), (lzma.compress, "xz"), (bz2.compress, "bzip2"), (zipped, "zip")),
+        (lambda content: b"(\xb5/\xfd" + content, "zstd"),  # Python packs none so: how such a file begins
+    ],
+)
 def test_a_packed_file_whose_name_does_not_say_so_is_told_from_text(
     tmp_path: Path, pack: Callable[[bytes], bytes], kind: str
 ) -> None:
@@ -120,6 +156,16 @@ def test_lines_that_end_in_carriage_returns_alone_are_refused(tmp_path: Path, na
     assert refusal(mac) == f"{mac}: its lines end in carriage returns (\\r) alone: save it with line feeds (\\n)"
 
 
+def test_a_line_end_within_a_cell_of_a_csv_is_a_space(tmp_path: Path) -> None:
+    path = write(tmp_path, "x.csv.gz", ['"ein', 'Haus","a', "", 'house"', "zwei,two"], "\r\n")
+    assert pairs(path) == [("ein Haus", "a house"), ("zwei", "two")]
+
+
+def test_a_csv_may_be_larger_than_its_largest_row(tmp_path: Path) -> None:
+    count = 2 * MAX_LINE_BYTES // 100_000
+    assert len(pairs(write(tmp_path, "x.csv", ["x" * 100_000 + ",y"] * count))) == count
+
+
 def test_an_open_quotation_mark_is_refused(tmp_path: Path) -> None:
     assert "is a quotation mark open before it?" in refusal(write(tmp_path, "x.csv", ['a,"b', "c,d"]))
 
@@ -129,6 +175,61 @@ def test_files_that_are_missing_or_empty_are_refused_by_their_names(tmp_path: Pa
     assert f"{tmp_path} is a folder, and PREFIX means PREFIX.de" in refusal(tmp_path)
     write(tmp_path, "x.de", []), write(tmp_path, "x.en", [])
     assert refusal(tmp_path / "x") == f"{tmp_path / 'x.de'} is empty"
+
+
+def test_a_file_that_is_gone_by_now_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"x\.tsv cannot be read: No such file or directory$"):
+        list(read_lines(tmp_path / "x.tsv"))
+
+
+@pytest.mark.parametrize("prefix", [".", "/", ""])
+def test_a_folder_alone_is_no_prefix(prefix: str) -> None:
+    with pytest.raises(FileNotFoundError, match="is a folder: give a table, or the PREFIX of two files in it"):
+        find_files(prefix, "de", "en")
+    assert not has_files(prefix, "de", "en")
+
+
+def test_one_of_two_files_of_a_direction_is_refused_without_the_other(tmp_path: Path) -> None:
+    for name in ("x.de-en.en", "x.de", "x.en"):
+        write(tmp_path, name, ["a"])
+    other, found = tmp_path / "x.de-en.de", tmp_path / "x.de-en.en"
+    assert refusal(tmp_path / "x") == f"no {other} beside {found}: put it there, or remove the other too"
+
+
+def test_one_of_two_files_of_the_way_back_does_not_count(tmp_path: Path) -> None:
+    write(tmp_path, "x.en-de.en", ["no"])
+    write(tmp_path, "x.de", ["ja"]), write(tmp_path, "x.en", ["yes"])
+    assert pairs(tmp_path / "x") == [("ja", "yes")]
+
+
+@pytest.mark.parametrize(
+    ("names", "there"),
+    [
+        (["x.de-en.de"], True),  # to be refused where it is read
+        (["x.de", "x.en.gz"], True),
+        (["x.de"], False),
+        (["x.en-de.de", "x.en-de.en"], False),
+    ],
+)
+def test_files_of_a_direction_are_there_if_they_say_so_or_none_does(
+    tmp_path: Path, names: list[str], there: bool
+) -> None:
+    for name in names:
+        write(tmp_path, name, ["a"])
+    assert has_files(str(tmp_path / "x"), "de", "en") == there
+
+
+def test_a_table_is_of_any_direction_if_it_is_there(tmp_path: Path) -> None:
+    assert not has_files(str(tmp_path / "x.tsv"), "de", "en")
+    assert has_files(str(write(tmp_path, "x.tsv", ["a\tb"])), "de", "en")
+
+
+def test_a_corpus_may_lie_in_the_home_of_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "x.tsv", ["eins\tone"])
+    for variable in ("HOME", "USERPROFILE"):  # the second one's on Windows
+        monkeypatch.setenv(variable, str(tmp_path))
+    assert find_files("~/x.tsv", "de", "en") == [tmp_path / "x.tsv"]
+    assert has_files("~/x.tsv", "de", "en")
 
 
 @pytest.mark.parametrize("count", [2, 5])
