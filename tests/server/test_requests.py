@@ -1,6 +1,7 @@
 """What a request asks for, and what keeps it within bounds, without a server."""
 
 import json
+import re
 import socket
 import subprocess
 from dataclasses import replace
@@ -135,6 +136,33 @@ def test_a_key_is_one_line_of_ascii_of_limited_length(content: bytes, tmp_path: 
         read_key(str(tmp_path / "key"))
     (tmp_path / "key").write_bytes(b"k" * (MAX_KEY_BYTES - 1) + b"\n")
     assert read_key(str(tmp_path / "key")) == b"k" * (MAX_KEY_BYTES - 1)
+
+
+def test_a_file_without_a_name_is_not_taken_for_no_key() -> None:
+    assert read_key(None) is None
+    with pytest.raises(UsageError, match=r"^api_key_file=: no such file$"):
+        read_key("")
+
+
+@posix_only
+def test_a_key_that_cannot_be_read_is_refused_by_its_file(tmp_path: Path) -> None:
+    for name, reason in (("nix", "no such file"), (".", "no such file"), ("x" * 300, "File name too long")):
+        file = str(tmp_path / name)
+        with pytest.raises(UsageError, match=f"^api_key_file={re.escape(file)}: {reason}$"):
+            read_key(file)
+
+
+def test_a_port_that_no_machine_has_is_refused_by_its_key() -> None:
+    with pytest.raises(ValueError, match=r"^port=65536 must be >= 0 and <= 65535$"):
+        from_part(ServerSettings, composed("port=65536", name="serve"))
+
+
+@pytest.mark.parametrize(
+    ("host", "is_local"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("", False), ("::", False)],
+)
+def test_only_the_hosts_of_this_machine_need_no_key(host: str, is_local: bool) -> None:
+    assert settings(host=host).is_local == is_local
 
 
 def test_a_host_that_is_no_name_is_refused_and_one_of_ipv6_has_brackets() -> None:
