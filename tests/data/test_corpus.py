@@ -175,6 +175,8 @@ def test_files_that_are_missing_or_empty_are_refused_by_their_names(tmp_path: Pa
     assert f"{tmp_path} is a folder, and PREFIX means PREFIX.de" in refusal(tmp_path)
     write(tmp_path, "x.de", []), write(tmp_path, "x.en", [])
     assert refusal(tmp_path / "x") == f"{tmp_path / 'x.de'} is empty"
+    (tmp_path / "x.tsv.gz").touch()
+    assert refusal(tmp_path / "x.tsv.gz") == f"{tmp_path / 'x.tsv.gz'} is empty"
 
 
 def test_a_file_that_is_gone_by_now_is_named(tmp_path: Path) -> None:
