@@ -55,6 +55,11 @@ def test_a_search_that_a_model_cannot_make_is_refused_before_it_is_served(folder
         load_directions([("engine", tmp_path / "engine")], settings("precision=float32"))
 
 
+def test_a_device_that_no_machine_has_is_refused_before_it_is_served(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"^device=nix"):
+        load_directions([("model", folder / "de_en.safetensors")], settings("device=nix"))
+
+
 @pytest.mark.parametrize(
     ("text", "languages", "likeliest"),
     [
