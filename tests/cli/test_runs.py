@@ -52,6 +52,12 @@ def test_a_run_is_resumed_by_its_folder_by_a_checkpoint_or_as_the_last(runs: Pat
     assert find_resumable("last", runs)[0] == runs / "sweep" / "0"
 
 
+@posix_only
+def test_a_run_that_a_link_names_keeps_that_name_as_its_checkpoints_have_it(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(runs / "later")
+    assert find_resumable(str(tmp_path / "link"), runs)[0] == tmp_path / "link"
+
+
 def test_what_cannot_be_resumed_is_refused_in_one_line(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "bare.ckpt").write_text("")
     for resume, message in (

@@ -1,0 +1,87 @@
+"""Which runs are meant, what they are called, and which of them cannot be compared with each other."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transformer.evaluation.run_results import RunResults, check_comparable, find_runs, run_names, shared_metrics
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for variable in ("HOME", "USERPROFILE"):  # the second one's on Windows
+        monkeypatch.setenv(variable, str(tmp_path))
+    return tmp_path
+
+
+def finished(*names: str) -> None:
+    for name in names:
+        Path(name).mkdir(parents=True)
+        (Path(name) / "test.json").touch()
+
+
+def results(**changes: Any) -> RunResults:
+    pairs = [("eins", "one"), ("zwei", "two")]
+    given = {"folder": Path("a"), "direction": ("de", "en"), "pairs": pairs, "hypotheses": ["one", "two"]}
+    given |= {"signatures": {"bleu": "x", "chrf": "y"}, "search": {}, "is_own": True}
+    return RunResults(**(given | changes))
+
+
+def test_the_trials_of_a_sweep_come_by_their_numbers(home: Path) -> None:
+    finished(*(f"sweep/{number}" for number in range(12)))
+    (home / "sweep" / "unfinished").mkdir()
+    assert [folder.name for folder in find_runs("sweep")] == [str(number) for number in range(12)]
+
+
+def test_a_folder_with_a_comma_in_its_name_is_one_folder(home: Path) -> None:
+    finished("a,b/0", "a,b/1")
+    assert find_runs("a,b") == [Path("a,b/0"), Path("a,b/1")]
+
+
+def test_runs_may_lie_in_the_home_of_their_user(home: Path) -> None:
+    finished("a", "b")
+    assert find_runs("[~/a,~/b]") == [home / "a", home / "b"]
+
+
+def test_a_run_by_two_names_is_one(home: Path) -> None:
+    finished("a", "b")
+    assert [folder.resolve().name for folder in find_runs("[b,a,a/../b]")] == ["b", "a"]
+
+
+@pytest.mark.parametrize(("runs", "number"), [("[]", "no run"), ("a", "1 run"), ("[a,a]", "1 run")])
+def test_fewer_than_two_runs_are_not_compared(home: Path, runs: str, number: str) -> None:
+    finished("a")
+    with pytest.raises(ValueError, match=rf"means {number}: name two or more, as runs=\[A,B\]$"):
+        find_runs(runs)
+
+
+def test_runs_are_called_by_what_tells_their_paths_apart(home: Path) -> None:
+    assert run_names([Path("x/first/0"), home / "x" / "second" / "0"]) == [f"first{os.sep}0", f"second{os.sep}0"]
+
+
+def test_runs_with_more_or_fewer_references_are_not_compared() -> None:
+    fewer = results(folder=Path("b"), pairs=[("eins", "one")])
+    for first, other, numbers in ((results(), fewer, "2 and 1"), (fewer, results(), "1 and 2")):
+        with pytest.raises(ValueError, match=f"have different numbers of references: {numbers}$"):
+            check_comparable(first, other)
+
+
+def test_the_line_of_the_first_other_reference_is_named() -> None:
+    other = results(folder=Path("b"), pairs=[("eins", "one"), ("zwei", "too")])
+    with pytest.raises(ValueError, match=r"^a and b have different references \(line 2: 'two', 'too'\)$"):
+        check_comparable(results(), other)
+
+
+def test_metrics_that_only_some_runs_have_are_left_out_in_the_order_of_the_first() -> None:
+    runs = [results(), results(signatures={"ter": "z", "chrf": "y"})]
+    check_comparable(*runs)
+    assert shared_metrics(runs) == ["chrf"]
+
+
+def test_runs_without_a_common_metric_are_not_compared() -> None:
+    runs = [results(), results(folder=Path("b"), signatures={"ter": "z"})]
+    with pytest.raises(ValueError, match=r"^no metric is common to all runs \(a: bleu, chrf; b: ter\)"):
+        shared_metrics(runs)
