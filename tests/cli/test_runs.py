@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,15 +29,29 @@ from transformer.files import LOCK
 from transformer.training.callbacks.signals import Interrupted
 
 
+@contextmanager
+def in_folder(folder: Path, *overrides: str) -> Iterator[Path]:
+    """This process carries out a job of Hydra's in a folder."""
+    config = compose_all("train", list(overrides))
+    with open_dict(config.hydra.runtime):
+        config.hydra.runtime.output_dir = str(folder)
+    HydraConfig.instance().set_config(config)
+    yield folder
+    HydraConfig.instance().cfg = None
+
+
 @pytest.fixture
 def trial(tmp_path: Path) -> Iterator[Path]:
-    """The folder of the trial of a sweep that this process carries out."""
-    config = compose_all("train", ["hydra.mode=MULTIRUN", "hydra.job.num=0"])
-    with open_dict(config.hydra.runtime):
-        config.hydra.runtime.output_dir = str(tmp_path)
-    HydraConfig.instance().set_config(config)
-    yield tmp_path
-    HydraConfig.instance().cfg = None
+    """The folder of the trial of a sweep."""
+    with in_folder(tmp_path, "hydra.mode=MULTIRUN", "hydra.job.num=0") as folder:
+        yield folder
+
+
+@pytest.fixture
+def single(tmp_path: Path) -> Iterator[Path]:
+    """The folder of a run alone."""
+    with in_folder(tmp_path, "hydra.mode=RUN", f"hydra.run.dir={tmp_path}") as folder:
+        yield folder
 
 
 def test_the_newest_run_may_be_a_trial_of_a_sweep(runs: Path) -> None:
@@ -131,6 +146,40 @@ def test_a_trial_is_refused_the_folder_of_something_else_and_of_its_first_run(tr
     for init_from in (trial, trial / "checkpoints" / "last.ckpt"):
         with pytest.raises(UsageError, match=r"lies in the folder of a trial, which begins anew: choose another hydra"):
             check_init_from(str(init_from))
+
+
+def test_a_run_is_refused_the_folder_of_something_else_and_of_another_run(single: Path) -> None:
+    (single / "README.md").touch()
+    with pytest.raises(
+        UsageError, match=r"README\.md does not belong to a run .*: choose a new folder, hydra\.run\.dir=PA"
+    ):
+        check_new_run()
+    (single / "checkpoints").mkdir()
+    (single / "checkpoints" / "last.ckpt").touch()
+    with pytest.raises(UsageError, match=r"holds a run: resume=.* continues it; else choose another hydra\.run\.dir$"):
+        check_new_run()
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_gives_its_folder_to_the_next(single: Path) -> None:
+    for name in (LOCK, "metrics.csv"):
+        (single / name).touch()
+    check_new_run()
+
+
+@posix_only
+def test_a_new_run_does_not_write_through_a_link(single: Path) -> None:
+    (single / "metrics.csv").symlink_to("elsewhere")
+    with pytest.raises(ValueError, match=r"metrics\.csv is a link: nothing is written into a run's folder"):
+        check_new_run()
+
+
+def test_a_run_to_begin_with_that_is_not_there_is_told_with_the_experiment_that_makes_it() -> None:
+    with pytest.raises(
+        UsageError, match=r"no such run or checkpoint; train it first: experiment=pairs_2k hydra\.run\.dir="
+    ):
+        check_init_from("runs/nowhere/pairs_2k")
+    with pytest.raises(UsageError, match=r"^init_from=.*nix: no such run or checkpoint; train it first$"):
+        check_init_from("runs/nowhere/nix")
 
 
 def test_a_run_that_is_stopped_says_how_to_go_on_if_it_can(tmp_path: Path) -> None:
