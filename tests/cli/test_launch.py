@@ -167,10 +167,16 @@ with open(sys.argv[1], "w") as file:
 
 
 @posix_only
-@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", ">&-", "2>&-"])
-def test_what_goes_to_a_closed_stream_goes_nowhere_and_into_no_file(tmp_path: Path, closed: str) -> None:
+@pytest.mark.parametrize(
+    ("closed", "said"),
+    [("<&- >&- 2>&-", (b"", b"")), (">&-", (b"", b"for nobody")), ("2>&-", (b"for nobody", b""))],
+)
+def test_what_goes_to_a_closed_stream_goes_nowhere_and_into_no_file(
+    tmp_path: Path, closed: str, said: tuple[bytes, bytes]
+) -> None:
     command = ["sh", "-c", f'exec "$0" -c "$1" "$2" {closed}', sys.executable, WITHOUT_STREAMS, str(tmp_path / "file")]
-    assert subprocess.run(command, capture_output=True).returncode == 0
+    done = subprocess.run(command, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, *said)
     assert int((tmp_path / "file").read_text()) > 2
 
 
