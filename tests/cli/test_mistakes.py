@@ -142,6 +142,7 @@ def test_a_file_that_is_missing_is_named_with_its_setting_and_the_remedy() -> No
     given = composed(name="translate")
     for change, message in (
         ({"shortlist": "nix"}, "^shortlist=nix: no such file; python scripts/shortlist.py makes one$"),
+        ({"shortlist": "/"}, "^shortlist=/: no such file; python scripts/shortlist.py makes one$"),
         ({"input": "nix"}, "^input=nix: no such file$"),
         ({"alignments": "/"}, "^alignments=/ is a folder: name a file in it$"),
     ):
