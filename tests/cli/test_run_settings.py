@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from tests.factories import composed
-from transformer.cli.settings import run_settings
+from tests.processes import posix_only
+from transformer.cli.settings import evaluation_settings, run_settings
+from transformer.config import UsageError
 from transformer.training.config import read_run_settings
 
 
@@ -33,3 +35,26 @@ def test_a_text_in_place_of_several_files_is_refused_by_its_key(key: str, value:
     config["data"] |= {key: value}
     with pytest.raises(ValueError, match=rf"^data\.{key}=x must be {wanted}"):
         read_run_settings(run_settings(config))
+
+
+def test_an_ensemble_has_no_folder_of_its_own_for_its_scores(runs: Path) -> None:
+    config = composed(name="evaluate") | {"checkpoint": f"[{runs / 'early'},{runs / 'later'}]"}
+    with pytest.raises(UsageError, match="an ensemble belongs to no single run: give output=FOLDER for its results"):
+        evaluation_settings(config)
+    assert evaluation_settings(config | {"output": str(runs / "new")})["output"] == str(runs / "new")
+
+
+def test_a_run_is_evaluated_in_its_folder_and_by_a_trial_in_that_of_the_trial(
+    runs: Path, request: pytest.FixtureRequest
+) -> None:
+    config = composed(name="evaluate") | {"checkpoint": str(runs / "early")}
+    assert evaluation_settings(config)["output"] == str(runs / "early")
+    trial = request.getfixturevalue("trial")
+    assert evaluation_settings(config)["output"] == str(trial)
+
+
+@posix_only
+def test_a_run_with_a_link_where_scores_are_written_is_not_evaluated_in_place(runs: Path) -> None:
+    (runs / "early" / "evaluation.json").symlink_to("elsewhere")
+    with pytest.raises(ValueError, match=r"evaluation\.json is a link: nothing is written into a run's folder"):
+        evaluation_settings(composed(name="evaluate") | {"checkpoint": str(runs / "early")})

@@ -3,17 +3,13 @@
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import OmegaConf, open_dict
+from omegaconf import OmegaConf
 
 from tests.processes import posix_only
 from transformer.cli import PROJECT, sweeps
-from transformer.cli.compose import compose_all
 from transformer.cli.runs import (
     check_init_from,
     check_new_run,
@@ -27,31 +23,6 @@ from transformer.config import UsageError
 from transformer.evaluation.run_files import remove_run
 from transformer.files import LOCK
 from transformer.training.callbacks.signals import Interrupted
-
-
-@contextmanager
-def in_folder(folder: Path, *overrides: str) -> Iterator[Path]:
-    """This process carries out a job of Hydra's in a folder."""
-    config = compose_all("train", list(overrides))
-    with open_dict(config.hydra.runtime):
-        config.hydra.runtime.output_dir = str(folder)
-    HydraConfig.instance().set_config(config)
-    yield folder
-    HydraConfig.instance().cfg = None
-
-
-@pytest.fixture
-def trial(tmp_path: Path) -> Iterator[Path]:
-    """The folder of the trial of a sweep."""
-    with in_folder(tmp_path, "hydra.mode=MULTIRUN", "hydra.job.num=0") as folder:
-        yield folder
-
-
-@pytest.fixture
-def single(tmp_path: Path) -> Iterator[Path]:
-    """The folder of a run alone."""
-    with in_folder(tmp_path, "hydra.mode=RUN", f"hydra.run.dir={tmp_path}") as folder:
-        yield folder
 
 
 def test_the_newest_run_may_be_a_trial_of_a_sweep(runs: Path) -> None:
