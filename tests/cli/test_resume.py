@@ -243,6 +243,12 @@ def test_a_checkpoint_does_not_choose_what_is_fetched(copy: Path, url: str) -> N
     assert resumed(copy, *typed)["data"].items() >= mine.items()
 
 
+def test_the_digests_of_a_corpus_without_an_address_are_kept(copy: Path) -> None:
+    digests = {"x.de": "0" * 64}
+    tamper(copy, data__url=None, data__sha256=digests)
+    assert resumed(copy)["data"]["sha256"] == digests
+
+
 def test_a_published_corpus_may_be_fetched_again_where_it_belongs(copy: Path) -> None:
     ours = corpus_settings(composed("data=multi30k")["data"])
     assert ours["url"].startswith("https://raw.githubusercontent.com/multi30k/")
