@@ -131,7 +131,7 @@ def test_a_run_is_refused_the_folder_of_something_else_and_of_another_run(single
         check_new_run()
 
 
-def test_a_run_that_ended_before_its_first_checkpoint_gives_its_folder_to_the_next(single: Path) -> None:
+def test_a_run_without_a_checkpoint_gives_its_folder_to_the_next(single: Path) -> None:
     for name in (LOCK, "metrics.csv"):
         (single / name).touch()
     check_new_run()
@@ -144,7 +144,7 @@ def test_a_new_run_does_not_write_through_a_link(single: Path) -> None:
         check_new_run()
 
 
-def test_a_run_to_begin_with_that_is_not_there_is_told_with_the_experiment_that_makes_it() -> None:
+def test_a_run_to_begin_with_that_is_missing_is_told_with_its_experiment() -> None:
     with pytest.raises(
         UsageError, match=r"no such run or checkpoint; train it first: experiment=pairs_2k hydra\.run\.dir="
     ):

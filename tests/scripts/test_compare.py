@@ -18,6 +18,7 @@ from transformer.cli.arguments import prepare
 from transformer.cli.compose import compose
 from transformer.config import UsageError
 from transformer.evaluation import METRICS, score
+from transformer.evaluation.run_files import written_entries
 
 FAST = ["resamples=100", "trials=100"]
 FEW = 150  # sentences of the test
@@ -80,6 +81,11 @@ def rescore(folder: Path, references: list[str], **changes: Any) -> None:
     hypotheses = (folder / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines()
     results["test"] = score(hypotheses, references, "en", METRICS).to_dict()
     (folder / "test.json").write_text(json.dumps(results | changes))
+
+
+def test_all_that_a_run_leaves_is_known_as_what_a_run_writes(home: Path) -> None:
+    left = {path.name for path in (home / "sweep" / "0").iterdir()}
+    assert {path.name for path in written_entries(home / "sweep" / "0")} == left > {"hypotheses.test.txt"}
 
 
 def test_a_clearly_better_run_is_called_better_and_the_sentences_are_shown(home: Path) -> None:
