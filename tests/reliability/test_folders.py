@@ -106,6 +106,14 @@ def test_a_link_where_a_run_writes_is_refused_before_anything_is_written(
         check_entries(run)
 
 
+@pytest.mark.parametrize("folder", ["checkpoints", "attention", "tensorboard"])
+def test_a_link_in_a_folder_that_a_run_fills_is_refused(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "x").symlink_to("elsewhere")
+    with pytest.raises(ValueError, match=f"{folder}/x is a link: nothing is written"):
+        check_entries(tmp_path)
+
+
 def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(run: Path) -> None:
     (run / "config.yaml").unlink()
     os.mkfifo(run / "config.yaml")
