@@ -108,7 +108,7 @@ def test_processes_started_side_by_side_need_one_folder(project: Path, tmp_path:
 
 
 @pytest.mark.parametrize("number", ["", "1", "many"])
-def test_a_process_that_no_number_of_processes_is_said_of_is_alone(project: Path, tmp_path: Path, number: str) -> None:
+def test_a_strange_number_of_processes_counts_as_one(project: Path, tmp_path: Path, number: str) -> None:
     done = run(project, "train", f"runs={tmp_path}", WORLD_SIZE=number)
     assert done.returncode == 0, done.stderr
 

@@ -25,6 +25,11 @@ def test_results_are_not_written_over_models(runs: Path, name: str, suffixes: li
         check_output_file(str(runs / name), suffixes, key="alignments")
 
 
+def test_a_name_that_ends_in_a_slash_is_that_of_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"output={tmp_path}/new/ is a folder: name a file in it"):
+        check_output_file(f"{tmp_path}/new/")
+
+
 def test_results_are_not_written_over_a_model_through_a_link(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "english.txt").symlink_to(runs / "early" / "checkpoints" / "last.ckpt")
     with pytest.raises(UsageError, match=r"english.txt is a run's own model, which must stay as it is"):

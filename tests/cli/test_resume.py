@@ -223,6 +223,15 @@ def test_settings_of_a_checkpoint_are_read_strictly(copy: Path, changes: Setting
         resumed(copy)
 
 
+def test_a_setting_that_a_checkpoint_lacks_is_named(copy: Path) -> None:
+    path = copy / "checkpoints" / "last.ckpt"
+    checkpoint = torch.load(path, weights_only=True)
+    del checkpoint["run"]["settings"]["metrics"]
+    torch.save(checkpoint, path)
+    with pytest.raises(ValueError, match=r"last\.ckpt: its settings cannot be used: the setting metrics is missing$"):
+        resumed(copy)
+
+
 def test_interpolations_in_a_checkpoint_stay_text(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "hunter2")
     text = "${oc.env:SECRET} ${project:x}"

@@ -34,7 +34,7 @@ def check_output_file(output: str | None, suffixes: Sequence[str] = (), key: str
     if output is None:
         raise UsageError(f"{key} is not set: give {key}=FILE{' or FILE'.join(suffixes)}")
     path = Path(output)
-    if path.is_dir():
+    if path.is_dir() or output.endswith("/"):
         raise UsageError(f"{key}={output} is a folder: name a file in it")
     suffix = path.suffix.lower()
     if suffixes and suffix not in suffixes:

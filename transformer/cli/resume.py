@@ -140,6 +140,8 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
         run = read_run(checkpoint)
         assert run is not None
         saved = run["settings"]
+        if missing := [key for key in now if key not in saved]:  # in a run of an earlier version
+            raise ValueError(f"the setting {missing[0]} is missing")
         settings = {key: saved[key] for key in now}
         read_run_settings(settings)
         if strange := [key for key in ("model", "trainer") if not isinstance(settings[key], dict)]:
