@@ -1,5 +1,6 @@
 """What is typed arrives: free text and paths literally, the Trainer's arguments without a plus, one key once."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,8 @@ def test_the_code_of_min_nan_chinese_is_no_number(key: str) -> None:
 def test_a_tilde_that_the_shell_left_is_the_home_folder(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
+    for variable in ("HOME", "USERPROFILE"):  # the second one's on Windows
+        monkeypatch.setenv(variable, str(tmp_path))
     assert prepare([f"{key}=~/runs/a"], CONFIGS) == [f"{key}='{tmp_path}/runs/a'"]
 
 
@@ -127,7 +129,7 @@ def test_no_group_is_taken_out_by_a_sweep_or_of_hydras_own() -> None:
 @pytest.mark.parametrize("key", ["runs", "hydra.run.dir", "hydra.sweep.dir"])
 def test_a_folder_is_no_file_and_has_a_name(key: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match=f"^{key}={tmp_path}/file is a file: name a folder$"):
+    with pytest.raises(UsageError, match=re.escape(f"{key}={tmp_path}/file is a file: name a folder")):
         prepare([f"{key}={tmp_path}/file"], CONFIGS)
     if key != "runs":
         with pytest.raises(UsageError, match=f"^{key}= is empty: give a path$"):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.links import needs_links
 from tests.processes import posix_only
 from transformer.cli.checkpoints import (
     announce_checkpoint,
@@ -65,9 +66,8 @@ def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
         announce_checkpoint({"checkpoint": checkpoint, "runs": str(runs)}, find_checkpoint(checkpoint, runs))
         assert capsys.readouterr().err == ""
     announce_checkpoint({"checkpoint": "runs/sweep/0", "runs": str(runs)}, find_checkpoint("runs/sweep/0", runs))
-    said = (
-        "runs/sweep/0 has not finished its training, this is its last.ckpt: train.py resume=runs/sweep/0 continues it"
-    )
+    trial = Path("runs/sweep/0")
+    said = f"{trial} has not finished its training, this is its last.ckpt: train.py resume={trial} continues it"
     assert capsys.readouterr().err == f"{said}\n"
     for directions, others in ((2, "1 other direction"), (3, "2 other directions")):
         os.utime(finish(runs / "early", 1, directions=directions))  # now: its own last.ckpt is older
@@ -80,6 +80,7 @@ def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
         assert capsys.readouterr().err == "checkpoint=runs/early (newest finished run)\n"
 
 
+@needs_links
 def test_results_that_cannot_be_read_take_nothing_from_the_announcement(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,6 +157,7 @@ def test_one_of_several_checkpoints_may_hold_a_comma_in_quotes(tmp_path: Path) -
     assert find_checkpoints(f"['{paths[0]}', {paths[1]}]", tmp_path) == paths
 
 
+@needs_links
 def test_a_model_that_is_named_twice_is_refused_by_any_of_its_paths(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(runs / "early")
     for other in (runs / "early", runs / "early" / "checkpoints" / "last.ckpt", tmp_path / "link"):

@@ -316,6 +316,7 @@ def test_a_sweep_knows_configs_of_ones_own(project: Path, tmp_path: Path) -> Non
     assert [row[:3] for row in rows[:2]] == [["0", "1", "2.00"], ["1", "2", "3.00"]]
 
 
+@posix_only  # Windows does not remove the folder of a process
 def test_a_trial_whose_outcome_cannot_be_written_ends_the_sweep_in_one_line(project: Path, tmp_path: Path) -> None:
     done = run(project, "train", "-m", f"runs={tmp_path}", "name=gone", "seed=1")
     assert done.returncode == 1

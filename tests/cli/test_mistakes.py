@@ -306,7 +306,7 @@ def test_what_only_the_folder_of_a_trial_shows_is_told_before_a_sweep(
     model.parent.mkdir(parents=True)
     model.touch()
     check_trials(swept, "train", CONFIGS, read)
-    with pytest.raises(UsageError, match=r"init_from=.*sweep/4 lies in the folder of a trial, which begins anew"):
+    with pytest.raises(UsageError, match=r"init_from=.*sweep.4 lies in the folder of a trial, which begins anew"):
         check_trials([*swept, "init_from=sweep/4"], "train", CONFIGS, read)
     Path("sweep/5").mkdir()
     Path("sweep/5/README.md").touch()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.links import needs_links
 from tests.processes import posix_only
 from transformer.cli.output import open_output
 from transformer.config import UsageError
@@ -175,6 +176,7 @@ def test_a_translation_that_goes_on_elsewhere_is_not_called_stopped(translation:
     assert translation.names() == ["out.en"]
 
 
+@needs_links
 def test_a_file_or_link_of_the_temporary_name_is_not_written_over(translation: Translation, tmp_path: Path) -> None:
     partial = tmp_path / "out.en.partial"
     partial.write_text("notes of a user")

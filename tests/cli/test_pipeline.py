@@ -1,6 +1,7 @@
 """Commands one after another: what is finished is skipped, what was begun goes on, a signal reaches the command."""
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -58,7 +59,7 @@ def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
 
 
 def test_a_folder_in_which_another_process_runs_stages_is_left_alone(tmp_path: Path) -> None:
-    with exclusive_lock(tmp_path / ".lock", "it"), pytest.raises(OSError, match=f"^{tmp_path} is in use by another"):
+    with exclusive_lock(tmp_path / ".lock", "it"), pytest.raises(OSError, match=f"^{re.escape(str(tmp_path))} is in"):
         run_stages([stage(tmp_path, "first", done("first"))], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 

@@ -12,6 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, open_dict
 
 from tests.factories import composed
+from tests.links import needs_links
 from tests.reliability.runs import corpus, settings, train
 from tests.scripts.running import ok
 from transformer.cli import CONFIGS
@@ -299,6 +300,7 @@ def test_a_run_marks_its_cache_and_goes_on_with_it(run: Path, copy: Path, tmp_pa
 # Files of a run's folder.
 
 
+@needs_links
 def test_a_run_with_a_link_where_it_writes_is_not_resumed(copy: Path) -> None:
     (copy / "metrics.csv").unlink()
     (copy / "metrics.csv").symlink_to("elsewhere")
@@ -306,6 +308,7 @@ def test_a_run_with_a_link_where_it_writes_is_not_resumed(copy: Path) -> None:
         resumed(copy)
 
 
+@needs_links
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("data: {}")
     (tmp_path / "config.yaml").symlink_to("secret")

@@ -31,9 +31,12 @@ def test_the_newest_run_may_be_a_trial_of_a_sweep(runs: Path) -> None:
     assert newest_run(runs) == runs / "early"
 
 
-def test_a_run_is_resumed_by_its_folder_by_a_checkpoint_or_as_the_last(runs: Path) -> None:
+def test_a_run_is_resumed_by_its_folder_by_a_checkpoint_or_as_the_last(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = runs / "later"
-    for name in (run, run / "checkpoints" / "last.ckpt", os.path.relpath(run)):
+    monkeypatch.chdir(runs.parent)
+    for name in (run, run / "checkpoints" / "last.ckpt", Path("runs", "later")):
         assert find_resumable(str(name), runs) == (run, run / "checkpoints" / "last.ckpt")
     assert find_resumable("last", runs)[0] == runs / "sweep" / "0"
 

@@ -17,6 +17,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from tests.export.models import ENGLISH, TEXTS, Build, with_two_vocabularies
 from tests.factories import small_model, tokenizer_settings
+from tests.links import needs_links
 from tests.reliability.hostile import CHANGED_MAPS, with_map
 from tests.scripts.running import ok, refused
 from transformer import Translator
@@ -421,6 +422,7 @@ def test_a_pipe_in_a_folder_of_theirs_is_refused_and_not_waited_for(tmp_path: Pa
             Translator.load(folder)
 
 
+@needs_links
 def test_a_folder_of_links_as_in_the_hubs_own_cache_is_read(tmp_path: Path) -> None:
     marian_folder(tmp_path / "blobs")
     (tmp_path / "snapshot").mkdir()

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import time
 from pathlib import Path
 
@@ -241,13 +242,19 @@ def test_for_a_damaged_file_the_newest_whole_one_of_its_run_is_offered(tmp_path:
         os.utime(path, (2 * 10**9, 2 * 10**9))
 
     damage(files[0])
-    with pytest.raises(ValueError, match=rf"best.ckpt is not a usable .*; {files[1]} is whole, use it$"):
+    with pytest.raises(
+        ValueError, match=rf"best.ckpt is not a usable .*; {re.escape(str(files[1]))} is whole, use it$"
+    ):
         Translator.load(files[0])
     damage(files[1])
-    with pytest.raises(ValueError, match=rf"last.ckpt is not a usable .*; {files[2]} is whole, use it$"):
+    with pytest.raises(
+        ValueError, match=rf"last.ckpt is not a usable .*; {re.escape(str(files[2]))} is whole, use it$"
+    ):
         checkpoint.load_training(files[1])
     damage(files[2])
-    with pytest.raises(ValueError, match=rf"older.ckpt is not a usable .*; {files[3]} is whole, use it$"):
+    with pytest.raises(
+        ValueError, match=rf"older.ckpt is not a usable .*; {re.escape(str(files[3]))} is whole, use it$"
+    ):
         Translator.load(files[2])
     # No training can go on from it.
     with pytest.raises(ValueError, match=r"older.ckpt is not a usable .*[^t]$"):

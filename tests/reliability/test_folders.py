@@ -9,6 +9,7 @@ import pytest
 import torch
 import yaml
 
+from tests.links import needs_links
 from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import in_child
@@ -91,6 +92,7 @@ def test_a_run_is_resumed_by_one_process_at_a_time(home: Path, run: Path) -> Non
     }
 
 
+@needs_links
 @pytest.mark.parametrize(
     "name",
     ["config.yaml", "evaluation.json", ".lock", "metrics.csv", "checkpoints", "checkpoints/last.ckpt", "attention"],
@@ -106,6 +108,7 @@ def test_a_link_where_a_run_writes_is_refused_before_anything_is_written(
         check_entries(run)
 
 
+@needs_links
 @pytest.mark.parametrize("folder", ["checkpoints", "attention", "tensorboard"])
 def test_a_link_in_a_folder_that_a_run_fills_is_refused(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir()
@@ -123,6 +126,7 @@ def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(run: Path) -> None:
         check_entries(run)
 
 
+@needs_links
 def test_a_link_of_the_users_own_beside_a_checkpoint_is_let_be(tmp_path: Path) -> None:
     (tmp_path / "my photos").symlink_to("/")
     check_entries(tmp_path)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import scripts.augment as augment_script
+from tests.links import needs_links
 from tests.processes import posix_only
 from tests.reliability.runs import corpus, settings, train
 from tests.training.small import DIGITS
@@ -238,6 +239,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(home: Path, arguments: list[st
     assert sorted(path for path in home.rglob("*") if path.name != ".lock") == before
 
 
+@needs_links
 def test_pairs_may_lie_beside_a_model_file_that_belongs_to_no_run(tmp_path: Path) -> None:
     folder, model = tmp_path / "folder", tmp_path / "folder" / "model.safetensors"
     folder.mkdir()
@@ -256,6 +258,7 @@ def test_an_export_takes_no_pairs_among_its_files(tmp_path: Path) -> None:
         check_prefix(str(tmp_path / "export" / "pairs"), [tmp_path / "export"])
 
 
+@needs_links
 def test_a_prefix_that_is_a_link_is_refused_as_the_names_would_not_begin_with_it(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("elsewhere")
     with pytest.raises(UsageError, match="link is a link: give what the files' names begin with"):

@@ -148,7 +148,7 @@ def test_all_runs_may_be_told_to_mark_and_repeat_no_pairs() -> None:
 def test_scores_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     finish_run(tmp_path / "forward", {})
     (tmp_path / "forward" / "test.json").write_text("{")
-    with pytest.raises(ValueError, match=rf"^{tmp_path}/forward/test\.json cannot be read: "):
+    with pytest.raises(ValueError, match="^" + re.escape(f"{tmp_path / 'forward' / 'test.json'} cannot be read: ")):
         show_final_scores(tmp_path, data_settings(*SMALL))
 
 
