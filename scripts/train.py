@@ -33,8 +33,9 @@ def read(config: dict[str, Any]) -> Job:
         check_new_run()
         check_init_from(config["init_from"])  # as it was typed
         settings["model"] = model_to_train(settings)
-        typed.data.check_files()
     check_settings(typed, read_model(settings["model"]))
+    if checkpoint is None:
+        typed.data.check_files()
     # Imports Lightning, which takes seconds.
     from transformer.training.checks import check_average, check_trainer, whole_numbers
 

@@ -109,7 +109,7 @@ class Firefox:
     def _port(self, profile: Path) -> int:
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end and self.process.poll() is None:
-            if (file := profile / "MarionetteActivePort").exists() and (text := file.read_text()):
+            if (file := profile / "MarionetteActivePort").exists() and (text := file.read_text(encoding="utf-8")):
                 return int(text)
             time.sleep(0.05)
         raise RuntimeError("Firefox did not start")

@@ -87,7 +87,7 @@ def test_what_stands_in_dev_is_written_through(tmp_path: Path) -> None:
     program += "atomic_write(Path('/dev/stdout'), b'b')"
     with (tmp_path / "out").open("wb") as out:
         subprocess.run([sys.executable, "-c", program], stdout=out, check=True)
-    assert (tmp_path / "out").read_text() == "a\nb"
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "a\nb"
     assert os.listdir(tmp_path) == ["out"]  # noqa: PTH208
 
 

@@ -177,7 +177,7 @@ def test_what_goes_to_a_closed_stream_goes_nowhere_and_into_no_file(
     command = ["sh", "-c", f'exec "$0" -c "$1" "$2" {closed}', sys.executable, WITHOUT_STREAMS, str(tmp_path / "file")]
     done = subprocess.run(command, capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, *said)
-    assert int((tmp_path / "file").read_text()) > 2
+    assert int((tmp_path / "file").read_text(encoding="utf-8")) > 2
 
 
 # An environment in which Python's own streams take ASCII alone.
@@ -290,8 +290,8 @@ def test_what_an_earlier_sweep_left_in_the_folder_is_neither_counted_nor_lost(pr
     again = run(project, "train", "-m", f"runs={tmp_path}", "model.heads=3")
     assert again.returncode == 0, again.stderr
     assert [line.split()[0] for line in again.stdout.splitlines() if line.strip()[:1].isdigit()] == ["0"]
-    assert notes.read_text() == "[a user's own]"
-    assert "13 heads" in (tmp_path / "sweep" / "1" / "trial.json").read_text()
+    assert notes.read_text(encoding="utf-8") == "[a user's own]"
+    assert "13 heads" in (tmp_path / "sweep" / "1" / "trial.json").read_text(encoding="utf-8")
 
 
 def test_a_sweep_whose_folder_is_named_by_the_time_has_one_folder(project: Path, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ WHOLE = "".join(f"{line.upper()}\n" for line in LINES)
 def test_a_whole_translation_leaves_its_file_alone(translation: Translation) -> None:
     translation.file = translation.file.parent / "new" / "folder" / "out.en"
     translation.run()
-    assert translation.file.read_text() == WHOLE
+    assert translation.file.read_text(encoding="utf-8") == WHOLE
     assert translation.names() == ["out.en"]
 
 
@@ -62,9 +62,9 @@ def test_a_stopped_translation_resumed_is_that_of_one_not_stopped(
     translation.file.write_text("an older one")
     translation.stop(after)
     assert capsys.readouterr().err == f"{after} lines are kept in out.en.partial: resume=true continues\n"
-    assert translation.file.read_text() == "an older one"
+    assert translation.file.read_text(encoding="utf-8") == "an older one"
     translation.run(resume=True)
-    assert translation.file.read_text() == WHOLE
+    assert translation.file.read_text(encoding="utf-8") == WHOLE
     assert translation.names() == ["out.en"]
 
 
@@ -86,7 +86,7 @@ def test_a_full_disk_is_said_of_the_file_and_keeps_whole_chunks_only(
     assert capsys.readouterr().err == said
     assert translation.names() == (["out.en.partial", "out.en.partial.json"] if kept else [])
     translation.run(lines, resume=bool(kept))
-    assert translation.file.read_text() == "".join(f"{line.upper()}\n" for line in lines)
+    assert translation.file.read_text(encoding="utf-8") == "".join(f"{line.upper()}\n" for line in lines)
 
 
 def test_what_a_killed_process_wrote_of_a_chunk_is_not_kept(translation: Translation) -> None:
@@ -94,7 +94,7 @@ def test_what_a_killed_process_wrote_of_a_chunk_is_not_kept(translation: Transla
     with Path("out.en.partial").open("ab") as file:
         file.write(b"ZEILE 7\nZEI" * 9)  # longer than what comes in its place, as other cards may compute
     translation.run(resume=True)
-    assert translation.file.read_text() == WHOLE
+    assert translation.file.read_text(encoding="utf-8") == WHOLE
 
 
 def test_a_translation_stopped_in_its_first_chunk_leaves_nothing(translation: Translation) -> None:
@@ -182,7 +182,7 @@ def test_a_file_or_link_of_the_temporary_name_is_not_written_over(translation: T
     partial.write_text("notes of a user")
     with pytest.raises(UsageError, match=r"out.en.partial exists, is no translation of this program, .* remove it"):
         translation.run()
-    assert partial.read_text() == "notes of a user"
+    assert partial.read_text(encoding="utf-8") == "notes of a user"
     assert translation.names() == ["out.en.partial"]
     partial.unlink()
     translation.stop()
@@ -197,7 +197,7 @@ def test_a_file_or_link_of_the_temporary_name_is_not_written_over(translation: T
     (tmp_path / "out.en.partial.json").symlink_to("elsewhere")
     with pytest.raises(UsageError, match=r"out.en.partial.json is a link, and would be written through: remove it"):
         translation.run()
-    assert (tmp_path / "elsewhere").read_text() == "of somebody"
+    assert (tmp_path / "elsewhere").read_text(encoding="utf-8") == "of somebody"
 
 
 @pytest.mark.parametrize("resume", [False, True])
@@ -221,7 +221,7 @@ def test_a_translation_killed_in_its_first_chunk_begins_anew(translation: Transl
         begin_anew("")
     assert translation.names() == []
     begin_anew("ONE\n")
-    assert translation.file.read_text() == "ONE\n"
+    assert translation.file.read_text(encoding="utf-8") == "ONE\n"
     assert translation.names() == ["out.en"]
 
 
@@ -230,7 +230,7 @@ def test_a_link_is_followed_and_a_pipe_is_written_through(translation: Translati
     (tmp_path / "real.en").write_text("old")
     translation.file.symlink_to("real.en")
     translation.run()
-    assert (tmp_path / "real.en").read_text() == WHOLE
+    assert (tmp_path / "real.en").read_text(encoding="utf-8") == WHOLE
     assert translation.file.is_symlink()
     # Not /dev/null: an error that puts a file in its place, found by root, would take it from all other programs.
     os.mkfifo(tmp_path / "pipe")
@@ -244,7 +244,7 @@ def test_a_link_is_followed_and_a_pipe_is_written_through(translation: Translati
         log.write(b"before\n")
         translation.file = Path(f"/dev/fd/{log.fileno()}")
         translation.run()
-    assert (tmp_path / "log").read_text() == f"before\n{WHOLE}"
+    assert (tmp_path / "log").read_text(encoding="utf-8") == f"before\n{WHOLE}"
     if Path("/dev/full").exists():
         translation.file = Path("/dev/full")
         with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
@@ -257,5 +257,5 @@ def test_a_state_without_its_file_stops_nobody(translation: Translation) -> None
     with pytest.raises(UsageError, match=r"there is no out.en.partial to continue"):
         translation.run(resume=True)
     translation.run()
-    assert translation.file.read_text() == WHOLE
+    assert translation.file.read_text(encoding="utf-8") == WHOLE
     assert translation.names() == ["out.en"]

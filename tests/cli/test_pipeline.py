@@ -46,7 +46,7 @@ def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
         with pytest.raises(ChildProcessError, match=r"second has failed: fix that, and the same command continues"):
             run_stages(stages, tmp_path)
     run_stages(stages, tmp_path)
-    assert (tmp_path / "log").read_text() == "first fails killed second third "
+    assert (tmp_path / "log").read_text(encoding="utf-8") == "first fails killed second third "
     capsys.readouterr()
     run_stages(stages, tmp_path)
     assert capsys.readouterr().err.splitlines() == [f"{name}: finished before" for name in ("first", "second", "third")]
@@ -97,7 +97,7 @@ def test_a_signal_reaches_the_command_which_ends_in_its_own_way(tmp_path: Path) 
             run_stages([waiting], tmp_path)
         ender.join()
     assert str(stopped.value) == "stopped by SIGTERM; the same command continues from here"
-    assert (tmp_path / "log").read_text() == "saved"
+    assert (tmp_path / "log").read_text(encoding="utf-8") == "saved"
 
 
 @posix_only
@@ -123,14 +123,14 @@ def test_a_second_signal_reaches_the_command_too(tmp_path: Path) -> None:
         with pytest.raises(Interrupted):
             run_stages([waiting], tmp_path)
         ender.join()
-    assert (tmp_path / "log").read_text() == "at once"
+    assert (tmp_path / "log").read_text(encoding="utf-8") == "at once"
 
 
 @posix_only
 def test_a_command_has_no_ctrl_c_of_the_terminal_and_ends_with_its_pipeline(tmp_path: Path) -> None:
     code = f"log.write(f\"{{os.getpgrp()}} {{os.environ['{ENDS_WITH_PARENT}']}}\"); Path('asks.done').touch()"
     run_stages([stage(tmp_path, "asks", code)], tmp_path)
-    group, ends = (tmp_path / "log").read_text().split()
+    group, ends = (tmp_path / "log").read_text(encoding="utf-8").split()
     assert int(group) != os.getpgrp()
     assert ends == "true"
 

@@ -104,7 +104,7 @@ def test_an_outcome_that_the_disk_does_not_take_whole_is_none(trial: Path) -> No
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(trial.iterdir()) == []
     sweeps._record({"test/bleu": 34.25}, "")
-    assert json.loads((trial / "trial.json").read_text())["results"] == {"test/bleu": 34.25}
+    assert json.loads((trial / "trial.json").read_text(encoding="utf-8"))["results"] == {"test/bleu": 34.25}
     before = sweeps.outcomes(trial)
     os.utime(trial / "trial.json", (1, 1))
     assert sweeps.outcomes(trial).keys() == before.keys()

@@ -271,7 +271,7 @@ def test_a_missing_file_is_fetched_and_its_digest_checked(tmp_path: Path) -> Non
 
     right = hashlib.sha256(b"eins\n").hexdigest()
     settings(tmp_path / "there", url=home.as_uri(), sha256={"x.de": right, "x.fr": digest}).fetch()
-    assert (tmp_path / "there" / "x.de").read_text() == "eins\n"
+    assert (tmp_path / "there" / "x.de").read_text(encoding="utf-8") == "eins\n"
     gone = settings(tmp_path / "nowhere", url=(tmp_path / "no").as_uri(), sha256={"x.de": right})
     with pytest.raises(OSError, match=r"cannot be fetched .*: put x.de into .*, or into another data.directory="):
         gone.fetch()
@@ -317,15 +317,15 @@ def test_a_corpus_is_made_again_once_its_recipe_or_what_that_reads_changes(tmp_p
     home, log = tmp_path / "home", tmp_path / "log"
     home.mkdir()
     code = (
-        "import pathlib, sys; words = pathlib.Path(__file__).with_name('words').read_text(); "
+        "import pathlib, sys; words = pathlib.Path(__file__).with_name('words').read_text('utf-8'); "
         f"open({str(log)!r}, 'a').write(words); pathlib.Path(sys.argv[2], 'x.de').write_text(words"
     )
     for words, end in (("eins\n", ")"), ("eins\n", ")"), ("zwei\n", ")"), ("zwei\n", ".upper())")):
-        (home / "words").write_text(words)
+        (home / "words").write_text(words, encoding="utf-8")
         (home / "make.py").write_text(code + end)
         run_recipe(home / "make.py", home, tmp_path / "made", ("de", "en"))
-        assert (tmp_path / "made" / "x.de").read_text() == (words if end == ")" else words.upper())
-    assert log.read_text() == "eins\nzwei\nzwei\n"
+        assert (tmp_path / "made" / "x.de").read_text(encoding="utf-8") == (words if end == ")" else words.upper())
+    assert log.read_text(encoding="utf-8") == "eins\nzwei\nzwei\n"
 
 
 def test_a_digest_of_a_file_that_is_not_there_and_has_no_address_is_said(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from tests.data.corpora import BPE, TOY, settings, write
 from transformer.data.datamodule import TranslationData
 from transformer.data.languages import base_language, language_faults, looks_like, name_of, scripts
 
-ENGLISH, GERMAN = ((TOY / f"test.{language}").read_text().splitlines()[:100] for language in ("en", "de"))
+ENGLISH, GERMAN = (
+    (TOY / f"test.{language}").read_text(encoding="utf-8").splitlines()[:100] for language in ("en", "de")
+)
 CHINESE = ["您可以在对话框中组合多个排序条件。", "LibreOffice 中的 Python 脚本", "打开文件"]
 
 

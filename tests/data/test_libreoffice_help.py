@@ -126,7 +126,7 @@ def test_the_packages_are_fetched_once_and_the_folder_is_whole_or_not_there(
     assert [list(wanted.read(split)) for split in ("test", "validation", "train")] == list(
         MAKE.join(*unpacked).values()
     )
-    assert (tmp_path / "made" / "copyright").read_text() == "License: MPL-2.0\n"
+    assert (tmp_path / "made" / "copyright").read_text(encoding="utf-8") == "License: MPL-2.0\n"
     before = (tmp_path / "made" / "train.de.gz").read_bytes()
     program(programs, "apt-get", "exit 1")
     wanted.fetch()

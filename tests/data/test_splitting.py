@@ -405,7 +405,8 @@ def test_a_part_is_left_out_of_three_languages_at_once(tmp_path: Path) -> None:
         assert [target for _, target in kept] == [target for _, target in french]
         assert 0 < len(kept) < len(lines)
         left_out = [
-            (cut_of(cut) / f"{LEFT_OUT}.{language}").read_text().splitlines() for language in ("de", "en", "fr")
+            (cut_of(cut) / f"{LEFT_OUT}.{language}").read_text(encoding="utf-8").splitlines()
+            for language in ("de", "en", "fr")
         ]
         parts.append(list(zip(*left_out, strict=True)))
         assert sorted([*kept, *(line[:2] for line in parts[-1])]) == sorted(line[:2] for line in lines)

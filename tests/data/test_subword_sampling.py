@@ -20,7 +20,7 @@ from transformer.data.subword_sampling import SubwordSampler
 from transformer.data.tokenizer import UNK, Kind, Tokenizer, train_tokenizer
 
 PROJECT = Path(__file__).parents[2]
-LINES = (PROJECT / "data" / "toy" / "validation.de").read_text().splitlines()
+LINES = (PROJECT / "data" / "toy" / "validation.de").read_text(encoding="utf-8").splitlines()
 BOTH = pytest.mark.parametrize("kind", ["bpe", "unigram"])
 DRAWS = 4000
 WORD = "schneller"  # it has many segmentations

@@ -63,7 +63,7 @@ def test_an_estimate_counts_the_steps_and_weights_of_a_run(
 def test_a_split_without_a_source_has_nothing_unknown_and_is_translated_at_once(tmp_path: Path) -> None:
     plain = settings(corpus(tmp_path))
     validation = tmp_path / "validation.de"
-    validation.write_text("\n" * validation.read_text().count("\n"))
+    validation.write_text("\n" * validation.read_text(encoding="utf-8").count("\n"))
     run = from_dict(RunSettings, {key: plain[key] for key in plain if key not in ("model", "trainer")}, "")
     data = TranslationData(run.data, run.tokenizer, 1)
     translator = build_translator(run, plain["model"], data, None)

@@ -129,7 +129,9 @@ def test_a_held_out_sentence_of_a_third_language_is_dropped_too(tmp_path: Path) 
     """Training refuses it on either side, whatever the language."""
     corpus = write(tmp_path, {"train": TRAIN, "test": TEST, "validation": VALIDATION})
     for split in ("train", "validation", "test"):
-        (tmp_path / f"{split}.fr").write_text((tmp_path / f"{split}.de").read_text().replace(TEST[0][0], "Hotel Paris"))
+        (tmp_path / f"{split}.fr").write_text(
+            (tmp_path / f"{split}.de").read_text(encoding="utf-8").replace(TEST[0][0], "Hotel Paris"), encoding="utf-8"
+        )
     corpus = replace(corpus, directions=["de-en", "fr-en"])
     tokenizer = train_tokenizer((text for pair in TRAIN for text in pair), tokenizer_settings("bpe", 900))
     chosen = PairFilter(["held_out"], corpus, (tokenizer, tokenizer), ("de", "en"))

@@ -72,7 +72,9 @@ def test_a_cleaned_copy_lacks_exactly_what_was_planted(cleaned: Cleaned) -> None
         expected = [pair[side].strip() for line, pair in enumerate(train, 1) if line not in FAULTY]
         assert (cleaned.copy / f"train.{language}").read_text(encoding="utf-8").splitlines() == expected
         for split, pairs in (("test", TEST), ("validation", VALIDATION), ("news", TEST)):
-            assert (cleaned.copy / f"{split}.{language}").read_text().splitlines() == [pair[side] for pair in pairs]
+            assert (cleaned.copy / f"{split}.{language}").read_text(encoding="utf-8").splitlines() == [
+                pair[side] for pair in pairs
+            ]
 
 
 def test_what_a_cleaned_copy_lacks_is_listed_with_the_reason(cleaned: Cleaned) -> None:
@@ -83,7 +85,7 @@ def test_what_a_cleaned_copy_lacks_is_listed_with_the_reason(cleaned: Cleaned) -
 
 
 def test_the_report_counts_what_was_planted(cleaned: Cleaned) -> None:
-    report = json.loads((cleaned.home / "report.json").read_text())
+    report = json.loads((cleaned.home / "report.json").read_text(encoding="utf-8"))
     found = {finding["check"]: finding for finding in report["findings"]}
     assert found.keys() == {*DROPPED, *KEPT}
     assert all(found[name]["pairs"] == len(PLANTED[name]) for name in DROPPED)
@@ -114,7 +116,9 @@ def test_the_next_command_keeps_the_license_and_leaves_no_second_fold_out() -> N
 
 
 def test_what_cannot_be_seen_any_more_is_not_said_to_be_missing(tmp_path: Path) -> None:
-    (tmp_path / "x.tsv").write_text("".join(f"{german} \t{english}\r\n" for german, english in toy_pairs()))
+    (tmp_path / "x.tsv").write_text(
+        "".join(f"{german} \t{english}\r\n" for german, english in toy_pairs()), encoding="utf-8"
+    )
     large = ["tokenizer.vocabulary_size=90000", f"cache={tmp_path}/cache"]  # nothing is trained
     unseen = {"edge spaces", "carriage returns"}
     for files, found in (
@@ -122,7 +126,7 @@ def test_what_cannot_be_seen_any_more_is_not_said_to_be_missing(tmp_path: Path) 
         ([f"data.{split}=x.tsv" for split in ("train", "validation", "test")], {"edge spaces"}),
     ):
         ok("doctor", "data=files", *files, *large, "output=report.json", cwd=tmp_path)
-        report = json.loads((tmp_path / "report.json").read_text())
+        report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
         assert unseen & {finding["check"] for finding in report["findings"]} == found
         assert {*report["unseen"]} == unseen - found
 
@@ -155,7 +159,7 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     with clean_copy(tmp_path / "x", ("de", "en"), ["train"]) as copy:
         copy.write("train", line)
-    assert {path.name: path.read_text() for path in (tmp_path / "x").iterdir()} == {
+    assert {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "x").iterdir()} == {
         "train.de": "eins\n", "train.en": "one\n", "dropped.tsv": "line\treason\tsource\ttarget\n",
     }  # fmt: skip
 
@@ -166,7 +170,7 @@ def test_a_corpus_too_small_for_its_tokenizer_is_still_looked_at(tmp_path: Path)
     size = ["tokenizer.vocabulary_size=2000", f"cache={tmp_path}/cache"]
     printed = ok("doctor", "data=files", *splits, *size, "output=report.json", cwd=tmp_path)
     assert "no training as things are: tokenizer.vocabulary_size=2000 is more than this corpus gives" in printed
-    report = json.loads((tmp_path / "report.json").read_text())
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert report["dropped"] == 1
     assert report["estimate"] is None
 

@@ -30,7 +30,7 @@ def test_raw_lines_keep_what_reading_removes(tmp_path: Path, ending: str) -> Non
 @pytest.mark.parametrize(("header", "expected"), [("", 0), ("de\ten\n", 0), ("en\tde\n", 1)])
 def test_a_tsv_is_read_as_training_reads_it(tmp_path: Path, header: str, expected: int) -> None:
     path = tmp_path / "x.tsv"
-    path.write_text(f"{header}eins \tone\nzwei\ttwo\n")
+    path.write_text(f"{header}eins \tone\nzwei\ttwo\n", encoding="utf-8")
     lines = list(read_raw(data_settings(train=str(path), **REST), "train"))
     assert [line.text for line in lines] == list(read_pairs([path], *LANGUAGES))
     assert lines[0].raw[expected] == "eins "

@@ -75,7 +75,7 @@ def test_the_weights_that_follow_the_words_are_chosen() -> None:
     ],
 )
 def test_a_gold_file_of_other_pairs_is_told_with_its_line(tmp_path: Path, content: str, said: str) -> None:
-    (tmp_path / "gold").write_text(content)
+    (tmp_path / "gold").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=said):
         read_gold(tmp_path / "gold", [("a b", "x y"), ("c", "z")])
 

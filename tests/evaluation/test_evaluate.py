@@ -125,4 +125,4 @@ def test_splits_that_are_evaluated_at_once_are_all_kept(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(json.loads((tmp_path / "evaluation.json").read_text())["seconds"]) == names
+    assert sorted(json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))["seconds"]) == names

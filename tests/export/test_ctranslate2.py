@@ -336,7 +336,7 @@ def test_what_the_engine_says_against_a_strangers_files_is_one_line(
     content = (folder / name).read_bytes()
     assert old in content
     (folder / name).write_bytes(content.replace(old, new))
-    manifest = json.loads((folder / EXPORT_MANIFEST).read_text())
+    manifest = json.loads((folder / EXPORT_MANIFEST).read_text(encoding="utf-8"))
     manifest["files"][name] = sha256(folder / name)  # as a stranger would
     (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(ValueError, match=str(folder)) as caught:

@@ -37,7 +37,7 @@ def test_only_a_former_export_is_replaced(taught: Translator, tmp_path: Path) ->
     (folder / "letter.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"holds letter\.txt, which is of no export"):
         write(folder, "onnx", taught, make)
-    assert (folder / "letter.txt").read_text() == "mine"
+    assert (folder / "letter.txt").read_text(encoding="utf-8") == "mine"
     assert (folder / "model.bin").read_bytes() == b"two"
     with pytest.raises(ValueError, match="is a file"):
         write(folder / "letter.txt", "onnx", taught, make)
@@ -87,7 +87,7 @@ def test_a_tokenizer_larger_than_any_is_not_read_into_memory(taught: Translator,
     folder = tmp_path / "export"
     write(folder, "onnx", taught, make)
     os.truncate(folder / "source.spm", MAX_TOKENIZER_BYTES + 1)
-    manifest = json.loads((folder / EXPORT_MANIFEST).read_text())
+    manifest = json.loads((folder / EXPORT_MANIFEST).read_text(encoding="utf-8"))
     manifest["files"]["source.spm"] = sha256(folder / "source.spm")
     (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
     assert "source.spm cannot be read: it is no file of at most" in refusal(folder)
@@ -122,7 +122,7 @@ def test_a_manifest_that_asks_for_more_is_refused(
 ) -> None:
     folder = tmp_path / "export"
     write(folder, "onnx", taught, make)
-    manifest = json.loads((folder / EXPORT_MANIFEST).read_text())
+    manifest = json.loads((folder / EXPORT_MANIFEST).read_text(encoding="utf-8"))
     (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest | change))
     refusal(folder)
     (folder / EXPORT_MANIFEST).write_text("[" * 100_000)
@@ -135,7 +135,7 @@ def test_tokenizers_of_another_model_or_with_endless_pieces_are_refused(
 ) -> None:
     folder, model = tmp_path / "export", taught.source_tokenizer.model
     write(folder, "onnx", taught, make)
-    manifest = json.loads((folder / EXPORT_MANIFEST).read_text())
+    manifest = json.loads((folder / EXPORT_MANIFEST).read_text(encoding="utf-8"))
     piece = b"\x0a" + bytes([0x80 | 10_000 & 127, 10_000 >> 7]) + b"x" * 10_000
     for content, reason in (
         (taught.source_tokenizer.with_tags(["fr"]).model, "vocabularies of different sizes"),
@@ -162,7 +162,7 @@ def test_what_a_manifest_says_reaches_no_terminal_unescaped_and_names_its_folder
 ) -> None:
     folder = tmp_path / "export"
     write(folder, "onnx", taught, make)
-    manifest = json.loads((folder / EXPORT_MANIFEST).read_text())
+    manifest = json.loads((folder / EXPORT_MANIFEST).read_text(encoding="utf-8"))
     manifest["translator"] |= change
     (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
     assert reason in refusal(folder)

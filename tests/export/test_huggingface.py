@@ -154,7 +154,7 @@ def test_a_language_code_asks_a_model_of_several_directions_for_one(tmp_path: Pa
     assert len(modes) == 1  # who may read one file may read all
     # A model of others says no directions: its codes do.
     config = tmp_path / "hub" / "tokenizer_config.json"
-    config.write_text(config.read_text().replace('"directions"', '"other"'))
+    config.write_text(config.read_text(encoding="utf-8").replace('"directions"', '"other"'), encoding="utf-8")
     assert Translator.load(tmp_path / "hub").directions == (("de", "en"), ("en", "de"), ("de", "fr"))
     assert (
         Translator.load(tmp_path / "hub").source_tokenizer.encode("ein Haus")[0]
@@ -375,7 +375,7 @@ def test_settings_and_vocabularies_of_theirs_that_do_not_fit_are_refused(
     build: Build, tmp_path: Path, name: str, changes: dict[str, Any], reason: str
 ) -> None:
     exported(build(), tmp_path / "hub")
-    content = json.loads((tmp_path / "hub" / name).read_text()) | changes
+    content = json.loads((tmp_path / "hub" / name).read_text(encoding="utf-8")) | changes
     content = {key: value for key, value in content.items() if value is not None}
     (tmp_path / "hub" / name).write_text(json.dumps(content))
     with pytest.raises(ValueError, match=reason):
@@ -399,7 +399,7 @@ def test_a_damaged_folder_of_theirs_is_refused_in_one_line(tmp_path: Path) -> No
                 Translator.load(folder)
             assert "\n" not in str(caught.value)
         (folder / name).write_bytes(whole)
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     for lie in (
         {"vocab_size": 10**12},
         {"encoder_layers": 10**9},

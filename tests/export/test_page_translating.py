@@ -551,7 +551,7 @@ def test_the_whole_test_set_scores_as_in_evaluate(open_page: Open, precision: st
     translator = Translator.load(os.environ["PAGE_RUN"])
     sources, references = (list(read_lines(TOY / f"test.{language}")) for language in translator.languages)
     page = open_page(translator, precision)
-    expected = json.loads((Path(os.environ["PAGE_RUN"]) / "test.json").read_text())["test"]["bleu"]
+    expected = json.loads((Path(os.environ["PAGE_RUN"]) / "test.json").read_text(encoding="utf-8"))["test"]["bleu"]
     found = [page.ask(TRANSLATE, source, {"method": "beam"})["text"] for source in sources]
     bleu = sacrebleu.corpus_bleu(found, [references]).score
     same = sum(a == b for a, b in zip(found, rounded(translator, precision).translate(sources), strict=True))

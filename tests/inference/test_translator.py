@@ -326,7 +326,9 @@ def test_a_translator_shows_what_it_translates(translator: Translator) -> None:
 
 
 def test_python_defaults_are_those_of_the_command_line() -> None:
-    from_yaml = yaml.safe_load((Path(__file__).parents[2] / "configs" / "search" / "beam.yaml").read_text())
+    from_yaml = yaml.safe_load(
+        (Path(__file__).parents[2] / "configs" / "search" / "beam.yaml").read_text(encoding="utf-8")
+    )
     assert from_yaml == asdict(BEAM)
 
 

@@ -36,7 +36,7 @@ TOY = Path(__file__).parents[2] / "data" / "toy"
 def small_translator(kind: Kind = "bpe", size: int = 120, byte_fallback: bool = False) -> Translator:
     """An untrained model with a real tokenizer."""
     torch.manual_seed(1)
-    texts = (TOY / "validation.de").read_text().splitlines()[:100]
+    texts = (TOY / "validation.de").read_text(encoding="utf-8").splitlines()[:100]
     tokenizer = train_tokenizer(texts, tokenizer_settings(kind, size, byte_fallback=byte_fallback))
     attention = AttentionConfig(2, None, None, 0.0, bias=True, score="scaled_dot")
     config = ModelConfig(

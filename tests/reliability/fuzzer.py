@@ -149,7 +149,11 @@ def regular(path: Path) -> Path:
 
 def lie_in_text(run: Path, chance: random.Random, outside: Path) -> str:
     path = regular(chance.choice([run / name for name in ("config.yaml", "test.json", "evaluation.json")]))
-    tree = yaml.safe_load(path.read_text()) if path.suffix == ".yaml" else json.loads(path.read_text())
+    tree = (
+        yaml.safe_load(path.read_text(encoding="utf-8"))
+        if path.suffix == ".yaml"
+        else json.loads(path.read_text(encoding="utf-8"))
+    )
     tree = changed(tree, chance, outside)
     with contextlib.suppress(yaml.YAMLError, UnicodeEncodeError):
         path.write_text(yaml.safe_dump(tree, sort_keys=False) if path.suffix == ".yaml" else json.dumps(tree))

@@ -195,7 +195,7 @@ def test_a_line_larger_than_any_sentence_is_refused_before_it_is_in_memory(tmp_p
 
 @pytest.mark.parametrize("text", ['"ab\n",' * 200_000, "ab," * 600_000], ids=["over many lines", "in one line"])
 def test_a_row_without_end_is_refused_before_memory_is_taken_for_it(tmp_path: Path, text: str) -> None:
-    (path := tmp_path / "x.csv").write_text(f"a,b\n{text}\n")
+    (path := tmp_path / "x.csv").write_text(f"a,b\n{text}\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"x\.csv line \d+(: a row of more than| has more than) 1,048,576"):
         list(read_pairs([path], "de", "en"))
 

@@ -74,8 +74,8 @@ def test_resuming_a_hostile_run_harms_nothing_outside_it(home: Path, run: Path) 
     assert [snapshot(folder) for folder in victims] == before
     assert not (run / "cache").exists()
     assert not list(run.parent.rglob("ran"))
-    resumed = yaml.safe_load((run / "config.yaml").read_text())
-    assert resumed["seed"] == yaml.safe_load((home / "run" / "config.yaml").read_text())["seed"]
+    resumed = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+    assert resumed["seed"] == yaml.safe_load((home / "run" / "config.yaml").read_text(encoding="utf-8"))["seed"]
     assert (resumed["data"]["url"], resumed["loggers"]) == (None, ["csv"])
     assert resumed["trainer"]["max_steps"] == torch.load(run / "checkpoints" / "last.ckpt")["global_step"] == 4
     texts = b"".join(path.read_bytes() for path in run.rglob("*") if path.is_file())

@@ -43,7 +43,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = corpus(tmp_path_factory.mktemp("home"))
     for name, count in (("validation", 41), ("train", 29)):
         for language in ("de", "en"):
-            lines = (folder / f"{name}.{language}").read_text().splitlines()[:count]
+            lines = (folder / f"{name}.{language}").read_text(encoding="utf-8").splitlines()[:count]
             write(folder, f"{name if name == 'validation' else 'test'}.{language}", lines)
     return folder
 
@@ -137,7 +137,9 @@ def test_two_processes_score_a_translator_as_one_does(home: Path, tmp_path: Path
     best = tmp_path / "run" / "checkpoints" / "best.ckpt"
     assert in_processes(2, scored, tmp_path, plain, 2, best) == [0, 0]
     scored(0, tmp_path, plain, 1, best)
-    first, second, alone = (json.loads((tmp_path / name).read_text()) for name in ("2.0.json", "2.1.json", "1.0.json"))
+    first, second, alone = (
+        json.loads((tmp_path / name).read_text(encoding="utf-8")) for name in ("2.0.json", "2.1.json", "1.0.json")
+    )
     assert first == second
     assert first["hypotheses"] == alone["hypotheses"]
     assert [number for number, _ in alone["hypotheses"]] == list(range(29))
@@ -189,7 +191,7 @@ def test_when_one_process_fails_the_others_end_and_say_why(home: Path, tmp_path:
         folder.mkdir()
         plain = settings(home, **SEVERAL | {"trainer__devices": world})
         ends = in_processes(world, failing, folder, plain, guilty, cause, batch)
-        said = [(folder / f"said.{rank}").read_text().splitlines() for rank in range(world)]
+        said = [(folder / f"said.{rank}").read_text(encoding="utf-8").splitlines() for rank in range(world)]
         errors = [[line for line in lines if "error" in line or "Traceback" in line] for lines in said]
         where = [f"[rank {rank}] " if rank else "" for rank in range(world)]
         expected = [f"{where[rank]}error: {LEFT}" for rank in range(world)]
@@ -263,7 +265,7 @@ def results(run: Path) -> tuple[list[float], float]:
     """The losses of validations, and the test's chrF."""
     with (run / "metrics.csv").open() as file:
         losses = [float(row["validation/loss"]) for row in csv.DictReader(file) if row["validation/loss"]]
-    return losses, json.loads((run / "test.json").read_text())["test"]["chrf"]
+    return losses, json.loads((run / "test.json").read_text(encoding="utf-8"))["test"]["chrf"]
 
 
 @pytest.mark.long

@@ -221,7 +221,9 @@ def test_the_log_is_the_same_if_a_run_was_stopped_in_its_last_validation(
         train(tmp_path / "run", plain)
     assert position(tmp_path / "run")["validating"]
     train(tmp_path / "run", plain, last(tmp_path / "run"))
-    assert (tmp_path / "run" / "metrics.csv").read_text() == (tmp_path / "whole" / "metrics.csv").read_text()
+    assert (tmp_path / "run" / "metrics.csv").read_text(encoding="utf-8") == (
+        tmp_path / "whole" / "metrics.csv"
+    ).read_text(encoding="utf-8")
 
 
 @pytest.mark.long

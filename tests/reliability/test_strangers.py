@@ -248,4 +248,4 @@ def test_nothing_in_the_program_makes_an_object_from_a_name_or_code_from_a_file(
                     assert given is None or (isinstance(given, ast.Constant) and given.value is value), where
                 assert name != "torch.load" or "weights_only" in arguments, where
     for path in PROJECT.glob("configs/**/*.yaml"):
-        assert "_target_" not in path.read_text(), path
+        assert "_target_" not in path.read_text(encoding="utf-8"), path

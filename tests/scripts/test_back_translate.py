@@ -120,7 +120,7 @@ def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
         "forward, test: BLEU 2.0   chrF 4.0   TER 5.0",
         "final, test: BLEU 3.0   chrF 4.0   TER 5.0",
     ]
-    [reverse, augment, forward, final] = json.loads((folder / "command.json").read_text())
+    [reverse, augment, forward, final] = json.loads((folder / "command.json").read_text(encoding="utf-8"))
     assert {"data.source_language=en", "data.target_language=de", f"hydra.run.dir={folder}/reverse"} <= set(reverse)
     assert {f"checkpoint={folder}/reverse", MONOLINGUAL, f"output={folder}/synthetic"} <= set(augment)
     assert f"data.synthetic=['{folder}/synthetic']" in forward
@@ -174,7 +174,7 @@ def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tm
         for run in ("forward", "final")
         for direction in ("", ".en-de")
     ]
-    commands = json.loads((folder / "command.json").read_text())
+    commands = json.loads((folder / "command.json").read_text(encoding="utf-8"))
     reverse, augment = (set(command) for command in commands[:2])
     assert {"data.source_language=en", "data.target_language=de", "data.directions=[]"} <= reverse
     assert {f"checkpoint={folder}/reverse.en-de", f"input={text}.en", f"output={folder}/synthetic.de-en"} <= augment
@@ -345,7 +345,7 @@ def test_configs_of_ones_own_are_handed_on_to_all_stages(tmp_path: Path) -> None
         finish_run(tmp_path / "all" / run, {})
     finish_pairs(tmp_path / "all" / "synthetic")
     ok("back_translate", *SMALL, MONOLINGUAL, "output=all", "experiment=my_own", "-cd", "mine", cwd=tmp_path)
-    for command in json.loads((tmp_path / "all" / "command.json").read_text()):
+    for command in json.loads((tmp_path / "all" / "command.json").read_text(encoding="utf-8")):
         assert f"--config-dir={tmp_path}/mine" in command
 
 

@@ -77,7 +77,7 @@ def better(home: Path, name: str, share: int) -> Path:
 
 def rescore(folder: Path, references: list[str], **changes: Any) -> None:
     """Makes test.json fit what lies in the folder."""
-    results = json.loads((folder / "test.json").read_text())
+    results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
     hypotheses = (folder / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines()
     results["test"] = score(hypotheses, references, "en", METRICS).to_dict()
     (folder / "test.json").write_text(json.dumps(results | changes))
@@ -92,7 +92,7 @@ def test_a_clearly_better_run_is_called_better_and_the_sentences_are_shown(home:
     better(home, "half", share=2)
     better(home, "third=ä, x", share=3)
     printed = ok("compare", "runs=[sweep/1, half,'third=ä, x']", "output=out", "sentences=2", *FAST, cwd=home)
-    results = json.loads((home / "out" / "comparison.json").read_text())
+    results = json.loads((home / "out" / "comparison.json").read_text(encoding="utf-8"))
     names = list(results["runs"])
     assert names == ["sweep/1", "half", "third=ä, x"]
     assert (home / "out" / "comparison.png").read_bytes().startswith(b"\x89PNG")
@@ -119,7 +119,7 @@ def test_a_sweeps_folder_means_its_trials_and_a_pattern_what_it_matches(
 ) -> None:
     compared("runs=sweep", "output=trials")
     printed = capsys.readouterr().out
-    assert list(json.loads((home / "trials" / "comparison.json").read_text())["runs"]) == ["0", "1"]
+    assert list(json.loads((home / "trials" / "comparison.json").read_text(encoding="utf-8"))["runs"]) == ["0", "1"]
     compared("runs=[sweep/*]")
     assert capsys.readouterr().out == printed
     assert "BLEU nrefs:1|case:mixed" in printed
@@ -133,7 +133,9 @@ def test_translations_of_another_search_are_named_as_such(
     other_search = composed("evaluate", "checkpoint=again", "search=greedy", "search.max_length=3", "device=cpu")
     evaluate.evaluate(evaluate.read(other_search))
     assert "again/hypotheses.test.txt was replaced: it held other translations" in caplog.text
-    assert (folder / "hypotheses.test.txt").read_text() != (home / "sweep/0/hypotheses.test.txt").read_text()
+    assert (folder / "hypotheses.test.txt").read_text(encoding="utf-8") != (
+        home / "sweep/0/hypotheses.test.txt"
+    ).read_text(encoding="utf-8")
     compared("runs=[sweep/0,again]")
     printed = capsys.readouterr().out
     assert "again: translated again by evaluate.py (method=greedy" in printed
@@ -190,7 +192,7 @@ def test_translations_that_were_scored_again_by_other_metrics_are_known(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = copied(home, "other_metrics")
-    results = json.loads((folder / "test.json").read_text())
+    results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
     for of_one in (results["test"], results["test"]["signatures"]):
         of_one.pop("ter", None)
     (folder / "test.json").write_text(json.dumps(results))
@@ -235,10 +237,10 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     alter(copied(home, "scored") / "test.json", "case:mixed", "case:lc")
     assert "have scores of different kinds, bleu nrefs:1|case:mixed" in said("[sweep/0,scored]")
     cut = copied(home, "cut")
-    lines = (cut / "hypotheses.test.txt").read_text().splitlines(keepends=True)
-    (cut / "hypotheses.test.txt").write_text("".join(lines[:-1]))
+    lines = (cut / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    (cut / "hypotheses.test.txt").write_text("".join(lines[:-1]), encoding="utf-8")
     assert f"has {FEW - 1} lines, its references have {FEW}" in said("[sweep/0,cut]")
-    (cut / "hypotheses.test.txt").write_text("".join([f"{TEST[0]}\n", *lines[1:]]))
+    (cut / "hypotheses.test.txt").write_text("".join([f"{TEST[0]}\n", *lines[1:]]), encoding="utf-8")
     assert "was altered" in said("[sweep/0,cut]")
     (cut / "hypotheses.test.txt").unlink()
     assert said("[sweep/0,cut]").endswith(
@@ -252,7 +254,7 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
 
 def test_runs_without_the_name_of_the_setting_get_it(home: Path) -> None:
     said = refused("compare", "sweep/0", "sweep/1", cwd=home)
-    assert said == "error: sweep/0: a path needs the name of its setting: write 'runs=[sweep/0,sweep/1]'"
+    assert said == "error: sweep/0: a path needs the name of its setting: write runs='[sweep/0,sweep/1]'"
 
 
 def test_runs_with_other_references_are_refused_in_one_line(home: Path) -> None:
@@ -264,7 +266,7 @@ def test_runs_with_other_references_are_refused_in_one_line(home: Path) -> None:
     with pytest.raises(ValueError, match="changed since own was tested"):
         compared("runs=[sweep/0,own]")
     digest = hashlib.sha256(b"".join((home / f"own.{side}").read_bytes() + b"\0" for side in ("de", "en")))
-    rescore(folder, (home / "own.en").read_text().splitlines(), corpus={"test": digest.hexdigest()})
+    rescore(folder, (home / "own.en").read_text(encoding="utf-8").splitlines(), corpus={"test": digest.hexdigest()})
     assert "sweep/0 and own have different references (line " in refused("compare", "runs=[sweep/0,own]", cwd=home)
 
 
@@ -278,7 +280,7 @@ def test_a_run_of_one_direction_is_compared_in_it_with_one_of_several(
         "source_language: en\n  target_language: de",
     )
     alter(folder / "config.yaml", "directions: []", "directions: [en-de, de-en]")
-    results = json.loads((folder / "test.json").read_text())
+    results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
     results["test.de-en"], results["corpus"] = results["test"], {"test.de-en": results["corpus"]["test"]}
     (folder / "test.json").write_text(json.dumps(results))
     (folder / "hypotheses.test.txt").rename(folder / "hypotheses.test.de-en.txt")
@@ -297,7 +299,7 @@ def test_runs_with_other_first_directions_are_told_to_name_one(home: Path) -> No
     )
     german = (home / "few.de").read_text(encoding="utf-8").splitlines()
     digest = hashlib.sha256(b"".join((home / f"few.{side}").read_bytes() + b"\0" for side in ("en", "de")))
-    results = json.loads((folder / "test.json").read_text()) | {"corpus": {"test": digest.hexdigest()}}
+    results = json.loads((folder / "test.json").read_text(encoding="utf-8")) | {"corpus": {"test": digest.hexdigest()}}
     hypotheses = (folder / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines()
     results["test"] = score(hypotheses, german, "de", METRICS).to_dict()
     (folder / "test.json").write_text(json.dumps(results))
@@ -325,7 +327,7 @@ def test_the_card_beside_the_weights_can_be_followed_to_the_letter(
     [sentence] = re.findall(r"translate\(\[(.*)\]\)", snippet)
     translated = Translator.load(home / "sweep" / "0" / "checkpoints" / "best.ckpt").translate([json.loads(sentence)])
     assert capsys.readouterr().out == f"{translated}\n"
-    results = json.loads((home / "sweep" / "0" / "test.json").read_text())
+    results = json.loads((home / "sweep" / "0" / "test.json").read_text(encoding="utf-8"))
     assert f"| test | {FEW} | {results['test']['bleu']:.1f} |" in card
     assert results["test"]["signatures"]["bleu"] in card
     assert results["corpus"]["train"] in card

@@ -46,11 +46,11 @@ def test_a_run_leaves_a_whole_folder(run: Path) -> None:
     ).split():
         assert (run / name).exists(), name
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["best.ckpt", "last.ckpt"]
-    results = json.loads((run / "test.json").read_text())
+    results = json.loads((run / "test.json").read_text(encoding="utf-8"))
     assert {"test", "versions", "corpus", "revision", "seconds"} <= results.keys()
     assert 0 <= results["test"]["bleu"] <= 100
     assert "tok:13a" in results["test"]["signatures"]["bleu"]
-    assert len((run / "hypotheses.test.txt").read_text().split("\n")) == SENTENCES + 1
+    assert len((run / "hypotheses.test.txt").read_text(encoding="utf-8").split("\n")) == SENTENCES + 1
 
 
 def test_a_resumed_run_goes_on_in_its_folder_and_keeps_its_history(run: Path) -> None:
@@ -66,38 +66,44 @@ def test_a_resumed_run_goes_on_in_its_folder_and_keeps_its_history(run: Path) ->
 def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
     limits = ["search.length_ratio=1", "search.length_extra=5"]
     printed = ok("evaluate", "checkpoint=run", "output=scored", "alignments=few.alignments", *limits, cwd=run.parent)
-    results = json.loads((run.parent / "scored" / "evaluation.json").read_text())
-    assert results["test"]["bleu"] == json.loads((run / "test.json").read_text())["test"]["bleu"]
+    results = json.loads((run.parent / "scored" / "evaluation.json").read_text(encoding="utf-8"))
+    assert results["test"]["bleu"] == json.loads((run / "test.json").read_text(encoding="utf-8"))["test"]["bleu"]
     assert printed.startswith(f"test BLEU {results['test']['bleu']:.2f}   nrefs:1|case:mixed")
     chosen = Translator.load(run).alignment
     assert [line for line in printed.splitlines() if f"{chosen}   (chosen)" in line and "alignment error rate" in line]
-    assert (run.parent / "scored" / "hypotheses.test.txt").read_text() == (run / "hypotheses.test.txt").read_text()
+    assert (run.parent / "scored" / "hypotheses.test.txt").read_text(encoding="utf-8") == (
+        run / "hypotheses.test.txt"
+    ).read_text(encoding="utf-8")
     for side in ("de", "en"):
-        (run.parent / f"own.{side}").write_text((TOY / f"test.{side}").read_text()[:300].rpartition("\n")[0] + "\n")
+        (run.parent / f"own.{side}").write_text(
+            (TOY / f"test.{side}").read_text(encoding="utf-8")[:300].rpartition("\n")[0] + "\n", encoding="utf-8"
+        )
     ok("evaluate", "checkpoint=run", "source=own.de", "reference=own.de", "output=own", *limits, cwd=run.parent)
     assert (run.parent / "own" / "hypotheses.own.txt").exists()
     few = ["source=own.de", "reference=own.de", "output=scored", *GREEDY]
     ok("evaluate", "checkpoint=run", *few, cwd=run.parent)
-    both = json.loads((run.parent / "scored" / "evaluation.json").read_text())
+    both = json.loads((run.parent / "scored" / "evaluation.json").read_text(encoding="utf-8"))
     assert both["test"] == results["test"]
     assert {split: search["length_penalty"] for split, search in both["searches"].items()} == {"test": 2.5, "own": 2.5}
     assert {split: search["method"] for split, search in both["searches"].items()} == {"test": "beam", "own": "greedy"}
     # A file that is called like a split of the run does not take the place of what the run has left.
     for side in ("de", "en"):
-        (run.parent / f"test.{side}").write_text((run.parent / f"own.{side}").read_text())
+        (run.parent / f"test.{side}").write_text(
+            (run.parent / f"own.{side}").read_text(encoding="utf-8"), encoding="utf-8"
+        )
     before = (run / "hypotheses.test.txt").read_bytes()
     ok("evaluate", "checkpoint=run", "source=test.de", "reference=test.de", *GREEDY, cwd=run.parent)
     assert (run / "hypotheses.test.txt").read_bytes() == before
     assert (run / "hypotheses.other.test.txt").exists()
     # Scores of another checkpoint are not mixed with these.
     ok("evaluate", "checkpoint=run/checkpoints/last.ckpt", *few, cwd=run.parent)
-    assert "test" not in json.loads((run.parent / "scored" / "evaluation.json").read_text())
+    assert "test" not in json.loads((run.parent / "scored" / "evaluation.json").read_text(encoding="utf-8"))
 
 
 def test_the_hubs_reader_finds_the_scores_in_the_card_of_a_run_and_its_export(run: Path) -> None:
     hub = pytest.importorskip("huggingface_hub", reason="the dev extra is not installed")
     ok("export", "format=huggingface", "checkpoint=run", "output=hub", cwd=run.parent)
-    results = json.loads((run / "test.json").read_text())["test"]
+    results = json.loads((run / "test.json").read_text(encoding="utf-8"))["test"]
     for folder, library in ((run, None), (run.parent / "hub", "transformers")):
         card = hub.ModelCard.load(folder / "README.md")
         assert (card.data.language, card.data.pipeline_tag, card.data.license) == (["de", "en"], "translation", "other")
@@ -130,11 +136,11 @@ def test_a_checkpoint_alone_translates_by_script_and_by_python(run: Path, tmp_pa
         assert printed.endswith("\n")
         outputs.append(printed.split("\n")[:-1])
         assert [path.name for path in alone.iterdir()] == [Path(name).name]
-        (alone / "in.txt").write_text(text)
+        (alone / "in.txt").write_text(text, encoding="utf-8")
         written = [*GREEDY, "input=in.txt", "output=out=ä.txt", "alignments=links=ä.txt"]
         assert ok("translate", f"checkpoint={Path(name).name}", *written, cwd=alone) == ""
-        assert (alone / "out=ä.txt").read_text() == printed
-        links = (alone / "links=ä.txt").read_text().split("\n")[:-1]
+        assert (alone / "out=ä.txt").read_text(encoding="utf-8") == printed
+        links = (alone / "links=ä.txt").read_text(encoding="utf-8").split("\n")[:-1]
         assert [len(of_line.split()) for of_line in links] == [len(line.split()) for line in outputs[-1]]
     assert outputs[0] == outputs[1]
     assert len(outputs[0]) == 4
@@ -163,9 +169,9 @@ def test_several_checkpoints_translate_together(run: Path) -> None:
     assert "give output=FOLDER" in refused("evaluate", several, cwd=run.parent)
     assert "checkpoint=nowhere: no such file" in refused("translate", "checkpoint=[run,nowhere]", cwd=run.parent)
     own = ["source=own.de", "reference=own.de", "output=several"]
-    (run.parent / "own.de").write_text("Der Hund schläft.\nWir essen.\n")
+    (run.parent / "own.de").write_text("Der Hund schläft.\nWir essen.\n", encoding="utf-8")
     ok("evaluate", several, *own, *few, cwd=run.parent)
-    results = json.loads((run.parent / "several" / "evaluation.json").read_text())
+    results = json.loads((run.parent / "several" / "evaluation.json").read_text(encoding="utf-8"))
     assert results["checkpoint"] == "run/translator.safetensors run/checkpoints/last.ckpt"
     assert len(results["sha256"].split()) == 2
 
@@ -187,10 +193,10 @@ def test_two_processes_share_one_folder_and_score_every_sentence_once(home: Path
     printed = ok("train", *arguments, *few, cwd=home)
     assert printed.count("test: BLEU") == 1
     run = home / "two"
-    assert len((run / "hypotheses.test.txt").read_text().split("\n")) == SENTENCES + 1
-    results = json.loads((run / "test.json").read_text())
+    assert len((run / "hypotheses.test.txt").read_text(encoding="utf-8").split("\n")) == SENTENCES + 1
+    results = json.loads((run / "test.json").read_text(encoding="utf-8"))
     ok("evaluate", "checkpoint=two", "output=two_scored", *SMALL[-4:-2], cwd=home)
-    again = json.loads((home / "two_scored" / "evaluation.json").read_text())
+    again = json.loads((home / "two_scored" / "evaluation.json").read_text(encoding="utf-8"))
     assert again["test"]["bleu"] == pytest.approx(results["test"]["bleu"], abs=1e-9)
     assert not (home / "runs").exists()
 
@@ -308,7 +314,8 @@ def test_a_place_for_results_that_cannot_be_is_named_before_the_work(run: Path, 
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
-        ("model=small", "model: no choice of this script; its choices are choose, machine, search"),
+        ("trainer=gpu", "trainer: no choice of this script; its choices are choose, machine, search"),
+        ("model=small", "model: no such setting; did you mean checkpoint?"),
         ("training.warmup_steps=3", "training.warmup_steps: no such setting"),
     ],
 )
@@ -319,12 +326,12 @@ def test_a_setting_of_another_script_is_refused(tmp_path: Path, argument: str, s
 def test_a_file_is_no_folder_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     assert "hydra.run.dir=file is a file: name a folder" in refused("train", "hydra.run.dir=file", cwd=tmp_path)
-    assert (tmp_path / "file").read_text() == "mine"
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
 
 def test_mistakes_about_checkpoints_are_told_in_one_line(run: Path) -> None:
     home = run.parent
-    assert refused("translate", "run", cwd=home).endswith("write 'checkpoint=run'")
+    assert refused("translate", "run", cwd=home).endswith("write checkpoint=run")
     assert "nowhere" in refused("translate", "checkpoint=nowhere", "text=ja", cwd=home)
     whole = (run / "checkpoints" / "best.ckpt").read_bytes()
     (home / "cut.ckpt").write_bytes(whole[: len(whole) // 2])

@@ -58,7 +58,7 @@ def test_a_share_and_what_may_be_a_fraction_stay_as_they_are() -> None:
 def test_a_split_with_fewer_sentences_than_processes_is_refused_before_they_start(tmp_path: Path) -> None:
     home = corpus(tmp_path)
     for language in ("de", "en"):
-        write(home, f"test.{language}", (home / f"test.{language}").read_text().splitlines()[:2])
+        write(home, f"test.{language}", (home / f"test.{language}").read_text(encoding="utf-8").splitlines()[:2])
     said = "the 2 sentences of test cannot be distributed to 3 processes: give trainer.devices=2 or less"
     with pytest.raises(ValueError, match=said):
         train(tmp_path / "run", settings(home, trainer__devices=3, trainer__strategy="ddp"))

@@ -42,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_direction_is_scored_in_every_file(run: Path) -> None:
-    results = json.loads((run / "test.json").read_text())
+    results = json.loads((run / "test.json").read_text(encoding="utf-8"))
     assert [name for name in results if name.startswith("test")] == NAMES
     with (run / "metrics.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["validation/bleu"]]
@@ -65,9 +65,12 @@ def test_the_translations_of_a_direction_are_those_of_the_loaded_model(run: Path
     for name, languages in zip(NAMES, (("de", "en"), ("en", "de"), ("en", "fr")), strict=True):
         translator = Translator.load(run, source_language=languages[0], target_language=languages[1])
         assert translator.languages == languages
-        sources = (run.parent / f"test.{languages[0]}").read_text().splitlines()
+        sources = (run.parent / f"test.{languages[0]}").read_text(encoding="utf-8").splitlines()
         search = SearchSettings("greedy", beam=1, max_length=12, length_ratio=1.0, length_extra=3)
-        assert translator.translate(sources, search) == (run / f"hypotheses.{name}.txt").read_text().splitlines()
+        assert (
+            translator.translate(sources, search)
+            == (run / f"hypotheses.{name}.txt").read_text(encoding="utf-8").splitlines()
+        )
         results = read_results(run, name, str(run.parent / "cache"))
         assert (len(results.hypotheses), results.direction) == (10, languages)
 
@@ -88,7 +91,7 @@ def test_evaluating_takes_languages_and_marks_a_direction_that_was_not_trained(r
     search = ["search=greedy", "search.max_length=4", "metrics=[bleu]", f"output={tmp_path}"]
     printed = ok("evaluate", f"checkpoint={run}", "source_language=de", "target_language=fr", *search, cwd=tmp_path)
     assert printed.startswith("test.de-fr BLEU ")
-    results = json.loads((tmp_path / "evaluation.json").read_text())
+    results = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))
     assert (results["zero_shot"], results["test.de-fr"]["bleu"] >= 0) == (["test.de-fr"], True)
     said = refused("evaluate", f"checkpoint={run}", "split=test.en-fr", *search, cwd=tmp_path)
     assert "split=test.en-fr: say split=test source_language=en target_language=fr" in said
@@ -131,17 +134,19 @@ def test_exports_know_all_directions(run: Path, tmp_path: Path) -> None:
 
 
 def test_the_doctor_looks_at_all_directions(run: Path, tmp_path: Path) -> None:
-    leaked = (run.parent / "test.fr").read_text().splitlines()[0]
+    leaked = (run.parent / "test.fr").read_text(encoding="utf-8").splitlines()[0]
     for language in ("de", "en", "fr"):
-        text = (run.parent / f"train.{language}").read_text()
-        (tmp_path / f"train.{language}").write_text(text + (f"{leaked}\n" if language == "fr" else "zwölf\n"))
+        text = (run.parent / f"train.{language}").read_text(encoding="utf-8")
+        (tmp_path / f"train.{language}").write_text(
+            text + (f"{leaked}\n" if language == "fr" else "zwölf\n"), encoding="utf-8"
+        )
     splits = [f"data.{split}={run.parent / split}" for split in ("validation", "test")]
     arguments = ["data=files", f"data.train={tmp_path}/train", *splits, f"data.directions=[{','.join(DIRECTIONS)}]"]
     # More pieces than there are: nothing is trained to see what it would cost, which takes seconds (test_estimate.py).
     large = ["tokenizer=bpe", "tokenizer.vocabulary_size=5000", f"cache={tmp_path}/cache"]
     printed = ok("doctor", *arguments, *large, "output=report.json", cwd=tmp_path)
     assert "files: de → en, en → de, en → fr, pairs: train 175, " in printed
-    report = json.loads((tmp_path / "report.json").read_text())
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     leaks = {one["split"]: one["lines"] for one in report["findings"] if one["check"] == "in a held-out split"}
     assert leaks["train.en-fr"] == [*leaks["train"], 175]
     said = refused("doctor", *arguments, *large, "fix=clean", cwd=tmp_path)

@@ -29,7 +29,7 @@ def test_a_file_sees_a_line_of_progress_between_validations(
     assert "The training loss includes label smoothing" in said
     assert "testing: test (10 sentences)" in said
     # A run of few steps has a time per step too.
-    assert json.loads((tmp_path / "run" / "test.json").read_text())["cost"]["ms/step"] > 0
+    assert json.loads((tmp_path / "run" / "test.json").read_text(encoding="utf-8"))["cost"]["ms/step"] > 0
 
 
 @pytest.mark.long
@@ -113,7 +113,7 @@ def test_a_run_without_its_test_is_tested_when_it_is_resumed(
     )
     again = load_file(run / "translator.safetensors")
     assert all(torch.equal(again[name], weights[name]) for name in weights)
-    assert json.loads((run / "test.json").read_text())["test"]["bleu"] >= 0
+    assert json.loads((run / "test.json").read_text(encoding="utf-8"))["test"]["bleu"] >= 0
 
 
 @pytest.mark.long

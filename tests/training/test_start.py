@@ -62,11 +62,11 @@ def test_a_repeated_trial_keeps_the_earlier_model_until_its_corpus_is_ready(tmp_
         (run / name).write_text("")
     earlier = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     target = tmp_path / "train.en"
-    whole = target.read_text()
-    target.write_text("".join(whole.splitlines(keepends=True)[:-1]))
+    whole = target.read_text(encoding="utf-8")
+    target.write_text("".join(whole.splitlines(keepends=True)[:-1]), encoding="utf-8")
     with pytest.raises(ValueError, match=r"train.de has .* lines but"):
         train(run, plain, replace=True)
-    target.write_text(whole)
+    target.write_text(whole, encoding="utf-8")
     plain["trainer"]["limit_train_batches"] = 0.001
     with pytest.raises(ValueError, match=r"is less than one"):
         train(run, plain, replace=True)
@@ -79,7 +79,7 @@ def test_a_repeated_trial_keeps_the_earlier_model_until_its_corpus_is_ready(tmp_
 
 def test_a_pair_with_an_empty_side_is_left_out_where_a_tag_stands_before_the_source(tmp_path: Path) -> None:
     for side, lines in (("de", ["neun null", "", "eins"]), ("en", ["nine zero", "two", ""])):
-        (tmp_path / f"x.{side}").write_text("".join(f"{line}\n" for line in lines))
+        (tmp_path / f"x.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     both = data_settings(tmp_path, directions=["de-en", "en-de"])
     words = tokenizer_settings("word", 100)
     data = TranslationData(both, words, seed=1)
@@ -93,7 +93,7 @@ def test_a_model_of_both_directions_is_scored_in_either(tmp_path: Path) -> None:
     of_files = ["data=files", *(f"data.{split}={tmp_path}/{split}" for split in ("train", "validation", "test"))]
     languages = ["data.source_language=de", "data.target_language=en", "target_language=de"]
     ok("evaluate", f"checkpoint={tmp_path}", *of_files, *languages, "search=greedy", cwd=tmp_path)
-    assert json.loads((tmp_path / "evaluation.json").read_text())["test.en-de"]["bleu"] >= 0
+    assert json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))["test.en-de"]["bleu"] >= 0
     assert (tmp_path / "hypotheses.test.en-de.txt").exists()
     assert "that translates de → en and, asked by `source_language=` and `target_language=`, en → de." in card
     assert "`test` is of de → en, the first direction; another's name stands behind its split. Of one run" in card

@@ -129,7 +129,7 @@ def test_without_synthetic_pairs_training_is_served_its_plain_pairs_without_a_ta
 
 @pytest.mark.parametrize(("side", "split", "line"), [("de", "validation", 4), ("en", "test", 1)])
 def test_a_sentence_of_validation_or_test_is_refused(folder: Path, side: str, split: str, line: int) -> None:
-    held_out = (folder / f"{split}.{side}").read_text().splitlines()[line - 1]
+    held_out = (folder / f"{split}.{side}").read_text(encoding="utf-8").splitlines()[line - 1]
     for language in ("de", "en"):
         with (folder / f"one.{language}").open("a") as file:
             file.write(f"{held_out.upper().replace(' ', ', ') if language == side else 'xxx'}\n")

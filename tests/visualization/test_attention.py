@@ -178,7 +178,11 @@ def saved(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 def script(saved: Path, **changes: object) -> None:
-    settings = {key: value for key, value in yaml.safe_load(CONFIG.read_text()).items() if key not in ("hydra", "runs")}
+    settings = {
+        key: value
+        for key, value in yaml.safe_load(CONFIG.read_text(encoding="utf-8")).items()
+        if key not in ("hydra", "runs")
+    }
     changes = {"checkpoint": str(saved), "text": TEXTS[1], "search": asdict(SEARCH), "runs": "", **changes}
     changes["machine"] = {"threads": None, "matmul_precision": "highest", "attention": None}
     explain_text(read_settings({**settings, **changes}))

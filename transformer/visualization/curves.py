@@ -21,7 +21,7 @@ Points = tuple[list[int], list[float]]
 def read_metrics(path: Path) -> dict[str, Points]:
     """The columns of a metrics.csv as (steps, values), gaps left out."""
     columns: dict[str, Points] = {}
-    with path.open(newline="") as file:
+    with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             for name, value in row.items():
                 if value and name not in ("step", "epoch"):
