@@ -36,11 +36,9 @@ def read(config: dict[str, Any]) -> Job:
     check_settings(typed, read_model(settings["model"]))
     if checkpoint is None:
         typed.data.check_files()
-    # Imports Lightning, which takes seconds.
-    from transformer.training.checks import check_average, check_trainer, whole_numbers
+    from transformer.training.checks import check_average, check_trainer, whole_numbers  # takes seconds: Lightning
 
-    trainer = whole_numbers(choose_precision(settings["trainer"]))
-    check_trainer(trainer)
+    check_trainer(trainer := whole_numbers(choose_precision(settings["trainer"])))
     check_average(typed.training.averaging.kind, trainer)
     return Job(typed, settings["model"], trainer, checkpoint)
 

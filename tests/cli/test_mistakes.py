@@ -125,6 +125,15 @@ def test_a_preset_that_gives_a_value_for_a_group_is_told_how_to_choose(tmp_path:
             f"# @package _global_\ndefaults: [override /{group}: {choice}]\n"
         )
         assert refused_by(check_groups, "train", own, "experiment=mine") == ""
+    for line, remedy in (
+        ("data:", "a preset has data: with nothing below it: indent the settings of data"),
+        (
+            "data: pairs:x",
+            "a preset has data: pairs:x where the settings of data belong; write KEY: VALUE on the lines",
+        ),
+    ):
+        (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\n{line}\n")
+        assert refused_by(check_groups, "train", own, "experiment=mine").startswith(remedy)
 
 
 def test_an_error_names_a_setting_as_it_was_typed(project: Path) -> None:
@@ -169,6 +178,7 @@ def test_a_setting_is_proposed_only_to_a_script_that_has_its_section(project: Pa
         (["--model.encoder.heads=2"], "--model.encoder.heads=2: settings have no dashes: write model.encoder.heads=2;"),
         (["--foo", "1"], "--foo: settings have no dashes: write KEY=1;"),
         (["-resume=last"], "-resume=last: settings have no dashes: write resume=last;"),
+        (["--experiment=wide"], "--experiment=wide: settings have no dashes: write experiment=wide"),
         (["seed=1", "--multirun=yes"], "--multirun=yes: this option takes no value: write --multirun; --help shows"),
     ],
 )
@@ -203,6 +213,8 @@ def test_a_file_of_pairs_alone_is_told_its_two_settings(tmp_path: Path, monkeypa
     Path("toy").touch()
     assert refusal(PROJECT, "my.tsv").endswith("write data=files data.pairs=my.tsv")
     assert refusal(PROJECT, "data=my.tsv").endswith(": data=files data.pairs=my.tsv")
+    assert refusal(PROJECT, "my.tsv", name="translate").endswith("write input=my.tsv")
+    assert refusal(PROJECT, "my.tsv", "toy", name="evaluate").endswith("write source=my.tsv reference=toy")
     assert "data is one of files" in refusal(PROJECT, "data=nix.tsv")
     assert prepare(["data=toy"], CONFIGS) == ["data=toy"]
 
@@ -236,8 +248,50 @@ def test_a_wrong_entry_in_the_defaults_list_of_a_preset_is_told_with_its_remedy(
     assert message in refusal(project, f"hydra.searchpath=[file://{tmp_path}]", "experiment=mine")
 
 
+@pytest.mark.parametrize(
+    ("preset", "message"),
+    [
+        (
+            "defaults:\n  - override /model: small\n",
+            'experiment/mine.yaml: its first line must be "# @package _global_"',
+        ),
+        (
+            "# @package _global_\ndefaults: {a: 1}\n",
+            "experiment/mine.yaml: defaults must be a list, with lines such as",
+        ),
+        (
+            "# @package _global_\nmodel:\n\tdim: 2\n",
+            "line 3: found character '\\t' that cannot start any token:",
+        ),
+        ("# @package _global_\nmodel: [2]\n", "experiment/mine.yaml: a list stands where settings belong: write KEY:"),
+    ],
+)
+def test_a_preset_that_cannot_be_read_is_told_with_its_remedy(
+    project: Path, tmp_path: Path, preset: str, message: str
+) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(preset)
+    assert message in refusal(project, f"hydra.searchpath=[file://{tmp_path}]", "experiment=mine")
+
+
+def test_a_setting_that_only_a_preset_can_have_is_told_as_one_that_is_typed() -> None:
+    for key, message in (
+        ("max_steps", "max_steps: no such setting; did you mean trainer.max_steps?"),
+        (
+            "data.pairs",
+            'data.pairs: YAML has no dots in its keys: write "data:" and below it, indented, "pairs: VALUE"',
+        ),
+    ):
+        error = ValueError(f"unknown setting {key}: allowed: seed, data")
+        assert explain_error(error, [], "train", CONFIGS).startswith(message)
+
+
 def test_a_config_that_is_not_there_is_named(project: Path) -> None:
-    assert refusal(project, name="nix").startswith("Cannot find primary config 'nix'.")
+    own = "experiment=nix: experiment is one of wide; your own is FOLDER/experiment/nix.yaml, with --config-dir=FOLDER"
+    assert refusal(project, "experiment=nix") == own
+    said = refusal(project, name="nix")
+    assert said.startswith("Cannot find primary config 'nix'.")
+    assert said.endswith("A preset of your own is chosen by experiment=NAME")
 
 
 def test_what_a_resolver_of_ours_has_found_is_told_in_its_words(project: Path) -> None:

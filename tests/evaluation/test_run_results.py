@@ -54,7 +54,7 @@ def test_a_run_by_two_names_is_one(home: Path) -> None:
 @pytest.mark.parametrize(("runs", "number"), [("[]", "no run"), ("a", "1 run"), ("[a,a]", "1 run")])
 def test_fewer_than_two_runs_are_not_compared(home: Path, runs: str, number: str) -> None:
     finished("a")
-    with pytest.raises(ValueError, match=rf"means {number}: name two or more, as runs=\[A,B\]$"):
+    with pytest.raises(ValueError, match=rf"means {number} that was tested: name two or more, as runs=\[A,B\]$"):
         find_runs(runs)
 
 

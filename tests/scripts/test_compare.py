@@ -218,7 +218,7 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
 
     with pytest.raises(ValueError, match="runs is not set"):
         compared()
-    assert "means 1 run: name two or more" in said("[sweep/0,sweep/0]")
+    assert "means 1 run that was tested: name two or more" in said("[sweep/0,sweep/0]")
     assert "nowhere: no such run" in said("[sweep/0,nowhere]")
     assert "cache: holds no test.json" in said("[sweep/0,cache]")
     (home / "together").mkdir()

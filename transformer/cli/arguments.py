@@ -124,6 +124,9 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
     Raises UsageError for what cannot be meant.
     """
     options = [argument for argument in typed if not is_override(argument)]
+    if dashed := next((option for option in options if option.partition("=")[0] == "--experiment"), None):
+        # argparse would take it for a part of Hydra's --experimental-rerun.
+        raise UsageError(f"{dashed}: settings have no dashes: write experiment={dashed.partition('=')[2] or 'NAME'}")
     own_configs = any(option.startswith(("--config-dir", "-cd")) for option in options)
     # By key, as Hydra refuses a group that is chosen twice: the later one counts.
     prepared: dict[str, str] = {}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
@@ -72,7 +73,11 @@ def check_groups(config: DictConfig) -> None:
     for group in choices:
         package = group.partition("@")[2] or group
         if package in config and not isinstance(value := config[package], DictConfig):
-            remedy = f'choose it in its defaults list: "- override /{group}: {value}"'
+            if value is None:
+                raise UsageError(f"a preset has {package}: with nothing below it: indent the settings of {package}")
+            remedy = "write KEY: VALUE on the lines below it, indented"
+            if value in GlobalHydra.instance().config_loader().get_group_options(group.partition("@")[0]):
+                remedy = f'choose it in its defaults list: "- override /{group}: {value}"'
             raise UsageError(f"a preset has {package}: {value} where the settings of {package} belong; {remedy}")
 
 

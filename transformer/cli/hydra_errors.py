@@ -1,7 +1,7 @@
 """Says in one line what to do about an error of Hydra, whose own messages take many and do not know our settings."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import accumulate
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from yaml import MarkedYAMLError
 
 from transformer.cli.arguments import OPEN_SECTIONS, split_override
 from transformer.cli.compose import compose_all
@@ -37,6 +38,10 @@ SYNONYMS = {
     "num_layers": "model.layers",
     "dim_feedforward": "model.feed_forward.dim",
     "beam_size": "search.beam",
+    "num_beams": "search.beam",
+    "src_lang": "data.source_language",
+    "tgt_lang": "data.target_language",
+    "preset": "experiment",
     "model": "checkpoint",
     "run": "checkpoint",
     "output_dir": "hydra.run.dir",
@@ -114,19 +119,29 @@ class Settings:
         return f"{typed[index]}: settings have no dashes: write {near[0]}={value}; --help shows the options"
 
 
+def _named(paths: list[str], values: Mapping[str, object]) -> str | None:
+    """The settings that such paths are probably meant for."""
+    first, last, together = map(shell_word, (paths[0], paths[-1], f"[{','.join(paths)}]"))
+    texts = 0 if any(Path(path).is_dir() or path.endswith((".ckpt", ".safetensors")) for path in paths) else len(paths)
+    candidates = [
+        (texts == 1, "input", f"input={first}"),
+        (texts == 1, "data.pairs", f"data=files data.pairs={first}"),
+        (texts == 2, "reference", f"source={first} reference={last}"),
+        *((True, key, f"{key}={first if len(paths) == 1 else together}") for key in ("checkpoint", "runs")),
+    ]
+    return next((written for fits, key, written in candidates if fits and values.get(key, "") is None), None)
+
+
 def words_alone(typed: Sequence[str], config_name: str, configs: Path) -> str | None:
     """What to write for words without the name of a setting: `compare.py RUN RUN`, `translate.py Guten Tag`."""
     words = [word for word in typed if "=" not in word and not word.startswith("-")]
-    if not all(words):
+    if not words or not all(words):
         return None
     settings = Settings(config_name, configs)
     values = settings.values
     if all(Path(word).exists() for word in words):
-        key = next((key for key in ("checkpoint", "runs") if values.get(key, "") is None), None)
-        value = words[0] if len(words) == 1 else f"[{','.join(words)}]"
-        if key is None and "data.pairs" in values:
-            key = "data=files data.pairs"
-        return f"{words[0]}: a path needs the name of its setting: write {key}={shell_word(value)}" if key else None
+        typed_instead = _named(words, values)
+        return typed_instead and f"{words[0]}: a path needs the name of its setting: write {typed_instead}"
     if values.get("text", "") is not None or words[0] in settings.names:
         return None
     begun = [value for _, key, value in map(split_override, typed) if key == "text"]  # text=Guten Tag
@@ -168,6 +183,35 @@ def innermost(error: BaseException) -> str:
     return (f"{key}: " if key else "") + (str(inner) or type(inner).__name__).splitlines()[0]
 
 
+def in_a_preset(error: Exception, config_name: str, configs: Path) -> str | None:
+    """Describe a mistake in a YAML file of one's own; None where it is another."""
+    message = str(error)
+    if isinstance(error, MarkedYAMLError) and error.problem_mark:
+        place = f"{error.problem_mark.name}, line {error.problem_mark.line + 1}"
+        return f"{place}: {error.problem}: write KEY: VALUE, and indent by spaces, without tabs"
+    if match := re.match("In '(.*)': Could not .* '[^']*@experiment[^']*'", message):
+        return f'{match[1]}.yaml: its first line must be "# @package _global_"'
+    if match := re.match("In '(.*)': Could not (?:find|load|override) '([^']*)'", message):
+        groups = ", ".join(sorted(Settings(config_name, configs).choices))
+        remedy = f'write "- override /GROUP: CHOICE"; the groups are {groups}'
+        return f"{match[1]}.yaml: its defaults list names {match[2]}, which is not there: {remedy}"
+    if match := re.match("Invalid defaults list in '(.*)', defaults must be a list", message):
+        return f'{match[1]}.yaml: defaults must be a list, with lines such as "- override /GROUP: CHOICE"'
+    if match := re.match(r"(?:Multiple values for )?(\S+?)(?:\. To override a value| appears more than once)", message):
+        return f'{match[1]} is chosen twice: in the defaults list of a preset write "- override /{match[1]}: CHOICE"'
+    if match := re.match("In '(.*)': .*\nCannot merge DictConfig with ListConfig", message):
+        return f"{match[1]}.yaml: a list stands where settings belong: write KEY: VALUE"
+    if match := re.match(r"unknown setting ([\w.]+): allowed", message):
+        settings = Settings(config_name, configs)
+        if match[1] not in settings.names:
+            return settings.unknown(match[1], is_choice=False)
+        section, _, key = match[1].rpartition(".")
+        return f'{match[1]}: YAML has no dots in its keys: write "{section}:" and below it, indented, "{key}: VALUE"'
+    if message.startswith("Additional config directory"):
+        return f"{message}: --config-dir= names a folder that holds experiment/NAME.yaml"
+    return None
+
+
 def explain_error(error: Exception, typed: Sequence[str], config_name: str, configs: Path) -> str:
     """Describe any error in one line; one of Hydra's is explained by the settings that its script has."""
     message = str(error)
@@ -177,15 +221,12 @@ def explain_error(error: Exception, typed: Sequence[str], config_name: str, conf
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         options = error.options or sorted(path.stem for path in (configs / group).glob("*.yaml"))
         if group and options:
-            return f"{group}={choice}: {group} is one of {', '.join(options)}"
-    if match := re.match("In '(.*)': Could not (?:find|load|override) '([^']*)'", message):
-        groups = ", ".join(sorted(Settings(config_name, configs).choices))
-        return (
-            f"{match[1]}.yaml: its defaults list names {match[2]}, which is not there: "
-            f'write "- override /GROUP: CHOICE"; the groups are {groups}'
-        )
-    if match := re.match(r"(?:Multiple values for )?(\S+?)(?:\. To override a value| appears more than once)", message):
-        return f'{match[1]} is chosen twice: in the defaults list of a preset write "- override /{match[1]}: CHOICE"'
+            own = f"; your own is FOLDER/experiment/{choice}.yaml, with --config-dir=FOLDER" * (group == "experiment")
+            return f"{group}={choice}: {group} is one of {', '.join(options)}{own}"
+        if not group:  # of --config-name
+            return f"{message.splitlines()[0]} A preset of your own is chosen by experiment=NAME"
+    if in_preset := in_a_preset(error, config_name, configs):
+        return in_preset
     if match := re.match("Ambiguous value for argument '(.*)'", message):
         return f"{match[1]}: several values need -m, a list brackets: KEY=[A,B]"
     if match := re.match(r"Could not (?:override|delete from config\.) '([^']*)'(\. No match in the def)?", message):
@@ -194,6 +235,4 @@ def explain_error(error: Exception, typed: Sequence[str], config_name: str, conf
         return Settings(config_name, configs).section(match[1]) or innermost(error)
     if match := re.search("(?:unrecognized arguments: --?|ignored explicit argument ')([^ =;']+)", message):
         return Settings(config_name, configs).with_dashes(match[1], typed)
-    if isinstance(error, MissingConfigException):  # of --config-name
-        return message.splitlines()[0]
     return innermost(error) if isinstance(error, (HydraException, OmegaConfBaseException)) else describe(error)

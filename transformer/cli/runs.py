@@ -157,6 +157,8 @@ def check_init_from(init_from: str | None) -> None:
             raise UsageError(f"init_from={init_from}: training begins with one model: name one")
         preset = CONFIGS / "experiment" / f"{path.name}.yaml"
         remedy = f": experiment={path.name} hydra.run.dir={shell_path(path)}" if preset.exists() else ""
+        if init_from == "last":
+            remedy = ", or name the folder of a run (last is for resume= only)"
         raise UsageError(f"init_from={path}: no such run or checkpoint; train it first{remedy}")
     if init_from and (trial := trial_folder()) and run_of(path).resolve() == trial.resolve():
         raise UsageError(

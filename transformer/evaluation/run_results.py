@@ -54,7 +54,9 @@ def find_runs(text: str) -> list[Path]:
     parts = [text] if Path(text).is_dir() else read_path_list(text)
     folders = list({folder.resolve(): folder for part in parts for folder in _folders(part)}.values())
     if len(folders) < 2:
-        raise ValueError(f"runs={text} means {len(folders) or 'no'} run: name two or more, as runs=[A,B]")
+        raise ValueError(
+            f"runs={text} means {len(folders) or 'no'} run that was tested: name two or more, as runs=[A,B]"
+        )
     return folders
 
 
