@@ -277,6 +277,7 @@ def test_a_preset_that_cannot_be_read_is_told_with_its_remedy(
 def test_a_setting_that_only_a_preset_can_have_is_told_as_one_that_is_typed() -> None:
     for key, message in (
         ("max_steps", "max_steps: no such setting; did you mean trainer.max_steps?"),
+        ("experiment", 'experiment=NAME: the first line of its file must be "# @package _global_"'),
         (
             "data.pairs",
             'data.pairs: YAML has no dots in its keys: write "data:" and below it, indented, "pairs: VALUE"',

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 from transformer.config import UsageError
 from transformer.data.corpus import FILE_SETTINGS
+from transformer.data.printable import shell_word
 from transformer.files import is_list_of_paths, read_path_list
 
 EXTRA_TESTS = "data.extra_tests."  # followed by a name of the user's own, and a path
@@ -79,7 +80,8 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
         return
     choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
     if group == "data" and not (configs / group / f"{value}.yaml").exists() and Path(value).is_file():
-        raise UsageError(f"{key}={value}: a file of pairs is given by two settings: data=files data.pairs={value}")
+        given = f"data=files data.pairs={shell_word(value)}"
+        raise UsageError(f"{key}={value}: a file of pairs is given by two settings: {given}")
     if choices and re.search(r"(^|,)(-?[\d.]+|true|false)(,|$)", value, re.IGNORECASE):  # Hydra would not say whose
         raise UsageError(f"{key}={value}: {group} is one of {choices}")
     if prefix == "~" or "null" in value.split(","):

@@ -202,11 +202,14 @@ def in_a_preset(error: Exception, config_name: str, configs: Path) -> str | None
     if match := re.match("In '(.*)': .*\nCannot merge DictConfig with ListConfig", message):
         return f"{match[1]}.yaml: a list stands where settings belong: write KEY: VALUE"
     if match := re.match(r"unknown setting ([\w.]+): allowed", message):
-        settings = Settings(config_name, configs)
-        if match[1] not in settings.names:
-            return settings.unknown(match[1], is_choice=False)
-        section, _, key = match[1].rpartition(".")
-        return f'{match[1]}: YAML has no dots in its keys: write "{section}:" and below it, indented, "{key}: VALUE"'
+        settings, (section, _, key) = Settings(config_name, configs), match[1].rpartition(".")
+        if match[1] in settings.choices:  # its settings lie in a section of their own
+            return f'{match[1]}=NAME: the first line of its file must be "# @package _global_"'
+        if section and match[1] in settings.names:
+            return (
+                f'{match[1]}: YAML has no dots in its keys: write "{section}:" and below it, indented, "{key}: VALUE"'
+            )
+        return settings.unknown(match[1], is_choice=False)
     if message.startswith("Additional config directory"):
         return f"{message}: --config-dir= names a folder that holds experiment/NAME.yaml"
     return None
