@@ -1,24 +1,25 @@
-"""With `init_from=` a run has the shape of the model that it begins with, but for what is typed."""
+"""What of a composed configuration is a run's, what stays with the command line, and which model a run trains."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import hydra
 import pytest
 from hydra.core.hydra_config import HydraConfig
 
-from tests.factories import small_model, tokenizer_settings
+from tests.factories import composed, small_model, tokenizer_settings
+from tests.processes import posix_only
 from transformer import Translator
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
-from transformer.cli.compose import as_dict
-from transformer.cli.settings import model_to_train, run_settings
-from transformer.config import from_dict
+from transformer.cli.compose import as_dict, compose_all
+from transformer.cli.settings import evaluation_settings, model_to_train, run_settings
+from transformer.config import UsageError, from_dict
 from transformer.data.tokenizer import train_tokenizer
 from transformer.inference.saved_translator import SavedTranslator
 from transformer.model.config import ModelConfig
+from transformer.training.config import read_run_settings
 
 
 @pytest.fixture(autouse=True)
@@ -44,10 +45,9 @@ def path(saved: Translator, tmp_path: Path) -> Path:
 
 def trained(*typed: str) -> dict[str, Any]:
     """The settings of the model that a command line trains."""
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3", job_name="train"):
-        config = hydra.compose("train", prepare(typed, CONFIGS), return_hydra_config=True)
-        HydraConfig.instance().set_config(config)
-        return model_to_train(run_settings(as_dict(config)))
+    config = compose_all("train", prepare(typed, CONFIGS))
+    HydraConfig.instance().set_config(config)
+    return model_to_train(run_settings(as_dict(config)))
 
 
 def test_a_model_has_the_shape_of_the_one_to_begin_with_and_dropout_of_its_own(saved: Translator, path: Path) -> None:
@@ -85,3 +85,51 @@ def test_another_shape_that_is_typed_is_refused_before_training(saved: Translato
     parts = saved.model.config, saved.tokenizers, saved.languages, saved.model.state_dict(), saved.directions, 1.0
     with pytest.raises(ValueError, match=r"ask for: model\.norm=pre \(saved: post\): leave these settings out$"):
         SavedTranslator(*parts).build_for_finetuning(asked)
+
+
+def test_the_paths_of_a_run_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = composed("data=files", "cache=c", "init_from=i", "data.train=t")
+    config["data"]["extra_tests"] = {"news": "x"}
+    settings = run_settings(config)
+    data = settings["data"]
+    paths = [data["cache"], settings["init_from"], data["train"], data["extra_tests"]["news"]]
+    assert paths == [str(tmp_path / name) for name in "citx"]
+
+
+def test_what_steers_the_command_line_is_no_setting_of_a_run() -> None:
+    given = {"runs": "runs", "name": "mine", "resume": "last", "debug": True, "output": "x", "augment": None}
+    assert not run_settings(composed() | given).keys() & given.keys()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wanted"), [("synthetic", "x", "a list, as data.synthetic="), ("extra_tests", "x", "a group of")]
+)
+def test_a_text_in_place_of_several_files_is_refused_by_its_key(key: str, value: Any, wanted: str) -> None:
+    config = composed()
+    config["data"] |= {key: value}
+    with pytest.raises(ValueError, match=rf"^data\.{key}=x must be {wanted}"):
+        read_run_settings(run_settings(config))
+
+
+def test_an_ensemble_has_no_folder_of_its_own_for_its_scores(runs: Path) -> None:
+    config = composed(name="evaluate") | {"checkpoint": f"[{runs / 'early'},{runs / 'later'}]"}
+    with pytest.raises(UsageError, match="an ensemble belongs to no single run: give output=FOLDER for its results"):
+        evaluation_settings(config)
+    assert evaluation_settings(config | {"output": str(runs / "new")})["output"] == str(runs / "new")
+
+
+def test_a_run_is_evaluated_in_its_folder_and_by_a_trial_in_that_of_the_trial(
+    runs: Path, request: pytest.FixtureRequest
+) -> None:
+    config = composed(name="evaluate") | {"checkpoint": str(runs / "early")}
+    assert evaluation_settings(config)["output"] == str(runs / "early")
+    trial = request.getfixturevalue("trial")
+    assert evaluation_settings(config)["output"] == str(trial)
+
+
+@posix_only
+def test_a_run_with_a_link_where_scores_are_written_is_not_evaluated_in_place(runs: Path) -> None:
+    (runs / "early" / "evaluation.json").symlink_to("elsewhere")
+    with pytest.raises(ValueError, match=r"evaluation\.json is a link: nothing is written into a run's folder"):
+        evaluation_settings(composed(name="evaluate") | {"checkpoint": str(runs / "early")})

@@ -122,11 +122,12 @@ class Settings:
 def _named(paths: list[str], values: Mapping[str, object]) -> str | None:
     """The settings that such paths are probably meant for."""
     first, last, together = map(shell_word, (paths[0], paths[-1], f"[{','.join(paths)}]"))
-    texts = 0 if any(Path(path).is_dir() or path.endswith((".ckpt", ".safetensors")) for path in paths) else len(paths)
+    are_models = any(Path(path).is_dir() or path.endswith((".ckpt", ".safetensors")) for path in paths)
+    is_text, are_two_texts = (not are_models and len(paths) == count for count in (1, 2))
     candidates = [
-        (texts == 1, "input", f"input={first}"),
-        (texts == 1, "data.pairs", f"data=files data.pairs={first}"),
-        (texts == 2, "reference", f"source={first} reference={last}"),
+        (is_text, "input", f"input={first}"),
+        (is_text, "data.pairs", f"data=files data.pairs={first}"),
+        (are_two_texts, "reference", f"source={first} reference={last}"),
         *((True, key, f"{key}={first if len(paths) == 1 else together}") for key in ("checkpoint", "runs")),
     ]
     return next((written for fits, key, written in candidates if fits and values.get(key, "") is None), None)
