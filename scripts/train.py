@@ -20,6 +20,9 @@ class Job(NamedTuple):
 
 def read(config: dict[str, Any]) -> Job:
     """Check all settings of the run, but for what only its corpus can tell."""
+    from transformer.training.trainer_arguments import check_trainer_arguments  # and no torch, which takes seconds
+
+    check_trainer_arguments(config["trainer"])
     from transformer.cli.resume import resume_run
     from transformer.cli.runs import check_init_from, check_new_run
     from transformer.cli.settings import model_to_train, run_settings
@@ -33,9 +36,8 @@ def read(config: dict[str, Any]) -> Job:
         check_new_run()
         check_init_from(config["init_from"])  # as it was typed
         settings["model"] = model_to_train(settings)
-    check_settings(typed, read_model(settings["model"]))
-    if checkpoint is None:
         typed.data.check_files()
+    check_settings(typed, read_model(settings["model"]))
     from transformer.training.checks import check_average, check_trainer, whole_numbers  # takes seconds: Lightning
 
     check_trainer(trainer := whole_numbers(choose_precision(settings["trainer"])))

@@ -41,6 +41,7 @@ def test_a_question_needs_no_torch(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_mistake_in_a_word_needs_no_torch(tmp_path: Path) -> None:
     mistakes = ("model.hed=3", "data=nix", "--heads=8", "seed=x", "model.heads=x", "test=maybe", "metrics=bleu")
+    mistakes += ("trainer.max_stepz=3", "trainer.max_time=1h", "trainer.strategy=fsdp", "trainer.logger=csv")
     scripts = ("translate", "evaluate", "export", "explain text=a")
     commands = [*(f"train {mistake}" for mistake in mistakes), *(f"{script} checkpoint=nowhere" for script in scripts)]
     ends = imported_by(*(f"{command} runs={tmp_path}" for command in commands))

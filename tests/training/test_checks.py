@@ -1,8 +1,10 @@
 """What is refused once the corpus has been prepared, before the first step."""
 
+import inspect
 from pathlib import Path
 
 import pytest
+from lightning import Trainer
 
 from tests.data.corpora import write
 from tests.processes import posix_only
@@ -10,6 +12,7 @@ from tests.reliability.runs import corpus, settings, train
 from tests.training.small import module_for, trainer_for
 from transformer.data.datamodule import TranslationData
 from transformer.training.checks import check_limits, whole_numbers
+from transformer.training.trainer_arguments import trainer_names
 
 
 @pytest.mark.parametrize(("part", "split"), [("train", "train"), ("val", "validation"), ("test", "test")])
@@ -37,6 +40,10 @@ def test_every_step_has_as_many_batches(data: TranslationData, tmp_path: Path, l
                 check_limits(data, settings)
         else:
             check_limits(data, settings)
+
+
+def test_the_trainers_arguments_are_those_that_its_source_names() -> None:
+    assert trainer_names() == list(inspect.signature(Trainer).parameters)
 
 
 def test_a_count_that_is_typed_as_a_float_is_that_whole_number(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_what_unfolds_is_the_translation_that_is_shown(browser: Chromium, tmp_pa
     opened = Opened(browser, tmp_path / "page.html")
     opened.page.locator("#direction").select_option("1")
     opened.choose("method", "sampling")
-    opened.page.wait_for_function("() => document.querySelector('#source .piece').textContent.includes('2en')")
+    opened.page.wait_for_function("() => document.querySelector('#source .piece')?.textContent.includes('2en')")
     in_tab(opened, "arithmetic")
     for attention, side, pieces in (("encoder", "source", 0), ("decoder", "target", -1)):
         opened.choose("unfold-attention", attention)

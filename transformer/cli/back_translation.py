@@ -33,7 +33,6 @@ from transformer.evaluation import METRICS
 from transformer.files import CARD, MODELS, RESULTS, read_json
 from transformer.inference.checkpoint import load
 from transformer.model.config import read_model
-from transformer.training.checks import check_average, check_trainer
 from transformer.training.config import RunSettings, check_settings, read_run_settings
 
 # Settings of back_translate.py itself.
@@ -56,6 +55,8 @@ def _command(script: str, *arguments: str) -> list[str]:
 
 def _training(folder: Path, arguments: list[str]) -> tuple[Stage, RunSettings]:
     """A run in a folder, whose settings are checked now and not hours later."""
+    from transformer.training.checks import check_average, check_trainer  # takes seconds: Lightning
+
     settings = run_settings(_compose("train", arguments))
     run = read_run_settings(settings)
     check_settings(run, read_model(settings["model"]))

@@ -1,10 +1,8 @@
 """Checks that a run makes before any work: of the Trainer's arguments, of the model's size, of the corpus' lengths."""
 
-import inspect
 import json
 import re
 import typing
-from difflib import get_close_matches
 from types import NoneType
 from typing import Any, Literal
 
@@ -19,23 +17,7 @@ from transformer.device import available_threads, check_memory
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.train_progress import limited
 from transformer.training.loggers import silence_lightning
-
-# With 0 for one of these, nothing would be trained or nothing scored.
-NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches", "accumulate_grad_batches")
-# Arguments of which -1 means all, or no limit.
-UNLIMITED, MAX_NUMBER = ("max_steps", "max_epochs", "devices", "num_sanity_val_steps"), 10**12
-RESERVED_TRAINER_ARGS = {
-    "callbacks": "built by train.py: see the settings of training",
-    "logger": "built by train.py: choose with loggers=[csv,tensorboard]",
-    "plugins": "built by train.py",
-    "default_root_dir": "the run's folder: choose it with hydra.run.dir=PATH",
-    "val_check_interval": "not possible, as it counts batches: use training.validate_every, which counts steps",
-    "check_val_every_n_epoch": "not possible, as validation is counted in steps: use training.validate_every",
-    "fast_dev_run": "not possible, as it saves no checkpoints: use trainer.max_steps=5",
-    "overfit_batches": "not possible with batches of our own: use trainer.limit_train_batches",
-    "use_distributed_sampler": "always false: our own batch sampler deals the batches out to the processes",
-}
-TRAINER_PAGE = "https://lightning.ai/docs/pytorch/stable/common/trainer.html"
+from transformer.training.trainer_arguments import check_names_and_values, check_strategy_and_precision
 
 # What Lightning's Trainer is given unless `trainer=` says otherwise. Without check_val_every_n_epoch, validation comes
 # after so many steps, wherever epochs end. Without max_epochs=-1, max_steps=-1 would mean 1,000 epochs.
@@ -45,18 +27,6 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "check_val_every_n_epoch": None,
     "max_epochs": -1,
 }
-
-
-def _check_names(arguments: dict[str, Any]) -> None:
-    """Raises ValueError for arguments that Lightning's Trainer does not have, and for those that are not a user's."""
-    known = [name for name in inspect.signature(Trainer).parameters if name not in RESERVED_TRAINER_ARGS]
-    for name in arguments:
-        if name in RESERVED_TRAINER_ARGS:
-            raise ValueError(f"trainer.{name} is {RESERVED_TRAINER_ARGS[name]}")
-        if name not in known:
-            near = [f"trainer.{other}" for other in get_close_matches(str(name), known)]
-            remedy = f"did you mean {' or '.join(near)}? " if near else ""
-            raise ValueError(f"trainer.{name}: no such setting; {remedy}{TRAINER_PAGE} shows all")
 
 
 def _types(hint: Any) -> set[Any]:
@@ -96,23 +66,8 @@ def _check_types(arguments: dict[str, Any]) -> None:
 
 
 def check_trainer_values(arguments: dict[str, Any]) -> None:
-    """Raises ValueError for an argument that Lightning's Trainer does not have, that is not a user's, or whose value no
-    run could have, on any machine."""
-    _check_names(arguments)
-    for name in NOT_ZERO:
-        if arguments.get(name) == 0:
-            raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test; 1 is the least")
-    for name, value in arguments.items():
-        if type(value) in (int, float) and not (value == -1 and name in UNLIMITED) and not 0 <= value <= MAX_NUMBER:
-            allowed = f"from 0 to {MAX_NUMBER:,}" + (", or -1" if name in UNLIMITED else "")
-            raise ValueError(f"trainer.{name}={value} must be a number {allowed}")
-        if name.startswith("limit_") and type(value) is float and value > 1 and not value.is_integer():
-            raise ValueError(f"trainer.{name}={value} must be a whole number of batches, or a share of them up to 1.0")
-    limit = arguments.get("max_time")
-    if isinstance(limit, int | float) or (isinstance(limit, str) and not re.fullmatch(r"\d+(:\d\d){3}", limit.strip())):
-        raise ValueError(f"trainer.max_time={limit} must be DD:HH:MM:SS: 00:00:10:00 are ten minutes")
-    if isinstance(limit, str) and re.fullmatch("[0:]+", limit.strip()):
-        raise ValueError(f"trainer.max_time={limit} leaves no time to train: 00:00:10:00 are ten minutes")
+    """Raises ValueError for an argument of the Trainer that no run could have, on any machine."""
+    check_names_and_values(arguments)
     _check_types(arguments)
 
 
@@ -120,18 +75,7 @@ def check_trainer(arguments: dict[str, Any]) -> None:
     """Raises ValueError for what Lightning's Trainer does not take, by making one, and for what cannot work here."""
     silence_lightning()
     check_trainer_values(arguments)
-    strategy = str(arguments.get("strategy", "auto"))
-    if re.search("fsdp|deepspeed|model_parallel", strategy):
-        # Clipping, digests and checkpoints of ours need whole weights.
-        raise ValueError(f"trainer.strategy={strategy} would cut the weights into parts: use trainer=ddp")
-    if re.search("spawn|fork|notebook", strategy):
-        # They would take what a run has learned and translated with them.
-        raise ValueError(f"trainer.strategy={strategy} ends its processes with the training: use trainer=ddp")
-    if (precision := str(arguments.get("precision"))) in ("bf16-true", "16-true", "64-true", "64"):
-        raise ValueError(
-            f"trainer.precision={precision} would train other weights than checkpoints and averages hold, which are "
-            "float32: use bf16-mixed, 16-mixed or 32-true"
-        )
+    check_strategy_and_precision(arguments)
     processes, most = arguments.get("devices", 1), max(8, 4 * available_threads())
     if arguments.get("accelerator") == "cpu" and re.fullmatch(r"\d+", str(processes)) and int(processes) > most:
         raise ValueError(f"trainer.devices={processes}: at most {most} processes can share the processors here")
