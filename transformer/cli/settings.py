@@ -81,15 +81,20 @@ def _with_shape_of(
 def model_to_train(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a run's model: with `init_from=` it has the shape of the model that it begins with.
 
-    What was typed stays as it is, and is refused later if that model has another shape.
+    Raises ValueError for a shape that was typed and is another.
     """
     typed: set[str] = typed_keys()
-    if settings["init_from"] is None or typed & {"model", "ablation"}:
-        return settings["model"]  # type: ignore[no-any-return]
+    model: dict[str, Any] = settings["model"]
+    if settings["init_from"] is None:
+        return model
     from transformer.inference.checkpoint import load
+    from transformer.model.config import read_model
 
-    saved = asdict(load(Path(settings["init_from"])).config)
-    return _with_shape_of(saved, settings["model"], typed)
+    saved = load(Path(settings["init_from"]))
+    if not typed & {"model", "ablation"}:
+        model = _with_shape_of(asdict(saved.config), model, typed)
+    saved.check_finetuning(read_model(model))
+    return model
 
 
 def training_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Training:

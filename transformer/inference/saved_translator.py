@@ -26,12 +26,9 @@ class SavedTranslator:
     length_penalty: float
     alignment: AlignmentHead | None = None  # as training has found it, at its end
 
-    def build_for_finetuning(self, config: ModelConfig) -> Transformer:
-        """The model, to be trained further with the settings of `config`, which may differ in dropout, and in tags at
-        the end of its vocabularies: their embeddings are new.
-
-        Raises ValueError that names what else differs.
-        """
+    def check_finetuning(self, config: ModelConfig) -> None:
+        """Raises ValueError that names what differs in the settings of a model to be trained further, but for dropout
+        and the sizes of vocabularies."""
         saved, asked = (dict(flatten(asdict(one), "model.")) for one in (self.config, config))
         may_differ = (".dropout", ".source_vocab_size", ".target_vocab_size")
         keys = [*asked, *(key for key in saved if key not in asked)]  # an attention that one of them lacks is one key
@@ -41,6 +38,14 @@ class SavedTranslator:
             raise ValueError(
                 f"init_from= holds another model than the settings ask for: {different}: leave these settings out"
             )
+
+    def build_for_finetuning(self, config: ModelConfig) -> Transformer:
+        """The model, to be trained further with the settings of `config`, which may differ in dropout, and in tags at
+        the end of its vocabularies: their embeddings are new.
+
+        Raises ValueError that names what else differs.
+        """
+        self.check_finetuning(config)
         return replace(self, config=config).build()
 
     def build(self) -> Transformer:
