@@ -53,7 +53,8 @@ def test_long_lines_are_learned_from() -> None:
 
 
 def test_what_is_too_long_for_a_word_is_not_learned_so_that_the_model_can_be_loaded() -> None:
-    tokenizer = train_tokenizer(["ein Wort und", "x" * 6000, "x" * 4000], tokenizer_settings("word", 2000))
+    lines = ["ein Wort und", "x" * 60_000, "x" * 6000, "x" * 4000]
+    tokenizer = train_tokenizer(lines, tokenizer_settings("word", 2000))
     check_tokenizer(tokenizer.model)
     assert tokenizer.decode(tokenizer.encode("ein Wort und " + "x" * 4000)) == "ein Wort und " + "x" * 4000
     assert tokenizer.unknown("ein " + "x" * 6000) == ["x" * 6000]

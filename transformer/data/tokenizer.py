@@ -132,19 +132,6 @@ class Tokenizer:
         model.trainer_spec.vocab_size = len(model.pieces)
         return Tokenizer(model.SerializeToString(), self.kind)
 
-    def without_long_pieces(self) -> "Tokenizer":
-        """The same vocabulary without pieces of more than MAX_PIECE_BYTES: tokenizer=word learns any word."""
-        if all(len(self.piece(id).encode()) <= MAX_PIECE_BYTES for id in range(len(self))):
-            return self
-        from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
-
-        model = ModelProto.FromString(self.model)
-        kept = [piece for piece in model.pieces if len(piece.piece.encode()) <= MAX_PIECE_BYTES]
-        del model.pieces[:]
-        model.pieces.extend(kept)
-        model.trainer_spec.vocab_size = len(kept)
-        return Tokenizer(model.SerializeToString(), self.kind)
-
     def encode(self, text: str) -> list[int]:
         return self.encode_all([text])[0]
 
@@ -254,6 +241,21 @@ def _prepared(texts: Iterable[str], kind: Kind, failures: list[Exception]) -> It
         raise
 
 
+def _without_long_pieces(model: bytes) -> bytes:
+    """A trained vocabulary without pieces of more than MAX_PIECE_BYTES, of which SentencePiece may refuse to load some:
+    tokenizer=word learns any word."""
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+    proto = ModelProto.FromString(model)
+    kept = [piece for piece in proto.pieces if len(piece.piece.encode()) <= MAX_PIECE_BYTES]
+    if len(kept) == len(proto.pieces):
+        return model
+    del proto.pieces[:]
+    proto.pieces.extend(kept)
+    proto.trainer_spec.vocab_size = len(kept)
+    return bytes(proto.SerializeToString())
+
+
 def train_tokenizer(
     texts: Iterable[str], settings: TokenizerSettings, languages: Sequence[str] = (), synthetic_tag: bool = False
 ) -> Tokenizer:
@@ -290,4 +292,5 @@ def train_tokenizer(
         if failures:
             raise failures[0] from None
         raise _refusal(str(error), settings, tags) from error
-    return Tokenizer(model.getvalue(), settings.kind).without_long_pieces()
+    trained = model.getvalue()
+    return Tokenizer(_without_long_pieces(trained) if settings.kind == "word" else trained, settings.kind)
