@@ -124,6 +124,11 @@ def test_text_in_another_encoding_is_refused_with_its_line(tmp_path: Path) -> No
     for content in (b"\xff\xfe" + "eins\tone\n".encode("utf-16-le"), b"\xfe\xff" + "eins\tone\n".encode("utf-16-be")):
         (tmp_path / "x.tsv").write_bytes(content)
         assert refusal(tmp_path / "x.tsv") == f"{tmp_path / 'x.tsv'} line 1 is not UTF-8 but UTF-16: save it as UTF-8"
+    for encoding in ("utf-16-le", "utf-16-be"):  # without a byte order mark
+        for line in ("eins\tone\n", "fünf\tfive\n"):
+            (tmp_path / "x.tsv").write_bytes(line.encode(encoding))
+            said = f"{tmp_path / 'x.tsv'} line 1 is not UTF-8, it looks like UTF-16: save it as UTF-8"
+            assert refusal(tmp_path / "x.tsv") == said
     write(tmp_path, "x.de", ["eins", "zwei", "drei"])
     (tmp_path / "x.en").write_bytes(b"one\ntw\xffo\nthree\n")
     said = f"{tmp_path / 'x.en'} line 2 is not UTF-8 (byte 3 of the line): save it as UTF-8"

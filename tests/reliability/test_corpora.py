@@ -91,9 +91,10 @@ def expected_lines(path: Path) -> Iterator[str | None]:
         content = text
     content = content.removeprefix(b"\xef\xbb\xbf")
     lines = content.split(b"\n")
-    for line in lines if lines[-1] else lines[:-1]:
+    for number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
+        is_utf16 = number == 1 and len(line) > 2 and line.count(0) >= len(line) // 2
         try:
-            yield line.decode("utf-8")
+            yield None if is_utf16 else line.decode("utf-8")
         except UnicodeDecodeError:
             yield None
 

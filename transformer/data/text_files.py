@@ -106,6 +106,12 @@ def _check_unpacked_size(path: Path, packed_size: int, modified: int) -> None:
                 raise ValueError(f"{path} unpacks to more than {max_bytes:,} bytes: unpack it yourself")
 
 
+def _is_utf16(line: bytes) -> bool:
+    """Whether the first line of a file looks like UTF-16 without a byte order mark: of Latin letters in it every other
+    byte is 0."""
+    return len(line) > 2 and any(line[::2]) != any(line[1::2])
+
+
 def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None = None) -> Iterator[str]:
     """The lines of an open binary stream, read by its method `readline`: decoded, and refused, as `read_lines` does.
     `name` is what errors call the stream."""
@@ -118,6 +124,8 @@ def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None 
                 raise ValueError(
                     f"{name}: its lines end in carriage returns (\\r) alone: save it with line feeds (\\n)"
                 )
+            if number == 1 and _is_utf16(line):
+                raise ValueError(f"{name} line 1 is not UTF-8, it looks like UTF-16: save it as UTF-8")
             if len(line) > MAX_LINE_BYTES:
                 raise ValueError(f"{name} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
             yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
