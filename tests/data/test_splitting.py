@@ -269,8 +269,9 @@ def test_a_file_of_manythings_says_its_language_and_columns() -> None:
     assert tatoeba.source_language("en", "cmn.txt") == "zh"
     assert (tatoeba.columns("en"), tatoeba.columns("zh")) == ([1, 2], [2, 1])
     assert (tatoeba.source_language("eng", "epo.txt"), tatoeba.columns("en-GB")) == ("eo", [1, 2])
-    with pytest.raises(ValueError, match=r"add data\.target_language=CODE"):
-        tatoeba.file_language("My pairs.txt")
+    for file in ("My pairs.txt", "my.txt"):
+        with pytest.raises(ValueError, match=r"add data\.target_language=CODE"):
+            tatoeba.file_language(file)
     with pytest.raises(ValueError, match=r"data=tatoeba: data\.file=cmn\.txt"):
         data_settings("data=tatoeba")
 
