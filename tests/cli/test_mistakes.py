@@ -178,6 +178,8 @@ def test_a_setting_is_proposed_only_to_a_script_that_has_its_section(project: Pa
         (["--model.encoder.heads=2"], "--model.encoder.heads=2: settings have no dashes: write model.encoder.heads=2;"),
         (["--foo", "1"], "--foo: settings have no dashes: write KEY=1;"),
         (["-resume=last"], "-resume=last: settings have no dashes: write resume=last;"),
+        (["-i", "FILE"], "-i: settings have no dashes: write KEY=FILE; --help shows the options"),
+        (["-m seed=1,2"], "-m seed=1,2: write -m and each setting as words of their own, not together in quotes"),
         (["--experiment=wide"], "--experiment=wide: settings have no dashes: write experiment=wide"),
         (["seed=1", "--multirun=yes"], "--multirun=yes: this option takes no value: write --multirun; --help shows"),
     ],
@@ -219,10 +221,18 @@ def test_a_file_of_pairs_alone_is_told_its_two_settings(tmp_path: Path, monkeypa
     assert prepare(["data=toy"], CONFIGS) == ["data=toy"]
 
 
+def test_the_input_of_other_programs_has_a_name_in_translate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(argparse.ArgumentParser, "error", refuse)  # as a script does
+    with pytest.raises(UsageError) as caught:
+        get_args_parser().parse_args(["-i", "my.de"])
+    said = explain_error(caught.value, ["-i", "my.de"], "translate", CONFIGS)
+    assert said == "-i: settings have no dashes: write input=my.de; --help shows the options"
+
+
 def test_the_words_of_other_programs_are_known_to_the_scripts_that_have_the_setting() -> None:
     train, translate = Settings("train", CONFIGS), Settings("translate", CONFIGS)
     for word, setting in SYNONYMS.items():
-        script = translate if setting == "checkpoint" else train
+        script = translate if setting in ("checkpoint", "input", "output") else train
         assert script.unknown(word, is_choice=False).startswith(f"{word}: no such setting; did you mean {setting}")
     assert "did you mean checkpoint?" in translate.unknown("model", is_choice=True)
     assert translate.unknown("lr", is_choice=False).startswith("lr: no such setting; known are")

@@ -102,6 +102,18 @@ def test_a_text_in_place_of_several_files_is_refused_by_its_key(key: str, value:
         read_run_settings(run_settings(config))
 
 
+def test_a_dot_in_the_name_of_an_extra_test_is_refused_with_a_name_that_is_allowed() -> None:
+    said = r"^data\.extra_tests\.my\.late\.news: .* no dots: write data\.extra_tests\.my_late_news=PREFIX$"
+    with pytest.raises(UsageError, match=said):
+        run_settings(composed("++data.extra_tests.my.late.news=x"))
+
+
+def test_a_table_is_not_taken_for_the_sentences_to_score(runs: Path) -> None:
+    config = composed(name="evaluate") | {"checkpoint": str(runs / "early"), "source": "x.tsv.gz"}
+    with pytest.raises(UsageError, match=r"^source=x\.tsv\.gz: no table is taken here: write its two columns into two"):
+        evaluation_settings(config)
+
+
 def test_an_ensemble_has_no_folder_of_its_own_for_its_scores(runs: Path) -> None:
     config = composed(name="evaluate") | {"checkpoint": f"[{runs / 'early'},{runs / 'later'}]"}
     with pytest.raises(UsageError, match="an ensemble belongs to no single run: give output=FOLDER for its results"):

@@ -45,6 +45,8 @@ SYNONYMS = {
     "model": "checkpoint",
     "run": "checkpoint",
     "output_dir": "hydra.run.dir",
+    "i": "input",
+    "o": "output",
 }
 
 
@@ -237,6 +239,10 @@ def explain_error(error: Exception, typed: Sequence[str], config_name: str, conf
         return Settings(config_name, configs).unknown(match[1], is_choice=bool(match[2]))
     if match := re.match(r"Error merging override ([^=]*)", message):
         return Settings(config_name, configs).section(match[1]) or innermost(error)
+    if match := re.search("(-.): ignored explicit argument ' +(.+)'", message):  # '-m seed=1,2'
+        return f"{match[1]} {match[2]}: write {match[1]} and each setting as words of their own, not together in quotes"
+    if "-i" in typed and message.startswith("argument --info/-i: invalid choice"):
+        return Settings(config_name, configs).with_dashes("i", typed)
     if match := re.search("(?:unrecognized arguments: --?|ignored explicit argument ')([^ =;']+)", message):
         return Settings(config_name, configs).with_dashes(match[1], typed)
     return innermost(error) if isinstance(error, (HydraException, OmegaConfBaseException)) else describe(error)

@@ -11,7 +11,7 @@ from transformer.cli.arguments import STAGES, split_override
 from transformer.cli.checkpoints import find_checkpoints, find_reverse, is_run
 from transformer.cli.places import check_output_file, check_output_folder
 from transformer.cli.runs import trial_folder
-from transformer.config import UsageError, shown
+from transformer.config import UsageError, flatten, shown
 from transformer.data.corpus import FILE_SETTINGS
 from transformer.data.printable import shell_path
 from transformer.files import run_of
@@ -41,6 +41,13 @@ def corpus_settings(data: dict[str, Any]) -> dict[str, Any]:
     if isinstance(data["synthetic"], list):  # else it is refused where it is read
         settings["synthetic"] = [absolute(prefix) for prefix in data["synthetic"]]
     if isinstance(data["extra_tests"], dict):
+        for name, below in data["extra_tests"].items():
+            if isinstance(below, dict):  # data.extra_tests.my.news=PREFIX
+                dotted = next((f"{name}.{rest}" for rest, _ in flatten(below)), name)
+                raise UsageError(
+                    f"data.extra_tests.{dotted}: the name of an extra test has no dots: write "
+                    f"data.extra_tests.{dotted.replace('.', '_')}=PREFIX"
+                )
         settings["extra_tests"] = {name: absolute(path) for name, path in data["extra_tests"].items()}
     return settings
 
@@ -171,6 +178,12 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
         raise UsageError("an ensemble belongs to no single run: give output=FOLDER for its results")
     if config["source"] and "split" in typed_keys():
         raise UsageError("split= names sentences of the corpus, source= and reference= files: leave one of them out")
+    for key in ("source", "reference"):
+        if config[key] and Path(config[key].removesuffix(".gz")).suffix in (".tsv", ".csv"):
+            raise UsageError(
+                f"{key}={config[key]}: no table is taken here: write its two columns into two files, source=FILE "
+                "reference=FILE"
+            )
     _check_there(config, "source", "reference")
     # The trials of a sweep must not write over each other's results, or over the run's own.
     run = run_of(checkpoints[0])
