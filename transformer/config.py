@@ -106,7 +106,9 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
         return value
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     wanted = names.get(hint) or (
-        f"a list, as {path}=[A,B]" if origin is list else f"a group of settings, as {path}.NAME=VALUE"
+        f"a list, as {path}=[A,B]"
+        if origin is list
+        else f"a group of settings, as {path}.NAME=VALUE or '{path}={{NAME: VALUE}}'"
     )
     raise ValueError(f"{path}={shown(value)} must be {wanted}")
 
