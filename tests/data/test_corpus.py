@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.data.corpora import settings, write
+from transformer.config import UsageError
 from transformer.data.download import run_recipe
 from transformer.data.text_files import MAX_LINE_BYTES, find_files, has_files, read_lines, read_pairs
 
@@ -283,7 +284,7 @@ def test_a_missing_file_is_fetched_and_its_digest_checked(tmp_path: Path) -> Non
 
 
 def test_splits_and_languages_are_checked_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="the corpus files has no split dev; it has train, validation, test"):
+    with pytest.raises(UsageError, match="the corpus files has no split dev; it has train, validation, test"):
         settings(tmp_path).files("dev")
     with pytest.raises(ValueError, match="are both de"):
         settings(tmp_path, target_language="de")

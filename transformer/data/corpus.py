@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from transformer.config import UsageError
 from transformer.data.directions import NAME, NAME_RULE, Direction, arrow, direction_name, parse_direction
 from transformer.data.download import fetch_corpus
 from transformer.data.languages import CODES
@@ -219,10 +220,10 @@ class DataSettings:
 
     def part(self, name: str) -> tuple["DataSettings", str]:
         """The corpus of one direction and the split in it that a name of `parts` means, or test.de-en for the test of
-        the first direction; else ValueError."""
+        the first direction; else UsageError."""
         of_first = {split_name(split, self.all_directions[0]): split for split in self.splits}
         if (part := self.parts.get(of_first.get(name, name))) is None:
-            raise ValueError(f"the corpus {self.name} has no split {name}; it has {', '.join(self.parts)}")
+            raise UsageError(f"the corpus {self.name} has no split {name}; it has {', '.join(self.parts)}")
         return part
 
     def files(self, name: str) -> list[Path]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from transformer.config import from_dict, shown
+from transformer.config import UsageError, from_dict, shown
 from transformer.data.corpus import split_name
 from transformer.data.directions import Direction, direction_name
 from transformer.data.text_files import Pair
@@ -119,7 +119,7 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
         settings = read_corpus(folder)  # test.de-en is the test of a run whose first or only direction is de-en
         split = next((name for name in tested if split_name(name, settings.languages) == split), split)
     if split not in tested:
-        raise ValueError(f"{folder} was not tested on split={split}; it has {', '.join(tested) or 'no scores'}")
+        raise UsageError(f"{folder} was not tested on split={split}; it has {', '.join(tested) or 'no scores'}")
     scores = Scores.from_dict(results[split], f"{folder / RESULTS}: {split}")
     corpus, digests = read_corpus_with_splits(folder, cache), results.get("corpus")
     if not isinstance(digests, dict) or corpus.digest(split) != digests.get(split):
@@ -173,7 +173,10 @@ def check_comparable(first: RunResults, other: RunResults) -> None:
     remedy = ""
     if first.direction != other.direction:
         one, two = map(direction_name, (first.direction, other.direction))
-        remedy = f"; one translates {one}, the other {two}: name a direction of both, as split=test.{two}"
+        remedy = (
+            f"; one translates {one}, the other {two}: choose a direction that both were tested on, as "
+            "split=test.SOURCE-TARGET"
+        )
     for line, ((_, one), (_, two)) in enumerate(zip(first.pairs, other.pairs, strict=False), 1):
         if one != two:
             raise ValueError(
