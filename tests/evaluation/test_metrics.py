@@ -74,8 +74,10 @@ def test_scores_are_read_as_they_were_written_and_nothing_else_is() -> None:
     scores = score(HYPOTHESES, REFERENCES, "de", METRICS)
     assert Scores.from_dict(scores.to_dict(), "test") == scores
     for changes in ({"bleu": "31"}, {"signatures": {}}, {"signatures": None}, {"other": 1.0}):
-        with pytest.raises(ValueError, match=r"test|scores"):
-            Scores.from_dict(scores.to_dict() | changes, "test")
+        with pytest.raises(ValueError, match=r"^run/test\.json: test: "):
+            Scores.from_dict(scores.to_dict() | changes, "run/test.json: test")
+    with pytest.raises(ValueError, match=r"^run/test\.json: test must be scores by metric, not \[1\]$"):
+        Scores.from_dict([1], "run/test.json: test")
 
 
 @pytest.mark.parametrize("language", ["zh", "ZH", "zh_Hant", "zh-TW", "yue", "cmn", "zho_Hans"])

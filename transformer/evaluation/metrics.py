@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import sacrebleu.metrics
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from transformer.config import Registry, from_dict
+from transformer.config import Registry, from_dict, shown
 from transformer.data.languages import base_language
 
 
@@ -89,10 +89,15 @@ class Scores:
         return {**self.values, "signatures": self.signatures}
 
     @classmethod
-    def from_dict(cls, plain: dict[str, Any], path: str) -> "Scores":
-        """Reads what `to_dict` wrote, strictly. Raises ValueError."""
+    def from_dict(cls, plain: Any, path: str) -> "Scores":
+        """Reads what `to_dict` wrote, strictly. Raises ValueError that names the `path`."""
+        if not isinstance(plain, dict):
+            raise ValueError(f"{path} must be scores by metric, not {shown(plain)}")
         values = {key: value for key, value in plain.items() if key != "signatures"}
-        return from_dict(cls, {"values": values, "signatures": plain.get("signatures")}, path)
+        try:
+            return from_dict(cls, {"values": values, "signatures": plain.get("signatures")}, "")
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
 
 def build_metrics(names: Iterable[str], language: str) -> dict[str, sacrebleu.metrics.base.Metric]:
