@@ -409,6 +409,7 @@ def test_several_threads_use_one_translator_and_a_process_can_be_sent_one(
 MISTAKES = """
 import sys
 from transformer import Translator
+from transformer.inference.ensemble import Ensemble
 from transformer.inference.search import SearchSettings
 translator = Translator.load(sys.argv[1])
 for mistake in sys.argv[2:]:
@@ -433,6 +434,7 @@ TOLD = {
     "translator.n_best_ids([[5]], lines=[7, 8])": "ValueError: lines must hold the numbers of 1 texts, it holds 2",
     "translator.translate('\\ud800')": "ValueError: line 1 is no Unicode text: half of a surrogate pair "
     "stands alone in it",
+    "Ensemble([translator, 'x'])": "TypeError: model 2 is no Translator but a str: Translator.load makes one of a file",
     "SearchSettings(method='Greedy')": "ValueError: search.method=Greedy is not allowed; choose one of greedy, beam, "
     "sampling",
     "SearchSettings(beam=0)": "ValueError: search.beam=0 must be >= 1 and <= 1000",

@@ -38,9 +38,14 @@ class Ensemble(Translator):
     """
 
     def __init__(self, members: Sequence[Translator]) -> None:
-        """Raises ValueError, naming the first that differs (counted from 1), for other vocabularies or languages."""
+        """Raises ValueError, naming the first that differs (counted from 1), for other vocabularies or languages, and
+        TypeError for what is no translator."""
         if not members:
             raise ValueError("an ensemble needs a model or more")
+        for number, member in enumerate(members, 1):
+            if not isinstance(member, Translator):
+                kind = type(member).__name__
+                raise TypeError(f"model {number} is no Translator but a {kind}: Translator.load makes one of a file")
         first = members[0]
         super().__init__(first.model, first.tokenizers, first.languages, first.directions)
         self.alignment, self.length_penalty, self.members = first.alignment, first.length_penalty, tuple(members)
