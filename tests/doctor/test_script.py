@@ -178,7 +178,7 @@ def test_a_corpus_too_small_for_its_tokenizer_is_still_looked_at(tmp_path: Path)
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
-        ([(english, german) for german, english in toy_pairs()], "source and target are swapped"),
+        ([(english, german) for german, english in toy_pairs()], "of a table without names say data.columns=[2,1]"),
         ([(f"{german} \ufffd", english) for german, english in toy_pairs()], "a cleaned copy would have no pair"),
     ],
     ids=["swapped", "damaged"],

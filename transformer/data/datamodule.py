@@ -78,8 +78,10 @@ class TranslationData(LightningDataModule):
         for corpus in self.settings.with_own_pairs:
             is_swapped, faults = language_faults(islice(corpus.read("train"), LANGUAGE_SAMPLE), corpus.languages)
             if is_swapped:
+                source, target = self.settings.columns or (1, 2)
                 raise ValueError(
-                    f"source and target are swapped: {'; '.join(faults)}; swap data.columns, or the names of the files"
+                    f"source and target are swapped: {'; '.join(faults)}; swap the names of two files, or those in the "
+                    f"first line of a table; of a table without names say data.columns=[{target},{source}]"
                 )
             all_faults += faults
         return list(dict.fromkeys(all_faults))
