@@ -92,7 +92,8 @@ def expected_lines(path: Path) -> Iterator[str | None]:
     content = content.removeprefix(b"\xef\xbb\xbf")
     lines = content.split(b"\n")
     for number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
-        is_utf16 = number == 1 and len(line) > 2 and line.count(0) >= len(line) // 2
+        only_zeros = [not bytes_of.strip(b"\0") for bytes_of in (line[::2], line[1::2])]
+        is_utf16 = number == 1 and len(line) > 2 and sum(only_zeros) == 1
         try:
             yield None if is_utf16 else line.decode("utf-8")
         except UnicodeDecodeError:
