@@ -188,13 +188,13 @@ def test_a_key_cannot_be_taken_away(run: Path) -> None:
             resumed(run, typed)
 
 
-def test_an_experiment_goes_on_top(run: Path) -> None:
-    before, again = resumed(run), resumed(run, "experiment=pairs_2k")
-    preset, default = leaves(composed("experiment=pairs_2k")["training"]), leaves(composed()["training"])
-    changed = {key for key, value in preset.items() if value != default[key]}
+@pytest.mark.parametrize("typed", ["experiment=pairs_2k", "ablation=one_head"])
+def test_a_set_of_settings_goes_on_top_and_changes_nothing_else(run: Path, typed: str) -> None:
+    before, again = leaves(resumed(run)), leaves(resumed(run, typed))
+    preset, default = leaves(composed(typed)), leaves(composed())
+    changed = {key for key in before if preset.get(key) != default.get(key)}
     assert changed
-    expected = {key: preset[key] if key in changed else value for key, value in leaves(before["training"]).items()}
-    assert leaves(again["training"]) == expected
+    assert again == {key: preset[key] if key in changed else value for key, value in before.items()}
 
 
 def test_saved_overrides_and_configs_of_hydra_are_not_read(copy: Path) -> None:

@@ -53,9 +53,20 @@ def what_to_try(preset: str) -> list[tuple[str, ...]]:
     return [recommended, (f"experiment={SMALLEST_PRESET}", f"tokenizer.vocabulary_size={SMALLEST_PRESET_VOCABULARY}")]
 
 
-def besides_training(cost: CostEstimate) -> dict[str, float]:
+def besides_training(candidate: Candidate) -> dict[str, float]:
     """The seconds of a run beside its training."""
-    return {"start and end": START_AND_END * cost.seconds_to_start, "last validation and test": cost.seconds_to_test}
+    cost = candidate.cost
+    assert cost is not None
+    last = cost.seconds_to_test
+    if candidate.training.settings.training.averaging.kind != "none":  # the last step's weights are validated too
+        last += cost.seconds_per_validation
+    return {"start and end": START_AND_END * cost.seconds_to_start, "last validation and test": last}
+
+
+def least_seconds(candidate: Candidate) -> float:
+    """The seconds of the shortest run that is proposed."""
+    assert candidate.cost is not None
+    return sum(besides_training(candidate).values()) + MIN_TRAINING_STEPS * candidate.cost.seconds_per_step
 
 
 def max_time(seconds: float) -> str:
@@ -72,9 +83,7 @@ def fit(candidate: Candidate, seconds: float) -> Proposal | None:
     """
     training, cost, overrides = candidate.training, candidate.cost, candidate.overrides
     assert cost is not None
-    rest = besides_training(cost)
-    if training.settings.training.averaging.kind != "none":  # the last step's weights are validated too
-        rest["last validation and test"] += cost.seconds_per_validation
+    rest = besides_training(candidate)
     for_training = seconds - sum(rest.values())
     steps, all_steps = int(for_training / cost.seconds_per_step), int(training.trainer.get("max_steps", -1))
     if steps < MIN_TRAINING_STEPS:
@@ -103,13 +112,9 @@ def propose(minutes: float, candidates: list[Candidate]) -> tuple[Candidate, Pro
     fitting = [(candidate, fit(candidate, 60 * minutes)) for candidate in candidates]
     possible = [(candidate, proposal) for candidate, proposal in fitting if proposal]
     if not possible:
-        costs = [candidate.cost for candidate in candidates if candidate.cost]
-        needed = (
-            min(sum(besides_training(cost).values()) + MIN_TRAINING_STEPS * cost.seconds_per_step for cost in costs)
-            / 60
-        )
+        needed = min(least_seconds(candidate) for candidate in candidates if candidate.cost) / 60
         raise ValueError(
             f"minutes={minutes:g} is too short: the start, {MIN_TRAINING_STEPS} steps and the test take "
-            f"{needed:.1f} here, now"
+            f"{math.ceil(10 * needed) / 10:.1f} here, now"
         )
     return next((pair for pair in possible if pair[1].steps >= ENOUGH_STEPS), possible[-1])
