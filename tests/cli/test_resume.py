@@ -269,6 +269,12 @@ def test_a_published_corpus_may_be_fetched_again_where_it_belongs(copy: Path) ->
         assert resumed(copy)["data"]["url"] is None
 
 
+def test_a_checkpoint_does_not_send_the_numbers_of_a_run_away(copy: Path) -> None:
+    tamper(copy, loggers=["wandb", "csv", "tensorboard"])
+    assert resumed(copy)["loggers"] == ["csv", "tensorboard"]
+    assert "wandb" in resumed(copy, "loggers=[csv,wandb]")["loggers"]
+
+
 def test_a_checkpoint_does_not_choose_where_is_written(
     copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

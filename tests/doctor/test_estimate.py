@@ -52,8 +52,10 @@ def test_an_estimate_counts_the_steps_and_weights_of_a_run(
     assert min(cost.seconds_to_start, cost.seconds_per_step, cost.seconds_per_validation) > 0
     assert cost.seconds_to_test > cost.seconds_per_validation
     assert cost.peak_bytes > 4 * cost.parameters
-    limited = measure(replace(training, trainer=plain["trainer"] | {"limit_train_batches": accumulated}))
+    short = plain["trainer"] | {"limit_train_batches": accumulated}
+    limited = measure(replace(training, settings=replace(run, test=False), trainer=short))
     assert limited.steps_per_epoch == 1
+    assert limited.seconds_to_test == limited.seconds_per_validation
     with pytest.raises(
         ValueError, match=r"trainer\.limit_train_batches=1e-09 of the \d+ batches of train is less than"
     ):

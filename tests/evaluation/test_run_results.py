@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from transformer.evaluation.run_results import RunResults, check_comparable, find_runs, run_names, shared_metrics
+from transformer.evaluation.run_results import (
+    RunResults,
+    check_comparable,
+    find_runs,
+    run_names,
+    search_notes,
+    shared_metrics,
+)
 
 
 @pytest.fixture
@@ -85,3 +92,17 @@ def test_runs_without_a_common_metric_are_not_compared() -> None:
     runs = [results(), results(folder=Path("b"), signatures={"ter": "z"})]
     with pytest.raises(ValueError, match=r"^no metric is common to all runs \(a: bleu, chrf; b: ter\)"):
         shared_metrics(runs)
+
+
+def test_of_searches_it_is_said_where_they_differ_or_that_evaluate_chose_them() -> None:
+    greedy, beam = ({"method": method, "max_length": 9} for method in ("greedy", "beam"))
+    again = {"search": greedy, "is_own": False}
+    assert search_notes({"a": results(search=greedy), "b": results(search=greedy)}) == (False, [])
+    assert search_notes({"a": results(**again), "b": results(**again)}) == (
+        False,
+        [f"{name}: translated again by evaluate.py (method=greedy, max_length=9)" for name in ("a", "b")],
+    )
+    assert search_notes({"a": results(search=beam), "b": results(**again)}) == (
+        True,
+        ["a: as the run was tested (method=beam)", "b: translated again by evaluate.py (method=greedy)"],
+    )

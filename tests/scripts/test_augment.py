@@ -265,6 +265,13 @@ def test_a_prefix_that_is_a_link_is_refused_as_the_names_would_not_begin_with_it
         check_prefix(str(tmp_path / "link"), [])
 
 
+def test_of_each_filter_it_is_said_how_many_lines_it_dropped(capsys: pytest.CaptureFixture[str]) -> None:
+    show_counts(Counter({None: 3, "empty": 1, "duplicate": 2}), "x", ("de", "en"))
+    total, *dropped = capsys.readouterr().out.splitlines()[:3]
+    assert total == "3 of 6 lines became pairs: x.de and x.en"
+    assert [line.partition(" (")[0] for line in dropped] == ["2 dropped: duplicate", "1 dropped: empty"]
+
+
 @pytest.mark.parametrize("prefix", ["runs/synthetic", "it's ${all}, {of} (it)/ü"])
 def test_what_is_printed_for_training_can_be_typed(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
     show_counts(Counter({None: 3}), prefix, ("de", "en"))

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import scripts.compare as compare
 import scripts.evaluate as evaluate
+from tests.processes import posix_only
 from tests.scripts.running import PROJECT, SMALL, TOY, ok, refused
 from transformer import Translator
 from transformer.cli import CONFIGS
@@ -19,8 +21,9 @@ from transformer.cli.compose import compose
 from transformer.config import UsageError
 from transformer.evaluation import METRICS, score
 from transformer.evaluation.run_files import written_entries
+from transformer.inference.search import DEFAULT_LENGTH_PENALTY
 
-FAST = ["resamples=100", "trials=100"]
+FAST = ["resamples=100", "trials=60"]
 FEW = 150  # sentences of the test
 TEST = (TOY / "test.en").read_text(encoding="utf-8").splitlines()[:FEW]
 
@@ -98,8 +101,9 @@ def test_a_clearly_better_run_is_called_better_and_the_sentences_are_shown(home:
     assert (home / "out" / "comparison.png").read_bytes().startswith(b"\x89PNG")
     half, third = (results["bleu"][name] for name in names[1:])
     assert half["score"] > third["score"] > 10
-    assert half["p_bootstrap"] < 0.05
-    assert third["p_randomization"] < 0.05
+    for one in (half, third):  # no sample differs as much: one in so many, these translations themselves counted
+        assert one["p_bootstrap"] == pytest.approx(1 / 101)
+        assert one["p_randomization"] == pytest.approx(1 / 61)
     assert "half is better than sweep/1: +" in printed
     assert printed.count("source ") == 4
     assert results["differences"]["half"][0]["other"] == pytest.approx(100)
@@ -140,6 +144,9 @@ def test_translations_of_another_search_are_named_as_such(
     printed = capsys.readouterr().out
     assert "again: translated again by evaluate.py (method=greedy" in printed
     assert "They may not have been translated by one search" in printed
+    shutil.copy(home / "sweep/0/hypotheses.test.txt", folder)  # as a run that goes on has tested itself again
+    compared("runs=[sweep/0,again]")
+    assert "translated again" not in capsys.readouterr().out
 
 
 def test_runs_that_were_tested_with_different_searches_are_warned_of(
@@ -167,6 +174,19 @@ def test_runs_that_were_tested_with_different_searches_are_warned_of(
     alter(copied(home, "no_beam") / "config.yaml", "  beam: 5\n", "  beam: 0\n")
     with pytest.raises(ValueError, match=r"no_beam/config.yaml: search.beam=0 must be >= 1"):
         compared("runs=[no_beam,sweep/1]")
+
+
+def test_the_length_penalty_of_a_run_that_began_with_a_model_is_not_known(home: Path) -> None:
+    for name in ("from_nothing", "from_model"):
+        alter(copied(home, name) / "config.yaml", "length_penalty: 2.5", "length_penalty: null")
+    alter(home / "from_model" / "config.yaml", "init_from: null", "init_from: model")
+    compared("runs=[from_nothing,from_model]", "sentences=0", "output=penalties")
+    warning, *notes = json.loads((home / "penalties" / "comparison.json").read_text(encoding="utf-8"))["notes"]
+    assert warning.startswith("They may not have been translated by one search")
+    assert notes == [
+        f"from_nothing: as the run was tested (length_penalty={DEFAULT_LENGTH_PENALTY})",
+        "from_model: as the run was tested (length_penalty=null)",
+    ]
 
 
 def test_a_run_that_evaluate_has_translated_as_it_was_tested_is_like_the_others(
@@ -235,11 +255,15 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     assert "comet= is empty: give a COMET model" in said("[sweep/0,sweep/1]", "comet=")
     assert "sentences=-1 must be >= 0" in said("[sweep/0,sweep/1]", "sentences=-1")
     alter(copied(home, "scored") / "test.json", "case:mixed", "case:lc")
-    assert "have scores of different kinds, bleu nrefs:1|case:mixed" in said("[sweep/0,scored]")
+    assert "have scores of different kinds, bleu nrefs:1|case:mixed" in said("[sweep/0,sweep/1,scored]")
+    rescore(home / "scored", TEST, corpus=None)
+    assert "changed since scored was tested" in said("[sweep/0,scored]")
     cut = copied(home, "cut")
     lines = (cut / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     (cut / "hypotheses.test.txt").write_text("".join(lines[:-1]), encoding="utf-8")
     assert f"has {FEW - 1} lines, its references have {FEW}" in said("[sweep/0,cut]")
+    (cut / "hypotheses.test.txt").write_text("".join([*lines, "x\n"]), encoding="utf-8")
+    assert f"has {FEW + 1} lines, its references have {FEW}" in said("[sweep/0,cut]")
     (cut / "hypotheses.test.txt").write_text("".join([f"{TEST[0]}\n", *lines[1:]]), encoding="utf-8")
     assert "was altered" in said("[sweep/0,cut]")
     (cut / "hypotheses.test.txt").unlink()
@@ -268,6 +292,27 @@ def test_runs_with_other_references_are_refused_in_one_line(home: Path) -> None:
     digest = hashlib.sha256(b"".join((home / f"own.{side}").read_bytes() + b"\0" for side in ("de", "en")))
     rescore(folder, (home / "own.en").read_text(encoding="utf-8").splitlines(), corpus={"test": digest.hexdigest()})
     assert "sweep/0 and own have different references (line " in refused("compare", "runs=[sweep/0,own]", cwd=home)
+
+
+def test_words_and_lines_are_split_as_when_the_runs_were_tested(home: Path) -> None:
+    references = [f"我們看見{number}隻貓，和他們的狗" for number in range(FEW)]
+    (home / "few.zh").write_text("".join(f"{line}\n" for line in references), encoding="utf-8")
+    digest = hashlib.sha256(b"".join((home / f"few.{side}").read_bytes() + b"\0" for side in ("de", "zh")))
+    for name, share in (("third", 3), ("fifth", 5)):
+        folder = copied(home, name)
+        alter(folder / "config.yaml", "target_language: en", "target_language: zh")
+        texts = [line if i % share == 0 else f"{line[:8]}\u2028" for i, line in enumerate(references[:-1])]
+        (folder / "hypotheses.test.txt").write_text("".join(f"{line}\n" for line in [*texts, ""]), encoding="utf-8")
+        scores = score([*texts, ""], references, "zh", METRICS).to_dict()
+        (folder / "test.json").write_text(json.dumps({"test": scores, "corpus": {"test": digest.hexdigest()}}))
+        assert scores["bleu"] > 10
+    compared("runs=[third,fifth]", "output=zh", "sentences=1")
+    results = json.loads((home / "zh" / "comparison.json").read_text(encoding="utf-8"))
+    assert results["bleu"]["fifth"]["score"] == pytest.approx(scores["bleu"])
+    [difference] = results["differences"]["fifth"]
+    low, high = sorted((difference["first"], difference["other"]))
+    assert high == pytest.approx(100)
+    assert low > 10  # each character is a word
 
 
 def test_a_run_of_one_direction_is_compared_in_it_with_one_of_several(
@@ -311,6 +356,20 @@ def test_without_its_program_comet_is_refused_before_any_work(home: Path, monkey
     monkeypatch.setenv("PATH", str(home / "bin"))
     with pytest.raises(ValueError, match="comet=some/model needs the program comet-score: install it"):
         compared("runs=[sweep/0,sweep/1]", "comet=some/model")
+
+
+@posix_only
+def test_comet_is_given_the_sources_and_the_references_of_the_runs(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    is_given = f"cmp source {home}/few.de && cmp reference {home}/few.en"
+    (tmp_path / "comet-score").write_text(f"#!/bin/sh\n{is_given} && printf '0\\tscore: 0.5\\n1\\tscore: 0.75\\n'\n")
+    (tmp_path / "comet-score").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    compared("runs=[sweep/0,sweep/1]", "comet=some/model", "sentences=0")
+    printed = capsys.readouterr().out
+    assert re.search(r"^ *0 .* 0\.5000\b", printed, re.MULTILINE)
+    assert re.search(r"^ *1 .* 0\.7500\b", printed, re.MULTILINE)
 
 
 def test_the_card_beside_the_weights_can_be_followed_to_the_letter(
