@@ -51,11 +51,13 @@ def checked(thing: Any = None, *, typechecker: Any) -> Any:
                 plain = typechecker(thing, conf=_AS_JAXTYPING)
                 return plain(*args, **kwargs)
             signature.prepare(thing, typechecker)
-        given = *map(_kind, args), *((name, _kind(value)) for name, value in kwargs.items())
+        given = tuple(map(_kind, args))
+        if kwargs:
+            given = *given, *((name, _kind(value)) for name, value in kwargs.items())
         call = thing
-        if given in signature.passed:
+        if (passed := signature.passed.get(given)) is not None:
             result = thing(*args, **kwargs)
-            if _kind(result) in signature.passed[given]:
+            if _kind(result) in passed:
                 return result
             call = lambda *args, **kwargs: result  # noqa: E731
         result = signature.check(call)(*args, **kwargs)
