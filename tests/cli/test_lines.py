@@ -4,11 +4,13 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from transformer.cli.lines import as_lines, chunk_size, chunks, count_lines, input_lines
 from transformer.cli.output import Output
+from transformer.config import UsageError
 from transformer.inference.translator import Translation
 
 HEBREW = Translation("\u2067שלום\u2069 לך", -0.5, -2.0, [])
@@ -56,3 +58,9 @@ def test_chunks_hold_all_lines_in_their_order(clock: Callable[[], float], monkey
 def test_a_text_is_one_line_and_what_can_be_read_only_once_is_not_counted() -> None:
     assert [*input_lines("ein\nHaus", None)] == ["ein Haus"]
     assert count_lines(os.devnull) is None
+
+
+def test_a_table_is_not_taken_for_sentences(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("eins\tone\n")
+    with pytest.raises(UsageError, match=r"^input=.*pairs\.tsv is a table: write its column into a file of its own"):
+        count_lines(str(tmp_path / "pairs.tsv"))

@@ -110,7 +110,7 @@ def test_a_dot_in_the_name_of_an_extra_test_is_refused_with_a_name_that_is_allow
 
 def test_a_table_is_not_taken_for_the_sentences_to_score(runs: Path) -> None:
     config = composed(name="evaluate") | {"checkpoint": str(runs / "early"), "source": "x.tsv.gz"}
-    with pytest.raises(UsageError, match=r"^source=x\.tsv\.gz: no table is taken here: write its two columns into two"):
+    with pytest.raises(UsageError, match=r"^source=x\.tsv\.gz is a table: write its column into a file of its own"):
         evaluation_settings(config)
 
 

@@ -51,12 +51,19 @@ def input_lines(text: str | None, path: str | None) -> Iterator[str]:
         yield from decode_lines(sys.stdin.buffer.readline, "stdin")
 
 
+def refuse_table(key: str, path: str) -> None:
+    """Refuse a table where sentences belong: all columns of a line would be taken for one sentence."""
+    if Path(path.removesuffix(".gz")).suffix in (".tsv", ".csv"):
+        raise UsageError(f"{key}={path} is a table: write its column into a file of its own, a sentence a line")
+
+
 def count_lines(path: str | None) -> int | None:
     """Read a whole file, and so find what is wrong with it, before any work; None for what can be read only once."""
     if path is not None and Path(path).is_dir():
         raise UsageError(f"input={path} is a folder: name a file in it")
     if path is None or not Path(path).is_file():
         return None
+    refuse_table("input", path)
     return sum(1 for _ in read_lines(Path(path)))
 
 

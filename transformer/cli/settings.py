@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformer.cli.arguments import STAGES, split_override
 from transformer.cli.checkpoints import find_checkpoints, find_reverse, is_run
+from transformer.cli.lines import refuse_table
 from transformer.cli.places import check_output_file, check_output_folder
 from transformer.cli.runs import trial_folder
 from transformer.config import UsageError, flatten, shown
@@ -179,11 +180,8 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
     if config["source"] and "split" in typed_keys():
         raise UsageError("split= names sentences of the corpus, source= and reference= files: leave one of them out")
     for key in ("source", "reference"):
-        if config[key] and Path(config[key].removesuffix(".gz")).suffix in (".tsv", ".csv"):
-            raise UsageError(
-                f"{key}={config[key]}: no table is taken here: write its two columns into two files, source=FILE "
-                "reference=FILE"
-            )
+        if config[key]:
+            refuse_table(key, config[key])
     _check_there(config, "source", "reference")
     # The trials of a sweep must not write over each other's results, or over the run's own.
     run = run_of(checkpoints[0])
