@@ -20,13 +20,12 @@ class Job(NamedTuple):
 
 def read(config: dict[str, Any]) -> Job:
     """Check all settings of the run, but for what only its corpus can tell."""
-    from transformer.training.trainer_arguments import check_trainer_arguments  # and no torch, which takes seconds
+    from transformer.training.trainer_arguments import check_trainer_arguments
 
-    check_trainer_arguments(config["trainer"])
+    check_trainer_arguments(config["trainer"])  # before torch is imported, which takes seconds
     from transformer.cli.resume import resume_run
     from transformer.cli.runs import check_init_from, check_new_run
     from transformer.cli.settings import model_to_train, run_settings
-    from transformer.device import choose_precision
     from transformer.model.config import read_model
     from transformer.training.config import check_settings, read_run_settings
 
@@ -36,12 +35,12 @@ def read(config: dict[str, Any]) -> Job:
         check_new_run()
         check_init_from(config["init_from"])  # as it was typed
         settings["model"] = model_to_train(settings)
-        typed.data.check_files()
     check_settings(typed, read_model(settings["model"]))
-    from transformer.training.checks import check_average, check_trainer, whole_numbers  # takes seconds: Lightning
+    if checkpoint is None:
+        typed.data.check_files()
+    from transformer.training.checks import checked_trainer  # takes seconds: Lightning
 
-    check_trainer(trainer := whole_numbers(choose_precision(settings["trainer"])))
-    check_average(typed.training.averaging.kind, trainer)
+    trainer = checked_trainer(settings["trainer"], typed.training.averaging.kind)
     return Job(typed, settings["model"], trainer, checkpoint)
 
 

@@ -27,7 +27,6 @@ from transformer.data.printable import print_safely, shell_path
 from transformer.data.splitting import with_splits
 from transformer.data.synthetic import ORIGIN
 from transformer.data.text_files import is_table
-from transformer.device import choose_precision
 from transformer.doctor.augment import AugmentSettings, looks_translated
 from transformer.evaluation import METRICS
 from transformer.files import CARD, MODELS, RESULTS, read_json
@@ -55,13 +54,12 @@ def _command(script: str, *arguments: str) -> list[str]:
 
 def _training(folder: Path, arguments: list[str]) -> tuple[Stage, RunSettings]:
     """A run in a folder, whose settings are checked now and not hours later."""
-    from transformer.training.checks import check_average, check_trainer  # takes seconds: Lightning
+    from transformer.training.checks import checked_trainer  # takes seconds: Lightning
 
     settings = run_settings(_compose("train", arguments))
     run = read_run_settings(settings)
     check_settings(run, read_model(settings["model"]))
-    check_trainer(choose_precision(settings["trainer"]))
-    check_average(run.training.averaging.kind, settings["trainer"])
+    checked_trainer(settings["trainer"], run.training.averaging.kind)
     begin, resume = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
     files = [folder / file for file in (MODELS[0], *((RESULTS, CARD) if run.test else ()))]  # written at the end
     return Stage(folder.name, begin, resume, folder / MODELS[-1], files), run

@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from transformer.data.datamodule import TranslationData
 from transformer.data.printable import one_line
-from transformer.device import available_threads, check_memory
+from transformer.device import available_threads, check_memory, choose_precision
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.train_progress import limited
 from transformer.training.loggers import silence_lightning
@@ -106,6 +106,17 @@ def check_average(averaging: str, trainer: dict[str, Any]) -> None:
             f"training.averaging.kind={averaging} needs a validation, which says whether the average is better: leave "
             "out trainer.limit_val_batches=0"
         )
+
+
+def checked_trainer(arguments: dict[str, Any], averaging: str) -> dict[str, Any]:
+    """The Trainer's arguments as a run takes them: with a precision, and counts as integers.
+
+    Raises ValueError for those that no run here can have, or none with this kind of average.
+    """
+    arguments = whole_numbers(choose_precision(arguments))
+    check_trainer(arguments)
+    check_average(averaging, arguments)
+    return arguments
 
 
 def check_limits(data: TranslationData, trainer: dict[str, Any], processes: int = 1) -> None:
