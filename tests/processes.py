@@ -4,6 +4,8 @@
 """
 
 import multiprocessing
+import re
+import shlex
 import sys
 
 import pytest
@@ -14,6 +16,11 @@ if CAN_FORK:
     CHILDREN.set_forkserver_preload(["tests.preloaded"])
 
 posix_only = pytest.mark.skipif(not CAN_FORK, reason="needs signals, forks or limits of POSIX")
+
+
+def shell_words(command: str) -> list[str]:
+    """The words that a shell makes of a command; on Windows it keeps a backslash, but for one before a quote."""
+    return shlex.split(re.sub(r'\\(?!")', r"\\\\", command) if sys.platform == "win32" else command)
 
 
 def peak_memory() -> int:

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shlex
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -14,6 +13,7 @@ import yaml
 
 from tests.doctor.corpora import PLANTED, TEST, VALIDATION, clean, planted, write
 from tests.factories import composed, data_settings
+from tests.processes import shell_words
 from tests.scripts.running import PROJECT, ok, refused
 from transformer.cli.settings import doctor_minutes
 from transformer.config import UsageError, shown
@@ -98,11 +98,11 @@ def test_the_report_counts_what_was_planted(cleaned: Cleaned) -> None:
 
 
 def test_the_next_command_trains_on_the_copy_with_what_was_typed(cleaned: Cleaned) -> None:
-    python, script, *command = shlex.split(cleaned.printed.splitlines()[-1])
+    python, script, *command = shell_words(cleaned.printed.splitlines()[-1])
     assert (python, script) == ("python", "scripts/train.py")
     trained = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=cleaned.home))
-    assert trained["data"]["train"] == "clean = 1/train"
-    assert trained["data"]["extra_tests"] == {"news": "clean = 1/news"}
+    assert trained["data"]["train"] == str(Path("clean = 1", "train"))
+    assert trained["data"]["extra_tests"] == {"news": str(Path("clean = 1", "news"))}
     assert (trained["seed"], trained["data"]["max_length"], trained["model"]["dim"]) == (5, 500, 32)
 
 
@@ -110,8 +110,8 @@ def test_the_next_command_keeps_the_license_and_leaves_no_second_fold_out() -> N
     typed = ["data=multi30k", "data.fold=[1,5]", "data.home=https://example.org", "fix=clean"]
     corpus = data_settings(*typed[:-1])
     printed = next_command(typed, corpus, Path("clean"), (), clean=True)
-    trained = composed(*shlex.split(printed)[2:])["data"]
-    assert (trained["train"], trained["fold"]) == ("clean/train", None)
+    trained = composed(*shell_words(printed)[2:])["data"]
+    assert (trained["train"], trained["fold"]) == (str(Path("clean", "train")), None)
     assert (trained["license"], trained["home"]) == (corpus.license, "https://example.org")
 
 
@@ -142,7 +142,8 @@ def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
     arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"cache={tmp_path}/cache"]
     assert "fix=corpus is there already" in refused("doctor", *arguments, "fix=corpus", cwd=tmp_path)
     within = refused("doctor", *arguments, "fix=corpus/train.de/clean", cwd=tmp_path)
-    assert within == f"error: fix=corpus/train.de/clean: {tmp_path}/corpus/train.de is a file, not a folder"
+    file, fix = tmp_path / "corpus" / "train.de", Path("corpus", "train.de", "clean")
+    assert within == f"error: fix={fix}: {file} is a file, not a folder"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
 
 
@@ -207,7 +208,7 @@ def test_a_small_corpus_gets_the_vocabulary_that_it_has_and_a_command_that_train
     printed = ok(
         "doctor", "data=files", *splits, *languages, f"cache={tmp_path}/cache", "trainer.max_steps=1", cwd=tmp_path
     )
-    _, script, *command = shlex.split(printed.splitlines()[-1])
+    _, script, *command = shell_words(printed.splitlines()[-1])
     assert script == "scripts/train.py", printed
     assert any(argument.startswith("tokenizer.vocabulary_size=") for argument in command), printed
     ok("train", *command, "test=false", "trainer.limit_val_batches=1", f"runs={tmp_path}/runs", cwd=tmp_path)
@@ -218,7 +219,7 @@ def test_a_run_for_some_minutes_is_a_command_that_can_be_copied(tmp_path: Path) 
     arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"cache={tmp_path}/cache"]
     printed = ok("doctor", *arguments, "minutes=30", cwd=tmp_path)
     assert "in 30 minutes: some " in printed
-    _, script, *command = shlex.split(printed.splitlines()[-1])
+    _, script, *command = shell_words(printed.splitlines()[-1])
     assert (script, [line for line in command if line.startswith("minutes")]) == ("scripts/train.py", [])
     settings = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=tmp_path))
     assert settings["trainer"]["max_time"].startswith("00:00:2")

@@ -4,7 +4,6 @@ stopped, bit for bit."""
 import os
 import random
 import re
-import shlex
 import signal
 import threading
 import time
@@ -16,7 +15,7 @@ import torch
 from safetensors import safe_open
 from torch.nn.modules.module import register_module_forward_hook
 
-from tests.processes import posix_only
+from tests.processes import posix_only, shell_words
 from tests.reliability import report, trials
 from tests.reliability.children import ChildDiedError, in_child
 from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, term, train, trouble
@@ -175,7 +174,7 @@ def test_the_script_says_how_to_go_on_and_that_does(tmp_path: Path) -> None:
     )
     assert match, last_line
     steps = int(match[1]) + 1
-    resumed = script("train", *shlex.split(match[2]), f"trainer.max_steps={steps}", cwd=tmp_path)
+    resumed = script("train", *shell_words(match[2]), f"trainer.max_steps={steps}", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert f"changed: trainer.max_steps={steps} (was 100000)" in resumed.stderr
     assert position(tmp_path / "run")["steps"] == steps

@@ -1,7 +1,6 @@
 """Synthetic pairs are the translator's own translations, with their origins; stopped and resumed they are the same."""
 
 import contextlib
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 import scripts.augment as augment_script
 from tests.links import needs_links
-from tests.processes import posix_only
+from tests.processes import posix_only, shell_words
 from tests.reliability.runs import corpus, settings, train
 from tests.training.small import DIGITS
 from transformer import Translator
@@ -277,6 +276,6 @@ def test_what_is_printed_for_training_can_be_typed(prefix: str, capsys: pytest.C
     show_counts(Counter({None: 3}), prefix, ("de", "en"))
     heading, line = capsys.readouterr().out.splitlines()[-2:]
     assert heading == "Next, with the settings of your training in place of …:"
-    command = shlex.split(line)
+    command = shell_words(line)
     assert command[:3] == ["python", "scripts/train.py", "…"]
     assert compose("train", *prepare(command[3:], CONFIGS))["data"]["synthetic"] == [prefix]
