@@ -122,9 +122,9 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     Raises ValueError for a checkpoint that no run can go on from.
     """
     from transformer.evaluation.run_files import check_entries
+    from transformer.training.checks import check_trainer_values
     from transformer.training.config import read_run_settings
     from transformer.training.resume import read_run
-    from transformer.training.trainer_arguments import check_names_and_values
 
     if removed := [line for line in HydraConfig.get().overrides.task if line.startswith("~")]:
         raise UsageError(f"{removed[0]}: resume= takes no ~KEY: give KEY=VALUE")
@@ -147,7 +147,7 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
         if strange := [key for key in ("model", "trainer") if not isinstance(settings[key], dict)]:
             raise ValueError(f"{strange[0]} must be a group of settings")
         # What is typed now may take the place of the rest: of a GPU that is not here, for example.
-        check_names_and_values(settings["trainer"])
+        check_trainer_values(settings["trainer"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{checkpoint}: its settings cannot be used: {error}") from error
     apply_typed(settings, now)
