@@ -14,7 +14,7 @@ from tests.processes import posix_only
 from transformer import Translator
 from transformer.cli import CONFIGS
 from transformer.cli.arguments import prepare
-from transformer.cli.compose import as_dict, compose_all
+from transformer.cli.compose import as_dict, compose_all, read_settings
 from transformer.cli.settings import evaluation_settings, model_to_train, run_settings
 from transformer.config import UsageError, from_dict
 from transformer.data.tokenizer import train_tokenizer
@@ -75,6 +75,13 @@ def test_another_shape_that_is_typed_is_refused_by_its_settings(path: Path, type
     named = re.findall(r"model\.([\w.]+=\S+ \(saved: \S+\))", str(refused.value))
     assert set(different) <= set(named)
     assert len(named) == len(different) or typed.startswith(("model=", "ablation=")), named  # these set more
+
+
+def test_a_setting_that_stands_for_several_is_named_once(path: Path) -> None:
+    config = compose_all("train", prepare([f"init_from={path}", "model.heads=2"], CONFIGS))
+    HydraConfig.instance().set_config(config)
+    with pytest.raises(UsageError, match=r"ask for: model\.heads=2 \(saved: 3\): leave these settings out$"):
+        read_settings(lambda settings: model_to_train(run_settings(settings)), config)
 
 
 def test_the_paths_of_a_run_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,13 @@ def test_settings_of_the_trainer_have_bounds_too(key: str, value: float | str) -
         check_trainer({"accelerator": "cpu", key: value})
 
 
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("chosen", [{}, {"accelerator": "auto"}, {"accelerator": "cpu"}])
+def test_however_a_cpu_is_chosen_it_gets_few_processes(chosen: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"^trainer\.devices=99: at most \d+ processes can share the processors here"):
+        check_trainer(chosen | {"devices": 99})
+
+
 @pytest.mark.parametrize("name", ["versions", "test", "train", "seconds", "searches", "a/b", "..", "", "x" * 100])
 def test_a_name_of_an_extra_test_that_the_results_need_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"^data\.extra_tests"):

@@ -95,7 +95,9 @@ def read_settings(read: Read, config: DictConfig) -> Any:
     except ValueError as error:
         values = dict(flatten(OmegaConf.to_container(config)))  # type: ignore[arg-type]
         sources = {key: value[2:-1] for key, value in values.items() if re.fullmatch(r"\$\{[\w.]+\}", str(value))}
-        raise UsageError(re.sub(r"[\w.]+", lambda key: sources.get(key[0], key[0]), describe(error))) from error
+        typed = re.sub(r"[\w.]+", lambda key: sources.get(key[0], key[0]), describe(error))
+        # One that was typed may stand for several.
+        raise UsageError(re.sub(r"([\w.]+=[^,]+)(, \1)+", r"\1", typed)) from error
 
 
 def compose_again(*instead: str, without: str | None = None) -> DictConfig:

@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from transformer.data.datamodule import TranslationData
 from transformer.data.printable import one_line
-from transformer.device import available_threads, check_memory, choose_precision
+from transformer.device import available_threads, check_memory, choose_precision, device_kind
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.train_progress import limited
 from transformer.training.loggers import silence_lightning
@@ -77,7 +77,9 @@ def check_trainer(arguments: dict[str, Any]) -> None:
     check_trainer_values(arguments)
     check_strategy_and_precision(arguments)
     processes, most = arguments.get("devices", 1), max(8, 4 * available_threads())
-    if arguments.get("accelerator") == "cpu" and re.fullmatch(r"\d+", str(processes)) and int(processes) > most:
+    accelerator = str(arguments.get("accelerator", "auto"))
+    is_cpu = accelerator in ("auto", "cpu") and device_kind(accelerator) == "cpu"
+    if is_cpu and re.fullmatch(r"\d+", str(processes)) and int(processes) > most:
         raise ValueError(f"trainer.devices={processes}: at most {most} processes can share the processors here")
     try:
         Trainer(**(TRAINER_DEFAULTS | arguments), logger=False, callbacks=[ModelCheckpoint()])
