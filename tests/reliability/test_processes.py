@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import signal
 import socket
 import sys
 from collections import Counter
@@ -289,6 +290,14 @@ def test_two_nodes_make_one_run_that_equals_the_run_of_one_process(
     assert losses == pytest.approx(expected, rel=1e-5)
     assert chrf == expected_chrf > 1
     report(f"two nodes make one run: {launcher}", 1, [])
+
+
+def test_a_run_that_waits_for_another_node_says_so_and_ends_at_a_signal(home: Path, tmp_path: Path) -> None:
+    arguments = script_arguments(home, tmp_path / "run", *DDP, "trainer.devices=1", "trainer.num_nodes=2")
+    waiting = Run(TRAIN, *arguments, cwd=tmp_path, environment=TERMINAL | {"MASTER_PORT": str(free_port())})
+    waiting.wait_for("waiting for the processes of all 2 nodes")
+    waiting.send_signal(signal.SIGTERM)
+    assert waiting.wait().returncode == -signal.SIGTERM
 
 
 @pytest.mark.long

@@ -50,7 +50,7 @@ def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
 def end_with_parent() -> None:
     """Let this process end when the one that started it has, which may have been killed.
 
-    Until all processes of a run have found each other they wait in code that handles no signal, for half an hour.
+    Until all processes of a run have found each other they wait in code that runs no Python, for half an hour.
     """
     parent = os.getppid()
 

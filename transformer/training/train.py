@@ -288,6 +288,10 @@ def run(
 
     explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
     with callbacks.signals, explain_restoring(resume, lambda: trainer.global_step > resume_point.steps), explained:
+        if processes > 1:
+            callbacks.signals.end_at_once()
+        if trainer.num_nodes > 1 and trainer.is_global_zero:
+            say(f"waiting for the processes of all {trainer.num_nodes} nodes")
         trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         end_compiling(translator.model)
         cost = callbacks.throughput.measured(trainer)

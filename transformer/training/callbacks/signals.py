@@ -71,6 +71,10 @@ class SignalHandler:
         self.trainer, self.deferred = trainer, deferred
         self._handle(dict.fromkeys(self.previous_handlers, self._receive))
 
+    def end_at_once(self) -> None:
+        """Lets a signal end this process, until `install`: while processes wait for each other no handler would run."""
+        self._handle(dict.fromkeys(self.previous_handlers, signal.SIG_DFL))
+
     def _handle(self, handlers: dict[signal.Signals, Any]) -> None:
         if threading.current_thread() is threading.main_thread():
             for number, handler in handlers.items():
