@@ -16,13 +16,14 @@ Job = tuple[dict[str, Any], "DataSettings", list["Stage"]]
 
 
 def read(config: dict[str, Any]) -> Job:
-    from transformer.cli.back_translation import back_translation, check_texts
+    from transformer.cli.back_translation import back_translation, check_texts, check_typed
     from transformer.cli.places import check_output_folder
     from transformer.cli.runs import check_init_from
     from transformer.cli.settings import run_settings
     from transformer.config import UsageError
     from transformer.training.config import read_run_settings
 
+    check_typed(typed := sys.argv[1:])
     if config["resume"]:
         raise UsageError("leave out resume=: the same command continues where it was stopped")
     check_init_from(config["init_from"])
@@ -30,7 +31,7 @@ def read(config: dict[str, Any]) -> Job:
     data = read_run_settings(run_settings(config)).data
     if config["input"] and not config["folds"]:
         check_texts(data, config["input"])
-    return config, data, back_translation(config, sys.argv[1:])
+    return config, data, back_translation(config, data, typed)
 
 
 def back_translate(job: Job) -> None:

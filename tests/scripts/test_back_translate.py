@@ -17,14 +17,17 @@ from transformer.cli.back_translation import (
     back_translation,
     check_texts,
     check_translator,
+    check_typed,
     monolingual_texts,
     show_final_scores,
 )
 from transformer.cli.compose import compose
 from transformer.cli.pipeline import Stage, run_stages
 from transformer.cli.runs import dated_folder, new_folders
+from transformer.cli.settings import run_settings
 from transformer.config import UsageError
 from transformer.data.splitting import with_splits
+from transformer.training.config import read_run_settings
 
 MONOLINGUAL = f"input={TOY}/compositional.en"
 RUN_FILES = ("translator.safetensors", "README.md", "test.json")  # what a finished run holds
@@ -45,8 +48,9 @@ def finish_pairs(prefix: Path) -> None:
 
 def stages_of(*typed: str) -> list[Stage]:
     config = compose("back_translate", *filter(is_override, prepare(typed, CONFIGS)))
+    check_typed(typed)
     with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return back_translation(config, typed)
+        return back_translation(config, read_run_settings(run_settings(config)).data, typed)
 
 
 @pytest.mark.parametrize(

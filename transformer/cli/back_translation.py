@@ -75,7 +75,7 @@ def _augmentation(name: str, run: Path, prefix: Path, languages: Direction, more
     return Stage(name, begin, [*begin, "resume=true"], begun, files, is_started_removed=True)
 
 
-def _check_typed(typed: Sequence[str]) -> None:
+def check_typed(typed: Sequence[str]) -> None:
     """Raises UsageError for a sweep, and for settings that are right for one run alone."""
     if is_sweep(typed):
         raise UsageError("-m: this script runs no sweep: give one command for each value, with its own output=FOLDER")
@@ -162,8 +162,9 @@ def _reversed_corpus(data: DataSettings, direction: Direction) -> list[str]:
     return settings
 
 
-def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage]:
-    """The stages of a back-translation with these settings. Raises ValueError for settings that a run cannot have.
+def back_translation(config: dict[str, Any], data: DataSettings, typed: Sequence[str]) -> list[Stage]:
+    """The stages of a back-translation with these settings, of which `data` are the corpus'. Raises ValueError for
+    settings that a run cannot have.
 
     Each direction has its own reverse run, which translates the text in the target language; with `folds` it has one
     for each part of the training pairs, which translates the part that it has not seen. With several directions the
@@ -171,7 +172,6 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
     `init_from` a model that has learned all directions takes the place of the reverse runs, and `forward` goes on from
     it (iterated back-translation, Hoang et al. 2018).
     """
-    _check_typed(typed)
     folder = Path(config["output"]).absolute()
     if "${" in str(folder):  # Hydra would look for a setting of this name in the paths of its own
         raise UsageError(f"output={config['output']}: the folder of runs has no ${{ in its name: give another")
@@ -184,7 +184,6 @@ def back_translation(config: dict[str, Any], typed: Sequence[str]) -> list[Stage
             f'data.synthetic= is for one run alone: write forward="data.synthetic=[{own},MORE]", which names the pairs '
             "of this command too (and data.synthetic=[], if an experiment sets it)"
         )
-    data = read_run_settings(run_settings(config)).data
     more = {stage: _stage_settings(stage, config[stage]) for stage in STAGES}
     common = [
         argument for argument in typed if is_override(argument) and split_override(argument)[1] not in PIPELINE_KEYS

@@ -97,7 +97,7 @@ def read_settings(read: Read, config: DictConfig) -> Any:
         sources = {key: value[2:-1] for key, value in values.items() if re.fullmatch(r"\$\{[\w.]+\}", str(value))}
         typed = re.sub(r"[\w.]+", lambda key: sources.get(key[0], key[0]), describe(error))
         # One that was typed may stand for several.
-        raise UsageError(re.sub(r"([\w.]+=[^,]+)(, \1)+", r"\1", typed)) from error
+        raise UsageError(re.sub(r"(?<![\w.])([\w.]+=[^,]{1,99})(, \1)+", r"\1", typed)) from error
 
 
 def compose_again(*instead: str, without: str | None = None) -> DictConfig:

@@ -17,7 +17,7 @@ from transformer.device import available_threads, check_memory, choose_precision
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.train_progress import limited
 from transformer.training.loggers import silence_lightning
-from transformer.training.trainer_arguments import check_names_and_values, check_strategy_and_precision
+from transformer.training.trainer_arguments import check_names_and_values, check_trainer_arguments
 
 # What Lightning's Trainer is given unless `trainer=` says otherwise. Without check_val_every_n_epoch, validation comes
 # after so many steps, wherever epochs end. Without max_epochs=-1, max_steps=-1 would mean 1,000 epochs.
@@ -74,8 +74,8 @@ def check_trainer_values(arguments: dict[str, Any]) -> None:
 def check_trainer(arguments: dict[str, Any]) -> None:
     """Raises ValueError for what Lightning's Trainer does not take, by making one, and for what cannot work here."""
     silence_lightning()
-    check_trainer_values(arguments)
-    check_strategy_and_precision(arguments)
+    check_trainer_arguments(arguments)
+    _check_types(arguments)
     processes, most = arguments.get("devices", 1), max(8, 4 * available_threads())
     accelerator = str(arguments.get("accelerator", "auto"))
     is_cpu = accelerator in ("auto", "cpu") and device_kind(accelerator) == "cpu"

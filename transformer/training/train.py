@@ -244,11 +244,11 @@ def run(
 ) -> Result:
     """Trains, tests the best checkpoint and leaves a whole folder behind.
 
-    The settings have passed `check_settings`, `check_trainer` and `check_average`; `resume` continues from a checkpoint
-    of the same folder. With `replace` the folder may hold an earlier run, as that of a repeated trial does: it is
-    removed once the corpus is ready, as its model or scores would be taken for those of this run. Raises ValueError or
-    OSError, before it trains, for what the corpus, the checkpoint or the folder does not allow, and Interrupted when a
-    signal ends the run.
+    The settings have passed `check_settings` and `checked_trainer`; `resume` continues from a checkpoint of the same
+    folder. With `replace` the folder may hold an earlier run, as that of a repeated trial does: it is removed once the
+    corpus is ready, as its model or scores would be taken for those of this run. Raises ValueError or OSError, before
+    it trains, for what the corpus, the checkpoint or the folder does not allow, and Interrupted when a signal ends the
+    run.
     """
     started = time.monotonic()
     silence_lightning()
