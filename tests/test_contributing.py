@@ -66,9 +66,8 @@ def test_there_is_a_recipe_for_every_place_to_extend() -> None:
     assert len(COMMAND.findall(RECIPES)) >= 7
 
 
-@pytest.mark.parametrize(
-    "arguments", [RUNS[0], *(pytest.param(run, marks=pytest.mark.long) for run in RUNS[1:])], ids=" ".join
-)
+@pytest.mark.long
+@pytest.mark.parametrize("arguments", RUNS, ids=" ".join)
 def test_the_commands_of_the_recipes_train(copy: Path, tmp_path: Path, arguments: list[str]) -> None:
     places = [f"cache={tmp_path}/cache", f"hydra.run.dir={tmp_path}/run"]
     done = Run(str(copy / "scripts" / "train.py"), *SMALL, *places, *arguments, cwd=copy, project=copy).wait()

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from tests.cases import others_long
 from tests.cli.project import compose
 from tests.factories import composed
 from transformer.cli import CONFIGS
@@ -38,10 +39,25 @@ def test_any_text_arrives_as_typed_and_survives_a_sweep_and_a_saved_file(text: s
 
 @pytest.mark.parametrize(
     "text",
-    [
-        *("Hallo, 2 = zwei! <b>ä</b>", "1", "null", "", "???", "${x}", "\\${x}", 'it\'s "so"', "a\nb", "[1,2", "'q'"),
-        *("#", "viele, viele Worte " * 200),
-    ],
+    others_long(
+        [
+            *(
+                "Hallo, 2 = zwei! <b>ä</b>",
+                "1",
+                "null",
+                "",
+                "???",
+                "${x}",
+                "\\${x}",
+                'it\'s "so"',
+                "a\nb",
+                "[1,2",
+                "'q'",
+            ),
+            *("#", "viele, viele Worte " * 200),
+        ],
+        short=7,
+    ),
 )
 def test_a_text_arrives_through_hydra(project: Path, text: str) -> None:
     for prefix in ("", "+", "++"):

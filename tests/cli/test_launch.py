@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import pytest
 from omegaconf import OmegaConf
 
+from tests.cases import others_long
 from tests.processes import posix_only
 from tests.scripts.running import Run
 from transformer.cli.hydra_errors import explain_error
@@ -45,22 +46,25 @@ def test_two_runs_in_one_second_have_two_folders(project: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
-    [
-        (["model.hed=3"], 2, "error: model.hed: no such setting; did you mean model.heads? --cfg job shows all"),
-        (["model.heads=11"], 2, "error: model.heads=11 is refused"),
-        (["model.heads"], 2, "error: model.heads: no '=' in it: write KEY=VALUE"),
-        (["two", "words", "-m"], 2, "error: two: a text needs its name and quotes: write text="),
-        ([""], 2, "error: (empty): no '=' in it"),
-        (["--heads", "8"], 2, "error: --heads: settings have no dashes: write model.heads=8;"),
-        (["hydra.run=x"], 2, "error: hydra.run is a section; set one of hydra.run.dir"),
-        (["hydra.run.dirr=x"], 2, "error: hydra.run.dirr: no such setting; did you mean hydra.run.dir?"),
-        (["name=value"], 1, "error: the file is bad"),
-        (["name=key"], 1, "error: KeyError: 'lost' (debug=true shows where)"),
-        (["model.heads=13"], 1, "error: 13 heads (debug=true shows where)"),
-        (["resume=last"], 2, "error: no run with checkpoints/last.ckpt in {runs}: train one, or name another"),
-        (["-m", "--cfg", "job"], 2, "error: Only one of --run, --multirun"),
-        (["-m", "model.heads=2,11"], 2, "error: model.heads=11 is refused"),
-    ],
+    others_long(
+        [
+            (["model.hed=3"], 2, "error: model.hed: no such setting; did you mean model.heads? --cfg job shows all"),
+            (["model.heads=11"], 2, "error: model.heads=11 is refused"),
+            (["model.heads"], 2, "error: model.heads: no '=' in it: write KEY=VALUE"),
+            (["two", "words", "-m"], 2, "error: two: a text needs its name and quotes: write text="),
+            ([""], 2, "error: (empty): no '=' in it"),
+            (["--heads", "8"], 2, "error: --heads: settings have no dashes: write model.heads=8;"),
+            (["hydra.run=x"], 2, "error: hydra.run is a section; set one of hydra.run.dir"),
+            (["hydra.run.dirr=x"], 2, "error: hydra.run.dirr: no such setting; did you mean hydra.run.dir?"),
+            (["name=value"], 1, "error: the file is bad"),
+            (["name=key"], 1, "error: KeyError: 'lost' (debug=true shows where)"),
+            (["model.heads=13"], 1, "error: 13 heads (debug=true shows where)"),
+            (["resume=last"], 2, "error: no run with checkpoints/last.ckpt in {runs}: train one, or name another"),
+            (["-m", "--cfg", "job"], 2, "error: Only one of --run, --multirun"),
+            (["-m", "model.heads=2,11"], 2, "error: model.heads=11 is refused"),
+        ],
+        short=8,
+    ),
 )
 def test_an_error_is_one_line_on_stderr(
     project: Path, tmp_path: Path, arguments: list[str], status: int, line: str
@@ -136,12 +140,15 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
 @pytest.mark.parametrize(
     ("typed", "status", "before"),
-    [
-        (["text=ja"], 1, ["a log line"]),
-        (["-m", "text=ja"], 1, ["a log line", "error: {}"]),  # a trial and the table
-        (["--version"], 2, []),
-        (["--help"], 2, []),
-    ],
+    others_long(
+        [
+            (["text=ja"], 1, ["a log line"]),
+            (["-m", "text=ja"], 1, ["a log line", "error: {}"]),  # a trial and the table
+            (["--version"], 2, []),
+            (["--help"], 2, []),
+        ],
+        short=2,
+    ),
 )
 def test_results_that_find_no_room_are_told_of_stdout(
     project: Path, tmp_path: Path, typed: list[str], status: int, before: list[str]
@@ -195,6 +202,7 @@ def test_a_pipe_gets_utf8_wherever_it_is_unless_another_encoding_is_asked_for(
     assert done.stdout == printed
 
 
+@pytest.mark.long
 def test_a_pipe_gets_utf8_from_the_trials_of_a_sweep_too(project: Path, tmp_path: Path) -> None:
     plain = shutil.copytree(project, tmp_path / "plain")  # in a folder whose name is ASCII too
     done = run(plain, "train", "-m", f"runs={tmp_path}", "name=arrow", "seed=1", **ASCII)
@@ -282,6 +290,7 @@ def test_a_sweep_ends_in_a_table_with_its_failed_trials(project: Path, tmp_path:
     assert float(table[0]["bleu"]) == 2 / 3
 
 
+@pytest.mark.long
 def test_what_an_earlier_sweep_left_in_the_folder_is_neither_counted_nor_lost(project: Path, tmp_path: Path) -> None:
     assert run(project, "train", "-m", f"runs={tmp_path}", "model.heads=2,13").returncode == 1
     notes = tmp_path / "sweep" / "notes" / "trial.json"
@@ -294,6 +303,7 @@ def test_what_an_earlier_sweep_left_in_the_folder_is_neither_counted_nor_lost(pr
     assert "13 heads" in (tmp_path / "sweep" / "1" / "trial.json").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_sweep_whose_folder_is_named_by_the_time_has_one_folder(project: Path, tmp_path: Path) -> None:
     done = run(project, "translate", "-m", "debug=false,true", "hydra.sweep.dir=${now:%H-%M-%S-%f}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -306,6 +316,7 @@ def test_the_log_lines_of_a_trial_steer_no_terminal(project: Path, tmp_path: Pat
     assert "a log line\n\\x1b[2J\n" in done.stderr
 
 
+@pytest.mark.long
 def test_a_sweep_knows_configs_of_ones_own(project: Path, tmp_path: Path) -> None:
     (tmp_path / "own" / "experiment").mkdir(parents=True)
     (tmp_path / "own" / "experiment" / "mine.yaml").write_text("# @package _global_\nmodel: {heads: 3}\n")
@@ -316,6 +327,7 @@ def test_a_sweep_knows_configs_of_ones_own(project: Path, tmp_path: Path) -> Non
     assert [row[:3] for row in rows[:2]] == [["0", "1", "2.00"], ["1", "2", "3.00"]]
 
 
+@pytest.mark.long
 @posix_only  # Windows does not remove the folder of a process
 def test_a_trial_whose_outcome_cannot_be_written_ends_the_sweep_in_one_line(project: Path, tmp_path: Path) -> None:
     done = run(project, "train", "-m", f"runs={tmp_path}", "name=gone", "seed=1")

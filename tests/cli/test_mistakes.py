@@ -15,6 +15,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.main import get_args_parser
 from omegaconf import DictConfig
 
+from tests.cases import others_long
 from tests.cli.project import refusal
 from tests.factories import composed
 from transformer.cli import CONFIGS, PROJECT
@@ -89,6 +90,7 @@ def refused_by(check: Callable[[DictConfig], None], name: str, *typed: str) -> s
     return ""
 
 
+@pytest.mark.long
 def test_a_word_where_a_preset_has_no_text_is_refused_without_torch() -> None:
     for typed, message in (
         ("seed=x", "seed=x must be a whole number"),
@@ -112,6 +114,7 @@ def test_a_word_is_checked_beside_a_preset_of_ones_own(tmp_path: Path) -> None:
     assert refused_by(check_words, "train", own, "experiment=mine", "seed=x") == "seed=x must be a whole number"
 
 
+@pytest.mark.long
 def test_a_preset_that_gives_a_value_for_a_group_is_told_how_to_choose(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     own = f"hydra.searchpath=[file://{tmp_path}]"
@@ -329,12 +332,18 @@ def test_each_value_of_a_sweep_is_checked(project: Path) -> None:
 
 @pytest.mark.parametrize(
     ("swept", "together", "apart"),
-    [
-        ("training.compile=null,aot_eager", "training.dropout_warmup_steps=0", "training.dropout_warmup_steps=0,100"),
-        ("tokenizer=unigram,word", "training.bpe_dropout=0", "training.bpe_dropout=0,0.1"),
-        ("data.directions=[],[de-en,en-de]", "tokenizer.joint=true", "tokenizer.joint=true,false"),
-        ("training.averaging.kind=none,last", "++trainer.limit_val_batches=1", "++trainer.limit_val_batches=1,0"),
-    ],
+    others_long(
+        [
+            (
+                "training.compile=null,aot_eager",
+                "training.dropout_warmup_steps=0",
+                "training.dropout_warmup_steps=0,100",
+            ),
+            ("tokenizer=unigram,word", "training.bpe_dropout=0", "training.bpe_dropout=0,0.1"),
+            ("data.directions=[],[de-en,en-de]", "tokenizer.joint=true", "tokenizer.joint=true,false"),
+            ("training.averaging.kind=none,last", "++trainer.limit_val_batches=1", "++trainer.limit_val_batches=1,0"),
+        ]
+    ),
 )
 def test_values_of_a_sweep_that_do_not_go_together_are_found_before_its_first_trial(
     tmp_path: Path, swept: str, together: str, apart: str
@@ -356,6 +365,7 @@ def test_of_a_sweep_with_very_many_trials_each_value_is_checked_once() -> None:
     assert [in_order[number] for number, _ in numbered] == trials
 
 
+@pytest.mark.long
 def test_what_only_the_folder_of_a_trial_shows_is_told_before_a_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,7 +391,9 @@ def test_what_only_the_folder_of_a_trial_shows_is_told_before_a_sweep(
         check_trials(swept, "train", CONFIGS, read)
 
 
-@pytest.mark.parametrize("argument", ["trainer=ddp", "trainer.devices=2", "trainer.strategy=ddp", "trainer=cpu,ddp"])
+@pytest.mark.parametrize(
+    "argument", others_long(["trainer=ddp", "trainer.devices=2", "trainer.strategy=ddp", "trainer=cpu,ddp"])
+)
 def test_a_sweep_over_several_processes_is_refused(project: Path, argument: str) -> None:
     assert "use trainer=cpu or trainer=gpu with trainer.devices=1" in refusal(project, "-m", argument)
     for one in ("trainer.devices=[0]", "trainer.devices=auto"):

@@ -11,6 +11,7 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, open_dict
 
+from tests.cases import others_long
 from tests.factories import composed
 from tests.links import needs_links
 from tests.reliability.runs import corpus, settings, train
@@ -100,6 +101,7 @@ def test_what_is_typed_goes_on_top_also_where_it_is_the_default(run: Path) -> No
     assert again["training"]["warmup_steps"] == 4
 
 
+@pytest.mark.long
 def test_a_choice_changes_what_sets_it_apart_from_other_choices(run: Path) -> None:
     again = resumed(run, "search=beam")
     assert (again["search"]["method"], again["search"]["beam"]) == ("beam", 3)
@@ -135,6 +137,7 @@ def test_another_corpus_replaces_the_saved_one(copy: Path) -> None:
     assert data["max_length"] == 40
 
 
+@pytest.mark.long
 def test_the_command_of_a_run_on_tatoeba_may_be_repeated(run: Path) -> None:
     typed = ["data=tatoeba", "data.file=deu.txt", "data.max_length=30", "data.extra_tests={news: my/news}"]
     data = resumed(run, *typed)["data"]
@@ -152,6 +155,7 @@ def test_settings_of_a_section_may_be_typed_together_and_choose_no_other_section
     assert again["model"]["encoder"]["self_attention"]["heads"] == 4
 
 
+@pytest.mark.long
 def test_a_test_set_that_is_added_brings_none_of_another_corpus_with_it(copy: Path) -> None:
     tamper(copy, data__extra_tests={"old": "/old"})
     tests = resumed(copy, "data.extra_tests={news: my/news}")["data"]["extra_tests"]
@@ -167,7 +171,7 @@ def test_a_choice_of_the_corpus_without_its_files_is_refused(run: Path, name: st
         resumed(run, f"data={name}")
 
 
-@pytest.mark.parametrize("changes", [{"trainer__accelerator": "gpu"}, {"trainer__devices": 10**6}])
+@pytest.mark.parametrize("changes", others_long([{"trainer__accelerator": "gpu"}, {"trainer__devices": 10**6}]))
 def test_a_run_of_another_machine_goes_on_with_the_trainer_that_is_typed(copy: Path, changes: Settings) -> None:
     tamper(copy, **changes)
     trainer = resumed(copy, "trainer=cpu")["trainer"]
@@ -175,6 +179,7 @@ def test_a_run_of_another_machine_goes_on_with_the_trainer_that_is_typed(copy: P
     check_trainer(trainer)
 
 
+@pytest.mark.long
 def test_a_strategy_that_cannot_work_is_refused_once_nothing_typed_replaces_it(copy: Path) -> None:
     tamper(copy, trainer__strategy="fsdp")
     with pytest.raises(ValueError, match="use trainer=ddp"):
@@ -188,7 +193,7 @@ def test_a_key_cannot_be_taken_away(run: Path) -> None:
             resumed(run, typed)
 
 
-@pytest.mark.parametrize("typed", ["experiment=pairs_2k", "ablation=one_head"])
+@pytest.mark.parametrize("typed", others_long(["experiment=pairs_2k", "ablation=one_head"]))
 def test_a_set_of_settings_goes_on_top_and_changes_nothing_else(run: Path, typed: str) -> None:
     before, again = leaves(resumed(run)), leaves(resumed(run, typed))
     preset, default = leaves(composed(typed)), leaves(composed())
@@ -244,7 +249,7 @@ def test_interpolations_in_a_checkpoint_stay_text(copy: Path, monkeypatch: pytes
     assert b"hunter2" not in (copy / "config.yaml").read_bytes()
 
 
-@pytest.mark.parametrize("url", ["file:///etc", "https://example.org/x", "apt:libreoffice-help"])
+@pytest.mark.parametrize("url", others_long(["file:///etc", "https://example.org/x", "apt:libreoffice-help"]))
 def test_a_checkpoint_does_not_choose_what_is_fetched(copy: Path, url: str) -> None:
     tamper(copy, data__name="own", data__url=url, data__sha256={"x": "0" * 64}, data__directory="/victim")
     assert resumed(copy)["data"].items() >= {"url": None, "sha256": {}}.items()
@@ -259,6 +264,7 @@ def test_the_digests_of_a_corpus_without_an_address_are_kept(copy: Path) -> None
     assert resumed(copy)["data"]["sha256"] == digests
 
 
+@pytest.mark.long
 def test_a_published_corpus_may_be_fetched_again_where_it_belongs(copy: Path) -> None:
     ours = corpus_settings(composed("data=multi30k")["data"])
     assert ours["url"].startswith("https://raw.githubusercontent.com/multi30k/")
@@ -295,6 +301,7 @@ def test_a_checkpoint_does_not_choose_where_is_written(
         assert resumed(copy)["data"]["cache"] == ours
 
 
+@pytest.mark.long
 def test_a_run_marks_its_cache_and_goes_on_with_it(run: Path, copy: Path, tmp_path: Path) -> None:
     cache = run.parent / "cache"
     assert (cache / CACHE_TAG).read_bytes() == CACHE_SIGNATURE

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.cases import others_long
 from tests.processes import posix_only
 from tests.scripts.running import Run
 from transformer.training.callbacks.signals import SIGNALS, Interrupted, SignalHandler
@@ -55,7 +56,9 @@ def test_a_signal_while_torch_reads_is_no_error_of_what_it_reads() -> None:
         torch.tensor(Weights())
 
 
-@pytest.mark.parametrize(("option", "line"), [((), "stopped by SIGTERM"), (("-m",), "stopped")], ids=["one", "sweep"])
+@pytest.mark.parametrize(
+    ("option", "line"), others_long([((), "stopped by SIGTERM"), (("-m",), "stopped")]), ids=["one", "sweep"]
+)
 def test_a_script_whose_signal_became_another_error_was_stopped(
     project: Path, tmp_path: Path, option: tuple[str, ...], line: str
 ) -> None:

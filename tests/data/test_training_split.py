@@ -6,6 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from tests.cases import others_long
 from tests.data.corpora import BPE, TOY, settings, write
 from tests.factories import tokenizer_settings
 from transformer.data.batching import PairDataset, TokenBudgetSampler
@@ -75,7 +76,7 @@ def test_the_longest_pair_of_several_splits_is_that_of_any(tmp_path: Path) -> No
         assert JoinedSplit(parts).longest == long.longest > short.longest
 
 
-@pytest.mark.parametrize(("both", "world", "accumulated"), [(False, 1, 1), (True, 2, 3)])
+@pytest.mark.parametrize(("both", "world", "accumulated"), others_long([(True, 2, 3), (False, 1, 1)]))
 def test_batches_of_bpe_dropout_are_made_by_the_lengths_of_their_epoch(
     tmp_path: Path, both: bool, world: int, accumulated: int
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import others_long
 from tests.reliability.runs import corpus, settings
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
@@ -35,7 +36,7 @@ def test_the_presets_that_there_are_are_those_that_are_recommended() -> None:
     assert {path.stem for path in (CONFIGS / "experiment").glob("pairs_*.yaml")} == PRESETS.keys()
 
 
-@pytest.mark.parametrize(("directions", "accumulated"), [([], 1), (["de-en", "en-de"], 3)])
+@pytest.mark.parametrize(("directions", "accumulated"), others_long([(["de-en", "en-de"], 3), ([], 1)]))
 def test_an_estimate_counts_the_steps_and_weights_of_a_run(
     tmp_path: Path, directions: list[str], accumulated: int
 ) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
+from tests.cases import others_long
 from tests.doctor.corpora import PLANTED, TEST, VALIDATION, clean, planted, write
 from tests.factories import composed, data_settings
 from tests.processes import shell_words
@@ -115,6 +116,7 @@ def test_the_next_command_keeps_the_license_and_leaves_no_second_fold_out() -> N
     assert (trained["license"], trained["home"]) == (corpus.license, "https://example.org")
 
 
+@pytest.mark.long
 def test_what_cannot_be_seen_any_more_is_not_said_to_be_missing(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text(
         "".join(f"{german} \t{english}\r\n" for german, english in toy_pairs()), encoding="utf-8"
@@ -165,6 +167,7 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_corpus_too_small_for_its_tokenizer_is_still_looked_at(tmp_path: Path) -> None:
     settings = write(tmp_path / "corpus", {"train": clean(1, seed=9) * 2, "test": TEST, "validation": VALIDATION})
     splits = [f"data.{split}={prefix}" for split, prefix in settings.splits.items()]
@@ -178,10 +181,12 @@ def test_a_corpus_too_small_for_its_tokenizer_is_still_looked_at(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("pairs", "said"),
-    [
-        ([(english, german) for german, english in toy_pairs()], "of a table without names say data.columns=[2,1]"),
-        ([(f"{german} \ufffd", english) for german, english in toy_pairs()], "a cleaned copy would have no pair"),
-    ],
+    others_long(
+        [
+            ([(english, german) for german, english in toy_pairs()], "of a table without names say data.columns=[2,1]"),
+            ([(f"{german} \ufffd", english) for german, english in toy_pairs()], "a cleaned copy would have no pair"),
+        ]
+    ),
     ids=["swapped", "damaged"],
 )
 def test_a_copy_that_would_not_help_is_not_what_to_do_next(

@@ -10,6 +10,7 @@ import pytest
 import torch
 from sacrebleu.metrics import BLEU, CHRF
 
+from tests.cases import others_long
 from tests.factories import composed, model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
@@ -51,6 +52,7 @@ def test_both_scripts_offer_the_same_choices(script: str) -> None:
         assert composed(f"choose={method}", name=script)["choose"] == asdict(SCORE) | {"method": method}
 
 
+@pytest.mark.long
 def test_by_score_the_hypotheses_are_those_of_the_search(translator: Translator) -> None:
     assert Chooser(translator, SCORE).n_best(TEXTS, SEARCH) == translator.n_best(TEXTS, SEARCH)
     assert Chooser(translator, SCORE).n_best(TEXTS, SAMPLING) == translator.n_best(TEXTS, SAMPLING)
@@ -69,7 +71,7 @@ def test_reranking_takes_what_was_drawn_twice_once(translator: Translator, rever
         assert len(hypotheses) == 1
 
 
-@pytest.mark.parametrize(("name", "metric"), [("chrf", CHRF()), ("bleu", BLEU(effective_order=True))])
+@pytest.mark.parametrize(("name", "metric"), others_long([("chrf", CHRF()), ("bleu", BLEU(effective_order=True))]))
 def test_minimum_bayes_risk_takes_the_hypothesis_most_like_the_others(
     translator: Translator, name: str, metric: CHRF | BLEU
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_pair_has_a_probability_as_long_as_each_side_fits_with_its_end_symbol(
         assert [math.isfinite(one) for one in found] == [length < translator.max_length for length in lengths]
 
 
+@pytest.mark.long
 def test_of_a_text_in_parts_the_best_draw_is_taken_and_the_parts_are_said_once(
     translator: Translator, reverse: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:

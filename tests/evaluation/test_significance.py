@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
+from tests.cases import others_long
 from transformer.evaluation.significance import (
     ALPHA,
     MetricTest,
@@ -37,7 +38,7 @@ METRICS = ["bleu", "chrf", "ter"]
 FEW = {"metrics": METRICS, "resamples": 200, "trials": 300}
 
 
-@pytest.mark.parametrize("kind", ["bs", "ar"])
+@pytest.mark.parametrize("kind", others_long(["bs", "ar"]))
 def test_every_number_is_that_of_sacrebleus_command_line(kind: str, tmp_path: Path) -> None:
     systems = {"first": noisy(0.2, 1), "alike": noisy(0.21, 2), "worse": noisy(0.4, 3)}
     for name, lines in {"reference": REFERENCES, **systems}.items():

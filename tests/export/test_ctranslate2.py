@@ -11,6 +11,7 @@ import pytest
 import torch
 from sentencepiece import SentencePieceProcessor
 
+from tests.cases import others_long
 from tests.export.models import TEXTS, Build
 from tests.factories import small_model, tokenizer_settings
 from tests.pages import play
@@ -102,19 +103,22 @@ def test_the_engine_gives_every_token_the_probability_of_a_teacher_forced_pass(
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {},
-        {"method": "greedy"},
-        {"beam": 1},
-        {"beam": 3, "length_penalty": 0.0},
-        {"length_penalty": 0.0},
-        {"beam": 3, "patience": 2.5},
-        {"length_penalty": 0.6},
-        {"length_penalty": -0.5},
-        {"max_length": 3},
-        {"length_ratio": 0.3, "length_extra": 1},
-        {"beam": 1, "length_ratio": 0.7, "length_extra": 0},
-    ],
+    others_long(
+        [
+            {},
+            {"method": "greedy"},
+            {"beam": 1},
+            {"beam": 3, "length_penalty": 0.0},
+            {"length_penalty": 0.0},
+            {"beam": 3, "patience": 2.5},
+            {"length_penalty": 0.6},
+            {"length_penalty": -0.5},
+            {"max_length": 3},
+            {"length_ratio": 0.3, "length_extra": 1},
+            {"beam": 1, "length_ratio": 0.7, "length_extra": 0},
+        ],
+        short=4,
+    ),
     ids=str,
 )
 def test_a_search_finds_the_same_translations_with_the_same_scores(
@@ -207,6 +211,7 @@ def test_pieces_that_the_vocabulary_lacks_are_unknown_to_an_exported_engine(buil
     assert found == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.long
 def test_a_model_of_both_directions_is_asked_for_the_one_it_was_exported_for(tmp_path: Path) -> None:
     settings = tokenizer_settings("bpe", 62)
     tagged = train_tokenizer(TEXTS * 3, settings, ("de", "en"))

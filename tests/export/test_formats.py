@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.cases import others_long
 from tests.export.models import TEXTS, Build, with_two_vocabularies
 from tests.server.models import english_and_french
 from transformer import Translator
@@ -52,7 +53,8 @@ def test_settings_that_do_not_go_together_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("format", "name"), [("ctranslate2", "engine"), ("huggingface", "hub"), ("safetensors", "t.safetensors")]
+    ("format", "name"),
+    others_long([("ctranslate2", "engine"), ("huggingface", "hub"), ("safetensors", "t.safetensors")]),
 )
 def test_of_two_vocabularies_each_stays_on_its_side(tmp_path: Path, format: Format, name: str) -> None:
     if format == "ctranslate2":

@@ -15,6 +15,7 @@ import sentencepiece
 import torch
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
+from tests.cases import others_long
 from tests.export.models import ENGLISH, TEXTS, Build, with_two_vocabularies
 from tests.factories import small_model, tokenizer_settings
 from tests.links import needs_links
@@ -80,7 +81,7 @@ def their_logits(model: Any, source: torch.Tensor, inputs: torch.Tensor, source_
     return model(input_ids=source, attention_mask=source_visible.long(), decoder_input_ids=inputs).logits
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", others_long(VARIANTS, short=2))
 def test_an_exported_model_gives_the_same_logits_there_and_read_back(
     build: Build, tmp_path: Path, variant: str
 ) -> None:
@@ -102,7 +103,7 @@ def test_every_setting_of_a_model_comes_back_from_its_folder(build: Build, tmp_p
     assert Translator.load(tmp_path / "hub").model.config == translator.model.config
 
 
-@pytest.mark.parametrize(("method", "penalty"), [("greedy", 1.0), ("beam", 1.0), ("beam", 3.0)])
+@pytest.mark.parametrize(("method", "penalty"), others_long([("greedy", 1.0), ("beam", 1.0), ("beam", 3.0)]))
 def test_generate_finds_the_translations_of_our_search(
     taught: Translator, tmp_path: Path, method: str, penalty: float
 ) -> None:
@@ -137,6 +138,7 @@ def test_their_tokenizer_gives_our_ids(tmp_path: Path, kind: str) -> None:
     assert back.languages == ("de", "en")
 
 
+@pytest.mark.long
 def test_a_language_code_asks_a_model_of_several_directions_for_one(tmp_path: Path) -> None:
     tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 63), ("de", "en", "fr"))
     model = small_model(source_vocab_size=63, target_vocab_size=63)
@@ -268,6 +270,7 @@ def test_a_model_of_their_marian_class_gives_the_same_logits_here(tmp_path: Path
     torch.testing.assert_close(found, expected[..., order], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_the_scripts_translate_explain_and_export_a_model_of_theirs(tmp_path: Path) -> None:
     marian_folder(tmp_path / "opus")
     text = ("checkpoint=opus", "text=ein Haus")
@@ -334,17 +337,24 @@ KEY = "model.encoder.layers.0.self_attn.k_proj.weight"
 
 @pytest.mark.parametrize(
     ("name", "tensor", "reason"),
-    [
-        (KEY, torch.zeros(1).expand(24, 24), f"its tensor {KEY} is not a plain one"),
-        (KEY, torch.full((24, 24), torch.nan), "key.weight holds values that are no numbers"),
-        (KEY, torch.zeros(23, 24), "key.weight is (23, 24), the model needs (24, 24)"),
-        (KEY, torch.zeros(24, 23), f"its tensor {KEY} is (24, 23), which its settings do not say"),
-        (KEY, None, f"it has no tensor {KEY}"),
-        ("lm_head.weight", torch.zeros(5, 24), "its tensor lm_head.weight is (5, 24), which its settings do not say"),
-        ("model.decoder.embed_tokens.weight", torch.zeros(50, 24), "the embeddings of its decoder are not as many"),
-        ("lm_head.weight", "text", "pytorch_model.bin holds more than tensors: it is no state_dict() of a model"),
-        (None, [1, 2], "no checkpoint (it holds a list, not a dictionary)"),
-    ],
+    others_long(
+        [
+            (KEY, torch.zeros(1).expand(24, 24), f"its tensor {KEY} is not a plain one"),
+            (KEY, torch.full((24, 24), torch.nan), "key.weight holds values that are no numbers"),
+            (KEY, torch.zeros(23, 24), "key.weight is (23, 24), the model needs (24, 24)"),
+            (KEY, torch.zeros(24, 23), f"its tensor {KEY} is (24, 23), which its settings do not say"),
+            (KEY, None, f"it has no tensor {KEY}"),
+            (
+                "lm_head.weight",
+                torch.zeros(5, 24),
+                "its tensor lm_head.weight is (5, 24), which its settings do not say",
+            ),
+            ("model.decoder.embed_tokens.weight", torch.zeros(50, 24), "the embeddings of its decoder are not as many"),
+            ("lm_head.weight", "text", "pytorch_model.bin holds more than tensors: it is no state_dict() of a model"),
+            (None, [1, 2], "no checkpoint (it holds a list, not a dictionary)"),
+        ],
+        short=4,
+    ),
     ids=str,
 )
 def test_weights_of_theirs_that_are_not_what_the_settings_say_are_refused(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.cases import others_long
 from tests.export.models import Build, random_translator
 from tests.export.pages import Open
 from tests.factories import tokenizer_settings
@@ -67,10 +68,18 @@ def texts() -> list[str]:
 
 @pytest.mark.parametrize(
     ("kind", "fallback", "normalization"),
-    [
-        *((kind, False, "nmt_nfkc") for kind in ("bpe", "unigram", "word", "char")),
-        *(("bpe", True, "identity"), ("unigram", True, "nfkc"), ("word", True, "identity"), ("char", True, "nmt_nfkc")),
-    ],
+    others_long(
+        [
+            *((kind, False, "nmt_nfkc") for kind in ("bpe", "unigram", "word", "char")),
+            *(
+                ("bpe", True, "identity"),
+                ("unigram", True, "nfkc"),
+                ("word", True, "identity"),
+                ("char", True, "nmt_nfkc"),
+            ),
+        ],
+        short=4,
+    ),
 )
 def test_ids_and_texts_are_those_of_sentencepiece(
     open_page: Open, texts: list[str], kind: str, fallback: bool, normalization: str
@@ -116,6 +125,7 @@ def texts_of_sentences(count: int) -> list[str]:
     return ["".join(draw.choice(part) for _ in range(draw.randint(1, 6)) for part in parts) for _ in range(count)]
 
 
+@pytest.mark.long
 def test_the_sentences_of_a_text_are_those_that_the_server_finds(
     open_page: Open, build: Build, texts: list[str]
 ) -> None:
@@ -230,7 +240,8 @@ def test_a_tokenizer_that_would_translate_otherwise_on_a_page_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("variant", "precision"), [("as the presets", "float16"), *((name, "int8") for name in VARIANTS)]
+    ("variant", "precision"),
+    others_long([("as the presets", "float16"), *((name, "int8") for name in VARIANTS)], short=4),
 )
 def test_logits_and_attention_are_those_of_pytorch_with_the_same_weights(
     open_page: Open, build: Build, variant: str, precision: str

@@ -16,6 +16,7 @@ import sentencepiece
 import torch
 
 from tests.browsers import Chromium, Firefox
+from tests.cases import others_long
 from tests.export.models import TEXTS, Build, random_translator
 from tests.export.pages import Open, Opened, exported
 from tests.factories import small_model, tokenizer_settings
@@ -68,14 +69,24 @@ def page(browser: Chromium, taught: Translator, tmp_path_factory: pytest.TempPat
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"method": "beam"},
-        {"method": "greedy"},
-        {"method": "beam", "beam": 3, "length_penalty": 0.0, "min_length": 4, "length_ratio": 0.5, "length_extra": 0},
-        {"method": "beam", "beam": 2, "max_length": 3},
-        {"method": "beam", "beam": 3, "patience": 2.5, "length_penalty": 2.5},
-        {"method": "beam", "length_ratio": 0.2, "length_extra": 0},
-    ],
+    others_long(
+        [
+            {"method": "beam"},
+            {"method": "greedy"},
+            {
+                "method": "beam",
+                "beam": 3,
+                "length_penalty": 0.0,
+                "min_length": 4,
+                "length_ratio": 0.5,
+                "length_extra": 0,
+            },
+            {"method": "beam", "beam": 2, "max_length": 3},
+            {"method": "beam", "beam": 3, "patience": 2.5, "length_penalty": 2.5},
+            {"method": "beam", "length_ratio": 0.2, "length_extra": 0},
+        ],
+        short=2,
+    ),
     ids=str,
 )
 def test_hypotheses_and_scores_are_those_of_our_search(
@@ -134,6 +145,7 @@ def test_each_sentence_is_translated_by_itself_as_on_the_server(page: Opened, re
     assert page.ask(TRANSLATE, "\n".join(lines), {"method": "beam"})["text"] == "\n".join(expected_lines)
 
 
+@pytest.mark.long
 def test_chinese_sentences_are_put_together_without_a_space(open_page: Open, taught: Translator) -> None:
     chinese = Translator(taught.model, taught.tokenizers, ("de", "zh"))
     both = Translator(taught.model, taught.tokenizers, ("de", "en"), [("de", "en"), ("de", "zh")])
@@ -143,6 +155,7 @@ def test_chinese_sentences_are_put_together_without_a_space(open_page: Open, tau
         assert found["text"] == expected
 
 
+@pytest.mark.long
 def test_two_calls_at_a_time_keep_to_their_own_languages(open_page: Open) -> None:
     tagged = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 63), ("de", "en", "zh"))
     directions = [("de", "en"), ("de", "zh")]
@@ -267,13 +280,16 @@ def without_scale(translator: Translator) -> None:
 
 @pytest.mark.parametrize(
     ("modify", "change"),
-    [
-        ({"positions": False}, without_positions),
-        ({"heads": [{"attention": "cross", "layer": 1, "head": 1}]}, without_head),
-        ({"layers": [{"side": "encoder", "layer": 0}]}, without_layer),
-        ({"scale": False}, without_scale),
-        ({"cross": False}, without_cross),
-    ],
+    others_long(
+        [
+            ({"positions": False}, without_positions),
+            ({"heads": [{"attention": "cross", "layer": 1, "head": 1}]}, without_head),
+            ({"layers": [{"side": "encoder", "layer": 0}]}, without_layer),
+            ({"scale": False}, without_scale),
+            ({"cross": False}, without_cross),
+        ],
+        short=2,
+    ),
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_what_is_switched_off_is_as_if_the_model_did_not_have_it(

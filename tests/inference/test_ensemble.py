@@ -119,6 +119,7 @@ def test_models_that_do_not_belong_together_are_refused(pair: list[Translator], 
         Ensemble.load(tmp_path / "x.safetensors")
 
 
+@pytest.mark.long
 def test_files_are_loaded_as_one_translator(pair: list[Translator], tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.safetensors" for number in range(2)]
     for translator, path in zip(pair, paths, strict=True):

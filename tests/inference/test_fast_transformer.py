@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.modules.module import register_module_forward_hook
 
+from tests.cases import others_long
 from tests.factories import model_dict, small_model, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
@@ -93,8 +94,10 @@ def assert_alike(model: Transformer) -> None:
         torch.testing.assert_close(ours, expected, atol=1e-4, rtol=1e-4)
 
 
+# One activation first: all are combined with all.
 @pytest.mark.parametrize(
-    ("norm", "positions", "activation"), [*itertools.product(["pre", "post"], POSITIONS, ACTIVATIONS)]
+    ("activation", "norm", "positions"),
+    others_long(itertools.product(ACTIVATIONS, ["pre", "post"], POSITIONS), short=2 * len(POSITIONS)),
 )
 def test_norms_positions_and_activations_are_those_of_the_model_or_left_to_it(
     norm: str, positions: str, activation: str
@@ -279,6 +282,7 @@ def assert_same_translations(ours: Translator, plain: Translator, method: Any) -
 
 
 METHODS = pytest.mark.parametrize("method", ["greedy", "beam", "sampling"])
+BEAM_FIRST = pytest.mark.parametrize("method", others_long(["beam", "greedy", "sampling"]))
 
 
 @METHODS
@@ -288,7 +292,7 @@ def test_texts_are_translated_as_the_plain_model_translates_them(path: Path, met
     assert_same_translations(translator, plainly(translator), method)
 
 
-@METHODS
+@BEAM_FIRST
 def test_a_shortlist_and_an_ensemble_work_with_it(path: Path, method: str) -> None:
     translator = Translator.load(path)
     likely = torch.arange(60)[:, None]
@@ -299,7 +303,7 @@ def test_a_shortlist_and_an_ensemble_work_with_it(path: Path, method: str) -> No
     assert_same_translations(together, apart, method)
 
 
-@METHODS
+@BEAM_FIRST
 def test_batches_side_by_side_give_what_one_after_another_gives(path: Path, method: Any) -> None:
     translator, search, before = Translator.load(path), replace(SOON, method=method), torch.get_num_threads()
     try:
@@ -377,7 +381,7 @@ CHANGES_AFTERWARDS = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES_AFTERWARDS)
+@pytest.mark.parametrize("change", others_long(CHANGES_AFTERWARDS, short=2))
 def test_what_is_changed_after_loading_is_searched_with(
     path: Path, change: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

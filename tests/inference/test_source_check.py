@@ -24,6 +24,7 @@ def said(check: SourceCheck, texts: list[str], caplog: pytest.LogCaptureFixture)
     return caplog.messages
 
 
+@pytest.mark.long
 def test_the_bundled_test_sets_raise_no_alarm_in_a_file_or_line_by_line(
     tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture
 ) -> None:

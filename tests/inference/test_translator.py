@@ -16,6 +16,7 @@ import safetensors.torch
 import torch
 import yaml
 
+from tests.cases import others_long
 from tests.factories import model_dict, tokenizer_settings
 from tests.scripts.running import Run
 from transformer import ModelConfig, Transformer, Translator
@@ -50,6 +51,7 @@ def test_lines_keep_their_order_and_count_and_empty_ones_stay_empty(translator: 
     assert translator.translate([]) == []
 
 
+@pytest.mark.long
 def test_one_text_gives_one_translation_as_a_list_of_it_gives_a_list(translator: Translator) -> None:
     for text in TEXTS:
         assert [translator.translate(text, SOON)] == translator.translate([text], SOON)
@@ -94,7 +96,7 @@ def test_encoded_sources_are_translated_as_their_texts_are(translator: Translato
     assert translator.n_best_ids(ids, search, lines=lines) == translator.n_best(TEXTS, search, lines=lines)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", others_long([torch.float64, torch.bfloat16]))
 def test_torch_defaults_change_neither_a_loaded_model_nor_its_translations(
     translator: Translator, tmp_path: Path, dtype: torch.dtype
 ) -> None:
@@ -122,7 +124,7 @@ def test_loading_leaves_the_random_numbers_of_torch_as_they_were(translator: Tra
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("method", ["greedy", "beam"])
+@pytest.mark.parametrize("method", others_long(["beam", "greedy"]))
 def test_batches_side_by_side_give_what_one_after_another_gives(translator: Translator, method: str) -> None:
     search, before = replace(SOON, method=method), torch.get_num_threads()
     wide = Translator(
@@ -300,7 +302,7 @@ def test_a_language_of_a_file_is_named_as_settings_name_it(
     assert "must be at most 64 letters, digits and .-_" in refusal(path)
 
 
-@pytest.mark.parametrize("penalty", [-1.0, 0.5, 2.0])
+@pytest.mark.parametrize("penalty", others_long([2.0, -1.0, 0.5]))
 def test_a_model_searches_with_its_own_length_penalty_unless_another_is_given(
     translator: Translator, tmp_path: Path, penalty: float
 ) -> None:

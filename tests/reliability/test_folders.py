@@ -140,6 +140,8 @@ def test_folders_that_lie_harm_nothing_start_nothing_and_get_one_line(home: Path
     report("folders that lie harm nothing, start nothing and get one line from each of six scripts", number, lost)
 
 
-@pytest.mark.parametrize("number", [88, 1125])  # rows of a log that are text; a file of a terabyte as translations
+# Rows of a log that are text; a file of a terabyte as translations.
+@pytest.mark.long
+@pytest.mark.parametrize("number", [88, 1125])
 def test_a_folder_that_once_got_no_clear_line_gets_one(home: Path, number: int) -> None:
     assert in_child(try_folders, home, number, 1, seconds=600) == []

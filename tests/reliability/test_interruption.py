@@ -59,6 +59,7 @@ def test_a_signal_after_the_last_step_is_told_too(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "test.json").exists()
 
 
+@pytest.mark.long
 def test_a_run_stopped_in_its_test_has_left_its_model(tmp_path: Path) -> None:
     run, plain = tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=1)
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.cases import others_long
 from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, train, trouble
 from transformer.training.callbacks.nonfinite import NonFiniteError, NonFiniteGuard
 
@@ -19,11 +20,21 @@ def infinite_gradient(logits: Tensor) -> None:
 
 @pytest.mark.parametrize(
     ("accumulated", "cause", "said"),
-    [
-        (1, lambda logits: logits * torch.nan, r"the loss is nan at step 3, batch 3 of epoch 0 \(training pairs \d+, "),
-        (1, infinite_gradient, r"the norm of the gradient is (nan|inf) at step 3, batch 3 of epoch 0 \(training"),
-        (3, lambda logits: logits * torch.nan, r"the loss is nan at step 1, batch 3 of epoch 0 \(training pairs \d+, "),
-    ],
+    others_long(
+        [
+            (
+                1,
+                lambda logits: logits * torch.nan,
+                r"the loss is nan at step 3, batch 3 of epoch 0 \(training pairs \d+, ",
+            ),
+            (1, infinite_gradient, r"the norm of the gradient is (nan|inf) at step 3, batch 3 of epoch 0 \(training"),
+            (
+                3,
+                lambda logits: logits * torch.nan,
+                r"the loss is nan at step 1, batch 3 of epoch 0 \(training pairs \d+, ",
+            ),
+        ]
+    ),
 )
 def test_a_step_that_is_not_finite_is_named_and_what_was_good_is_saved(
     tmp_path: Path, accumulated: int, cause: Callable[[Tensor], Tensor | None], said: str

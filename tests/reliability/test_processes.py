@@ -185,6 +185,7 @@ LEFT = "another process has ended before its work was done"
 FAILURES = [(*one, cause) for one in ((2, 0), (2, 1), (3, 0), (3, 2)) for cause in ("crash", "kill")]
 
 
+@pytest.mark.long
 def test_when_one_process_fails_the_others_end_and_say_why(home: Path, tmp_path: Path) -> None:
     lost, chance, chosen = [], random.Random(9), trials([(2, 1, "crash"), (2, 0, "kill")], 4 * FAILURES)
     for number, (world, guilty, cause) in enumerate(chosen):

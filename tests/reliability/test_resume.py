@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.cases import others_long
 from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import in_processes
@@ -121,6 +122,7 @@ def test_a_crash_costs_no_more_than_the_steps_since_the_last_checkpoint(home: Pa
     assert position(tmp_path / "minutes")["steps"] == 4
 
 
+@pytest.mark.long
 def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -158,12 +160,15 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
 
 @pytest.mark.parametrize(
     ("changes", "few"),
-    [
-        ({}, False),
-        ({"trainer__precision": "bf16-mixed"}, True),
-        ({"trainer__precision": "bf16-mixed", "data__length_buckets": False}, False),
-        ({"data__length_buckets": True}, True),
-    ],
+    others_long(
+        [
+            ({}, False),
+            ({"trainer__precision": "bf16-mixed"}, True),
+            ({"trainer__precision": "bf16-mixed", "data__length_buckets": False}, False),
+            ({"data__length_buckets": True}, True),
+        ],
+        short=2,
+    ),
 )
 def test_a_run_that_goes_on_with_other_lengths_of_batches_says_so(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, object], few: bool
@@ -210,6 +215,7 @@ def test_a_learning_rate_that_leaps_as_a_run_goes_on_is_said(
     assert said == f"changed: the next step's learning rate is {new} (was {old})"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batches", [1, 2])  # of an epoch, which ends with the run or does not
 def test_the_log_is_the_same_if_a_run_was_stopped_in_its_last_validation(
     home: Path, tmp_path: Path, batches: int
@@ -312,6 +318,7 @@ def test_where_a_strangers_run_stands_is_read_strictly(
         read_run(tmp_path / "x.ckpt")
 
 
+@pytest.mark.long
 def test_a_resumed_run_that_is_stopped_again_is_used_with_its_best_weights(home: Path, tmp_path: Path) -> None:
     train(tmp_path / "run", settings(home, **UNTESTED, trainer__max_steps=6))
     with trouble(19, term), pytest.raises(Interrupted):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import others_long
 from tests.reliability import report, trials
 from tests.reliability.children import SHORT, ChildDiedError, in_child, small_translator, teach, translate
 from transformer import Translator
@@ -112,7 +113,7 @@ def test_a_long_line_ends_after_work_and_memory_in_its_proportion(kind: Kind) ->
     report(f"a line of some {100 * TIMES:,} characters, tokenizer={kind}", tried, lost)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", others_long(KINDS, short=2))
 def test_any_text_can_teach_a_tokenizer_or_is_too_little_for_one(kind: Kind) -> None:
     chance, lost, tried = random.Random(6), [], trials(2, 100)
     for number in range(tried):

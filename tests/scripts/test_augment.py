@@ -183,6 +183,7 @@ def test_files_that_could_not_be_written_at_the_end_are_written_when_resumed(who
     assert left("full") == whole
 
 
+@pytest.mark.long
 def test_a_run_translates_the_training_pairs_that_it_left_out(home: Path) -> None:
     plain = settings(home, trainer__max_steps=2, test=False, data__fold=[2, 4])
     train(home / "fold", plain)

@@ -8,6 +8,7 @@ from pathlib import Path
 import hydra
 import pytest
 
+from tests.cases import others_long
 from tests.factories import data_settings
 from tests.scripts.running import SMALL, TOY, ok, refused
 from tests.server.models import english_and_french
@@ -55,35 +56,44 @@ def stages_of(*typed: str) -> list[Stage]:
 
 @pytest.mark.parametrize(
     ("typed", "message"),
-    [
-        ("forward=data.synthetic_ratio=0", "data.synthetic_ratio=0.0 must be > 0"),
-        ("reverse=model.heads=7", "model.encoder.self_attention.heads=7 does not divide model.dim=32"),
-        ("forward=trainer.precision=16-true", "trainer.precision=16-true would train other weights"),
-        ("forward=model.tied_embeddings=all tokenizer.joint=false", "model.tied_embeddings=all needs one vocabulary"),
-        ("finetune=training.averaging.kind=last trainer.limit_val_batches=0", "training.averaging.kind=last"),
-        ("folds=1", "folds=1 must be a number from 2 to 100"),
-        ("folds=101", "folds=101 must be a number from 2 to 100"),
-        ("folds=true", "folds=true must be a number from 2 to 100"),
-        ("folds=3", "folds= translates the training pairs, input= a text: leave one of them out"),
-        ("augment=search=gredy", "search=gredy: search is one of beam, greedy, sampling"),
-        ("augment=filters=[empti]", "filters=empti is not allowed; choose one of empty, too_long"),
-        ("augment=filtres=[empty]", "filtres: no such setting; did you mean filters?"),
-        ("augment=search='greedy", "augment=search='greedy: a quote in it is not closed"),
-        ("augment=search=greedy\\", "augment=search=greedy\\: it ends in a backslash"),
-        ("forward=test=false seed", 'forward=test=false seed: seed is no setting: write forward="KEY=VALUE KEY=VALUE"'),
-        ("output=${all}", "output=${all}: the folder of runs has no ${ in its name: give another"),
-        ("augment=output=x", "augment=output=x: output is decided by this script: leave it out"),
-        (
-            "data.synthetic_tag=true",
-            'data.synthetic_tag= is for the run on synthetic pairs alone: write forward="data.s',
-        ),
-        (
-            "data.synthetic=[more]",
-            'data.synthetic= is for one run alone: write forward="data.synthetic=[all/synthetic,',
-        ),
-        ("hydra.run.dir=x", "hydra.run.dir=x: each stage has a folder of its own in output=FOLDER: leave this out"),
-        ("-m", "-m: this script runs no sweep: give one command for each value, with its own output=FOLDER"),
-    ],
+    others_long(
+        [
+            ("forward=data.synthetic_ratio=0", "data.synthetic_ratio=0.0 must be > 0"),
+            ("reverse=model.heads=7", "model.encoder.self_attention.heads=7 does not divide model.dim=32"),
+            ("forward=trainer.precision=16-true", "trainer.precision=16-true would train other weights"),
+            (
+                "forward=model.tied_embeddings=all tokenizer.joint=false",
+                "model.tied_embeddings=all needs one vocabulary",
+            ),
+            ("finetune=training.averaging.kind=last trainer.limit_val_batches=0", "training.averaging.kind=last"),
+            ("folds=1", "folds=1 must be a number from 2 to 100"),
+            ("folds=101", "folds=101 must be a number from 2 to 100"),
+            ("folds=true", "folds=true must be a number from 2 to 100"),
+            ("folds=3", "folds= translates the training pairs, input= a text: leave one of them out"),
+            ("augment=search=gredy", "search=gredy: search is one of beam, greedy, sampling"),
+            ("augment=filters=[empti]", "filters=empti is not allowed; choose one of empty, too_long"),
+            ("augment=filtres=[empty]", "filtres: no such setting; did you mean filters?"),
+            ("augment=search='greedy", "augment=search='greedy: a quote in it is not closed"),
+            ("augment=search=greedy\\", "augment=search=greedy\\: it ends in a backslash"),
+            (
+                "forward=test=false seed",
+                'forward=test=false seed: seed is no setting: write forward="KEY=VALUE KEY=VALUE"',
+            ),
+            ("output=${all}", "output=${all}: the folder of runs has no ${ in its name: give another"),
+            ("augment=output=x", "augment=output=x: output is decided by this script: leave it out"),
+            (
+                "data.synthetic_tag=true",
+                'data.synthetic_tag= is for the run on synthetic pairs alone: write forward="data.s',
+            ),
+            (
+                "data.synthetic=[more]",
+                'data.synthetic= is for one run alone: write forward="data.synthetic=[all/synthetic,',
+            ),
+            ("hydra.run.dir=x", "hydra.run.dir=x: each stage has a folder of its own in output=FOLDER: leave this out"),
+            ("-m", "-m: this script runs no sweep: give one command for each value, with its own output=FOLDER"),
+        ],
+        short=8,
+    ),
 )
 def test_a_mistake_of_any_stage_is_found_before_the_first(typed: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
@@ -156,12 +166,14 @@ def test_scores_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         show_final_scores(tmp_path, data_settings(*SMALL))
 
 
+@pytest.mark.long
 def test_the_name_of_a_folder_may_hold_what_hydra_reads() -> None:
     stages = stages_of(*SMALL, MONOLINGUAL, "output=it's $all, {of} [it]")
     [synthetic] = compose("train", *prepare(stages[2].begin[2:], CONFIGS))["data"]["synthetic"]
     assert synthetic == str(Path("it's $all, {of} [it]/synthetic").absolute())
 
 
+@pytest.mark.long
 def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tmp_path: Path) -> None:
     folder, text = tmp_path / "all", tmp_path / "text"
     for language in ("de", "en"):
@@ -193,7 +205,8 @@ def test_composing_its_settings_makes_no_folder_of_a_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "reversed_columns"), [([], "[2,1]"), (["data.columns=[1,3]"], "[3,1]"), (["data.columns=[2,1]"], "[1,2]")]
+    ("typed", "reversed_columns"),
+    others_long([([], "[2,1]"), (["data.columns=[1,3]"], "[3,1]"), (["data.columns=[2,1]"], "[1,2]")]),
 )
 def test_the_reverse_run_reads_a_table_from_its_target_to_its_source(typed: list[str], reversed_columns: str) -> None:
     table = ["data=files", "data.pairs=x.tsv", "data.source_language=gd", "data.target_language=rm", *typed]
@@ -202,16 +215,19 @@ def test_the_reverse_run_reads_a_table_from_its_target_to_its_source(typed: list
     assert "data.columns=[2,1]" not in stages[2].begin or typed == ["data.columns=[2,1]"]
 
 
+@pytest.mark.long
 def test_a_test_set_that_is_a_table_is_read_from_target_to_source_too() -> None:
     stages = stages_of(*SMALL, MONOLINGUAL, "data.extra_tests.news=news.tsv")
     assert "data.columns=[2,1]" in stages[0].begin
 
 
+@pytest.mark.long
 def test_the_pairs_of_the_forward_run_can_be_others_than_its_own() -> None:
     forward = stages_of(*SMALL, MONOLINGUAL, "forward=data.synthetic=[own,more]")[2]
     assert compose("train", *prepare(forward.begin[2:], CONFIGS))["data"]["synthetic"] == ["own", "more"]
 
 
+@pytest.mark.long
 def test_no_run_learns_from_the_test_of_another_when_three_languages_are_cut(tmp_path: Path) -> None:
     # The same French sentence is in lines n and n + 200: they stand together in the cut of three languages alone.
     for language, count in (("de", 400), ("en", 400), ("fr", 200)):
@@ -310,7 +326,7 @@ def test_settings_may_change_until_their_stage_has_begun(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "missing", [*(f"synthetic.{ending}" for ending in PAIR_FILES), "reverse/translator.safetensors"]
+    "missing", others_long([*(f"synthetic.{ending}" for ending in PAIR_FILES), "reverse/translator.safetensors"])
 )
 def test_a_stage_of_which_a_file_is_gone_is_not_finished(tmp_path: Path, missing: str) -> None:
     folder = tmp_path / "all"
@@ -324,6 +340,7 @@ def test_a_stage_of_which_a_file_is_gone_is_not_finished(tmp_path: Path, missing
         run_stages(stages, folder)
 
 
+@pytest.mark.long
 def test_pairs_are_finished_once_their_partial_file_is_gone(tmp_path: Path) -> None:
     finish_pairs(tmp_path / "synthetic")
     for ending in ("partial.json", "partial"):
@@ -334,6 +351,7 @@ def test_pairs_are_finished_once_their_partial_file_is_gone(tmp_path: Path) -> N
     assert augment.is_finished()
 
 
+@pytest.mark.long
 def test_a_stage_that_was_begun_goes_on_from_what_it_has_left(tmp_path: Path) -> None:
     reverse, augment, *_ = stages_of(*SMALL, MONOLINGUAL, f"output={tmp_path}")
     assert reverse.started == tmp_path / "reverse" / "checkpoints" / "last.ckpt"
@@ -342,6 +360,7 @@ def test_a_stage_that_was_begun_goes_on_from_what_it_has_left(tmp_path: Path) ->
     assert augment.resume == [*augment.begin, "resume=true"]
 
 
+@pytest.mark.long
 def test_configs_of_ones_own_are_handed_on_to_all_stages(tmp_path: Path) -> None:
     (tmp_path / "mine" / "experiment").mkdir(parents=True)
     (tmp_path / "mine" / "experiment" / "my_own.yaml").write_text("# @package _global_\nseed: 7\n")

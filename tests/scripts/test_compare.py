@@ -118,6 +118,7 @@ def test_the_first_run_is_what_the_others_are_compared_with(home: Path, capsys: 
     assert "source" not in printed
 
 
+@pytest.mark.long
 def test_a_sweeps_folder_means_its_trials_and_a_pattern_what_it_matches(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_sweeps_folder_means_its_trials_and_a_pattern_what_it_matches(
     assert "BLEU nrefs:1|case:mixed" in printed
 
 
+@pytest.mark.long
 def test_translations_of_another_search_are_named_as_such(
     home: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -149,6 +151,7 @@ def test_translations_of_another_search_are_named_as_such(
     assert "translated again" not in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_runs_that_were_tested_with_different_searches_are_warned_of(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,6 +192,7 @@ def test_the_length_penalty_of_a_run_that_began_with_a_model_is_not_known(home: 
     ]
 
 
+@pytest.mark.long
 def test_a_run_that_evaluate_has_translated_as_it_was_tested_is_like_the_others(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -294,6 +298,7 @@ def test_runs_with_other_references_are_refused_in_one_line(home: Path) -> None:
     assert "sweep/0 and own have different references (line " in refused("compare", "runs=[sweep/0,own]", cwd=home)
 
 
+@pytest.mark.long
 def test_words_and_lines_are_split_as_when_the_runs_were_tested(home: Path) -> None:
     references = [f"我們看見{number}隻貓，和他們的狗" for number in range(FEW)]
     (home / "few.zh").write_text("".join(f"{line}\n" for line in references), encoding="utf-8")

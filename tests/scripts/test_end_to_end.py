@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.cases import others_long
 from tests.scripts.running import SMALL, TOY, ok, refused, script
 from transformer import Translator
 
@@ -216,39 +217,45 @@ def test_a_sweep_of_the_script_ends_in_a_table_of_its_scores(home: Path) -> None
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["model.heads=5"], "heads=5 does not divide model.dim=32"),
-        (["model.heads=eight"], "model.heads=eight must be a whole number"),
-        (["model.hed=3"], "model.hed"),
-        (["model.dropout=null"], "model.dropout=null must be a number"),
-        (["model.positions=absolute"], "choose one of sinusoidal, learned, rotary"),
-        (["model.positions=learned", "model.max_length=12"], "model.max_length=12 is less than the longest sentence"),
-        (["tokenizer.vocabulary_size=90000"], "tokenizer.vocabulary_size=90000 is more than this corpus gives"),
-        (["data.train=nowhere"], "nowhere.de.gz"),
-        (["data.extra_tests=news"], "data.extra_tests=news must be a group of settings"),
-        (["data.synthetic=[nowhere]"], "nowhere.en, as augment.py writes them"),
-        (["resume=nowhere"], "resume=nowhere"),
-        (["hydra.run.dir=/proc/run"], "/proc/run"),
-        (["trainer.max_stepz=3"], "trainer.max_steps"),
-        (["trainer.fast_dev_run=true"], "trainer.fast_dev_run is not possible, as it saves no checkpoints"),
-        (["training.learning_rate=-1"], "training.learning_rate=-1.0 must be > 0"),
-        (["trainer.max_steps=many"], "trainer.max_steps=many must be a whole number"),
-        (["trainer.max_steps=0"], "trainer.max_steps=0 is not allowed"),
-        (["trainer.precision=fp16"], "trainer.precision=fp16: Precision 'fp16' is invalid"),
-        (["trainer.strategy=ddp_fork", "trainer.devices=2"], "trainer.strategy=ddp_fork ends its processes"),
-        (
-            ["search.min_length=12", "model.max_length=12"],
-            "search.min_length=12 is more than model.max_length=12 allows",
-        ),
-        (["tokenizer.joint=false"], "model.tied_embeddings=all needs one vocabulary for both languages"),
-        (
-            ["training.initial_embeddings=cooccurrence", "model.tied_embeddings=target"],
-            "training.initial_embeddings=cooccurrence makes one matrix for both languages",
-        ),
-        (["init_from=multi30k_both"], "train it first: experiment=multi30k_both hydra.run.dir=multi30k_both"),
-        (["-m", "model.heads=2,5"], "heads=5 does not divide model.dim=32"),
-        (["text=two", "words"], 'quotes around a value with spaces, text="two words"'),
-    ],
+    others_long(
+        [
+            (["model.heads=5"], "heads=5 does not divide model.dim=32"),
+            (["model.heads=eight"], "model.heads=eight must be a whole number"),
+            (["model.hed=3"], "model.hed"),
+            (["model.dropout=null"], "model.dropout=null must be a number"),
+            (["model.positions=absolute"], "choose one of sinusoidal, learned, rotary"),
+            (
+                ["model.positions=learned", "model.max_length=12"],
+                "model.max_length=12 is less than the longest sentence",
+            ),
+            (["tokenizer.vocabulary_size=90000"], "tokenizer.vocabulary_size=90000 is more than this corpus gives"),
+            (["data.train=nowhere"], "nowhere.de.gz"),
+            (["data.extra_tests=news"], "data.extra_tests=news must be a group of settings"),
+            (["data.synthetic=[nowhere]"], "nowhere.en, as augment.py writes them"),
+            (["resume=nowhere"], "resume=nowhere"),
+            (["hydra.run.dir=/proc/run"], "/proc/run"),
+            (["trainer.max_stepz=3"], "trainer.max_steps"),
+            (["trainer.fast_dev_run=true"], "trainer.fast_dev_run is not possible, as it saves no checkpoints"),
+            (["training.learning_rate=-1"], "training.learning_rate=-1.0 must be > 0"),
+            (["trainer.max_steps=many"], "trainer.max_steps=many must be a whole number"),
+            (["trainer.max_steps=0"], "trainer.max_steps=0 is not allowed"),
+            (["trainer.precision=fp16"], "trainer.precision=fp16: Precision 'fp16' is invalid"),
+            (["trainer.strategy=ddp_fork", "trainer.devices=2"], "trainer.strategy=ddp_fork ends its processes"),
+            (
+                ["search.min_length=12", "model.max_length=12"],
+                "search.min_length=12 is more than model.max_length=12 allows",
+            ),
+            (["tokenizer.joint=false"], "model.tied_embeddings=all needs one vocabulary for both languages"),
+            (
+                ["training.initial_embeddings=cooccurrence", "model.tied_embeddings=target"],
+                "training.initial_embeddings=cooccurrence makes one matrix for both languages",
+            ),
+            (["init_from=multi30k_both"], "train it first: experiment=multi30k_both hydra.run.dir=multi30k_both"),
+            (["-m", "model.heads=2,5"], "heads=5 does not divide model.dim=32"),
+            (["text=two", "words"], 'quotes around a value with spaces, text="two words"'),
+        ],
+        short=12,
+    ),
 )
 def test_a_mistake_is_told_in_one_line_before_any_work(home: Path, arguments: list[str], said: str) -> None:
     settings = [] if "resume" in arguments[0] else [*small(home), "runs=mistakes"]
@@ -258,17 +265,20 @@ def test_a_mistake_is_told_in_one_line_before_any_work(home: Path, arguments: li
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["resume=run", "training.learning_rate=-1"], "training.learning_rate=-1.0 must be > 0"),
-        (["resume=run", "data.train=nowhere"], "nowhere.de.gz"),
-        ([*SMALL, "hydra.run.dir=run"], "run holds a run: resume="),
-        ([*SMALL, "hydra.run.dir=run/attention/.."], "run holds a run: resume="),
-        (
-            [*SMALL, "hydra.run.dir=other", "trainer.limit_test_batches=0"],
-            "trainer.limit_test_batches=0 is not allowed",
-        ),
-        ([*SMALL, "hydra.run.dir=other", "data.train=nowhere", "model.heads=5"], "heads=5 does not divide"),
-    ],
+    others_long(
+        [
+            (["resume=run", "training.learning_rate=-1"], "training.learning_rate=-1.0 must be > 0"),
+            (["resume=run", "data.train=nowhere"], "nowhere.de.gz"),
+            ([*SMALL, "hydra.run.dir=run"], "run holds a run: resume="),
+            ([*SMALL, "hydra.run.dir=run/attention/.."], "run holds a run: resume="),
+            (
+                [*SMALL, "hydra.run.dir=other", "trainer.limit_test_batches=0"],
+                "trainer.limit_test_batches=0 is not allowed",
+            ),
+            ([*SMALL, "hydra.run.dir=other", "data.train=nowhere", "model.heads=5"], "heads=5 does not divide"),
+        ],
+        short=3,
+    ),
 )
 def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[str], said: str) -> None:
     kept = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
@@ -278,34 +288,48 @@ def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[
 
 @pytest.mark.parametrize(
     ("command", "said"),
-    [
-        (["translate", "checkpoint=run", "text=ja", "input=run/config.yaml"], "give either text= or input=, not both"),
-        (["translate", "input=nowhere"], "input=nowhere: no such file"),
-        (["translate", "text=ja", "output=run/translator.safetensors"], "has the name of a model"),
-        (
-            ["translate", "text=ja", "output=x", "alignments=run/checkpoints/last.ckpt"],
-            "alignments=run/checkpoints/last.c",
-        ),
-        (["shortlist", "checkpoint=run", "output=run/translator.safetensors"], "must stay as it is: name another"),
-        (["doctor", "output=run/config.yaml"], "output=run/config.yaml must end in .json"),
-        (["translate", "checkpoint=run", "input=run"], "input=run is a folder: name a file in it"),
-        (["translate", "text=ja", "output=run"], "output=run is a folder: name a file in it"),
-        (
-            ["translate", "checkpoint=run", "text=ja", "search=sampling", "n_best=3"],
-            "n_best=3 must be 1 with search=sampling",
-        ),
-        (
-            ["translate", "checkpoint=run", "text=ja", "search=sampling", "choose=mbr", "choose.samples=4", "n_best=5"],
-            "n_best=5 must be from 1 to choose.samples=4",
-        ),
-        (["evaluate", "checkpoint=run", "output=run/test.json"], "output=run/test.json is a file: name a folder"),
-        (
-            ["evaluate", "checkpoint=run", "source=own.de", "reference=own.de", "split=validation"],
-            "split= names sentences of the corpus, source= and reference= files: leave one of them out",
-        ),
-        (["compare", "runs=[run,run]", "output=run/test.json"], "output=run/test.json is a file: name a folder"),
-        (["export", "checkpoint=run", "output=run/test.json/x"], "run/test.json is a file, not a folder"),
-    ],
+    others_long(
+        [
+            (
+                ["translate", "checkpoint=run", "text=ja", "input=run/config.yaml"],
+                "give either text= or input=, not both",
+            ),
+            (["translate", "input=nowhere"], "input=nowhere: no such file"),
+            (["translate", "text=ja", "output=run/translator.safetensors"], "has the name of a model"),
+            (
+                ["translate", "text=ja", "output=x", "alignments=run/checkpoints/last.ckpt"],
+                "alignments=run/checkpoints/last.c",
+            ),
+            (["shortlist", "checkpoint=run", "output=run/translator.safetensors"], "must stay as it is: name another"),
+            (["doctor", "output=run/config.yaml"], "output=run/config.yaml must end in .json"),
+            (["translate", "checkpoint=run", "input=run"], "input=run is a folder: name a file in it"),
+            (["translate", "text=ja", "output=run"], "output=run is a folder: name a file in it"),
+            (
+                ["translate", "checkpoint=run", "text=ja", "search=sampling", "n_best=3"],
+                "n_best=3 must be 1 with search=sampling",
+            ),
+            (
+                [
+                    "translate",
+                    "checkpoint=run",
+                    "text=ja",
+                    "search=sampling",
+                    "choose=mbr",
+                    "choose.samples=4",
+                    "n_best=5",
+                ],
+                "n_best=5 must be from 1 to choose.samples=4",
+            ),
+            (["evaluate", "checkpoint=run", "output=run/test.json"], "output=run/test.json is a file: name a folder"),
+            (
+                ["evaluate", "checkpoint=run", "source=own.de", "reference=own.de", "split=validation"],
+                "split= names sentences of the corpus, source= and reference= files: leave one of them out",
+            ),
+            (["compare", "runs=[run,run]", "output=run/test.json"], "output=run/test.json is a file: name a folder"),
+            (["export", "checkpoint=run", "output=run/test.json/x"], "run/test.json is a file, not a folder"),
+        ],
+        short=7,
+    ),
 )
 def test_a_place_for_results_that_cannot_be_is_named_before_the_work(run: Path, command: list[str], said: str) -> None:
     assert said in refused(*command, cwd=run.parent)

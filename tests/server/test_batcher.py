@@ -36,6 +36,7 @@ def batcher() -> Batcher:
     return Batcher(BEAM, 512, "sentences", max_waiting=4)
 
 
+@pytest.mark.long
 def test_a_short_request_does_not_wait_for_the_long_line_of_another(translator: Translator) -> None:
     batcher = Batcher(BEAM, 512, "sentences", max_waiting=4)
     held = batcher.submit(translator, LINES * 10)  # so that the next two come into one round
@@ -48,6 +49,7 @@ def test_a_short_request_does_not_wait_for_the_long_line_of_another(translator: 
     assert is_first
 
 
+@pytest.mark.long
 def test_a_line_translated_in_several_rounds_is_that_of_one(translator: Translator) -> None:
     line = "hund" * 1100 + ". " + MANY[0]
     found = Batcher(BEAM, 512, "sentences", max_waiting=9).submit(translator, ["ja", "", line]).result()

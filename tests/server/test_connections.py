@@ -155,6 +155,7 @@ def test_what_fails_on_a_connection_is_not_logged(caplog: pytest.LogCaptureFixtu
     assert caplog.messages == ["b: OSError"]
 
 
+@pytest.mark.long
 @posix_only
 def test_a_signal_that_is_ignored_does_not_end_a_server() -> None:
     """As nohup asks for; in a process of its own, as signals are those of a process."""

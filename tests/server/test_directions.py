@@ -34,6 +34,7 @@ def test_the_end_of_an_answer_does_not_wait_for_its_beginning_to_be_confirmed() 
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
+@pytest.mark.long
 def test_an_export_is_served_in_all_its_directions_without_a_page(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="the export extra is not installed")
     translator = english_and_french()

@@ -231,6 +231,7 @@ def test_a_key_is_asked_for_and_what_has_begun_is_finished(folder: Path, transla
     assert "geheim" not in done.stderr + done.stdout
 
 
+@pytest.mark.long
 @posix_only
 def test_a_second_signal_ends_at_once(folder: Path) -> None:
     server = Serving("checkpoint=de_en.safetensors", "max_waiting=1", "max_characters=1000000", cwd=folder)

@@ -9,6 +9,7 @@ import torch
 from lightning import Callback, Trainer
 from torch import Tensor
 
+from tests.cases import others_long
 from tests.training.small import SETTINGS, module_for, numbers_data, trainer_for
 from transformer import Translator
 from transformer.data.datamodule import TranslationData
@@ -75,7 +76,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Watch:
     return fit(data, folder, [], module_for(data, SETTINGS))[1]
 
 
-@pytest.mark.parametrize("kind", ["exponential", "last"])
+@pytest.mark.parametrize("kind", others_long(["exponential", "last"]))
 def test_the_average_is_validated_and_saved_and_training_knows_nothing_of_it(
     data: TranslationData, alone: Watch, tmp_path: Path, kind: Any
 ) -> None:

@@ -133,6 +133,7 @@ def test_exports_know_all_directions(run: Path, tmp_path: Path) -> None:
     assert french == translator.in_direction("en", "fr").translate(["nine one"], search)
 
 
+@pytest.mark.long
 def test_the_doctor_looks_at_all_directions(run: Path, tmp_path: Path) -> None:
     leaked = (run.parent / "test.fr").read_text(encoding="utf-8").splitlines()[0]
     for language in ("de", "en", "fr"):

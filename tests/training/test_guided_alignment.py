@@ -72,6 +72,7 @@ def attention_to_translations(module: object, batch: Batch) -> float:
     return head.diagonal(dim1=1, dim2=2)[real[:, : head.size(2)]].mean().item()
 
 
+@pytest.mark.long
 def test_a_guided_head_looks_at_translations_after_a_few_steps(tmp_path: Path) -> None:
     data, attended = numbers_data(tmp_path), []
     assert len(DIGITS) == 10, "each digit is one word in either language, in the same order"

@@ -75,6 +75,7 @@ def test_what_is_not_known_of_the_first_model_stays_unknown(tmp_path: Path, caps
     assert "no other kind of text but that of the model that training began with" in card
 
 
+@pytest.mark.long
 def test_a_test_that_the_first_run_was_trained_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = settings(corpus(tmp_path), trainer__max_steps=1, test=False)
     train(tmp_path / "first", plain)

@@ -53,6 +53,7 @@ def test_what_follows_a_validation_is_not_training_time(
     assert all(int(speed.replace(",", "")) > 1 for speed in speeds)
 
 
+@pytest.mark.long
 def test_a_test_of_some_batches_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few = {"trainer__max_steps": 1, "trainer__limit_test_batches": 1, "data__batch_tokens": 40}
     train(tmp_path / "run", settings(corpus(tmp_path), **few))
@@ -87,6 +88,7 @@ def test_the_bar_of_a_finished_run_is_full(
     assert re.findall(r"(\w+) ━", shown)[-1] == "training"  # no longer validating
 
 
+@pytest.mark.long
 def test_a_run_without_validation_can_be_gone_on_with(tmp_path: Path) -> None:
     changes = {"test": False, "trainer__limit_val_batches": 0, "training__averaging__kind": "none"}
     home, run = corpus(tmp_path), tmp_path / "run"
@@ -97,6 +99,7 @@ def test_a_run_without_validation_can_be_gone_on_with(tmp_path: Path) -> None:
     assert all(torch.equal(found[name], whole[name]) for name in whole)
 
 
+@pytest.mark.long
 def test_a_run_without_its_test_is_tested_when_it_is_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,6 +137,7 @@ def test_a_better_checkpoint_ends_what_an_earlier_end_of_the_run_has_left(tmp_pa
     assert all((run / name).exists() for name in (*left, *kept))
 
 
+@pytest.mark.long
 def test_the_learning_rate_is_logged_once_a_step(tmp_path: Path) -> None:
     often = {"loggers": ["csv"], "trainer__log_every_n_steps": 1, "trainer__accumulate_grad_batches": 3, "test": False}
     train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=5, **often))

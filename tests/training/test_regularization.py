@@ -46,6 +46,7 @@ def test_a_dropped_layer_passes_its_states_on_and_has_gradients_of_zero(norm: st
     assert dropping.output.weight.grad.any()
 
 
+@pytest.mark.long
 def test_layers_are_dropped_as_often_as_asked_and_never_when_translating() -> None:
     dropping, target = model(encoder__layers=1).train(), torch.randint(4, 29, (6, 7))
     whole = dropping.eval()(IDS, target)

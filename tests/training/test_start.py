@@ -55,6 +55,7 @@ def test_a_model_of_one_direction_has_no_other(tmp_path: Path) -> None:
         Translator.load(tmp_path, target_language="de")
 
 
+@pytest.mark.long
 def test_a_repeated_trial_keeps_the_earlier_model_until_its_corpus_is_ready(tmp_path: Path) -> None:
     plain, run = settings(corpus(tmp_path), trainer__max_steps=1, test=False, loggers=["csv"]), tmp_path / "run"
     train(run, plain)
@@ -124,6 +125,7 @@ def test_training_begins_with_the_weights_and_tokenizers_of_another_run(
         train(tmp_path / "third", begun)
 
 
+@pytest.mark.long
 def test_fine_tuning_adds_the_tags_of_further_directions_and_keeps_all_else(
     first: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -147,6 +149,7 @@ def test_fine_tuning_adds_the_tags_of_further_directions_and_keeps_all_else(
     assert (new.std(dim=1) > 0.01).all()  # not empty memory, nor all alike: each is drawn as those of a new model are
 
 
+@pytest.mark.long
 def test_a_vocabulary_that_cannot_spell_the_corpus_is_told_before_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

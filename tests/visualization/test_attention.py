@@ -11,6 +11,7 @@ import yaml
 
 from scripts.explain import explain_text
 from scripts.explain import read as read_settings
+from tests.cases import others_long
 from tests.visualization.models import SEARCH, TEXTS, untrained
 from transformer import Transformer, Translator
 from transformer.data.tokenizer import BOS, EOS
@@ -54,7 +55,9 @@ def test_a_reading_is_one_pass_over_both_sides(translator: Translator, reading: 
             torch.testing.assert_close(weights, getattr(record, name)[layer][:, :, : weights.size(2), :keys])
 
 
-@pytest.mark.parametrize(("attention", "layers", "heads"), [("encoder", 2, 3), ("decoder", 3, 3), ("cross", 3, 2)])
+@pytest.mark.parametrize(
+    ("attention", "layers", "heads"), others_long([("encoder", 2, 3), ("decoder", 3, 3), ("cross", 3, 2)])
+)
 def test_the_drawn_matrix_is_the_recorded_one_by_layer_and_head(
     reading: Reading, attention: Any, layers: int, heads: int
 ) -> None:
@@ -129,6 +132,7 @@ def test_too_little_and_too_much_text_is_refused_on_either_side(translator: Tran
     assert read(translator, "ja", []).target == ["<s>"]
 
 
+@pytest.mark.long
 def test_a_run_whose_sample_is_too_long_to_draw_ends_well(
     translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -188,7 +192,9 @@ def script(saved: Path, **changes: object) -> None:
     explain_text(read_settings({**settings, **changes}))
 
 
-@pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("b.SVG", b"<?xml"), ("c.pdf", b"%PDF")])
+@pytest.mark.parametrize(
+    ("name", "start"), others_long([("a.png", b"\x89PNG"), ("b.SVG", b"<?xml"), ("c.pdf", b"%PDF")])
+)
 def test_the_output_decides_what_is_written(
     saved: Path, name: str, start: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

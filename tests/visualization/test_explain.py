@@ -219,6 +219,7 @@ def test_pointing_at_a_piece_lights_up_what_its_step_attended_to(opened: Opened,
     assert opened.current() == "target1"  # back to what is held
 
 
+@pytest.mark.long
 def test_a_click_holds_a_piece_and_layer_head_and_attention_can_be_chosen(
     opened: Opened, explained: dict[str, Any]
 ) -> None:
@@ -306,6 +307,7 @@ def test_every_step_and_hypothesis_is_listed(opened: Opened, explained: dict[str
         assert f"{hypothesis['score']:.4f}" in line
 
 
+@pytest.mark.long
 def test_a_phone_shows_the_page_without_sideways_scrolling_and_a_tap_holds(
     browser: Chromium, path: Path, explained: dict[str, Any]
 ) -> None:
@@ -394,6 +396,7 @@ def test_the_mark_that_joins_pieces_of_a_word_tokenizer_is_not_shown(browser: Ch
     opened.close()
 
 
+@pytest.mark.long
 def test_the_page_speaks_the_language_of_the_browser_and_another_by_choice(browser: Chromium, path: Path) -> None:
     opened = Opened(browser, path, locale="zh-CN")
     assert opened.page.locator("#tab-attention").inner_text() == "注意力"

@@ -116,6 +116,7 @@ def test_the_translation_is_typed_searched_and_forced_by_keys_alone(live: Opened
     assert focused()["group"] == "method"
 
 
+@pytest.mark.long
 def test_the_arrow_keys_walk_through_the_tree_and_enter_forces_a_node(live: Opened) -> None:
     live.page.locator("#method input[value=beam]").focus()
     live.page.keyboard.press("Space")
@@ -135,6 +136,7 @@ def test_the_arrow_keys_walk_through_the_tree_and_enter_forces_a_node(live: Open
     assert live.page.locator("#columns .column").count() == 2
 
 
+@pytest.mark.long
 def test_steps_parts_and_languages_are_chosen_by_keys_alone(live: Opened) -> None:
     keyboard = live.page.keyboard
     live.page.locator("#tab-stepwise").focus()

@@ -74,6 +74,7 @@ def test_the_translation_follows_what_is_typed(live: Opened) -> None:
     assert live.page.locator("#target-text").inner_text() == ""
 
 
+@pytest.mark.long
 def test_of_several_sentences_all_are_translated_and_one_is_shown(live: Opened) -> None:
     choice = live.page.locator("#sentence-choice")
     assert not choice.is_visible()
@@ -92,6 +93,7 @@ def test_of_several_sentences_all_are_translated_and_one_is_shown(live: Opened) 
     choice.wait_for(state="hidden")
 
 
+@pytest.mark.long
 def test_a_click_on_another_piece_forces_it_and_decoding_goes_on_from_there(live: Opened) -> None:
     before = explained(live, TEXTS[0])
     live.piece("target", 2).click()
@@ -107,6 +109,7 @@ def test_a_click_on_another_piece_forces_it_and_decoding_goes_on_from_there(live
     assert live.page.locator("#target-text").inner_text() == before["translation"]
 
 
+@pytest.mark.long
 def test_the_beam_grows_as_a_tree_whose_nodes_can_be_forced(live: Opened) -> None:
     live.choose("method", "beam")
     in_tab(live, "search")
@@ -124,6 +127,7 @@ def test_the_beam_grows_as_a_tree_whose_nodes_can_be_forced(live: Opened) -> Non
     )
 
 
+@pytest.mark.long
 def test_an_attention_unfolds_into_the_numbers_of_its_matrices(live: Opened) -> None:
     show_all(live, "arithmetic")
     trace = {"attention": "cross", "layer": 0, "head": 0}
@@ -143,6 +147,7 @@ def test_an_attention_unfolds_into_the_numbers_of_its_matrices(live: Opened) -> 
     assert f"{steps['product']['values'][at]:.3f}".replace("-", "−") in chain
 
 
+@pytest.mark.long
 def test_what_unfolds_is_the_translation_that_is_shown(browser: Chromium, tmp_path: Path) -> None:
     export(english_and_french(), "float16", tmp_path / "page.html", "ein Haus")
     opened = Opened(browser, tmp_path / "page.html")
@@ -174,6 +179,7 @@ def test_a_part_switched_off_shows_both_translations_with_what_changed_marked(li
     live.page.wait_for_function("() => !document.querySelector('#panel-what-if mark')")
 
 
+@pytest.mark.long
 def test_the_keyboard_walks_through_the_panels(live: Opened) -> None:
     live.page.locator("#tab-attention").focus()
     for panel in PANELS[1:]:
@@ -195,6 +201,7 @@ def test_no_panel_has_a_violation_that_axe_core_finds(live: Opened) -> None:
         assert violations == [], panel
 
 
+@pytest.mark.long
 def test_a_phone_shows_every_panel_without_sideways_scrolling(browser: Chromium, live_path: Path) -> None:
     phone = Opened(browser, live_path, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     phone.page.locator("#options").wait_for()
@@ -206,6 +213,7 @@ def test_a_phone_shows_every_panel_without_sideways_scrolling(browser: Chromium,
     phone.close()
 
 
+@pytest.mark.long
 def test_an_over_long_text_is_cut_and_the_page_says_where(live: Opened) -> None:
     live.page.locator("#input").fill("ja " * 100)
     live.page.wait_for_function("() => document.querySelector('#notice').textContent")
@@ -240,6 +248,7 @@ TEXT_OF = """async selector => {
 }"""
 
 
+@pytest.mark.long
 def test_firefox_unfolds_an_attention_and_switches_a_part_off_too(firefox: Firefox, live_path: Path) -> None:
     click = "selector => document.querySelector(selector).click()"
     firefox.open(live_path)

@@ -56,6 +56,7 @@ def test_the_page_draws_the_links_between_the_words(
     opened.close()
 
 
+@pytest.mark.long
 def test_the_lines_follow_what_is_typed(browser: Chromium, path: Path) -> None:
     translator = sharp("bpe", AlignmentHead(2, 1, shifted=False))
     export(translator, "float16", path, TEXTS[0])

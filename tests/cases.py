@@ -1,0 +1,14 @@
+"""Which cases of a test pytest runs, and which only `pytest -m long` and .ci/run do."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def others_long(cases: Iterable[Any], short: int = 1) -> list[Any]:
+    """The first cases of a test as they are; the others are marked as long, as together they take seconds."""
+    marked = list(cases)
+    for index, case in enumerate(marked[short:], short):
+        marked[index] = pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.long)
+    return marked
