@@ -15,8 +15,6 @@ from omegaconf import OmegaConf
 from tests.cases import others_long
 from tests.processes import posix_only
 from tests.scripts.running import Run
-from transformer.cli.hydra_errors import explain_error
-from transformer.config import UsageError
 from transformer.data.printable import console, say, silence
 
 
@@ -75,13 +73,6 @@ def test_an_error_is_one_line_on_stderr(
     assert len(lines) == 1
     assert lines[0].startswith(line.replace("{runs}", str(tmp_path)))
     assert status == 1 or not list(tmp_path.iterdir()), "a run that is refused leaves no folder"
-
-
-@pytest.mark.parametrize("left", ["-resume=last", "-esume=last"])  # the second was seen with Python 3.12.3
-def test_a_setting_with_a_dash_is_explained_whatever_argparse_leaves_of_it(project: Path, left: str) -> None:
-    error = UsageError(f"unrecognized arguments: {left}; --help shows the usage")
-    line = explain_error(error, ["-resume=last"], "train", project / "configs")
-    assert "settings have no dashes: write " in line
 
 
 def test_a_refused_run_leaves_neither_a_chosen_folder(project: Path, tmp_path: Path) -> None:

@@ -82,32 +82,23 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
     if group == "data" and not (configs / group / f"{value}.yaml").exists() and Path(value).is_file():
         given = f"data=files data.pairs={shell_word(value)}"
         raise UsageError(f"{key}={value}: a file of pairs is given by two settings: {given}")
-    if choices and re.search(r"(^|,)(-?[\d.]+|true|false)(,|$)", value, re.IGNORECASE):  # Hydra would not say whose
-        raise UsageError(f"{key}={value}: {group} is one of {choices}")
-    if prefix == "~" or "null" in value.split(","):
-        remedy = f"leave this out, or choose one of {choices}" if choices else "leave this out"
-        typed = f"~{key}" if prefix == "~" else f"{key}={value}"
-        raise UsageError(f"{typed}: a group of settings cannot be taken out; {remedy}")
+    if prefix == "~":
+        raise UsageError(f"~{key}: a group of settings cannot be taken out; leave this out")
+    if re.search(r"(^|,)(-?[\d.]+|true|false|null)(,|$)", value, re.IGNORECASE):  # Hydra would not say whose
+        raise UsageError(f"{key}={value}: leave this out, or choose one of {choices or 'its choices'}")
     if "/" in value or ".." in f"{key}{value}":
         raise UsageError(f"{key}={value}: a choice has no path in it; --config-dir=FOLDER adds configs of your own")
 
 
 def _in_grammar(key: str, value: str, typed: Sequence[str]) -> str:
-    if key == "runs" and value in ("", "null"):
-        raise UsageError(f"runs={value}: name a folder")
-    if key in PATHS and value == "null":  # none, where a preset names one; a file of this name is ./null
-        return value
-    if key in (*PATHS, *FOLDERS) and not value:
-        raise UsageError(f"{key}= is empty: give a path" + (f", or {key}=null for none" if key in PATHS else ""))
     if key in (*PATHS, *FOLDERS):  # shells leave it alone in data.train=~/x
         value = os.path.expanduser(value)  # noqa: PTH111  (which keeps ./null and a last slash)
-    if key == "output" and "${" in value and is_sweep(typed):
-        raise UsageError(
-            f"output={value}: a path is taken as it is typed, so all trials would write this one: give one command for "
-            "each value, with its own output="
-        )
-    if key in ("runs", *FOLDERS) and Path(value).is_file():
-        raise UsageError(f"{key}={value} is a file: name a folder")
+    if key in ("runs", *FOLDERS) and (value in ("", "null") or Path(value).is_file()):
+        raise UsageError(f"{key}={value} is no folder: name one")
+    if key in PATHS and not value:
+        raise UsageError(f"{key}= is empty: give a path, or {key}=null for none")
+    if key in PATHS and value == "null":  # none, where a preset names one; a file of this name is ./null
+        return value
     if key in LITERAL or key.startswith(EXTRA_TESTS):
         if value.encode(errors="replace").decode() != value:
             raise UsageError(f"{key} is not UTF-8 text")
@@ -123,12 +114,12 @@ def _in_grammar(key: str, value: str, typed: Sequence[str]) -> str:
 def prepare(typed: Sequence[str], configs: Path) -> list[str]:
     """Rewrite the arguments of a command for Hydra: overrides first, each key once, then options.
 
-    Raises UsageError for what cannot be meant.
+    Raises UsageError for what cannot be meant, and ArgumentError as argparse would.
     """
     options = [argument for argument in typed if not is_override(argument)]
-    if dashed := next((option for option in options if option.partition("=")[0] == "--experiment"), None):
+    if any(option.partition("=")[0] == "--experiment" for option in options):
         # argparse would take it for a part of Hydra's --experimental-rerun.
-        raise UsageError(f"{dashed}: settings have no dashes: write experiment={dashed.partition('=')[2] or 'NAME'}")
+        raise argparse.ArgumentError(None, "unrecognized arguments: --experiment")
     own_configs = any(option.startswith(("--config-dir", "-cd")) for option in options)
     # By key, as Hydra refuses a group that is chosen twice: the later one counts.
     prepared: dict[str, str] = {}

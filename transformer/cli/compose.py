@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import hydra
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
@@ -15,7 +14,7 @@ from transformer import __version__
 from transformer.cli import CONFIGS, PROJECT, Read
 from transformer.cli.arguments import LITERAL, split_override
 from transformer.cli.errors import describe
-from transformer.config import UsageError, flatten, read_value
+from transformer.config import UsageError, flatten, read_value, shown
 from transformer.data import tatoeba
 from transformer.data.directions import first_direction
 
@@ -73,12 +72,8 @@ def check_groups(config: DictConfig) -> None:
     for group in choices:
         package = group.partition("@")[2] or group
         if package in config and not isinstance(value := config[package], DictConfig):
-            if value is None:
-                raise UsageError(f"a preset has {package}: with nothing below it: indent the settings of {package}")
-            remedy = "write KEY: VALUE on the lines below it, indented"
-            if value in GlobalHydra.instance().config_loader().get_group_options(group.partition("@")[0]):
-                remedy = f'choose it in its defaults list: "- override /{group}: {value}"'
-            raise UsageError(f"a preset has {package}: {value} where the settings of {package} belong; {remedy}")
+            remedy = f'write KEY: VALUE below it, indented, or in its defaults list "- override /{group}: CHOICE"'
+            raise UsageError(f"a preset has {package}: {shown(value)} where the settings of {package} belong; {remedy}")
 
 
 def read_settings(read: Read, config: DictConfig) -> Any:

@@ -1,6 +1,7 @@
 """Says in one line what to do about an error of Hydra, whose own messages take many and do not know our settings."""
 
 import re
+from argparse import ArgumentError
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import accumulate
@@ -48,6 +49,12 @@ SYNONYMS = {
     "i": "input",
     "o": "output",
 }
+# Hydra's own options, which argparse also takes shortened. Without -i and --experimental-rerun: who types -i FILE or
+# --experiment=NAME means a setting.
+OPTIONS = (
+    "-h -c -p -r -m -sc -cp -cn -cd --help --hydra-help --version --cfg --resolve --package --run --multirun "
+    "--shell-completion --config-path --config-name --config-dir --info"
+).split()
 
 
 class Settings:
@@ -104,21 +111,16 @@ class Settings:
         near = [inside[name] for name in get_close_matches(key.removeprefix(f"{section}."), inside)]
         return list(dict.fromkeys([*known, *near, *(name for name in self.names if name.endswith(f".{last}"))]))[:4]
 
-    def with_dashes(self, option: str, typed: Sequence[str]) -> str:
-        """Say how a setting is typed that was given as an option, `--heads 8`.
-
-        `option` is its name, or the end of it: of -resume=last argparse takes -r for an option, and leaves "esume".
-        """
-        names = [word.startswith("-") * word.lstrip("-").partition("=")[0] for word in typed]
-        index = next((index for index, name in enumerate(names) if name.endswith(option)), None)
-        if index is None:  # --multirun=yes: an option of Hydra's that takes no value, which is all that argparse leaves
-            word = next((word for word in typed if word.startswith("-") and f"={option}" in word), option)
-            return f"{word}: this option takes no value: write {word.partition('=')[0]}; --help shows the options"
-        given = next(filter(None, (typed[index].partition("=")[2], *typed[index + 1 :])), "")
-        value = given if given and "=" not in given else "VALUE"
-        name = names[index].replace("-", "_")
-        near = self.near(name, name.rpartition(".")[0]) or ["KEY"]
-        return f"{typed[index]}: settings have no dashes: write {near[0]}={value}; --help shows the options"
+    def with_dashes(self, typed: Sequence[str]) -> str:
+        """Say how the first setting is typed that was given as an option, `--heads 8`; "" where none was."""
+        for word, following in zip(typed, [*typed[1:], ""], strict=True):
+            name, _, value = word.partition("=")
+            if name.startswith("-") and not any(option.startswith(name) for option in OPTIONS):
+                key = name.rpartition(" ")[2].lstrip("-").replace("-", "_")  # '-m seed=1,2', in quotes together
+                near = self.near(key, key.rpartition(".")[0]) or ["KEY"]
+                value = value or ("" if "=" in following else following) or "VALUE"
+                return f"{word}: settings have no dashes: write {near[0]}={value}; --help shows the options"
+        return ""
 
 
 def _named(paths: list[str], values: Mapping[str, object]) -> str | None:
@@ -198,8 +200,6 @@ def in_a_preset(error: Exception, config_name: str, configs: Path) -> str | None
         groups = ", ".join(sorted(Settings(config_name, configs).choices))
         remedy = f'write "- override /GROUP: CHOICE"; the groups are {groups}'
         return f"{match[1]}.yaml: its defaults list names {match[2]}, which is not there: {remedy}"
-    if match := re.match("Invalid defaults list in '(.*)', defaults must be a list", message):
-        return f'{match[1]}.yaml: defaults must be a list, with lines such as "- override /GROUP: CHOICE"'
     if match := re.match(r"(?:Multiple values for )?(\S+?)(?:\. To override a value| appears more than once)", message):
         return f'{match[1]} is chosen twice: in the defaults list of a preset write "- override /{match[1]}: CHOICE"'
     if match := re.match("In '(.*)': .*\nCannot merge DictConfig with ListConfig", message):
@@ -213,14 +213,14 @@ def in_a_preset(error: Exception, config_name: str, configs: Path) -> str | None
                 f'{match[1]}: YAML has no dots in its keys: write "{section}:" and below it, indented, "{key}: VALUE"'
             )
         return settings.unknown(match[1], is_choice=False)
-    if message.startswith("Additional config directory"):
-        return f"{message}: --config-dir= names a folder that holds experiment/NAME.yaml"
     return None
 
 
 def explain_error(error: Exception, typed: Sequence[str], config_name: str, configs: Path) -> str:
     """Describe any error in one line; one of Hydra's is explained by the settings that its script has."""
     message = str(error)
+    if isinstance(error, ArgumentError):
+        return Settings(config_name, configs).with_dashes(typed) or f"{message}; --help shows the options"
     if isinstance(error, OverrideParseException):
         return words_alone(typed, config_name, configs) or unreadable(error.override)
     if isinstance(error, MissingConfigException):
@@ -239,10 +239,4 @@ def explain_error(error: Exception, typed: Sequence[str], config_name: str, conf
         return Settings(config_name, configs).unknown(match[1], is_choice=bool(match[2]))
     if match := re.match(r"Error merging override ([^=]*)", message):
         return Settings(config_name, configs).section(match[1]) or innermost(error)
-    if match := re.search("(-.): ignored explicit argument ' +(.+)'", message):  # '-m seed=1,2'
-        return f"{match[1]} {match[2]}: write {match[1]} and each setting as words of their own, not together in quotes"
-    if "-i" in typed and message.startswith("argument --info/-i: invalid choice"):
-        return Settings(config_name, configs).with_dashes("i", typed)
-    if match := re.search("(?:unrecognized arguments: --?|ignored explicit argument ')([^ =;']+)", message):
-        return Settings(config_name, configs).with_dashes(match[1], typed)
     return innermost(error) if isinstance(error, (HydraException, OmegaConfBaseException)) else describe(error)

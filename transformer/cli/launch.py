@@ -44,7 +44,7 @@ def open_closed_streams() -> None:
 
 def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
     """In place of argparse's own method, which prints a usage of many lines."""
-    raise UsageError(f"{message}; --help shows the usage")
+    raise argparse.ArgumentError(None, message)
 
 
 def end_with_parent() -> None:
@@ -108,25 +108,25 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
         if "--version" in typed:
             print(f"transformer-translator {__version__}", flush=True)
             return 0
-        sys.argv[1:] = prepare(typed, configs)
+        arguments, sweep_folder = prepare(typed, configs), None
         for folder in (value for _, key, value in map(split_override, typed) if key == "hydra.run.dir"):
             note_new_folder(Path(folder).expanduser())  # Hydra makes it before the settings are read
-        start = hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)
-        if not is_sweep(typed):
-            try:
-                start()
-            except SystemExit:  # so one of Hydra's own options ends, such as --help
-                sys.stdout.flush()
-                raise
+        if is_sweep(typed):
+            gc.enable()
+            sweep_folder = check_trials(arguments, config_name, configs, read)
+            earlier = outcomes(sweep_folder)
+            # The folder that was checked: composed again, a name with the time in it may be another.
+            others = [word for word in arguments if split_override(word)[1] != "hydra.sweep.dir"]
+            arguments = [f"hydra.sweep.dir={quote(str(sweep_folder))}", *others]
+        sys.argv[1:] = arguments
+        try:
+            hydra.main(version_base="1.3", config_path=str(configs), config_name=config_name)(job)()
+        except SystemExit:  # so one of Hydra's own options ends, such as --help
             sys.stdout.flush()
+            raise
+        sys.stdout.flush()
+        if sweep_folder is None:
             return 0
-        gc.enable()
-        sweep_folder = check_trials(sys.argv[1:], config_name, configs, read)
-        others = [word for word in sys.argv[1:] if split_override(word)[1] != "hydra.sweep.dir"]
-        # The folder that was checked: composed again, a name with the time in it may be another.
-        sys.argv[1:] = [f"hydra.sweep.dir={quote(str(sweep_folder))}", *others]
-        earlier = outcomes(sweep_folder)
-        start()
         from transformer.cli.sweep_table import show_sweep
 
         return 0 if show_sweep(sweep_folder, earlier) else 1

@@ -67,8 +67,8 @@ def check_place(key: str, place: str | None, taken: set[str]) -> None:
     """Refuse a file that an earlier trial writes too: only what the last one wrote would be left."""
     if place in taken:
         raise UsageError(
-            f"{key}={place}: the trials of a sweep would write it one over the other: give one command for each value, "
-            f"with its own {key}="
+            f"{key}={place}: a path is taken as it is typed, and each trial would write over this: give one command "
+            f"for each value, with its own {key}="
         )
     if place is not None and not is_written_through(Path(place)):
         taken.add(place)
