@@ -55,7 +55,7 @@ from transformer.training.checks import check_trainer
         ("data=3", "data=3: leave this out, or choose one of files, toy"),
         ("trainer={max_steps: 3}", "trainer is a section; set one of trainer.max_epochs, trainer.devices"),
         ("model.heads=[1", "model.heads=[1: Hydra cannot read this"),
-        ("+x=[1", "+x=[1: Hydra cannot read this"),
+        ("+x=[1", "x=[1: Hydra cannot read this"),
         ("metrics=[a (b)]", """put each text with special characters into quotes: metrics="['A','B']"""),
         (
             "data.extra_tests={a: b!}",

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import MarkedYAMLError
 
-from transformer.cli.arguments import OPEN_SECTIONS, split_override
+from transformer.cli.arguments import split_override
 from transformer.cli.compose import compose_all
 from transformer.cli.errors import describe
 from transformer.config import UsageError, flatten
@@ -163,14 +163,13 @@ def unreadable(override: str) -> str:
         )
     if not re.fullmatch(r"[./@:-]*\w[\w./@:-]*", key, re.ASCII):
         return f"{key}: the name of a setting has letters from a to z, digits and . _ - / @ only"
-    typed = f"{key}={value}" if f"{key}={value}".startswith(OPEN_SECTIONS) else override  # whose prefix is ours
     if set(value) & set("“”„‟‘’‚«»"):
-        return f"{typed}: Hydra cannot read typographic quotes here: write straight ones, or none"
+        return f"{key}={value}: Hydra cannot read typographic quotes here: write straight ones, or none"
     what, quoted = "a text with special characters into quotes of its own", f"""'"{value}"'"""
     if value.startswith(("[", "{")):
         what = "each text with special characters into quotes"
         quoted = "\"['A','B']\"" if value.startswith("[") else "\"{NAME:'A'}\""
-    return f"{typed}: Hydra cannot read this; put {what}: {typed.removesuffix(value)}{quoted}"
+    return f"{key}={value}: Hydra cannot read this; put {what}: {key}={quoted}"
 
 
 def innermost(error: BaseException) -> str:
