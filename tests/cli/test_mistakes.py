@@ -444,6 +444,9 @@ def test_what_the_trainer_itself_refuses_beside_our_defaults_is_told_before_the_
         ("benchmark", "fast", "benchmark=fast must be true or false"),
         ("max_time", 60, "max_time=60 must be DD:HH:MM:SS"),
         ("max_time", "an hour", "max_time=an hour must be DD:HH:MM:SS"),
+        ("max_time", "999999999:24:00:00", "max_time=999999999:24:00:00 must be DD:HH:MM:SS"),
+        ("max_time", {"hour": 1}, "max_time={'hour': 1} must be DD:HH:MM:SS"),
+        ("max_time", {"minutes": 0}, "max_time={'minutes': 0} leaves no time to train"),
         ("limit_val_batches", 1.5, "limit_val_batches=1.5 must be a whole number of batches, or a share of them"),
         *(
             ("precision", value, f"precision={value} would train other weights than checkpoints and averages hold")
@@ -456,7 +459,9 @@ def test_a_value_of_another_type_than_the_trainers_is_refused(name: str, value: 
         check_trainer({"accelerator": "cpu", name: value})
 
 
-@pytest.mark.parametrize("strategy", ["fsdp", "fsdp_cpu_offload", "deepspeed_stage_2", "ddp_spawn", "ddp_fork"])
+@pytest.mark.parametrize(
+    "strategy", ["fsdp", "fsdp_cpu_offload", "FSDP", "deepspeed_stage_2", "ddp_spawn", "DDP_Spawn", "ddp_fork"]
+)
 def test_strategies_that_cannot_work_here_are_refused(strategy: str) -> None:
     with pytest.raises(ValueError, match="use trainer=ddp"):
         check_trainer({"strategy": strategy})

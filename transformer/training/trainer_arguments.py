@@ -3,6 +3,8 @@ Lightning and torch, which takes seconds."""
 
 import ast
 import re
+from contextlib import suppress
+from datetime import timedelta
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,6 +51,21 @@ def _check_names(arguments: dict[str, Any]) -> None:
             raise ValueError(f"trainer.{name}: no such setting; {remedy}{TRAINER_PAGE} shows all")
 
 
+def _check_time(limit: Any) -> None:
+    """Raises ValueError for a `max_time` that is no time to train."""
+    example, time = "00:00:10:00 are ten minutes", limit if isinstance(limit, timedelta) else None
+    with suppress(TypeError, ValueError, OverflowError):
+        if isinstance(limit, dict):  # {minutes: 10}
+            time = timedelta(**limit)
+        elif isinstance(limit, str) and re.fullmatch(r"\d+(:\d\d){3}", limit.strip()):
+            days, hours, minutes, seconds = map(int, limit.split(":"))
+            time = timedelta(days, seconds, hours=hours, minutes=minutes)
+    if time is None:
+        raise ValueError(f"trainer.max_time={limit} must be DD:HH:MM:SS: {example}")
+    if time <= timedelta(0):
+        raise ValueError(f"trainer.max_time={limit} leaves no time to train: {example}")
+
+
 def check_names_and_values(arguments: dict[str, Any]) -> None:
     """Raises ValueError for an argument that Lightning's Trainer does not have, that is not a user's, or whose value no
     run could have, on any machine."""
@@ -62,20 +79,17 @@ def check_names_and_values(arguments: dict[str, Any]) -> None:
             raise ValueError(f"trainer.{name}={value} must be a number {allowed}")
         if name.startswith("limit_") and type(value) is float and value > 1 and not value.is_integer():
             raise ValueError(f"trainer.{name}={value} must be a whole number of batches, or a share of them up to 1.0")
-    limit = arguments.get("max_time")
-    if isinstance(limit, int | float) or (isinstance(limit, str) and not re.fullmatch(r"\d+(:\d\d){3}", limit.strip())):
-        raise ValueError(f"trainer.max_time={limit} must be DD:HH:MM:SS: 00:00:10:00 are ten minutes")
-    if isinstance(limit, str) and re.fullmatch("[0:]+", limit.strip()):
-        raise ValueError(f"trainer.max_time={limit} leaves no time to train: 00:00:10:00 are ten minutes")
+    if (limit := arguments.get("max_time")) is not None:
+        _check_time(limit)
 
 
 def check_strategy_and_precision(arguments: dict[str, Any]) -> None:
     """Raises ValueError for what a run here cannot have, though the Trainer has it."""
     strategy = str(arguments.get("strategy", "auto"))
-    if re.search("fsdp|deepspeed|model_parallel", strategy):
+    if re.search("fsdp|deepspeed|model_parallel", strategy, re.IGNORECASE):  # the Trainer takes them in any case
         # Clipping, digests and checkpoints of ours need whole weights.
         raise ValueError(f"trainer.strategy={strategy} would cut the weights into parts: use trainer=ddp")
-    if re.search("spawn|fork|notebook", strategy):
+    if re.search("spawn|fork|notebook", strategy, re.IGNORECASE):
         # They would take what a run has learned and translated with them.
         raise ValueError(f"trainer.strategy={strategy} ends its processes with the training: use trainer=ddp")
     if (precision := str(arguments.get("precision"))) in ("bf16-true", "16-true", "64-true", "64"):
