@@ -137,6 +137,15 @@ def test_the_folder_of_a_run_is_found_from_each_of_its_files_and_from_itself(tmp
     assert run_of(tmp_path / "checkpoints") == tmp_path
 
 
+def test_the_folder_of_a_run_is_found_from_within_its_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "checkpoints" / "old").mkdir(parents=True)
+    for folder, model in (("checkpoints", "last.ckpt"), ("checkpoints/old", "../last.ckpt")):
+        monkeypatch.chdir(tmp_path / folder)
+        assert run_of(Path(model)) == tmp_path
+
+
 def test_a_lock_is_given_back_whatever_happens_while_it_is_held(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match="stopped"), exclusive_lock(tmp_path / "lock", "the run"):

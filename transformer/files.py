@@ -66,7 +66,11 @@ def cache_key(parts: list[Any]) -> str:
 def run_of(model: Path) -> Path:
     """The folder of the run that a checkpoint or an exported file lies in; a folder is one itself."""
     folder = model if model.is_dir() else model.parent
-    return folder.parent if folder.name == "checkpoints" else folder
+    if folder.name == "checkpoints":
+        return folder.parent
+    # A path that was typed from within does not hold the folder's name. (Not Path.resolve: it follows links.)
+    whole = Path(os.path.abspath(folder))  # noqa: PTH100
+    return whole.parent if whole.name == "checkpoints" else folder
 
 
 def hypotheses_file(run: Path, split: str) -> Path:

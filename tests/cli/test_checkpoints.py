@@ -95,6 +95,7 @@ def test_results_that_cannot_be_read_take_nothing_from_the_announcement(
         '{"test": 3}',
         '{"test": {}}',
         '{"test": {"bleu": "x"}}',
+        f'{{"test": {{"bleu": {10**400}}}}}',
         whole + " " * (1 << 22),
     ):
         (runs / "early" / "test.json").write_text(damaged)
@@ -110,6 +111,9 @@ def test_a_model_is_named_by_its_folder_wherever_that_lies(runs: Path, monkeypat
     assert model_name(runs / "early" / "checkpoints" / "last.ckpt") == "early/checkpoints/last.ckpt"
     monkeypatch.chdir(runs / "early")
     assert model_name(Path("translator.safetensors")) == "early/translator.safetensors"
+    monkeypatch.chdir(runs / "early" / "checkpoints")
+    assert model_name(Path("last.ckpt")) == "early/checkpoints/last.ckpt"
+    assert model_name(Path("../translator.safetensors")) == "early/translator.safetensors"
 
 
 def test_a_model_card_that_is_missing_or_no_text_is_none(runs: Path) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ def find_reverse(config: dict[str, Any]) -> dict[str, Any]:
 
 def score_on(split: str, run: Path) -> list[str]:
     """A run's score on the test set, or on that of another direction, as `test bleu 97.3`, if it has left one."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError):
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError, OverflowError):
         name, score = next(iter(read_json(run / RESULTS)[split].items()))
         return [f"{split} {name} {float(score):.1f}"]
     return []
@@ -124,8 +125,9 @@ def announce_checkpoint(config: dict[str, Any], checkpoint: Path) -> None:
 
 def model_name(checkpoint: Path) -> str:
     """Name a model as its run's folder and the file in it."""
-    run = run_of(checkpoint)
-    return (run.absolute().name / checkpoint.relative_to(run)).as_posix()
+    # Not Path.resolve: a run is called as the link that was typed.
+    run, model = (Path(os.path.abspath(path)) for path in (run_of(checkpoint), checkpoint))  # noqa: PTH100
+    return (run.name / model.relative_to(run)).as_posix()
 
 
 def read_card(checkpoint: Path) -> str:
