@@ -49,6 +49,23 @@ def test_a_place_below_a_file_is_refused_before_the_work(tmp_path: Path) -> None
             check(str(place))
 
 
+@needs_links
+def test_a_link_is_followed_to_the_place_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "file" / "new")
+    with pytest.raises(UsageError, match=r"output=.*link: .*file is a file, not a folder"):
+        check_output_file(str(tmp_path / "link"))
+
+
+def test_a_file_in_a_folder_that_takes_no_new_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "page.html").touch()
+    check_output_file(str(tmp_path / "page.html"))
+    # Not by its mode: root may write anywhere.
+    monkeypatch.setattr(os, "access", lambda place, mode: place != tmp_path)
+    with pytest.raises(UsageError, match=r"output=.*page\.html cannot be written: name another place"):
+        check_output_file(str(tmp_path / "page.html"))
+
+
 @pytest.mark.parametrize("root", ["/", "/tmp/.."])
 def test_the_root_is_a_folder(root: str) -> None:
     if os.access(root, os.W_OK):

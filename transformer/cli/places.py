@@ -6,16 +6,19 @@ from pathlib import Path
 
 from transformer.cli.checkpoints import is_run
 from transformer.config import UsageError
-from transformer.files import MODELS, run_of
+from transformer.files import MODELS, is_written_through, run_of
 
 
 def check_can_be_written(path: Path, key: str) -> None:
     """Refuse a place that cannot come into being, as a folder above it is a file or cannot be written."""
-    whole = path.absolute()
+    is_stream = is_written_through(path)
+    whole = path.absolute() if is_stream else Path(os.path.realpath(path))  # a link is followed
     there = next(place for place in (whole, *whole.parents) if place.exists())
     if there != whole and not there.is_dir():
         raise UsageError(f"{key}={path}: {there} is a file, not a folder")
-    if not os.access(there, os.W_OK):
+    # A new file takes the place of an old one.
+    changed = [there, there.parent] if there.is_file() and not is_stream else [there]
+    if not all(os.access(place, os.W_OK) for place in changed):
         raise UsageError(f"{key}={path} cannot be written: name another place")
 
 
