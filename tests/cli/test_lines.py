@@ -1,6 +1,7 @@
 """A translation on its way out: a terminal gets no letter that it would obey, everything else gets all letters."""
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -60,7 +61,8 @@ def test_a_text_is_one_line_and_what_can_be_read_only_once_is_not_counted() -> N
     assert count_lines(os.devnull) is None
 
 
-def test_a_table_is_not_taken_for_sentences(tmp_path: Path) -> None:
-    (tmp_path / "pairs.tsv").write_text("eins\tone\n")
-    with pytest.raises(UsageError, match=r"^input=.*pairs\.tsv is a table: write its column into a file of its own"):
-        count_lines(str(tmp_path / "pairs.tsv"))
+@pytest.mark.parametrize("name", ["pairs.tsv", "PAIRS.CSV", "pairs.tsv.gz"])
+def test_a_table_is_not_taken_for_sentences(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("eins\tone\n")
+    with pytest.raises(UsageError, match=f"^input=.*{re.escape(name)} is a table: write its column into a file of its"):
+        count_lines(str(tmp_path / name))

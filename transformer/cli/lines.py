@@ -53,7 +53,7 @@ def input_lines(text: str | None, path: str | None) -> Iterator[str]:
 
 def refuse_table(key: str, path: str) -> None:
     """Refuse a table where sentences belong: all columns of a line would be taken for one sentence."""
-    if Path(path.removesuffix(".gz")).suffix in (".tsv", ".csv"):
+    if Path(path.removesuffix(".gz")).suffix.lower() in (".tsv", ".csv"):
         raise UsageError(f"{key}={path} is a table: write its column into a file of its own, a sentence a line")
 
 
