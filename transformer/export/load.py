@@ -84,7 +84,8 @@ class TranslateSettings(TranslatorSettings):
         if self.search.method != "beam":
             setting, most = "choose.samples", self.choose.draws(self.search)
         if self.n_best > most:
-            allowed = f"1 with search={self.search.method}" if most == 1 else f"from 1 to {setting}={most}"
+            is_one = most == 1 and self.search.method != "beam"
+            allowed = f"1 with search={self.search.method}" if is_one else f"from 1 to {setting}={most}"
             raise ValueError(f"n_best={self.n_best} must be {allowed}")
         if self.text is not None and self.input is not None:
             raise ValueError("give either text= or input=, not both")
