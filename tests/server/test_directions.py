@@ -3,6 +3,7 @@
 import re
 import shutil
 import socket
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,12 @@ def test_a_language_is_known_by_script_frequent_words_and_kana(text: str, langua
     assert sum(confidence for _, confidence in found) == pytest.approx(100, abs=0.2)
     assert detect("1・2・3・4・5・6", languages)[0][1] == 0
     assert detect("", languages) == [(one, 0.0) for one in sorted(languages, key=lambda one: one == "br")]
+
+
+@pytest.mark.parametrize(("text", "languages"), [("na\u0303o", ["es", "pt"]), ("ﾃｽﾄ", ["zh", "ja"])])
+def test_a_letter_written_in_another_way_is_the_same_letter(text: str, languages: list[str]) -> None:
+    assert detect(text, languages) == detect(unicodedata.normalize("NFKC", text), languages)
+    assert detect(text, languages)[0][0] == languages[1]
 
 
 def test_a_key_keeps_the_page_back_unless_it_is_asked_for(folder: Path) -> None:

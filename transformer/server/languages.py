@@ -1,6 +1,7 @@
 """Which of the languages that are served a text is in."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection
 
@@ -18,6 +19,7 @@ def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
     Chinese by kana. Of a language whose frequent words we do not know, every tenth word counts as one. No other
     language is thought of.
     """
+    text = unicodedata.normalize("NFKC", text)  # an accent by itself is no end of a word
     letters = scripts(text)
     commonest = max(letters, key=letters.__getitem__, default="")
     script = {one: expected_script(one) or commonest for one in languages}
