@@ -175,9 +175,24 @@ def _replacement(path: Path) -> Iterator[BinaryIO]:
             partial.unlink()
 
 
+def open_through(path: Path) -> BinaryIO:
+    """Opens what is written through, to add to what a shell has sent to its file already. A stream of this process
+    (/dev/stdout) is written where it stands, and moved on: who writes to it next does not write over this."""
+    number = {"/dev/stdout": "1", "/dev/stderr": "2"}.get(path.as_posix())
+    if path.parent == Path("/dev/fd"):
+        number = path.name
+    if number is None or not number.isdecimal():
+        return path.open("ab")
+    try:
+        return os.fdopen(os.dup(int(number)), "wb")
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
 @contextmanager
 def _file_itself(path: Path) -> Iterator[BinaryIO]:
-    with path.open("ab") as file:  # adds to what a shell has sent to its file already
+    with open_through(path) as file:
         yield file
         file.flush()
 

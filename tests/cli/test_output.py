@@ -251,6 +251,18 @@ def test_a_link_is_followed_and_a_pipe_is_written_through(translation: Translati
             translation.run()
 
 
+@posix_only
+def test_what_a_shell_sends_to_its_file_next_stands_after_the_translation(
+    translation: Translation, tmp_path: Path
+) -> None:
+    with (tmp_path / "log").open("wb", buffering=0) as log:  # { translate.py output=/dev/stdout; echo after; } > log
+        log.write(b"before\n")
+        translation.file = Path(f"/dev/fd/{log.fileno()}")
+        translation.run()
+        log.write(b"after\n")
+    assert (tmp_path / "log").read_text(encoding="utf-8") == f"before\n{WHOLE}after\n"
+
+
 def test_a_state_without_its_file_stops_nobody(translation: Translation) -> None:
     translation.stop()
     (translation.file.parent / "out.en.partial").replace(translation.file)  # as a process does just before its end

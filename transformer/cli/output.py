@@ -16,7 +16,15 @@ from typing import Any, BinaryIO
 
 from transformer.config import UsageError, flatten, from_dict, shown
 from transformer.data.printable import say, shell_path
-from transformer.files import atomic_write, exclusive_lock, flush_folder, is_written_through, sha256, sha256_of
+from transformer.files import (
+    atomic_write,
+    exclusive_lock,
+    flush_folder,
+    is_written_through,
+    open_through,
+    sha256,
+    sha256_of,
+)
 
 
 def made_by(settings: dict[str, Any], *models: Path) -> dict[str, str]:
@@ -44,8 +52,7 @@ class Output:
         self.path, self.lines = path, 0
 
     def __enter__(self) -> "Output":
-        # Appended: a shell may have sent more to the same file already.
-        self._file: BinaryIO = sys.stdout.buffer if self.path is None else Path(self.path).open("ab")
+        self._file: BinaryIO = sys.stdout.buffer if self.path is None else open_through(Path(self.path))
         return self
 
     @property
