@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.links import needs_links
+from tests.processes import posix_only
 from transformer.cli.places import check_output_file, check_output_folder
 from transformer.config import UsageError
 
@@ -57,13 +58,24 @@ def test_a_link_is_followed_to_the_place_that_it_names(tmp_path: Path) -> None:
         check_output_file(str(tmp_path / "link"))
 
 
-def test_a_file_in_a_folder_that_takes_no_new_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("named", ["page.html", ""])
+def test_a_file_or_folder_that_cannot_be_written_is_refused(
+    tmp_path: Path, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "page.html").touch()
     check_output_file(str(tmp_path / "page.html"))
     # Not by its mode: root may write anywhere.
-    monkeypatch.setattr(os, "access", lambda place, mode: place != tmp_path)
+    monkeypatch.setattr(os, "access", lambda place, mode: mode == os.R_OK or place != tmp_path / named)
     with pytest.raises(UsageError, match=r"output=.*page\.html cannot be written: name another place"):
         check_output_file(str(tmp_path / "page.html"))
+
+
+@posix_only
+def test_a_stream_needs_no_folder_that_takes_new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "log").open("wb") as log:  # output=/dev/stdout > log, where log was removed or is elsewhere
+        stream = f"/dev/fd/{log.fileno()}"
+        monkeypatch.setattr(os, "access", lambda place, mode: str(place) == stream)
+        check_output_file(stream)
 
 
 @pytest.mark.parametrize("root", ["/", "/tmp/.."])

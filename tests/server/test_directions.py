@@ -67,11 +67,15 @@ def test_a_device_that_no_machine_has_is_refused_before_it_is_served(folder: Pat
     ("text", "languages", "likeliest"),
     [
         ("Das ist der Hund und nicht das Haus", ["en", "de"], "de"),
+        ("(Das) »ist«, nicht?", ["en", "de"], "de"),
+        ("Das ist der Hund und nicht das Haus", ["en-GB", "de-AT"], "de-AT"),
         ("これは日本語の文です。東京に行きました。", ["zh", "ja"], "ja"),
         ("東京都知事選挙の結果", ["zh", "ja"], "ja"),
         ("东京是日本的首都。我喜欢の字", ["ja", "zh"], "zh"),
         ("Demat d'an holl dud, penaos emañ kont?", ["en", "br"], "br"),  # of which we know neither script nor words
         ("THE MAN IS HERE AND YOU ARE NOT", ["br", "en"], "en"),
+        ("Big dogs chase the small cat", ["br", "en"], "en"),  # one word of six
+        ("Demat Москва, penaos emañ kont?", ["ru", "br"], "br"),
         ("Привет", ["br", "ru"], "ru"),
         ("Привет", ["de", "ru"], "ru"),
     ],
@@ -82,6 +86,10 @@ def test_a_language_is_known_by_script_frequent_words_and_kana(text: str, langua
     assert sum(confidence for _, confidence in found) == pytest.approx(100, abs=0.2)
     assert detect("1・2・3・4・5・6", languages)[0][1] == 0
     assert detect("", languages) == [(one, 0.0) for one in sorted(languages, key=lambda one: one == "br")]
+
+
+def test_one_frequent_word_rules_no_language_out() -> None:
+    assert detect("und", ["en", "de"]) == [("de", 75.0), ("en", 25.0)]
 
 
 @pytest.mark.parametrize(("text", "languages"), [("na\u0303o", ["es", "pt"]), ("ﾃｽﾄ", ["zh", "ja"])])
