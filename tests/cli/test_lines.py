@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from transformer.cli.lines import as_lines, chunk_size, chunks, count_lines, input_lines
+from transformer.cli.lines import as_lines, chunk_size, chunks, count_lines, input_lines, is_prompt
 from transformer.cli.output import Output
 from transformer.config import UsageError
 from transformer.inference.translator import Translation
 
+needs_terminals = pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
 HEBREW = Translation("\u2067שלום\u2069 לך", -0.5, -2.0, [])
 
 
@@ -25,7 +26,24 @@ def test_a_file_gets_the_marks_of_right_to_left_text_and_a_terminal_their_names(
     assert [*as_lines([7], [[HEBREW]], count, on_terminal=True)] == [f"{columns}\\u2067שלום\\u2069 לך\n"]
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
+@needs_terminals
+def test_a_person_is_asked_for_one_sentence_after_the_other_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keyboard, terminal = os.openpty()
+    os.write(keyboard, b"ein Haus\nein Hund\n\x04")
+    with os.fdopen(terminal, encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert [*input_lines(None, None)] == ["ein Haus", "ein Hund"]
+        assert [is_prompt(None, None), is_prompt("ja", None), is_prompt(None, "file")] == [True, False, False]
+        monkeypatch.setattr(sys, "stdin", None)
+        assert not is_prompt(None, None)
+    os.close(keyboard)
+    out, err = capsys.readouterr()
+    assert (out, err.count("> ")) == ("", 3)
+
+
+@needs_terminals
 def test_an_output_knows_whether_it_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for (reader, writer), is_terminal in ((os.pipe(), False), (os.openpty(), True)):
         with os.fdopen(writer, "w") as stream, Output(None) as before:
