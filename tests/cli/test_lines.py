@@ -74,6 +74,12 @@ def test_chunks_hold_all_lines_in_their_order(clock: Callable[[], float], monkey
     assert [numbers for numbers, _ in chunks(iter(lines), 6, 20, 30)] == [range(21, 27), range(27, 31)]
 
 
+def test_of_a_pipe_and_in_a_pipe_no_bar_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    for total in (3, None):
+        assert [chunk for _, chunk in chunks(iter("abc"), 2, 0, total)] == [["a", "b"], ["c"]]
+    assert capsys.readouterr().err == ""
+
+
 def test_a_text_is_one_line_and_what_can_be_read_only_once_is_not_counted() -> None:
     assert [*input_lines("ein\nHaus", None)] == ["ein Haus"]
     assert count_lines(os.devnull) is None

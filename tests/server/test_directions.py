@@ -7,6 +7,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+import torch
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from tests.factories import composed
@@ -56,6 +57,14 @@ def test_a_search_that_a_model_cannot_make_is_refused_before_it_is_served(folder
         load_directions([("engine", tmp_path / "engine")], settings("search=sampling"))
     with pytest.raises(ValueError, match="precision=float32: that of an export was chosen when it was made"):
         load_directions([("engine", tmp_path / "engine")], settings("precision=float32"))
+
+
+def test_a_model_is_served_in_the_precision_that_is_asked_for(folder: Path) -> None:
+    for overrides, precision in (((), torch.float32), (("precision=bfloat16",), torch.bfloat16)):
+        [served] = load_directions(
+            [("model", folder / "de_en.safetensors")], settings("page=false", *overrides)
+        ).values()
+        assert served.translator.model.output.weight.dtype == precision
 
 
 def test_a_device_that_no_machine_has_is_refused_before_it_is_served(folder: Path) -> None:
