@@ -26,14 +26,15 @@ SCORE = from_dict(ChoiceSettings, composed(name="translate")["choose"], "choose"
 MBR = replace(SCORE, method="mbr", samples=6)
 
 
-def untrained(seed: int, languages: tuple[str, str]) -> Translator:
+def untrained(seed: int, *directions: tuple[str, str]) -> Translator:
     torch.manual_seed(seed)
-    tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 60))
+    tags = sorted({target for _, target in directions}) if len(directions) > 1 else []
+    tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 60), tags)
     config = from_dict(ModelConfig, model_dict(source_vocab_size=60, target_vocab_size=60, max_length=40), "model")
     model = Transformer(config).eval()
     with torch.no_grad():
         model.output.weight.mul_(2)  # so that an untrained model prefers something
-    return Translator(model, (tokenizer, tokenizer), languages)
+    return Translator(model, (tokenizer, tokenizer), directions[0], directions)
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +109,13 @@ def test_the_log_probability_of_a_pair_is_that_of_its_tokens_one_by_one(translat
     assert pair_log_probabilities(translator, pairs) == pytest.approx(expected, abs=1e-4)
     assert pair_log_probabilities(translator, pairs, batch_tokens=1) == pytest.approx(expected, abs=1e-4)
     assert pair_log_probabilities(translator, [("", "ja"), ("ja", ""), ("ja " * 50, "ja")]) == [-math.inf] * 3
+
+
+def test_an_empty_text_has_no_probability_with_the_tag_of_a_language_either() -> None:
+    both = untrained(2, ("en", "de"), ("de", "en"))
+    assert both.source_tokenizer.prefix
+    empty, other = pair_log_probabilities(both, [("", "ja"), ("Hund", "ja")])
+    assert empty == -math.inf < other
 
 
 def test_a_pair_has_a_probability_as_long_as_each_side_fits_with_its_end_symbol(translator: Translator) -> None:
