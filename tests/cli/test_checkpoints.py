@@ -143,6 +143,8 @@ def test_an_export_is_taken_alone_or_among_several_only_where_it_can_be_used(run
     for value in (str(tmp_path), f"[{last},{tmp_path}]"):
         with pytest.raises(UsageError, match=re.escape(said)):
             find_checkpoints(value, runs, exports=False)
+    with pytest.raises(UsageError, match=re.escape(said)):
+        find_checkpoint(str(tmp_path), runs)
 
 
 def test_the_model_that_reranks_is_found_and_named_by_its_own_setting(runs: Path) -> None:
@@ -159,6 +161,22 @@ def test_one_of_several_checkpoints_may_hold_a_comma_in_quotes(tmp_path: Path) -
     for path in paths:
         path.touch()
     assert find_checkpoints(f"['{paths[0]}', {paths[1]}]", tmp_path) == paths
+
+
+def test_a_folder_whose_name_stands_in_brackets_is_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("[1]").mkdir()
+    Path("[1]", "translator.safetensors").touch()
+    assert find_checkpoints("[1]", tmp_path) == [Path("[1]", "translator.safetensors")]
+
+
+@pytest.mark.parametrize("is_run", [False, True])
+def test_a_folder_of_hugging_face_is_a_model_unless_it_is_a_run(tmp_path: Path, is_run: bool) -> None:
+    (tmp_path / "tokenizer_config.json").touch()
+    if is_run:
+        (tmp_path / "translator.safetensors").touch()
+    expected = tmp_path / "translator.safetensors" if is_run else tmp_path
+    assert find_checkpoint(str(tmp_path), tmp_path) == expected
 
 
 @needs_links

@@ -1,5 +1,6 @@
 """Minimum Bayes risk and reranking: the order of the hypotheses is that of the formula, computed apart."""
 
+import copy
 import itertools
 import math
 import re
@@ -16,8 +17,9 @@ from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
 from transformer.evaluation.choosing import Chooser, pair_log_probabilities
+from transformer.evaluation.metrics import METRICS
 from transformer.inference.settings import ChoiceSettings, InferenceSettings
-from transformer.inference.translator import BEAM, EMPTY
+from transformer.inference.translator import BEAM, EMPTY, Translation
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "wir gehen in den Park, weil die Sonne scheint"]
 SEARCH = replace(BEAM, length_ratio=1.0, length_extra=3)
@@ -95,6 +97,36 @@ def test_minimum_bayes_risk_takes_the_hypothesis_most_like_the_others(
             assert gains == pytest.approx(sorted(gains, reverse=True))
 
 
+def by_consensus(chooser: Chooser, *hypotheses: tuple[str, float]) -> list[tuple[str, float]]:
+    """Drawn texts with their scores, in the order of the choice."""
+    drawn = [Translation(text, score, score, text.split()) for text, score in hypotheses]
+    return [(one.text, one.score) for one in chooser._by_consensus(drawn, drawn=True)]
+
+
+def test_what_was_drawn_twice_counts_twice_and_has_its_better_score(translator: Translator) -> None:
+    first, second, third = ("aaaa", -3.0), ("aaaa", -2.0), ("zzzz", -1.0)
+    for order in itertools.permutations([first, second, third]):
+        assert by_consensus(Chooser(translator, MBR), *order) == [second, third]
+
+
+def test_of_hypotheses_equally_like_the_others_the_likelier_comes_first(translator: Translator) -> None:
+    for order in itertools.permutations([("aaaa", -3.0), ("kkkk", -2.0), ("zzzz", -1.0)]):
+        assert [score for _, score in by_consensus(Chooser(translator, MBR), *order)] == [-1.0, -2.0, -3.0]
+
+
+def test_the_metric_splits_words_as_the_target_language_does() -> None:
+    chooser = Chooser(untrained(1, ("de", "zh")), replace(MBR, metric="bleu"))
+    found = by_consensus(chooser, ("完全不同的另一句话", -1.0), ("我喜欢这只小狗", -2.0), ("我喜欢这只大狗", -3.0))
+    assert found[-1][1] == -1.0
+
+
+def test_the_bleu_that_scores_a_corpus_stays_as_it_is(translator: Translator) -> None:
+    by_consensus(Chooser(translator, replace(MBR, metric="bleu")), ("ja", -1.0), ("nein", -2.0))
+    bleu = METRICS["bleu"].build("en")
+    assert isinstance(bleu, BLEU)
+    assert not bleu.effective_order
+
+
 def test_the_log_probability_of_a_pair_is_that_of_its_tokens_one_by_one(translator: Translator) -> None:
     pairs, expected = [(TEXTS[0], "ja"), (TEXTS[3], TEXTS[1]), ("Hund", TEXTS[3])], []
     for source, target in pairs:
@@ -160,6 +192,18 @@ def test_reranking_adds_what_the_reverse_model_says_of_the_source(
         assert after == [before[index] for index in order]
 
 
+def test_where_the_search_says_none_the_models_own_length_penalty_reranks(
+    translator: Translator, reverse: Translator
+) -> None:
+    settings, own = replace(SCORE, method="rerank", reverse="x"), copy.copy(translator)
+    own.length_penalty = 3.0
+    unsaid, said, other = (
+        Chooser(model, settings, reverse).n_best(TEXTS, replace(SEARCH, length_penalty=penalty))
+        for model, penalty in ((own, None), (translator, 3.0), (translator, reverse.length_penalty))
+    )
+    assert unsaid == said != other
+
+
 @pytest.mark.parametrize("directions", [[("en", "de")], [("de", "en"), ("en", "de")]], ids=["one", "both"])
 def test_a_reverse_run_is_asked_for_the_other_direction(
     translator: Translator, reverse: Translator, directions: list[tuple[str, str]], tmp_path: Path
@@ -170,6 +214,9 @@ def test_a_reverse_run_is_asked_for_the_other_direction(
     loaded = Chooser.load(translator, settings, InferenceSettings("cpu", "float32", 2048, None))
     chosen = Chooser(translator, settings, saved.in_direction("en", "de")).n_best(TEXTS, SEARCH)
     assert loaded.n_best(TEXTS, SEARCH) == chosen != translator.n_best(TEXTS, SEARCH)
+    rounded = Chooser.load(translator, settings, InferenceSettings("cpu", "bfloat16", 2048, None)).reverse
+    assert rounded is not None
+    assert rounded.model.output.weight.dtype == torch.bfloat16
 
 
 def test_a_reverse_run_of_other_languages_is_named(translator: Translator, reverse: Translator, tmp_path: Path) -> None:
