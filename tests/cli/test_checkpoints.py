@@ -62,6 +62,9 @@ def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
     announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
     facts = "newest finished run, de → en, test bleu 34.2, 2 newer not finished"
     assert capsys.readouterr().err == f"checkpoint={Path('runs/early')} ({facts})\n"
+    os.utime(model, (1e9 - 0.5, 1e9 - 0.5))
+    announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
+    assert "test bleu 34.2, 1 newer not finished)" in capsys.readouterr().err
     for checkpoint in ("runs/early", "runs/early/checkpoints/last.ckpt"):
         announce_checkpoint({"checkpoint": checkpoint, "runs": str(runs)}, find_checkpoint(checkpoint, runs))
         assert capsys.readouterr().err == ""

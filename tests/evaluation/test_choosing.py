@@ -231,6 +231,11 @@ def test_a_reverse_run_of_other_languages_is_named(translator: Translator, rever
         )
 
 
+def test_a_translation_by_two_models_is_known_by_both() -> None:
+    assert SCORE.models == MBR.models == []
+    assert replace(SCORE, method="rerank", reverse="x").models == [Path("x")]
+
+
 def test_a_choice_that_cannot_be_is_told(translator: Translator, reverse: Translator) -> None:
     with pytest.raises(ValueError, match=r"choose=rerank and choose\.reverse=RUN"):
         replace(SCORE, method="rerank")
@@ -240,5 +245,6 @@ def test_a_choice_that_cannot_be_is_told(translator: Translator, reverse: Transl
         with pytest.raises(ValueError, match="choose=mbr needs several hypotheses"):
             MBR.check(search)
         SCORE.check(search)
+    MBR.check(replace(SAMPLING, beam=1))  # a beam is not sampled from
     with pytest.raises(ValueError, match=r"choose\.reverse=x translates de → en: it must be the reverse of de → en"):
         Chooser(translator, replace(SCORE, method="rerank", reverse="x"), translator)

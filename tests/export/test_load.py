@@ -21,6 +21,7 @@ def settings(*overrides: str, **changes: Any) -> TranslateSettings:
     ("overrides", "changes", "said"),
     [
         (["search=greedy"], {"n_best": 2}, "n_best=2 must be 1 with search=greedy"),
+        (["search=sampling"], {"n_best": 2}, "n_best=2 must be 1 with search=sampling"),
         (["search.beam=1"], {"n_best": 2}, "n_best=2 must be from 1 to search.beam=1"),
         (
             ["search=sampling", "choose=mbr", "choose.samples=3"],
