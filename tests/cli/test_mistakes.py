@@ -439,7 +439,6 @@ def test_what_the_trainer_itself_refuses_beside_our_defaults_is_told_before_the_
         ("max_epochs", 1.5, "max_epochs=1.5 must be a whole number"),
         ("accumulate_grad_batches", 2.5, "accumulate_grad_batches=2.5 must be a whole number"),
         ("accumulate_grad_batches", {"0": 2}, 'accumulate_grad_batches={"0": 2} must be a whole number'),
-        ("accumulate_grad_batches", 0, "accumulate_grad_batches=0 is not allowed"),
         ("gradient_clip_val", [1], r"gradient_clip_val=[1] must be a number"),
         ("benchmark", "fast", "benchmark=fast must be true or false"),
         ("max_time", 60, "max_time=60 must be DD:HH:MM:SS"),
@@ -457,6 +456,14 @@ def test_what_the_trainer_itself_refuses_beside_our_defaults_is_told_before_the_
 def test_a_value_of_another_type_than_the_trainers_is_refused(name: str, value: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^trainer.{re.escape(message)}"):
         check_trainer({"accelerator": "cpu", name: value})
+
+
+@pytest.mark.parametrize(
+    "name", ["max_steps", "max_epochs", "limit_train_batches", "limit_test_batches", "accumulate_grad_batches"]
+)
+def test_a_run_of_nothing_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"^trainer\.{name}=0 is not allowed: .* 1 is the least$"):
+        check_trainer({name: 0})
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,21 @@ def test_a_place_below_a_file_is_refused_before_the_work(tmp_path: Path) -> None
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=re.escape(f"output={tmp_path / 'file'} is a file: name a folder")):
         check_output_folder(str(tmp_path / "file"))
+    with pytest.raises(UsageError, match=r"^alignments=.*file is a file, not a folder"):
+        check_output_file(str(tmp_path / "file" / "new"), key="alignments")
     for check in (check_output_file, check_output_folder):
         place = tmp_path / "file" / "new" / "x"
         with pytest.raises(UsageError, match=re.escape(f"output={place}: {tmp_path / 'file'} is a file, not a folder")):
             check(str(place))
+
+
+@needs_links
+def test_a_runs_model_that_lies_elsewhere_by_a_link_is_not_written_over(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "stored").touch()
+    model = runs / "early" / "translator.safetensors"
+    model.symlink_to(tmp_path / "stored")
+    with pytest.raises(UsageError, match=r"translator\.safetensors is a run's own model, which must stay as it is"):
+        check_output_file(str(model), [".safetensors"])
 
 
 @needs_links

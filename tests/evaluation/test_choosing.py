@@ -231,6 +231,12 @@ def test_a_reverse_run_of_other_languages_is_named(translator: Translator, rever
         )
 
 
+@pytest.mark.parametrize(("key", "value"), [("samples", 1), ("weight", 0)])
+def test_a_choice_of_one_hypothesis_or_by_nothing_is_refused(key: str, value: float) -> None:
+    with pytest.raises(ValueError, match=rf"^choose\.{key}={value}.* must be "):
+        from_dict(ChoiceSettings, asdict(SCORE) | {key: value}, "choose")
+
+
 def test_a_translation_by_two_models_is_known_by_both() -> None:
     assert SCORE.models == MBR.models == []
     assert replace(SCORE, method="rerank", reverse="x").models == [Path("x")]
@@ -246,5 +252,6 @@ def test_a_choice_that_cannot_be_is_told(translator: Translator, reverse: Transl
             MBR.check(search)
         SCORE.check(search)
     MBR.check(replace(SAMPLING, beam=1))  # a beam is not sampled from
+    MBR.check(replace(BEAM, beam=2))
     with pytest.raises(ValueError, match=r"choose\.reverse=x translates de → en: it must be the reverse of de → en"):
         Chooser(translator, replace(SCORE, method="rerank", reverse="x"), translator)
