@@ -195,13 +195,14 @@ def test_reranking_adds_what_the_reverse_model_says_of_the_source(
 def test_where_the_search_says_none_the_models_own_length_penalty_reranks(
     translator: Translator, reverse: Translator
 ) -> None:
-    settings, own = replace(SCORE, method="rerank", reverse="x"), copy.copy(translator)
-    own.length_penalty = 3.0
+    settings, own = replace(SCORE, method="rerank", reverse="x", samples=6), copy.copy(translator)
+    own.length_penalty = -3.0
     unsaid, said, other = (
-        Chooser(model, settings, reverse).n_best(TEXTS, replace(SEARCH, length_penalty=penalty))
-        for model, penalty in ((own, None), (translator, 3.0), (translator, reverse.length_penalty))
+        Chooser(model, settings, reverse).n_best(TEXTS, replace(SAMPLING, length_penalty=penalty))[-1]
+        for model, penalty in ((own, None), (translator, -3.0), (translator, reverse.length_penalty))
     )
-    assert unsaid == said != other
+    assert unsaid == said
+    assert unsaid[0].pieces != other[0].pieces  # drawn texts differ in length
 
 
 @pytest.mark.parametrize("directions", [[("en", "de")], [("de", "en"), ("en", "de")]], ids=["one", "both"])
