@@ -29,6 +29,7 @@ from transformer.cli.sweeps import check_trials, trials_to_check
 from transformer.config import UsageError
 from transformer.data.printable import shell_word
 from transformer.training.checks import check_trainer
+from transformer.training.trainer_arguments import check_trainer_arguments
 
 
 @pytest.mark.parametrize(
@@ -419,6 +420,11 @@ def test_an_argument_that_is_not_the_trainers_or_is_ours_is_refused(name: str, m
         check_trainer({name: 1})
 
 
+def test_what_is_ours_is_not_proposed_for_a_misspelt_argument() -> None:
+    with pytest.raises(ValueError, match=r"^trainer\.loger: no such setting; https"):
+        check_trainer({"loger": 1})
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_where_torch_sees_no_gpu_the_remedy_is_named() -> None:
     with pytest.raises(ValueError, match=r"trainer.accelerator=gpu: torch sees no GPU here: give trainer=cpu, or"):
@@ -443,6 +449,7 @@ def test_what_the_trainer_itself_refuses_beside_our_defaults_is_told_before_the_
         ("benchmark", "fast", "benchmark=fast must be true or false"),
         ("max_time", 60, "max_time=60 must be DD:HH:MM:SS"),
         ("max_time", "an hour", "max_time=an hour must be DD:HH:MM:SS"),
+        ("max_time", "01:10:00", "max_time=01:10:00 must be DD:HH:MM:SS"),
         ("max_time", "999999999:24:00:00", "max_time=999999999:24:00:00 must be DD:HH:MM:SS"),
         ("max_time", {"hour": 1}, "max_time={'hour': 1} must be DD:HH:MM:SS"),
         ("max_time", {"minutes": 0}, "max_time={'minutes': 0} leaves no time to train"),
@@ -459,6 +466,21 @@ def test_a_value_of_another_type_than_the_trainers_is_refused(name: str, value: 
 
 
 @pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        *((name, [-1]) for name in ("max_steps", "max_epochs", "devices", "num_sanity_val_steps")),
+        ("limit_val_batches", [0, 0.5, 1.0, 3.0]),
+        ("log_every_n_steps", [0]),
+        ("gradient_clip_val", [0.5, 2.5]),
+        ("max_time", ["00:00:00:10", " 1:00:00:00", {"minutes": 10}, None]),
+    ],
+)
+def test_a_value_that_a_run_can_have_is_taken(name: str, values: list[Any]) -> None:
+    for value in values:
+        check_trainer_arguments({name: value})
+
+
+@pytest.mark.parametrize(
     "name", ["max_steps", "max_epochs", "limit_train_batches", "limit_test_batches", "accumulate_grad_batches"]
 )
 def test_a_run_of_nothing_is_refused(name: str) -> None:
@@ -467,7 +489,8 @@ def test_a_run_of_nothing_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "strategy", ["fsdp", "fsdp_cpu_offload", "FSDP", "deepspeed_stage_2", "ddp_spawn", "DDP_Spawn", "ddp_fork"]
+    "strategy",
+    "fsdp fsdp_cpu_offload FSDP deepspeed_stage_2 model_parallel ddp_spawn DDP_Spawn ddp_fork ddp_notebook".split(),
 )
 def test_strategies_that_cannot_work_here_are_refused(strategy: str) -> None:
     with pytest.raises(ValueError, match="use trainer=ddp"):
