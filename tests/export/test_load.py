@@ -30,6 +30,8 @@ def settings(*overrides: str, **changes: Any) -> TranslateSettings:
         ),
         (["search=greedy", "choose=mbr"], {}, "choose=mbr needs several hypotheses"),
         ([], {"text": "ja", "input": "x"}, "give either text= or input=, not both"),
+        (["alignment.head=1"], {}, "alignment.head= and alignment.shifted= are of a layer"),
+        (["alignment.shifted=true"], {}, "alignment.head= and alignment.shifted= are of a layer"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused_by_name(
@@ -37,6 +39,10 @@ def test_settings_that_do_not_go_together_are_refused_by_name(
 ) -> None:
     with pytest.raises(ValueError, match=f"^{said}"):
         settings(*overrides, **changes)
+
+
+def test_as_many_hypotheses_as_the_beam_holds_may_be_written() -> None:
+    assert settings("search.beam=3", n_best=3, split_lines="sentences").n_best == 3
 
 
 def test_translations_and_alignments_may_go_to_one_stream() -> None:
@@ -49,3 +55,6 @@ def test_a_stopped_translation_may_go_on_elsewhere_but_not_with_another_search()
     assert settings("alignment.layer=1", input="x", alignments="y").deciding() == deciding
     assert settings("search.beam=3").deciding() != deciding
     assert settings(n_best=2).deciding() != deciding
+    assert settings("choose=mbr").deciding() != deciding
+    assert settings("source_language=de").deciding() != deciding
+    assert settings(split_lines="sentences").deciding() != deciding
