@@ -413,6 +413,9 @@ def test_resuming_is_for_one_run_in_its_own_folder(project: Path, more: list[str
         ("use_distributed_sampler", "always false"),
         ("val_check_interval", "use training.validate_every, which counts steps"),
         ("plugins", "trainer.plugins is"),
+        ("check_val_every_n_epoch", "use training.validate_every"),
+        ("fast_dev_run", "use trainer.max_steps=5"),
+        ("overfit_batches", "use trainer.limit_train_batches"),
     ],
 )
 def test_an_argument_that_is_not_the_trainers_or_is_ours_is_refused(name: str, message: str) -> None:
