@@ -26,8 +26,9 @@ from transformer.cli.launch import refuse
 from transformer.cli.runs import check_init_from, check_new_run
 from transformer.cli.settings import augment_settings, run_settings, translate_settings
 from transformer.cli.sweeps import check_trials, trials_to_check
-from transformer.config import UsageError
+from transformer.config import UsageError, from_dict
 from transformer.data.printable import shell_word
+from transformer.export.load import TranslateSettings
 from transformer.training.checks import check_trainer
 from transformer.training.trainer_arguments import check_trainer_arguments
 
@@ -143,6 +144,12 @@ def test_an_error_names_a_setting_as_it_was_typed(project: Path) -> None:
         read_settings(read, config)
 
 
+def test_a_setting_of_how_texts_are_translated_is_named_as_it_is_typed() -> None:
+    config = compose_all("translate", ["batch_tokens=0"])
+    with pytest.raises(UsageError, match=r"^batch_tokens=0 must be >= 1 "):
+        read_settings(lambda settings: from_dict(TranslateSettings, translate_settings(settings), ""), config)
+
+
 def test_a_file_that_is_missing_is_named_with_its_setting_and_the_remedy() -> None:
     given = composed(name="translate")
     for change, message in (
@@ -212,8 +219,10 @@ def test_a_file_of_pairs_alone_is_told_its_two_settings(tmp_path: Path, monkeypa
     Path("toy").touch()
     assert refusal(PROJECT, "my.tsv").endswith("write data=files data.pairs=my.tsv")
     assert refusal(PROJECT, "data=my.tsv").endswith(": data=files data.pairs=my.tsv")
-    assert refusal(PROJECT, "my.tsv", name="translate").endswith("write input=my.tsv")
-    assert refusal(PROJECT, "my.tsv", "toy", name="evaluate").endswith("write source=my.tsv reference=toy")
+    assert refusal(PROJECT, "my.tsv", name="translate").startswith("my.tsv is a table: write its column into a file")
+    assert refusal(PROJECT, "toy", "my.tsv", name="evaluate").startswith("my.tsv is a table: write its column into a")
+    assert refusal(PROJECT, "toy", name="translate").endswith("write input=toy")
+    assert refusal(PROJECT, "toy", "toy", name="evaluate").endswith("write source=toy reference=toy")
     assert "data is one of files" in refusal(PROJECT, "data=nix.tsv")
     assert prepare(["data=toy"], CONFIGS) == ["data=toy"]
 

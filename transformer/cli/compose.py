@@ -90,7 +90,8 @@ def read_settings(read: Read, config: DictConfig) -> Any:
     except ValueError as error:
         values = dict(flatten(OmegaConf.to_container(config)))  # type: ignore[arg-type]
         sources = {key: value[2:-1] for key, value in values.items() if re.fullmatch(r"\$\{[\w.]+\}", str(value))}
-        typed = re.sub(r"[\w.]+", lambda key: sources.get(key[0], key[0]), describe(error))
+        # What translates has a section of its own in typed settings, not on the command line.
+        typed = re.sub(r"[\w.]+", lambda key: sources.get(key[0], key[0].removeprefix("inference.")), describe(error))
         # One that was typed may stand for several.
         raise UsageError(re.sub(r"(?<![\w.])([\w.]+=[^,]{1,99})(, \1)+", r"\1", typed)) from error
 

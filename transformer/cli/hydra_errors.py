@@ -15,6 +15,7 @@ from yaml import MarkedYAMLError
 from transformer.cli.arguments import split_override
 from transformer.cli.compose import compose_all
 from transformer.cli.errors import describe
+from transformer.cli.lines import TABLE_REMEDY, is_table
 from transformer.config import UsageError, flatten
 from transformer.data.printable import shell_word
 
@@ -127,12 +128,13 @@ def _named(paths: list[str], values: Mapping[str, object]) -> str | None:
     """The settings that such paths are probably meant for."""
     first, last, together = map(shell_word, (paths[0], paths[-1], f"[{','.join(paths)}]"))
     are_models = any(Path(path).is_dir() or path.endswith((".ckpt", ".safetensors")) for path in paths)
-    is_text, are_two_texts = (not are_models and len(paths) == count for count in (1, 2))
+    are_tables = any(map(is_table, paths))
+    is_file, are_two_files = (not are_models and len(paths) == count for count in (1, 2))
     candidates = [
-        (is_text, "input", f"input={first}"),
-        (is_text, "data.pairs", f"data=files data.pairs={first}"),
-        (are_two_texts, "reference", f"source={first} reference={last}"),
-        *((True, key, f"{key}={first if len(paths) == 1 else together}") for key in ("checkpoint", "runs")),
+        (is_file and not are_tables, "input", f"input={first}"),
+        (is_file, "data.pairs", f"data=files data.pairs={first}"),
+        (are_two_files and not are_tables, "reference", f"source={first} reference={last}"),
+        *((not are_tables, key, f"{key}={first if len(paths) == 1 else together}") for key in ("checkpoint", "runs")),
     ]
     return next((written for fits, key, written in candidates if fits and values.get(key, "") is None), None)
 
@@ -145,8 +147,10 @@ def words_alone(typed: Sequence[str], config_name: str, configs: Path) -> str | 
     settings = Settings(config_name, configs)
     values = settings.values
     if all(Path(word).exists() for word in words):
-        typed_instead = _named(words, values)
-        return typed_instead and f"{words[0]}: a path needs the name of its setting: write {typed_instead}"
+        if typed_instead := _named(words, values):
+            return f"{words[0]}: a path needs the name of its setting: write {typed_instead}"
+        table = next(filter(is_table, words), None)
+        return table and f"{table} is a table: {TABLE_REMEDY}"
     if values.get("text", "") is not None or words[0] in settings.names:
         return None
     begun = [value for _, key, value in map(split_override, typed) if key == "text"]  # text=Guten Tag

@@ -51,10 +51,18 @@ def input_lines(text: str | None, path: str | None) -> Iterator[str]:
         yield from decode_lines(sys.stdin.buffer.readline, "stdin")
 
 
+TABLE_REMEDY = "write its column into a file of its own, a sentence a line"
+
+
+def is_table(path: str) -> bool:
+    """Tell by its name a file of several columns."""
+    return Path(path.removesuffix(".gz")).suffix.lower() in (".tsv", ".csv")
+
+
 def refuse_table(key: str, path: str) -> None:
     """Refuse a table where sentences belong: all columns of a line would be taken for one sentence."""
-    if Path(path.removesuffix(".gz")).suffix.lower() in (".tsv", ".csv"):
-        raise UsageError(f"{key}={path} is a table: write its column into a file of its own, a sentence a line")
+    if is_table(path):
+        raise UsageError(f"{key}={path} is a table: {TABLE_REMEDY}")
 
 
 def count_lines(path: str | None) -> int | None:
