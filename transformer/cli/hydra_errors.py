@@ -15,7 +15,7 @@ from yaml import MarkedYAMLError
 from transformer.cli.arguments import split_override
 from transformer.cli.compose import compose_all
 from transformer.cli.errors import describe
-from transformer.cli.lines import TABLE_REMEDY, is_table
+from transformer.cli.lines import TABLE_REMEDY, is_tsv_or_csv
 from transformer.config import UsageError, flatten
 from transformer.data.printable import shell_word
 
@@ -128,7 +128,7 @@ def _named(paths: list[str], values: Mapping[str, object]) -> str | None:
     """The settings that such paths are probably meant for."""
     first, last, together = map(shell_word, (paths[0], paths[-1], f"[{','.join(paths)}]"))
     are_models = any(Path(path).is_dir() or path.endswith((".ckpt", ".safetensors")) for path in paths)
-    are_tables = any(map(is_table, paths))
+    are_tables = any(map(is_tsv_or_csv, paths))
     is_file, are_two_files = (not are_models and len(paths) == count for count in (1, 2))
     candidates = [
         (is_file and not are_tables, "input", f"input={first}"),
@@ -149,7 +149,7 @@ def words_alone(typed: Sequence[str], config_name: str, configs: Path) -> str | 
     if all(Path(word).exists() for word in words):
         if typed_instead := _named(words, values):
             return f"{words[0]}: a path needs the name of its setting: write {typed_instead}"
-        table = next(filter(is_table, words), None)
+        table = next(filter(is_tsv_or_csv, words), None)
         return table and f"{table} is a table: {TABLE_REMEDY}"
     if values.get("text", "") is not None or words[0] in settings.names:
         return None

@@ -54,14 +54,14 @@ def input_lines(text: str | None, path: str | None) -> Iterator[str]:
 TABLE_REMEDY = "write its column into a file of its own, a sentence a line"
 
 
-def is_table(path: str) -> bool:
-    """Tell by its name a file of several columns."""
+def is_tsv_or_csv(path: str) -> bool:
+    """Tell a table by its name: a .txt may be one too, but also a text to translate."""
     return Path(path.removesuffix(".gz")).suffix.lower() in (".tsv", ".csv")
 
 
 def refuse_table(key: str, path: str) -> None:
     """Refuse a table where sentences belong: all columns of a line would be taken for one sentence."""
-    if is_table(path):
+    if is_tsv_or_csv(path):
         raise UsageError(f"{key}={path} is a table: {TABLE_REMEDY}")
 
 
