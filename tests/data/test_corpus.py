@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import hashlib
 import io
 import lzma
 import os
@@ -18,6 +19,7 @@ from tests.data.corpora import settings, write
 from transformer.config import UsageError
 from transformer.data.download import run_recipe
 from transformer.data.text_files import MAX_LINE_BYTES, find_files, has_files, read_lines, read_pairs
+from transformer.files import sha256
 
 PAIRS = [("ein Haus", "a house"), ("ja\u2028doch", "yes\x85indeed"), ("Grüße", "regards")]
 
@@ -273,8 +275,6 @@ def test_a_missing_file_is_fetched_and_its_digest_checked(tmp_path: Path) -> Non
     assert not (tmp_path / "here" / "x.de").exists()
     with pytest.raises(ValueError, match="only plain file names are fetched"):
         settings(tmp_path, sha256={"../x.de": digest})
-    import hashlib
-
     right = hashlib.sha256(b"eins\n").hexdigest()
     settings(tmp_path / "there", url=home.as_uri(), sha256={"x.de": right, "x.fr": digest}).fetch()
     assert (tmp_path / "there" / "x.de").read_text(encoding="utf-8") == "eins\n"
@@ -335,12 +335,37 @@ def test_a_corpus_is_made_again_once_its_recipe_or_what_that_reads_changes(tmp_p
 
 
 def test_a_digest_of_a_file_that_is_not_there_and_has_no_address_is_said(tmp_path: Path) -> None:
-    import hashlib
-
     write(tmp_path, "x.de", ["Hallo"])
-    right = hashlib.sha256((tmp_path / "x.de").read_bytes()).hexdigest()
+    right = sha256(tmp_path / "x.de")
     digests = {"x.de": "0" * 64, "x.en": "0" * 64, "x.fr": "0" * 64}
     with pytest.raises(ValueError, match=r"x\.de has another sha256 than data\.sha256 says: replace the file, or"):
         settings(tmp_path, url=None, directory=str(tmp_path), sha256=digests).fetch()
     with pytest.raises(FileNotFoundError, match=r"data\.sha256 names .*x\.en: put it there, or give its data\.url"):
         settings(tmp_path, url=None, directory=str(tmp_path), sha256=digests | {"x.de": right}).fetch()
+
+
+def test_a_table_with_a_digest_is_fetched_too(tmp_path: Path) -> None:
+    home, there = tmp_path / "home", tmp_path / "there"
+    home.mkdir()
+    digest = sha256(write(home, "pairs.tsv.gz", ["eins\tone"]))
+    settings(there, url=home.as_uri(), sha256={"pairs.tsv.gz": digest}).fetch()
+    assert pairs(there / "pairs.tsv.gz") == [("eins", "one")]
+
+
+def test_the_digest_of_a_table_of_ones_own_is_checked(tmp_path: Path) -> None:
+    write(tmp_path, "pairs.tsv", ["eins\tone"])
+    with pytest.raises(ValueError, match=r"pairs\.tsv has another sha256 than data\.sha256 says"):
+        settings(tmp_path, url=None, sha256={"pairs.tsv": "0" * 64}).fetch()
+
+
+def test_a_digest_may_be_written_in_capitals(tmp_path: Path) -> None:
+    home, there = tmp_path / "home", tmp_path / "there"
+    home.mkdir()
+    digest = sha256(write(home, "x.de", ["eins"])).upper()
+    for _ in range(2):  # fetched, then compared
+        settings(there, url=home.as_uri(), sha256={"x.de": digest}).fetch()
+    settings(there, url=None, sha256={"x.de": digest}).fetch()
+
+
+def test_a_file_whose_name_only_begins_like_a_language_is_not_fetched(tmp_path: Path) -> None:
+    settings(tmp_path, url=None, sha256={"news.dev.fr": "0" * 64}).fetch()

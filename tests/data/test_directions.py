@@ -202,6 +202,8 @@ def test_a_table_is_read_in_both_directions_named_or_not(
         ({"directions": STAR, "columns": [1, 2]}, r"data\.columns is for two languages, .* has 3"),
         ({"directions": STAR, "extra_tests": {"test.fr-en": "x"}}, r"this name is taken"),
         ({"extra_tests": {"validation.de-en": "x"}}, r"validation\.de-en: this name is taken"),
+        ({"extra_tests": {"news": "x", "news.de-en": "y"}}, r"news\.de-en: this name is taken"),
+        ({"directions": STAR, "extra_tests": {"news": "x", "news.fr-en": "y"}}, r"news\.fr-en: this name is taken"),
     ],
 )
 def test_what_several_directions_cannot_be_is_refused(tmp_path: Path, changes: Any, message: str) -> None:

@@ -204,9 +204,11 @@ class DataSettings:
         return {split: first} | {split_name(split, direction): direction for direction in others}
 
     def _taken_names(self) -> set[str]:
-        """What results call the splits, with the direction in it for the first one too: test, test.de-en, …"""
+        """What results call the splits, with the direction in it for the first one too: test, test.de-en, …; and what
+        they call the extra tests in each direction."""
         splits = (*SPLITS, "synthetic")
-        return {*splits, *(split_name(split, direction) for split in splits for direction in self.all_directions)}
+        with_direction = (*splits, *self.extra_tests)
+        return {*splits, *(split_name(one, direction) for one in with_direction for direction in self.all_directions)}
 
     @property
     def whole(self) -> str | None:

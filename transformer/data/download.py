@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from transformer.data.printable import console
+from transformer.data.text_files import is_table
 from transformer.files import DIGESTS, atomic_file, cached_folder, sha256, sha256_of
 
 # By what `data.url` says: settings choose among these, and can name no program or path of their own.
@@ -78,13 +79,15 @@ def download(url: str, path: Path, expected: str) -> None:
 def fetch_corpus(url: str | None, folder: Path, digests: dict[str, str], languages: tuple[str, str]) -> None:
     """Brings the corpus at `url` into `folder`: the missing ones of the files in `digests`, or what a recipe makes.
 
+    Of the files of one language only those of `languages` are wanted; a table is of any language.
     Raises OSError when it cannot be had and ValueError when the bytes are not the published ones.
     """
     if url in RECIPES:
         run_recipe(*RECIPES[url], folder, languages)
-    for name, digest in digests.items():
-        if not any(f".{language}" in name for language in languages):
+    for name, typed in digests.items():
+        if not is_table(name) and not any(f".{language}." in f"{name}." for language in languages):
             continue
+        digest = typed.lower()  # Windows shows digests in capitals
         if url is not None:
             download(f"{url}/{name}", folder / name, digest)
         elif not (folder / name).exists():
