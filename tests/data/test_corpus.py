@@ -369,3 +369,9 @@ def test_a_digest_may_be_written_in_capitals(tmp_path: Path) -> None:
 
 def test_a_file_whose_name_only_begins_like_a_language_is_not_fetched(tmp_path: Path) -> None:
     settings(tmp_path, url=None, sha256={"news.dev.fr": "0" * 64}).fetch()
+
+
+@pytest.mark.parametrize("url", ["example.org/corpus", "http://[x"])
+def test_what_is_no_address_is_said_to_be_none(tmp_path: Path, url: str) -> None:
+    with pytest.raises(OSError, match=r"cannot be fetched \(data\.url is no address.*: put x\.de into"):
+        settings(tmp_path, url=url, sha256={"x.de": "0" * 64}).fetch()

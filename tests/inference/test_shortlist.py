@@ -15,7 +15,7 @@ from tests.factories import data_settings, small_model, tokenizer_settings
 from transformer import Translator
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from transformer.inference.ensemble import Ensemble
-from transformer.inference.shortlist import Shortlist, load_shortlist, training_ids
+from transformer.inference.shortlist import Shortlist, ShortlistSettings, learn_shortlist, load_shortlist, training_ids
 from transformer.inference.translator import BEAM
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "ja", "wir gehen in den Park, weil die Sonne scheint"]
@@ -119,6 +119,13 @@ def test_a_shortlist_is_learned_from_the_pairs_that_training_takes(tmp_path: Pat
     tagged = Tokenizer(learned.model, "bpe", target_language_tag="en")
     pairs = training_ids((tagged, learned), data_settings(max_length=20, columns=[1, 2], **files))
     assert pairs == [(tagged.encode("ein Haus"), learned.encode("a house"))]
+
+
+def test_no_shortlist_is_learned_where_no_pair_can_be_taken(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("\ta dog\nja\t\n", encoding="utf-8")
+    files = dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.tsv"))
+    with pytest.raises(ValueError, match=r"no pair of .*x\.tsv has 1 to 20 tokens a side \(data\.max_length\)"):
+        learn_shortlist((tokenizer, tokenizer), data_settings(max_length=20, **files), ShortlistSettings(2, 3))
 
 
 def test_a_file_gives_the_shortlist_back(tokenizer: Tokenizer, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -43,6 +44,13 @@ def run_recipe(recipe: Path, made_of: Path | None, folder: Path, languages: tupl
     cached_folder(folder, make, made_of=sha256_of([made_of]) if made_of else None)
 
 
+def _opened(url: str) -> Any:
+    try:
+        return urllib.request.urlopen(url, timeout=TIMEOUT)
+    except ValueError as error:
+        raise urllib.error.URLError("data.url is no address, which begins with https://") from error
+
+
 def download(url: str, path: Path, expected: str) -> None:
     """Fetches a file unless it is there, with a progress bar, and compares what is there with its sha256.
 
@@ -53,7 +61,7 @@ def download(url: str, path: Path, expected: str) -> None:
     try:
         if not path.exists():
             with (
-                urllib.request.urlopen(url, timeout=TIMEOUT) as response,
+                _opened(url) as response,
                 atomic_file(path) as file,
                 Progress(*columns, console=console(stderr=True)) as progress,
             ):
