@@ -51,7 +51,7 @@ def test_a_tsv_holds_source_and_target_or_says_that_they_are_swapped(tmp_path: P
     assert pairs(path, "en", "de") == [(target, source) for source, target in PAIRS]
 
 
-@pytest.mark.parametrize("first", ["English\tGerman", "english\tde", "id\tEnglish\tGerman"])
+@pytest.mark.parametrize("first", ["English\tGerman", "english\tde", "id\tEnglish\tGerman", "English \t German"])
 def test_a_first_line_may_name_the_languages_in_english(tmp_path: Path, first: str) -> None:
     more = ["1"] * (first.count("\t") - 1)
     path = write(tmp_path, "x.tsv", [first, *("\t".join([*more, target, source]) for source, target in PAIRS)])
@@ -240,6 +240,7 @@ def test_a_corpus_may_lie_in_the_home_of_its_user(tmp_path: Path, monkeypatch: p
         monkeypatch.setenv(variable, str(tmp_path))
     assert find_files("~/x.tsv", "de", "en") == [tmp_path / "x.tsv"]
     assert has_files("~/x.tsv", "de", "en")
+    settings(tmp_path, url=None, directory="~", sha256={"x.tsv": sha256(tmp_path / "x.tsv")}).fetch()
 
 
 @pytest.mark.parametrize("count", [2, 5])
@@ -375,3 +376,17 @@ def test_a_file_whose_name_only_begins_like_a_language_is_not_fetched(tmp_path: 
 def test_what_is_no_address_is_said_to_be_none(tmp_path: Path, url: str) -> None:
     with pytest.raises(OSError, match=r"cannot be fetched \(data\.url is no address.*: put x\.de into"):
         settings(tmp_path, url=url, sha256={"x.de": "0" * 64}).fetch()
+
+
+def test_the_digest_of_a_table_tells_its_separator(tmp_path: Path) -> None:
+    tables = [str(write(tmp_path, name, ["a\tb,c"])) for name in ("x.tsv", "x.csv")]
+    tabs, commas = (settings(tmp_path, train=table, columns=[1, 2]) for table in tables)
+    assert tabs.digest("train") != commas.digest("train")
+
+
+def test_a_missing_extra_test_is_told_before_a_corpus_is_cut(tmp_path: Path) -> None:
+    whole = str(write(tmp_path, "x.tsv", ["eins\tone"]))
+    parts = {"train": None, "validation": None, "test": None, "pairs": whole}
+    settings(tmp_path, extra_tests={"news": whole}, **parts).check_files()
+    with pytest.raises(FileNotFoundError, match=r"no corpus file .*news\.tsv: put it there"):
+        settings(tmp_path, extra_tests={"news": str(tmp_path / "news.tsv")}, **parts).check_files()

@@ -59,9 +59,16 @@ def test_of_several_directions_none_gets_the_files_of_the_reversed_one(tmp_path:
     assert [corpus.languages for corpus, split in data.parts.values() if split == "synthetic"] == [("en", "de")]
 
 
+def test_a_direction_without_synthetic_pairs_needs_neither_their_tag_nor_their_ratio(tmp_path: Path) -> None:
+    write_pairs(tmp_path, "x.de", "x.en", "p.en-de.de", "p.en-de.en")
+    both = settings(tmp_path, synthetic=[str(tmp_path / "p")], synthetic_tag=True, synthetic_ratio=0.5, directions=BOTH)
+    of_directions = [(one.synthetic_tag, one.synthetic_ratio) for one in both.by_direction]
+    assert of_directions == [(False, None), (True, 0.5)]
+
+
 def test_origins_that_cannot_be_read_are_refused_before_training(tmp_path: Path) -> None:
     write_pairs(tmp_path, "x.de", "x.en", "p.de", "p.en")
-    write(tmp_path, "p.origin", ["text", "text"])
+    write(tmp_path, "p.origin", ["text\ttext\ttext\ttext", "text"])
     corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")])
     with pytest.raises(ValueError, match=r"p\.origin holds no origins: a line has 5 columns"):
         TranslationData(corpus, tokenizer_settings("word", 30), seed=1)

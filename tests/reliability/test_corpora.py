@@ -214,6 +214,15 @@ def test_a_small_gz_that_unpacks_without_end_is_refused_before_its_lines_are_rea
         next(read_pairs([path], "de", "en"))
 
 
+def test_a_gz_that_is_packed_no_more_than_text_is_may_be_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_files, "MAX_UNPACKED_BYTES", 1 << 10)
+    lines = [b"\t".join(sides) for sides in zip(SOURCES, TARGETS, strict=True)]
+    (path := tmp_path / "x.tsv.gz").write_bytes(gzip.compress(b"\n".join(lines)))
+    assert len(list(read_pairs([path], "de", "en"))) == len(lines)
+
+
 def test_the_size_of_a_gz_is_looked_at_once_and_again_when_it_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
