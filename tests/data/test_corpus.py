@@ -390,3 +390,10 @@ def test_a_missing_extra_test_is_told_before_a_corpus_is_cut(tmp_path: Path) -> 
     settings(tmp_path, extra_tests={"news": whole}, **parts).check_files()
     with pytest.raises(FileNotFoundError, match=r"no corpus file .*news\.tsv: put it there"):
         settings(tmp_path, extra_tests={"news": str(tmp_path / "news.tsv")}, **parts).check_files()
+
+
+def test_a_damaged_file_with_an_address_is_to_be_deleted(tmp_path: Path) -> None:
+    write(tmp_path, "x.de", ["eins"])
+    with pytest.raises(ValueError, match=r"x\.de is not the published file .*: delete it and try again"):
+        settings(tmp_path, url="https://example.org", sha256={"x.de": "0" * 64}).fetch()
+    assert (tmp_path / "x.de").exists()

@@ -171,6 +171,13 @@ def test_languages_choose_the_first_learned_direction_or_an_unlearned_one() -> N
             choose_direction(learned, source, target)
 
 
+def test_only_who_asks_for_the_way_back_is_told_how_to_train_it() -> None:
+    for source, target, is_told in (("en", "de", True), (None, "de", True), ("fr", "en", False), (None, "fr", False)):
+        with pytest.raises(ValueError, match="the checkpoint translates de → en, not") as caught:
+            choose_direction([("de", "en")], source, target)
+        assert ("data.directions=[de-en,en-de]" in str(caught.value)) == is_told
+
+
 @pytest.mark.parametrize("first", [[], ["de\ten"], ["EN\tGerman"], ["id\tde\ten"]])
 @pytest.mark.parametrize("columns", [None, [1, 2]])
 def test_a_table_is_read_in_both_directions_named_or_not(

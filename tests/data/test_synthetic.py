@@ -8,7 +8,7 @@ from tests.data.corpora import settings, write
 from tests.factories import composed, tokenizer_settings
 from transformer.cli.settings import corpus_settings
 from transformer.data.datamodule import TranslationData
-from transformer.data.synthetic import synthetic_files
+from transformer.data.synthetic import check_synthetic, held_out_sentences, synthetic_files
 
 BOTH = ["de-en", "en-de"]
 
@@ -64,6 +64,18 @@ def test_a_direction_without_synthetic_pairs_needs_neither_their_tag_nor_their_r
     both = settings(tmp_path, synthetic=[str(tmp_path / "p")], synthetic_tag=True, synthetic_ratio=0.5, directions=BOTH)
     of_directions = [(one.synthetic_tag, one.synthetic_ratio) for one in both.by_direction]
     assert of_directions == [(False, None), (True, 0.5)]
+
+
+def test_a_synthetic_sentence_without_a_letter_is_no_sentence_of_the_test(tmp_path: Path) -> None:
+    for name in ("x.de", "x.en"):
+        write(tmp_path, name, ["eins zwei drei", "!"])
+    for name in ("p.de", "p.en"):
+        write(tmp_path, name, ["vier fünf", "…"])
+    corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")])
+    check_synthetic(corpus, held_out_sentences(corpus))
+    write(tmp_path, "p.en", ["vier fünf", "Eins, zwei: drei!"])
+    with pytest.raises(ValueError, match=r"p\.en line 2 is a sentence of test \(line 1\)"):
+        check_synthetic(corpus, held_out_sentences(corpus))
 
 
 def test_origins_that_cannot_be_read_are_refused_before_training(tmp_path: Path) -> None:

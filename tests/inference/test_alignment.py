@@ -14,10 +14,10 @@ from tests.factories import composed, model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.cli.settings import INFERENCE
 from transformer.config import from_dict
-from transformer.data.tokenizer import Kind, train_tokenizer
+from transformer.data.tokenizer import Kind, Tokenizer, train_tokenizer
 from transformer.export.load import AlignmentSettings, TranslateSettings
-from transformer.inference.alignment import align, moses_lines
-from transformer.inference.alignment_head import AlignmentHead, candidates, default_head
+from transformer.inference.alignment import align, encode_pair, moses_lines
+from transformer.inference.alignment_head import AlignmentHead, candidates, check_head, default_head
 from transformer.inference.checkpoint import digest
 from transformer.visualization.attention import View, read
 
@@ -46,14 +46,38 @@ def test_a_target_word_is_linked_to_the_source_word_its_pieces_look_at(
     pieces = [tokenizer.pieces(side) for tokenizer, side in ((source, text), (target, translation))]
     assert max(map(len, pieces)) > 6, "words of several pieces"
     reading = read(translator, text, target.encode(translation))
-    weights, _ = reading.weights(View("cross", 3, head))
     starts = [[i for i, piece in enumerate(side) if piece.startswith("▁")] + [len(side)] for side in pieces]
     words = [[range(a, b) for a, b in itertools.pairwise(side)] for side in starts]
-    expected = []
-    for number, targets in enumerate(words[1]):
-        looks = [sum(weights[t + shifted, s].item() for t in targets for s in sources) for sources in words[0]]
-        expected.append((looks.index(max(looks)), number))
-    assert align(translator, [text], [translation], [AlignmentHead(3, head, shifted)]) == [[expected]]
+    for layer in (1, 2, 3):
+        weights, _ = reading.weights(View("cross", layer, head))
+        expected = []
+        for number, targets in enumerate(words[1]):
+            looks = [sum(weights[t + shifted, s].item() for t in targets for s in sources) for sources in words[0]]
+            expected.append((looks.index(max(looks)), number))
+        assert align(translator, [text], [translation], [AlignmentHead(layer, head, shifted)]) == [[expected]]
+
+
+def test_the_tag_of_a_source_is_no_word_of_it(translator: Translator) -> None:
+    plain = translator.source_tokenizer
+    tagged = Tokenizer(plain.with_tags(["en"]).model, "bpe", target_language_tag="en")
+    both = Translator(translator.model, (tagged, plain), ("de", "en"))
+    [without, with_tag] = [encode_pair(one, *PAIRS[0]) for one in (translator, both)]
+    assert without is not None
+    assert with_tag is not None
+    assert with_tag.source == [*tagged.prefix, *without.source]
+    assert with_tag.source_words == [-1, *without.source_words]
+
+
+def test_the_layer_before_the_last_aligns_where_there_are_three_or_more() -> None:
+    configs = [from_dict(ModelConfig, model_dict(decoder__layers=layers), "model") for layers in (1, 2, 3, 4)]
+    assert [default_head(config).layer for config in configs] == [1, 2, 2, 3]
+
+
+def test_the_last_head_of_the_last_layer_is_the_last_that_can_align(translator: Translator) -> None:
+    check_head(AlignmentHead(3, 3, shifted=True), translator.model.config)
+    for layer, head in ((3, 4), (4, 3)):
+        with pytest.raises(ValueError, match="layers 1 to 3, each with heads 1 to 3"):
+            check_head(AlignmentHead(layer, head, shifted=True), translator.model.config)
 
 
 def test_a_batch_aligns_as_its_pairs_do_alone(translator: Translator) -> None:
@@ -81,6 +105,19 @@ def test_a_pair_without_words_or_too_long_has_an_empty_line(
     assert [link.split("-")[1] for link in lines[1].split()] == [str(i) for i in range(len(lines[1].split()))]
     [record] = caplog.records
     assert "line 9 is not aligned" in record.getMessage()
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_pair_that_just_fits_the_positions_is_aligned_and_one_longer_is_not(
+    translator: Translator, side: int
+) -> None:
+    positions, encode = translator.model.config.max_length, translator.source_tokenizer.encode
+    word = next(word for word in " ".join(TEXTS).split() if len(encode(word)) == 1)
+    for tokens in (positions - 1, positions):  # a symbol stands before or after them
+        texts = ["Ja", "Ja"]
+        texts[side] = " ".join([word] * tokens)
+        assert len(encode(texts[side])) == tokens
+        assert bool(align(translator, [texts[0]], [texts[1]], [MIDDLE])[0][0]) == (tokens < positions)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "char"])

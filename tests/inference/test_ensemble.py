@@ -12,6 +12,7 @@ from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import BOS, EOS, Tokenizer, train_tokenizer
 from transformer.evaluation.choosing import pair_log_probabilities
+from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.ensemble import Ensemble, load_ensemble
 from transformer.inference.translator import BEAM
 from transformer.visualization.explain import explain
@@ -77,6 +78,13 @@ def test_the_log_probability_of_a_pair_is_that_of_the_members_mean(pair: list[Tr
 def test_an_ensemble_has_no_attention_of_its_own(pair: list[Translator]) -> None:
     with pytest.raises(ValueError, match="look at one of them alone"):
         explain(Ensemble(pair), "ein Haus", SEARCH)
+
+
+def test_the_first_member_aligns_words_and_its_length_penalty_is_used(tokenizer: Tokenizer) -> None:
+    first, second = untrained(tokenizer, 1), untrained(tokenizer, 2)
+    first.alignment, first.length_penalty = AlignmentHead(2, 1, shifted=True), 0.25
+    together = Ensemble([first, second])
+    assert (together.alignment, together.length_penalty) == (first.alignment, 0.25)
 
 
 @pytest.mark.parametrize("method", ["greedy", "beam", "sampling"])

@@ -14,7 +14,8 @@ from torch import Tensor
 from tests.factories import data_settings, small_model, tokenizer_settings
 from transformer import Translator
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
-from transformer.inference.ensemble import Ensemble
+from transformer.inference import shortlist
+from transformer.inference.ensemble import Ensemble, load_ensemble
 from transformer.inference.shortlist import Shortlist, ShortlistSettings, learn_shortlist, load_shortlist, training_ids
 from transformer.inference.translator import BEAM
 
@@ -103,6 +104,15 @@ def test_the_members_of_an_ensemble_share_a_shortlist(tokenizer: Tokenizer) -> N
     assert twice.translate(TEXTS, SEARCH) == alone.translate(TEXTS, SEARCH)
 
 
+@pytest.mark.long
+def test_the_file_of_a_shortlist_is_taken_for_several_models(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    untrained(tokenizer).save(model := tmp_path / "model.safetensors")
+    drawn().save(path := tmp_path / "short.safetensors", (tokenizer, tokenizer), LANGUAGES)
+    translator = load_ensemble([model, model], shortlist=str(path))
+    assert translator.shortlist is not None
+    assert translator.shortlist.frequent == 20
+
+
 def test_another_direction_does_without_a_shortlist(tokenizer: Tokenizer) -> None:
     translator = untrained(tokenizer)
     translator.directions, translator.shortlist = (("de", "en"), ("en", "de")), drawn()
@@ -119,6 +129,26 @@ def test_a_shortlist_is_learned_from_the_pairs_that_training_takes(tmp_path: Pat
     tagged = Tokenizer(learned.model, "bpe", target_language_tag="en")
     pairs = training_ids((tagged, learned), data_settings(max_length=20, columns=[1, 2], **files))
     assert pairs == [(tagged.encode("ein Haus"), learned.encode("a house"))]
+
+
+def test_of_a_large_corpus_pairs_at_equal_distances_are_counted(
+    tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shortlist, "MAX_COUNTED", 2)
+    (tmp_path / "x.tsv").write_text("".join(f"{number}\t{number}\n" for number in range(5)), encoding="utf-8")
+    files = dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.tsv"))
+    pairs = training_ids((tokenizer, tokenizer), data_settings(max_length=20, **files))
+    assert [tokenizer.decode(source) for source, _ in pairs] == ["0", "3"]
+
+
+def test_a_source_brings_nothing_that_it_has_never_stood_beside(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("ja\tein Haus\nja ja\tein Hund\n", encoding="utf-8")
+    files = dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.tsv"))
+    both = tokenizer, tokenizer
+    learned = learn_shortlist(both, data_settings(max_length=20, **files), ShortlistSettings(50, 1))
+    beside = {*tokenizer.encode("ein Haus"), *tokenizer.encode("ein Hund"), EOS}
+    assert all(set(learned.likely[id].tolist()) == beside for id in tokenizer.encode("ja"))
+    assert set(learned.likely[tokenizer.encode("Park")].flatten().tolist()) == {EOS}
 
 
 def test_no_shortlist_is_learned_where_no_pair_can_be_taken(tokenizer: Tokenizer, tmp_path: Path) -> None:
