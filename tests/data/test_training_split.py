@@ -123,6 +123,8 @@ def test_bpe_dropout_keeps_what_would_become_too_long_or_is_unknown(tmp_path: Pa
     data = TranslationData(settings(tmp_path, max_length=longest), bpe, seed=1)
     data.training_split = build_training_split(data, 0.9)
     assert all(batch.source.size(1) <= longest + 1 for batch in data.loader("train"))
+    little = build_training_split(data, 0.3)
+    assert max(side.max() for epoch in range(5) for side in little.lengths(epoch)) == longest
     unknown = data.source_tokenizer.encode("zwei Q")
     assert UNK in unknown
     assert data.source_tokenizer.sample_segmentation(unknown, 0.9, Random(1))[-2:] == unknown[-2:]

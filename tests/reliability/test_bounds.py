@@ -140,6 +140,12 @@ def test_a_greedy_search_without_memory_is_not_told_to_lower_its_beam(monkeypatc
         translator().n_best_ids([[5]], replace(BEAM, method="greedy"))
 
 
+def test_a_search_takes_no_more_memory_than_the_positions_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "available_memory", lambda: 2e6)
+    [[translation, *_]] = translator().n_best_ids([[5]], replace(BEAM, length_extra=1000))
+    assert translation.pieces
+
+
 def test_one_batch_takes_the_memory_of_one_however_many_threads_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     source, search = [[5, 6, 7]], replace(BEAM, length_extra=5)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
