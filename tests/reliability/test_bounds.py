@@ -141,7 +141,7 @@ def test_a_greedy_search_without_memory_is_not_told_to_lower_its_beam(monkeypatc
 
 
 def test_a_search_takes_no_more_memory_than_the_positions_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "available_memory", lambda: 2e6)
+    monkeypatch.setattr(device, "available_memory", lambda: 2e5)
     [[translation, *_]] = translator().n_best_ids([[5]], replace(BEAM, length_extra=1000))
     assert translation.pieces
 
