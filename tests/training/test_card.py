@@ -22,6 +22,8 @@ def corpus(license: str | None) -> DataSettings:
         ("Apache-2.0", "apache-2.0"),
         ("CC-BY-4.0", "cc-by-4.0"),
         ("none, for research and education", None),
+        ("none", None),
+        ("Unknown", None),
         (None, None),
     ],
 )
@@ -32,7 +34,9 @@ def test_a_license_is_written_as_the_hub_does_and_a_remark_is_none(license: str 
 def test_the_card_says_what_the_license_means_for_the_weights() -> None:
     assert "so have the weights" in terms(corpus("MIT"))
     assert "may not be freely redistributable" in terms(corpus("none, for research and education"))
+    assert "may not be freely redistributable" in terms(corpus("none"))
     assert "State it here before you publish" in terms(corpus(None))
+    assert "State it here before you publish" in terms(corpus(""))
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)

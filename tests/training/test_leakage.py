@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.reliability.runs import DIGITS, ENGLISH, corpus, settings, train
+from tests.reliability.runs import DIGITS, ENGLISH, corpus, last, settings, train
 from transformer.files import SEEN_SENTENCES
 from transformer.training import leakage
 from transformer.training.leakage import (
@@ -98,6 +98,23 @@ def test_a_test_that_the_first_run_was_trained_on_is_said(tmp_path: Path, capsys
     (tmp_path / "first" / SEEN_SENTENCES).unlink()
     train(tmp_path / "third", plain | {"init_from": first, "data": data})
     assert "whether sentences of the test were among it is not known" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_test_set_that_comes_as_a_run_goes_on_is_looked_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, run = settings(corpus(tmp_path), trainer__max_steps=1, trainer__limit_test_batches=1), tmp_path / "run"
+    train(run, plain)
+    said = []
+    for tests in ({}, {"leaked": str(tmp_path / "train")}):
+        capsys.readouterr()
+        train(run, plain | {"data": plain["data"] | {"extra_tests": tests}}, last(run))
+        said.append([line for line in capsys.readouterr().err.splitlines() if "too high" in line])
+    assert said == [
+        [],
+        [f"leaked: 174 of 174 sentences were in what {run} was trained on, so its score is too high"],
+    ]
 
 
 @pytest.mark.long

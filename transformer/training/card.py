@@ -101,25 +101,29 @@ SYNTHETIC_PAIRS = """
 SYNTHETIC_BEFORE = " That model was also trained on synthetic pairs: its own card says on which."
 OTHERS = " and, asked by `source_language=` and `target_language=`, {0}"
 FIRST = "`test` is of {0}, the first direction; another's name stands behind its split. "
+# Words in place of a license, as who has none types them: they name no terms that others may use the weights by.
+NO_LICENSE = ("none", "unknown", "other", "proprietary", "unlicensed", "closed", "private")
 
 
 def license_id(corpus: DataSettings) -> str | None:
     """The license as the Hugging Face hub writes it, if it is one: `apache-2.0`, `cc-by-4.0`; None for a remark."""
     license = corpus.license or ""
-    return license.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", license) else None
+    is_name = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", license) and license.lower() not in NO_LICENSE
+    return license.lower() if is_name else None
 
 
 def terms(corpus: DataSettings) -> str:
     """What the license of the corpus means for those who publish the weights."""
-    if corpus.license is None:
+    if not corpus.license:
         return (
             "The license of the corpus is not stated. **State it here before you publish the weights**, and what holds "
             "for them; `data.license=…` and `data.home=…` of a training write it into this card."
         )
     if license_id(corpus) is None:
         return (
-            f"The corpus has no open license ({corpus.license}). **The weights may not be freely redistributable**: "
-            "settle that with those who hold the rights in the corpus before you publish them."
+            f"The license of the corpus ({corpus.license}) is not the name of an open one, as CC-BY-4.0 is. **The "
+            "weights may not be freely redistributable**: settle that with those who hold the rights in the corpus "
+            "before you publish them."
         )
     return f"The corpus has the license {corpus.license}; so have the weights, unless their publisher says otherwise."
 

@@ -283,8 +283,12 @@ def run(
         show_run(data, translator, machine, trainer.num_devices if share_cores else 1, settings.init_from)
         write_config(folder, settings_dict)
         mark_cache(data.cache)
-        if resume is None:
+        if saved is None:
             record_training_sentences(settings, data.settings, module.pairs, folder)
+        else:
+            before = saved["settings"]["digests"]
+            new = {name: module.pairs[name] for name in module.test_splits if data.digests[name] != before.get(name)}
+            say(*(leakage.leakage_warnings(str(folder), new) if new else []))
 
     explained = explain_out_of_memory(callbacks.current_batch, settings.data.batch_tokens)
     with callbacks.signals, explain_restoring(resume, lambda: trainer.global_step > resume_point.steps), explained:
