@@ -100,6 +100,25 @@ def test_a_run_without_validation_can_be_gone_on_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_run_that_goes_on_without_validation_says_whose_weights_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, run = corpus(tmp_path), tmp_path / "run"
+    train(run, settings(home, trainer__max_steps=2, test=False))
+    assert "not validated" not in capsys.readouterr().err
+    train(run, settings(home, trainer__max_steps=4, test=False, trainer__limit_val_batches=0), last(run))
+    assert "steps after 2 were not validated (trainer.limit_val_batches=0)" in capsys.readouterr().err
+    best = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)["state_dict"]
+    kept = load_file(run / "translator.safetensors")
+    assert all(torch.equal(kept[name], best[f"model.{name}"]) for name in kept if f"model.{name}" in best)
+    # Resumed once more without it, the last step is validated.
+    train(run, settings(home, trainer__max_steps=4, test=False), last(run))
+    said = capsys.readouterr().err
+    assert "not validated" not in said
+    assert "step 4 of 4   validation loss" in said
+
+
+@pytest.mark.long
 def test_a_run_without_its_test_is_tested_when_it_is_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,7 +146,7 @@ class RunCallbacks:
         self.averaging: WeightAveraging | None = None
         if training.averaging.kind != "none":
             self.averaging = WeightAveraging(translator.model, training.averaging)
-        final_validation = FinalValidation()
+        self.final_validation = final_validation = FinalValidation()
         every = training.checkpoint_every_steps, training.checkpoint_every_minutes
         samples = []
         for place, name in enumerate(module.validation_splits):
@@ -178,6 +178,11 @@ class RunCallbacks:
         no validation (trainer.limit_val_batches=0) or because they are better than the average."""
         if not Path(self.best.path).exists() or self.best.best_model_score is None:
             return None, None
+        if (validated := self.final_validation.validated_step) < trainer.global_step and trainer.is_global_zero:
+            say(
+                f"steps after {validated:,} were not validated (trainer.limit_val_batches=0): the best weights until "
+                "then are kept; to have the later ones validated, resume without it"
+            )
         bleu = float(self.best.best_model_score)
         last = self.averaging.last_bleu(trainer, module, bleu) if self.averaging else None
         return (None, last) if last is not None and last > bleu else (Path(self.best.path), bleu)
