@@ -31,13 +31,13 @@ DIGITS = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "a
 ENGLISH = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
 
-def numbers_data(folder: Path) -> TranslationData:
+def numbers_data(folder: Path, **changes: Any) -> TranslationData:
     """Numbers of two to four digits, read out digit by digit: a language learned in seconds."""
     numbers = [[int(digit) for digit in str(number)] for number in range(17, 4000, 23)]
     write(folder, "x.de", [" ".join(DIGITS[digit] for digit in number) for number in numbers])
     write(folder, "x.en", [" ".join(ENGLISH[digit] for digit in number) for number in numbers])
     words = tokenizer_settings("word", 100)
-    return TranslationData(data_settings(folder, batch_tokens=160), words, seed=1)
+    return TranslationData(data_settings(folder, batch_tokens=160, **changes), words, seed=1)
 
 
 def module_for(data: TranslationData, settings: TrainingSettings = SETTINGS, **model: Any) -> TranslationModule:

@@ -1,13 +1,23 @@
-"""The card takes the license from the corpus' own settings, and warns where there is none to give on."""
+"""The card takes the license from the corpus' own settings, and warns where there is none to give on; it holds what a
+reader of it needs, and nothing that is not for others."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
 
 from tests.factories import data_settings
+from tests.reliability.runs import settings
+from tests.training.small import module_for, numbers_data
 from transformer.data.corpus import DataSettings
-from transformer.training.card import license_id, terms
+from transformer.data.datamodule import TranslationData
+from transformer.evaluation import Scores
+from transformer.files import CARD, RESULTS
+from transformer.training.card import license_id, terms, write_card
+from transformer.training.results import write_results
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "data"
 
@@ -46,3 +56,70 @@ def test_every_corpus_of_the_project_states_its_license_and_home(path: Path) -> 
     assert (stated.license is None) == (stated.home is None) == unknown
     if path.stem == "multi30k":
         assert license_id(corpus(stated.license)) is None
+
+
+def card(folder: Path, data: TranslationData, results: dict[str, Any], **changes: Any) -> str:
+    """The card of a run on this data with settings and results that are changed, each space and line break as one."""
+    plain = settings(folder, **changes) | {"metrics": ["bleu"]}
+    plain["data"] |= {"directions": data.settings.directions}
+    cost = {"peak MB": 1234.0, "ms/step": 12.5}
+    scores = {name: Scores({"bleu": 12.345}, {"bleu": "nrefs:1"}) for name in data.test_names}
+    write_results(folder, scores, {name: ["eins", "zwei"] for name in scores}, {}, seconds=90.0, cost=cost)
+    path = folder / RESULTS
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | results))
+    write_card(folder, module_for(data).translator, data, plain, "cpu: 1 thread")
+    return " ".join((folder / CARD).read_text(encoding="utf-8").split())
+
+
+def test_a_card_counts_what_was_tested_and_how_long_it_took(data: TranslationData, tmp_path: Path) -> None:
+    said = card(tmp_path, data, {"revision": "abc+"})
+    assert "| split | sentences | BLEU | |---|---|---| | test | 2 | 12.3 |" in said
+    assert "(revision abc with changes that are not committed)" in said
+    assert "time: 1.5 minutes from the start, or the last resumption, through the test; 12.5 ms a step" in said
+    assert f"has seen {len(data.split('train')):,} sentence pairs of one corpus, and no other kind of text. " in said
+    assert "A text of more than 63 tokens is translated in parts" in said
+
+
+def test_a_run_that_trained_no_step_has_a_card_without_its_speed(data: TranslationData, tmp_path: Path) -> None:
+    said = card(tmp_path, data, {"cost": {"peak MB": 1234.0}, "revision": None})
+    assert "through the test - memory: 1,234 MB at most" in said
+    assert "(revision unknown)" in said
+
+
+@pytest.mark.parametrize(("license", "is_shown"), [("MIT", True), ("none, for research", False), (None, False)])
+def test_a_sentence_of_the_test_set_is_shown_only_under_an_open_license(
+    data: TranslationData, tmp_path: Path, license: str | None, is_shown: bool
+) -> None:
+    data.settings = replace(data.settings, license=license)
+    shortest = min((source for source, _ in data.text_pairs("test")), key=len)
+    said = card(tmp_path, data, {})
+    assert f"translate([{json.dumps(shortest if is_shown else '…', ensure_ascii=False)}])" in said
+    assert ("license: mit" in said) == is_shown
+
+
+def test_a_card_names_no_folder_and_shows_settings_as_they_are_typed(data: TranslationData, tmp_path: Path) -> None:
+    said = card(tmp_path, data, {}, data__fold=None, search__length_penalty=None, data__source_language="de")
+    assert str(tmp_path) not in said
+    for setting in ("search.length_penalty=null", "data.source_language=de", "tokenizer.kind=word"):
+        assert f" {setting} " in said
+
+
+def test_a_model_that_began_with_another_is_not_given_the_license_of_its_corpus(
+    data: TranslationData, tmp_path: Path
+) -> None:
+    data.settings = replace(data.settings, license="MIT")
+    said = card(tmp_path, data, {}, init_from=str(tmp_path / "first"))
+    assert "license: other" in said
+    assert "Training began with the weights of another model" in said
+    assert "but that of the model that training began with" in said
+    assert " tokenizer." not in said, "they are the other model's"
+    assert str(tmp_path) not in said
+
+
+def test_the_card_of_two_directions_counts_their_pairs_once(tmp_path: Path) -> None:
+    data = numbers_data(tmp_path, directions=["de-en", "en-de"])
+    said = card(tmp_path, data, {})
+    assert f"has seen {len(data.split('train')):,} sentence pairs" in said
+    assert "translates de → en and, asked by `source_language=` and `target_language=`, en → de." in said
+    assert "| test.en-de | 2 | 12.3 |" in said
+    assert "`test` is of de → en, the first direction" in said
