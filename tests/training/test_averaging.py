@@ -1,5 +1,6 @@
 """Averages of weights against the same averages of the weights seen from outside; who gets which."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from lightning import Callback, Trainer
 from torch import Tensor
 
 from tests.cases import others_long
+from tests.reliability.runs import corpus, settings, train
 from tests.training.small import SETTINGS, module_for, numbers_data, trainer_for
 from transformer import Translator
 from transformer.data.datamodule import TranslationData
@@ -132,3 +134,39 @@ def test_a_mean_over_too_much_of_a_run_is_said() -> None:
     note = averaging_note(last, 100, 500)
     assert note is not None
     assert note.startswith("training.averaging.count=5 validations are 500 of 500 steps")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    others_long(
+        [
+            {"training__validate_every": 15, "trainer__max_steps": 30},  # the last weights translate better
+            # With so low a rate nothing is learned, and both have the same BLEU.
+            {"training__learning_rate": 1e-4, "training__validate_every": 2, "trainer__max_steps": 4},
+        ]
+    ),
+)
+def test_the_last_weights_are_kept_only_where_they_translate_better_than_the_mean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any]
+) -> None:
+    averaged = {"training__averaging__kind": "last", "training__averaging__count": 100, "test": False}
+    train(run := tmp_path / "run", settings(corpus(tmp_path), **averaged | changes))
+    line = r"^validation BLEU: (.*) averaged, (.*) with the last step's weights, so the (last|averaged) ones are kept$"
+    found = re.search(line, capsys.readouterr().err, re.MULTILINE)
+    assert found
+    assert found[3] == ("last" if float(found[2]) > float(found[1]) else "averaged")
+    name, part = ("last", "averaging") if found[3] == "last" else ("best", "state_dict")
+    saved = torch.load(run / "checkpoints" / f"{name}.ckpt", weights_only=True)[part]
+    kept = dict(Translator.load(run / "translator.safetensors").model.named_parameters())
+    expected = saved["weights"] if found[3] == "last" else [saved[f"model.{weight}"] for weight in kept]
+    assert all(torch.equal(weight, other) for weight, other in zip(kept.values(), expected, strict=True))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", [1, 0.5])
+def test_an_average_validated_on_a_part_is_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], part: float
+) -> None:
+    few = {"training__validate_every": 1, "trainer__max_steps": 3, "trainer__limit_val_batches": part, "test": False}
+    train(tmp_path / "run", settings(corpus(tmp_path), training__averaging__kind="last", **few))
+    assert "with the last step's weights" not in capsys.readouterr().err
