@@ -56,6 +56,11 @@ def test_the_loss_is_torchs_cross_entropy_with_the_shares_as_targets(views: int)
     assert guide.loss(layers, batch).item() == pytest.approx(expected.item(), rel=1e-4)
 
 
+def test_vocabularies_too_large_for_the_memory_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"9,000,000 × 8,000,000 pieces .* give training\.guided_alignment\.weight=0"):
+        GuidedAlignment.learn([], (9_000_000, 8_000_000), ONE)
+
+
 def test_its_weight_falls_evenly_to_nothing() -> None:
     guide, _ = small()
     assert [guide.weight(step) for step in (0, 5, 9, 10, 99)] == pytest.approx([1, 0.5, 0.1, 0, 0])

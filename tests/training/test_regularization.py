@@ -31,6 +31,15 @@ def test_a_dropped_word_keeps_its_position_and_loses_its_embedding() -> None:
     assert torch.equal(dropping.eval().encoder.embedding(IDS), plain(IDS))
 
 
+def test_each_sentence_of_either_side_loses_words_of_its_own() -> None:
+    dropping = model().train()
+    drop_words(dropping, 0.5)
+    same = IDS[:1].expand(2, -1)
+    for embedding in (dropping.encoder.embedding, dropping.decoder.embedding):
+        one, other = embedding(same)  # of 11 words, each lost or not
+        assert not torch.equal(one, other)
+
+
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_a_dropped_layer_passes_its_states_on_and_has_gradients_of_zero(norm: str) -> None:
     dropping, target = model(norm=norm).train(), torch.randint(4, 29, (6, 7))
