@@ -44,6 +44,7 @@ def test_a_step_that_is_not_finite_is_named_and_what_was_good_is_saved(
     with pytest.raises(NonFiniteError, match=said) as stopped, trouble(4, cause):
         train(tmp_path / "run", plain)
     assert "learning rate 0.0" in str(stopped.value)
+    assert str(stopped.value).count(" of epoch 0 (") == 1, "of the accumulated batches only the one with such a loss"
     assert "try a lower training.learning_rate" in str(stopped.value)
     assert position(tmp_path / "run")["steps"] == 3 // accumulated
     # Without its cause, it goes on as if nothing had been.

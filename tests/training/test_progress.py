@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import time
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,18 +65,25 @@ def test_a_line_of_progress_says_how_much_is_validated_or_tested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(reporter, "HEARTBEAT", 0.0)
+    clock = count(0.0, 7.0)  # seven seconds between two looks at it
+    monkeypatch.setattr(reporter, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     home = corpus(tmp_path)
     two_tests = {"data__extra_tests": {"more": str(home / "validation")}, "data__batch_tokens": 40}
     train(tmp_path / "run", settings(home, trainer__max_steps=1, **two_tests))
     lines = capsys.readouterr().err
     for verb in ("validated", "tested"):
         said = re.findall(
-            rf"^{verb} (\d+) of (\d+) batches   \d:\d\d elapsed, about (\d:\d\d) left$", lines, re.MULTILINE
+            rf"^{verb} (\d+) of (\d+) batches   (\d+:\d\d) elapsed, about (\d+:\d\d) left$", lines, re.MULTILINE
         )
         total = len(said)
         assert total > 3
         assert [line[:2] for line in said] == [(str(done), str(total)) for done in range(1, total + 1)]
-        assert said[-1][2] == "0:00"
+        for done, _, *clocks in said:
+            elapsed, left = (
+                60 * int(minutes) + int(seconds) for minutes, seconds in (one.split(":") for one in clocks)
+            )
+            assert elapsed > 0
+            assert left == elapsed * (total - int(done)) // int(done)
 
 
 def test_the_bar_of_a_finished_run_is_full(
