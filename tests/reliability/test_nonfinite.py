@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from lightning import Trainer
 from torch import Tensor
 
 from tests.cases import others_long
@@ -75,6 +76,19 @@ def test_steps_that_are_looked_at_together_are_looked_at_before_they_are_saved(
     train(tmp_path / "run", plain, last(tmp_path / "run"))
     train(tmp_path / "whole", plain)
     assert_equal_runs(tmp_path / "run", tmp_path / "whole")
+
+
+def test_fp16_goes_on_after_an_infinite_gradient_but_not_after_such_a_loss(tmp_path: Path) -> None:
+    class Fp16(Trainer):
+        precision = "16-mixed"  # which Lightning has on GPUs only
+
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.1)
+    finite, infinite = torch.tensor(1.0), torch.tensor(torch.inf)
+    half, full = (kind(accelerator="cpu", logger=False, default_root_dir=tmp_path) for kind in (Fp16, Trainer))
+    NonFiniteGuard().check(half, optimizer, finite, infinite)
+    for trainer, loss, norm in ((half, infinite, finite), (full, finite, infinite)):
+        with pytest.raises(NonFiniteError, match="at step 0, "):
+            NonFiniteGuard().check(trainer, optimizer, loss, norm)
 
 
 def test_of_equal_validations_the_later_weights_are_the_best(tmp_path: Path) -> None:

@@ -86,6 +86,17 @@ def test_a_line_of_progress_says_how_much_is_validated_or_tested(
             assert left == elapsed * (total - int(done)) // int(done)
 
 
+@pytest.mark.long
+def test_samples_are_shown_where_bleu_is_better_also_than_before_a_run_went_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = {"training__learning_rate": 1e-12, "training__validate_every": 1, "training__samples": 3, "test": False}
+    home, run = corpus(tmp_path), tmp_path / "run"
+    for steps, shown in ((2, 3), (3, 0)):
+        train(run, settings(home, trainer__max_steps=steps, **same), last(run))
+        assert len(re.findall("^  → ", capsys.readouterr().err, re.MULTILINE)) == shown
+
+
 def test_the_bar_of_a_finished_run_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
