@@ -29,7 +29,7 @@ def test_a_share_of_less_than_one_batch_is_refused_with_its_number(
 
 @pytest.mark.parametrize("limit", others_long([0.5, 1, 5]))
 def test_every_step_has_as_many_batches(data: TranslationData, tmp_path: Path, limit: float) -> None:
-    check_limits(data, {"limit_train_batches": 10**6, "accumulate_grad_batches": 1})
+    check_limits(data, {"limit_train_batches": 10**6, "accumulate_grad_batches": 3})  # all there are
     for accumulated in range(2, 7):
         limits = {"limit_train_batches": limit, "limit_val_batches": 0}
         trainer = trainer_for(tmp_path, max_steps=1, accumulate_grad_batches=accumulated, **limits)

@@ -87,6 +87,26 @@ def test_a_line_of_progress_says_how_much_is_validated_or_tested(
 
 
 @pytest.mark.long
+def test_the_time_left_of_a_run_that_goes_on_is_that_of_the_steps_it_has_done_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, run = settings(corpus(tmp_path), trainer__max_steps=8, test=False), tmp_path / "run"
+    with trouble(4, term), pytest.raises(Interrupted):
+        train(run, plain)
+    capsys.readouterr()
+    monkeypatch.setattr(reporter, "HEARTBEAT", 0.0)
+    clock = count(0.0, 7.0)
+    monkeypatch.setattr(reporter, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    train(run, plain, last(run))
+    line = r"^step (\d) of 8   training loss .* (\d+):(\d\d) elapsed, about (\d+):(\d\d) left$"
+    said = [[int(one) for one in found] for found in re.findall(line, capsys.readouterr().err, re.MULTILINE)]
+    first = said[0][0] - 1
+    assert first > 0
+    for step, elapsed_minutes, elapsed_seconds, minutes, seconds in said:
+        assert 60 * minutes + seconds == (60 * elapsed_minutes + elapsed_seconds) * (8 - step) // (step - first)
+
+
+@pytest.mark.long
 def test_samples_are_shown_where_bleu_is_better_also_than_before_a_run_went_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
