@@ -98,7 +98,7 @@ def test_a_sentence_of_the_test_set_is_shown_only_under_an_open_license(
 
 
 def test_a_card_names_no_folder_and_shows_settings_as_they_are_typed(data: TranslationData, tmp_path: Path) -> None:
-    said = card(tmp_path, data, {}, data__fold=None, search__length_penalty=None, data__source_language="de")
+    said = card(tmp_path, data, {}, data__name=f"{tmp_path}/x", search__length_penalty=None)
     assert str(tmp_path) not in said
     for setting in ("search.length_penalty=null", "data.source_language=de", "tokenizer.kind=word"):
         assert f" {setting} " in said
