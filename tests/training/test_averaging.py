@@ -146,7 +146,7 @@ def test_a_mean_over_too_much_of_a_run_is_said() -> None:
         ]
     ),
 )
-def test_the_last_weights_are_kept_only_where_they_translate_better_than_the_mean(
+def test_the_last_weights_are_kept_where_they_translate_better_than_the_mean(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any]
 ) -> None:
     averaged = {"training__averaging__kind": "last", "training__averaging__count": 100, "test": False}

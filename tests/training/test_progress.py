@@ -87,7 +87,7 @@ def test_a_line_of_progress_says_how_much_is_validated_or_tested(
 
 
 @pytest.mark.long
-def test_the_time_left_of_a_run_that_goes_on_is_that_of_the_steps_it_has_done_since(
+def test_the_time_left_of_a_run_that_goes_on_counts_the_steps_done_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain, run = settings(corpus(tmp_path), trainer__max_steps=8, test=False), tmp_path / "run"

@@ -27,7 +27,7 @@ def mixed(tmp_path: Path) -> TranslationData:
     return TranslationData(settings(tmp_path), tokenizer_settings("word", 100), seed=1)
 
 
-def test_what_is_too_long_or_empty_is_left_out_of_training_and_only_cut_elsewhere(
+def test_what_is_too_long_or_empty_is_left_out_of_training_and_cut_elsewhere(
     mixed: TranslationData, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = shown(mixed, capsys)
@@ -77,7 +77,7 @@ def test_it_is_said_whose_weights_a_run_begins_with(mixed: TranslationData, caps
     assert any("weights and tokenizers are those of first" in line for line in shown(mixed, capsys, "first"))
 
 
-def test_the_pairs_of_an_epoch_are_told_where_directions_of_few_pairs_come_more_often(
+def test_the_pairs_of_an_epoch_are_told_where_some_come_more_often(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = numbers_data(tmp_path, directions=["de-en", "en-de"])
