@@ -150,8 +150,8 @@ def test_a_run_that_goes_on_without_validation_says_whose_weights_are_kept(
     best = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)["state_dict"]
     kept = load_file(run / "translator.safetensors")
     assert all(torch.equal(kept[name], best[f"model.{name}"]) for name in kept if f"model.{name}" in best)
-    # Resumed once more without it, the last step is validated.
-    train(run, settings(home, trainer__max_steps=4, test=False), last(run))
+    # Resumed once more as the line says, the last step is validated.
+    train(run, settings(home, trainer__max_steps=4, test=False, trainer__limit_val_batches=1.0), last(run))
     said = capsys.readouterr().err
     assert "not validated" not in said
     assert "step 4 of 4   validation loss" in said

@@ -181,7 +181,7 @@ class RunCallbacks:
         if (validated := self.final_validation.validated_step) < trainer.global_step and trainer.is_global_zero:
             say(
                 f"steps after {validated:,} were not validated (trainer.limit_val_batches=0): the best weights until "
-                "then are kept; to have the later ones validated, resume without it"
+                "then are kept; to have the later ones validated, resume with trainer.limit_val_batches=1.0"
             )
         bleu = float(self.best.best_model_score)
         last = self.averaging.last_bleu(trainer, module, bleu) if self.averaging else None
