@@ -91,7 +91,7 @@ class Firefox:
 
     def __init__(self, profile: Path) -> None:
         preferences = (f'user_pref("{name}", {json.dumps(value)});\n' for name, value in FIREFOX_PREFERENCES.items())
-        (profile / "user.js").write_text("".join(preferences))
+        (profile / "user.js").write_text("".join(preferences), encoding="utf-8")
         command = [str(FIREFOX), "--headless", "--marionette", "--no-remote", "--profile", str(profile), "about:blank"]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.count = 0

@@ -83,7 +83,7 @@ def train(config):
     if config["model"]["heads"] == 13:
         raise RuntimeError("13 heads")
     (output_folder() / "checkpoints").mkdir(exist_ok=True)
-    (output_folder() / "checkpoints" / "last.ckpt").write_text(str(config["resume"]))
+    (output_folder() / "checkpoints" / "last.ckpt").write_text(str(config["resume"]), encoding="utf-8")
     return {"bleu": config["model"]["heads"] / 3 + config["seed"], "loss": 0.5}
 
 if __name__ == "__main__":

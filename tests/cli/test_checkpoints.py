@@ -27,7 +27,7 @@ def finish(run: Path, time: float, bleu: float = 34.25, directions: int = 1) -> 
     header = json.dumps({"__metadata__": {"translator": description}}).encode()
     model = run / "translator.safetensors"
     model.write_bytes(len(header).to_bytes(8, "little") + header)
-    (run / "test.json").write_text(json.dumps({"test": {"bleu": bleu, "signatures": {}}}))
+    (run / "test.json").write_text(json.dumps({"test": {"bleu": bleu, "signatures": {}}}), encoding="utf-8")
     os.utime(model, (time, time))
     return model
 
@@ -36,7 +36,7 @@ def test_a_checkpoint_is_a_file_or_the_best_of_a_run(runs: Path, tmp_path: Path)
     last = runs / "early" / "checkpoints" / "last.ckpt"
     assert find_checkpoint(str(last), runs) == find_checkpoint(str(runs / "early"), runs) == last
     for better in ("checkpoints/best.ckpt", "translator.safetensors"):
-        (runs / "early" / better).write_text("")
+        (runs / "early" / better).write_text("", encoding="utf-8")
         assert find_checkpoint(str(runs / "early"), runs) == runs / "early" / better
     for value, message in (("nix", "no such file"), (str(tmp_path), "has none of"), (None, "no run in")):
         with pytest.raises(FileNotFoundError, match=message):
@@ -90,7 +90,7 @@ def test_results_that_cannot_be_read_take_nothing_from_the_announcement(
     model = finish(runs / "early", 1e9)
     os.utime(runs / "early" / "checkpoints" / "last.ckpt")  # the same run is none that was passed over
     whole = '{"test": {"bleu": 1}}'
-    (tmp_path / "other.json").write_text(whole)
+    (tmp_path / "other.json").write_text(whole, encoding="utf-8")
     for damaged in (
         "",
         "[]",
@@ -101,7 +101,7 @@ def test_results_that_cannot_be_read_take_nothing_from_the_announcement(
         f'{{"test": {{"bleu": {10**400}}}}}',
         whole + " " * (1 << 22),
     ):
-        (runs / "early" / "test.json").write_text(damaged)
+        (runs / "early" / "test.json").write_text(damaged, encoding="utf-8")
         announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
         assert capsys.readouterr().err.endswith("early (newest finished run, de → en)\n"), damaged[:30]
     (runs / "early" / "test.json").unlink()

@@ -144,7 +144,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def test_results_that_find_no_room_are_told_of_stdout(
     project: Path, tmp_path: Path, typed: list[str], status: int, before: list[str]
 ) -> None:
-    (tmp_path / "full.py").write_text(TO_A_FULL_DISK)
+    (tmp_path / "full.py").write_text(TO_A_FULL_DISK, encoding="utf-8")
     full, unwritable = str(tmp_path / "full.py"), "stdout cannot be written: No space left on device"
     done = Run(full, str(project / "translate.py"), *typed, cwd=tmp_path, environment={"PYTHONUNBUFFERED": ""}).wait()
     told = [line for line in done.stderr.splitlines() if not line.lstrip().startswith(("Launching", "#0"))]
@@ -286,7 +286,7 @@ def test_what_an_earlier_sweep_left_in_the_folder_is_neither_counted_nor_lost(pr
     assert run(project, "train", "-m", f"runs={tmp_path}", "model.heads=2,13").returncode == 1
     notes = tmp_path / "sweep" / "notes" / "trial.json"
     notes.parent.mkdir()
-    notes.write_text("[a user's own]")
+    notes.write_text("[a user's own]", encoding="utf-8")
     again = run(project, "train", "-m", f"runs={tmp_path}", "model.heads=3")
     assert again.returncode == 0, again.stderr
     assert [line.split()[0] for line in again.stdout.splitlines() if line.strip()[:1].isdigit()] == ["0"]
@@ -310,7 +310,9 @@ def test_the_log_lines_of_a_trial_steer_no_terminal(project: Path, tmp_path: Pat
 @pytest.mark.long
 def test_a_sweep_knows_configs_of_ones_own(project: Path, tmp_path: Path) -> None:
     (tmp_path / "own" / "experiment").mkdir(parents=True)
-    (tmp_path / "own" / "experiment" / "mine.yaml").write_text("# @package _global_\nmodel: {heads: 3}\n")
+    (tmp_path / "own" / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\nmodel: {heads: 3}\n", encoding="utf-8"
+    )
     own = ["--config-dir", str(tmp_path / "own")]
     done = run(project, "train", "-m", *own, "experiment=mine", "seed=1,2", f"runs={tmp_path}")
     assert done.returncode == 0, done.stderr
@@ -356,7 +358,7 @@ def test_a_launcher_takes_trials_to_processes_of_its_own(project: Path, tmp_path
 @posix_only
 def test_a_trial_whose_process_dies_ends_no_other_trial(project: Path, tmp_path: Path) -> None:
     (tmp_path / "sweep" / "0").mkdir(parents=True)
-    (tmp_path / "sweep" / "0" / "trial.json").write_text("of an earlier sweep")
+    (tmp_path / "sweep" / "0" / "trial.json").write_text("of an earlier sweep", encoding="utf-8")
     done = run(project, "train", "-m", f"runs={tmp_path}", "cost=9,1", "model.heads=3")
     assert done.returncode == 1
     rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]

@@ -87,6 +87,6 @@ def test_a_text_is_one_line_and_what_can_be_read_only_once_is_not_counted() -> N
 
 @pytest.mark.parametrize("name", ["pairs.tsv", "PAIRS.CSV", "pairs.tsv.gz"])
 def test_a_table_is_not_taken_for_sentences(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("eins\tone\n")
+    (tmp_path / name).write_text("eins\tone\n", encoding="utf-8")
     with pytest.raises(UsageError, match=f"^input=.*{re.escape(name)} is a table: write its column into a file of its"):
         count_lines(str(tmp_path / name))

@@ -111,7 +111,7 @@ def test_a_word_where_a_preset_has_no_text_is_refused_without_torch() -> None:
 
 def test_a_word_is_checked_beside_a_preset_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 7\n")
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 7\n", encoding="utf-8")
     own = f"hydra.searchpath=[file://{tmp_path}]"
     assert refused_by(check_words, "train", own, "experiment=mine", "seed=x") == "seed=x must be a whole number"
 
@@ -125,11 +125,13 @@ def test_a_preset_that_gives_a_value_for_a_group_is_told_how_to_choose(tmp_path:
         ("data", "null", "data"),
         ("validation_search", "beam", "search@validation_search"),
     ):
-        (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\n{name}: {choice}\n")
+        (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\n{name}: {choice}\n", encoding="utf-8")
         line = refused_by(check_groups, "train", own, "experiment=mine")
         assert line.startswith(f"a preset has {name}: {choice} where the settings of {name} belong; write KEY: VALUE")
         assert line.endswith(f'in its defaults list "- override /{group}: CHOICE"')
-    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\ndefaults: [override /data: multi30k]\n")
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\ndefaults: [override /data: multi30k]\n", encoding="utf-8"
+    )
     assert refused_by(check_groups, "train", own, "experiment=mine") == ""
 
 
@@ -260,7 +262,9 @@ def test_a_wrong_entry_in_the_defaults_list_of_a_preset_is_told_with_its_remedy(
     project: Path, tmp_path: Path, entry: str, message: str
 ) -> None:
     (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\ndefaults:\n  - {entry}\n")
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        f"# @package _global_\ndefaults:\n  - {entry}\n", encoding="utf-8"
+    )
     assert message in refusal(project, f"hydra.searchpath=[file://{tmp_path}]", "experiment=mine")
 
 
@@ -286,7 +290,7 @@ def test_a_preset_that_cannot_be_read_is_told_with_its_remedy(
     project: Path, tmp_path: Path, preset: str, message: str
 ) -> None:
     (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text(preset)
+    (tmp_path / "experiment" / "mine.yaml").write_text(preset, encoding="utf-8")
     assert message in refusal(project, f"hydra.searchpath=[file://{tmp_path}]", "experiment=mine")
 
 

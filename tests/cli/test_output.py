@@ -18,7 +18,7 @@ class Translation:
 
     def __init__(self, folder: Path) -> None:
         self.file, self.model = folder / "out.en", folder / "model"
-        self.model.write_text("weights")
+        self.model.write_text("weights", encoding="utf-8")
 
     def run(
         self, lines: list[str] = LINES, stop_after: int = 99, resume: bool = False, before: bytes = b"", **settings: int
@@ -59,7 +59,7 @@ def test_a_whole_translation_leaves_its_file_alone(translation: Translation) -> 
 def test_a_stopped_translation_resumed_is_that_of_one_not_stopped(
     translation: Translation, after: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    translation.file.write_text("an older one")
+    translation.file.write_text("an older one", encoding="utf-8")
     translation.stop(after)
     assert capsys.readouterr().err == f"{after} lines are kept in out.en.partial: resume=true continues\n"
     assert translation.file.read_text(encoding="utf-8") == "an older one"
@@ -114,7 +114,7 @@ def test_another_input_other_settings_and_another_model_are_refused(translation:
         translation.run(["Zeile 0", *LINES], resume=True)
     with pytest.raises(ValueError, match=r"the first 6 lines are not those of out.en.partial"):
         translation.run(LINES[:5], resume=True)
-    translation.model.write_text("other weights")
+    translation.model.write_text("other weights", encoding="utf-8")
     with pytest.raises(UsageError, match="made by another model: name it by checkpoint="):
         translation.run(resume=True)
     assert {name: Path(name).read_bytes() for name in translation.names()} == kept
@@ -124,7 +124,7 @@ def test_a_shortlist_that_has_changed_under_its_name_is_another_one(translation:
     shortlist = translation.file.with_name("shortlist")
 
     def run(content: str, resume: bool) -> None:
-        shortlist.write_text(content)
+        shortlist.write_text(content, encoding="utf-8")
         with open_output("out.en", {"inference": {"shortlist": str(shortlist)}}, [translation.model], resume) as output:
             output.write(["eins"], "ONE\n")
             raise KeyboardInterrupt
@@ -167,7 +167,7 @@ def test_what_is_missing_or_damaged_is_not_resumed(translation: Translation) -> 
     with pytest.raises(UsageError, match=r"out.en.partial is damaged \(it is shorter than it was\)"):
         translation.run(resume=True)
     for damaged in ("{", "[" * 100_000):
-        Path("out.en.partial.json").write_text(damaged)
+        Path("out.en.partial.json").write_text(damaged, encoding="utf-8")
         with pytest.raises(UsageError, match=r"out.en.partial is damaged"):
             translation.run(resume=True)
     with pytest.raises(UsageError, match="resume=true continues a file"):
@@ -194,14 +194,14 @@ def test_a_translation_that_goes_on_elsewhere_is_not_called_stopped(translation:
 @needs_links
 def test_a_file_or_link_of_the_temporary_name_is_not_written_over(translation: Translation, tmp_path: Path) -> None:
     partial = tmp_path / "out.en.partial"
-    partial.write_text("notes of a user")
+    partial.write_text("notes of a user", encoding="utf-8")
     with pytest.raises(UsageError, match=r"out.en.partial exists, is no translation of this program, .* remove it"):
         translation.run()
     assert partial.read_text(encoding="utf-8") == "notes of a user"
     assert translation.names() == ["out.en.partial"]
     partial.unlink()
     translation.stop()
-    (tmp_path / "elsewhere").write_text("of somebody")
+    (tmp_path / "elsewhere").write_text("of somebody", encoding="utf-8")
     partial.unlink()
     partial.symlink_to("elsewhere")
     for resume in (False, True):
@@ -242,7 +242,7 @@ def test_a_translation_killed_in_its_first_chunk_begins_anew(translation: Transl
 
 @posix_only
 def test_a_link_is_followed_and_a_pipe_is_written_through(translation: Translation, tmp_path: Path) -> None:
-    (tmp_path / "real.en").write_text("old")
+    (tmp_path / "real.en").write_text("old", encoding="utf-8")
     translation.file.symlink_to("real.en")
     translation.run()
     assert (tmp_path / "real.en").read_text(encoding="utf-8") == WHOLE

@@ -41,7 +41,7 @@ def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
         stage(tmp_path, "second", fails, killed + done("second")),
         stage(tmp_path, "third", done("third")),
     ]
-    (tmp_path / COMMAND).write_text("[]")  # of which nothing has begun
+    (tmp_path / COMMAND).write_text("[]", encoding="utf-8")  # of which nothing has begun
     for _ in range(2):
         with pytest.raises(ChildProcessError, match=r"second has failed: fix that, and the same command continues"):
             run_stages(stages, tmp_path)
@@ -53,7 +53,7 @@ def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
     with pytest.raises(UsageError, match=rf"{COMMAND} was begun with other settings: repeat these, or give another"):
         run_stages(stages[:2], tmp_path)
     for changed in ("{", "[" * 100_000, "7", "[1, 2, 3]", '[["ls"], [3], ["ls"]]'):
-        (tmp_path / COMMAND).write_text(changed)
+        (tmp_path / COMMAND).write_text(changed, encoding="utf-8")
         with pytest.raises(UsageError, match="was begun with other settings"):
             run_stages(stages, tmp_path)
 

@@ -206,8 +206,10 @@ def test_saved_overrides_and_configs_of_hydra_are_not_read(copy: Path) -> None:
     before = resumed(copy)
     (copy / ".hydra").mkdir()
     for name in ("overrides.yaml", "config.yaml", "hydra.yaml"):
-        (copy / ".hydra" / name).write_text("[experiment=../../evil, +a={_target_: os.system}, seed=9]")
-    (copy / "config.yaml").write_text("hydra: {callbacks: {x: {_target_: os.system}}}\nseed: 9\n")
+        (copy / ".hydra" / name).write_text(
+            "[experiment=../../evil, +a={_target_: os.system}, seed=9]", encoding="utf-8"
+        )
+    (copy / "config.yaml").write_text("hydra: {callbacks: {x: {_target_: os.system}}}\nseed: 9\n", encoding="utf-8")
     assert resumed(copy) == before
 
 
@@ -323,7 +325,7 @@ def test_a_run_with_a_link_where_it_writes_is_not_resumed(copy: Path) -> None:
 
 @needs_links
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("data: {}")
+    (tmp_path / "secret").write_text("data: {}", encoding="utf-8")
     (tmp_path / "config.yaml").symlink_to("secret")
     with pytest.raises(ValueError, match=r"config.yaml cannot be read: it is a link"):
         read_file(tmp_path / "config.yaml")
@@ -333,7 +335,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     "content", ["data: &a [*a]", "a: &a [1]\ndata: *a", "[" * 50_000, "data: !!python/name:os.x", "x"]
 )
 def test_a_garbled_config_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
-    (tmp_path / "config.yaml").write_text(content)
+    (tmp_path / "config.yaml").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r"config\.yaml cannot be read") as error:
         read_corpus(tmp_path)
     assert "\n" not in str(error.value)

@@ -48,7 +48,7 @@ def test_a_run_that_a_link_names_keeps_that_name_as_its_checkpoints_have_it(runs
 
 
 def test_what_cannot_be_resumed_is_refused_in_one_line(runs: Path, tmp_path: Path) -> None:
-    (tmp_path / "bare.ckpt").write_text("")
+    (tmp_path / "bare.ckpt").write_text("", encoding="utf-8")
     for resume, message in (
         ("nix", "resume=nix: no .*nix; give a run's folder"),
         (str(runs), r"no .*last.ckpt; give a run's folder"),

@@ -59,7 +59,7 @@ def test_the_table_of_seeds_says_whether_a_gain_lies_within_the_spread(
             "results": {"test/bleu": scores[heads][seed - 1]},
             "error": "",
         }
-        (tmp_path / str(trial) / "trial.json").write_text(json.dumps(result))
+        (tmp_path / str(trial) / "trial.json").write_text(json.dumps(result), encoding="utf-8")
     assert show_sweep(tmp_path, {})
     printed = capsys.readouterr().out
     rows = {line.split()[0]: line for line in printed.split("change in test/bleu")[1].splitlines() if line.strip()}
@@ -75,7 +75,7 @@ def test_trials_of_other_metrics_leave_cells_empty(tmp_path: Path, capsys: pytes
         (tmp_path / str(trial)).mkdir()
         overrides, results = {"metrics": f"[{metric}]", "seed": seed}, {f"test/{metric}": 30.0 + trial}
         outcome = {"trial": trial, "overrides": overrides, "results": results, "error": ""}
-        (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome))
+        (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome), encoding="utf-8")
     assert show_sweep(tmp_path, {})
     with (tmp_path / "summary.csv").open(encoding="utf-8", newline="") as file:
         [bleu, chrf] = csv.DictReader(file)
@@ -89,7 +89,7 @@ def test_scores_below_one_are_shown_like_all_others(tmp_path: Path, capsys: pyte
         (tmp_path / str(trial)).mkdir()
         overrides, results = {"model.heads": str(trial + 1)}, {"test/bleu": score, "tokens/s": 15281.0}
         outcome = {"trial": trial, "overrides": overrides, "results": results, "error": ""}
-        (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome))
+        (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome), encoding="utf-8")
     assert show_sweep(tmp_path, {})
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [row[2:] for row in rows if len(row) == 4][1:] == [[score, "15,281"] for score in ("0.06", "0.00", "31.50")]
@@ -105,7 +105,7 @@ def test_trials_stand_in_their_order_with_the_errors_last_and_none_are_no_succes
         failed = trial == 3
         results = {} if failed else {"test/bleu": 30.0 + trial}
         outcome = {"trial": trial, "overrides": overrides, "results": results, "error": "it failed" * failed}
-        (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome))
+        (tmp_path / str(trial) / "trial.json").write_text(json.dumps(outcome), encoding="utf-8")
     assert not show_sweep(tmp_path, {})
     with (tmp_path / "sweep.csv").open(newline="") as file:
         header, *rows = csv.reader(file)

@@ -350,7 +350,7 @@ def test_other_columns_of_a_table_are_prepared_anew(tmp_path: Path) -> None:
 
 def test_preparing_that_fails_leaves_nothing_half_made(tmp_path: Path) -> None:
     def make(folder: Path) -> None:
-        (folder / "half").write_text("")
+        (folder / "half").write_text("", encoding="utf-8")
         raise ValueError("stopped")
 
     with pytest.raises(ValueError, match="stopped"):

@@ -329,7 +329,7 @@ def test_a_corpus_is_made_again_once_its_recipe_or_what_that_reads_changes(tmp_p
     )
     for words, end in (("eins\n", ")"), ("eins\n", ")"), ("zwei\n", ")"), ("zwei\n", ".upper())")):
         (home / "words").write_text(words, encoding="utf-8")
-        (home / "make.py").write_text(code + end)
+        (home / "make.py").write_text(code + end, encoding="utf-8")
         run_recipe(home / "make.py", home, tmp_path / "made", ("de", "en"))
         assert (tmp_path / "made" / "x.de").read_text(encoding="utf-8") == (words if end == ")" else words.upper())
     assert log.read_text(encoding="utf-8") == "eins\nzwei\nzwei\n"

@@ -94,7 +94,7 @@ needs_a_shell = pytest.mark.skipif(os.name == "nt", reason="apt-get and dpkg are
 
 def program(folder: Path, name: str, text: str) -> None:
     folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
     (folder / name).chmod(0o755)
 
 
@@ -111,7 +111,7 @@ def test_the_packages_are_fetched_once_and_the_folder_is_whole_or_not_there(
     unpacked = pages(tmp_path / "unpacked", range(1500))
     for folder, package_name in zip(unpacked, ("libreoffice-help-de", "libreoffice-help-en-us"), strict=True):
         (folder / "usr/share/doc" / package_name).mkdir(parents=True)
-        (folder / "usr/share/doc" / package_name / "copyright").write_text("License: MPL-2.0\n")
+        (folder / "usr/share/doc" / package_name / "copyright").write_text("License: MPL-2.0\n", encoding="utf-8")
     programs = tmp_path / "programs"
     monkeypatch.setenv("PATH", os.pathsep.join([str(programs), os.environ["PATH"]]))
     program(programs, "apt-get", "touch libreoffice-help-de_7.4_all.deb libreoffice-help-en-us_7.4_all.deb")

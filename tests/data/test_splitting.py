@@ -73,7 +73,9 @@ def test_every_form_of_one_file_gives_its_pairs(
 
 
 def test_a_cell_of_a_csv_over_two_lines_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("de,en\n" + as_csv([["eins\nzwei", "one\r\ntwo"], ["drei", "three"]]))
+    (tmp_path / "x.csv").write_text(
+        "de,en\n" + as_csv([["eins\nzwei", "one\r\ntwo"], ["drei", "three"]]), encoding="utf-8"
+    )
     corpus = settings(tmp_path, **dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.csv")))
     assert list(corpus.read("train")) == [("eins zwei", "one two"), ("drei", "three")]
 
@@ -129,7 +131,7 @@ def test_columns_that_a_file_has_not_are_refused_with_their_line(tmp_path: Path)
     ):
         with pytest.raises(ValueError, match=message):
             with_splits(whole(tmp_path, "x.tsv", columns=columns))
-    (tmp_path / "x.csv").write_text('a,b\n"c,d\n')
+    (tmp_path / "x.csv").write_text('a,b\n"c,d\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"x\.csv line 2 is not CSV"):
         with_splits(whole(tmp_path, "x.csv"))
     with pytest.raises(ValueError, match=r"data.columns=\[1, 1\] must be two columns"):

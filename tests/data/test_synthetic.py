@@ -59,7 +59,7 @@ def test_of_several_directions_none_gets_the_files_of_the_reversed_one(tmp_path:
     assert [corpus.languages for corpus, split in data.parts.values() if split == "synthetic"] == [("en", "de")]
 
 
-def test_a_direction_without_synthetic_pairs_needs_neither_their_tag_nor_their_ratio(tmp_path: Path) -> None:
+def test_only_directions_with_synthetic_pairs_have_their_tag_and_ratio(tmp_path: Path) -> None:
     write_pairs(tmp_path, "x.de", "x.en", "p.en-de.de", "p.en-de.en")
     both = settings(tmp_path, synthetic=[str(tmp_path / "p")], synthetic_tag=True, synthetic_ratio=0.5, directions=BOTH)
     of_directions = [(one.synthetic_tag, one.synthetic_ratio) for one in both.by_direction]

@@ -67,7 +67,9 @@ def test_a_word_of_letters_of_several_bytes_is_measured_by_its_bytes() -> None:
 
 
 def test_a_long_line_is_refused_where_normalization_makes_it_much_longer_still(tmp_path: Path) -> None:
-    (tmp_path / "rules.tsv").write_text(f"61\t{' '.join(['62'] * (MAX_GROWTH + 1))}\n")  # a becomes bbb…
+    (tmp_path / "rules.tsv").write_text(
+        f"61\t{' '.join(['62'] * (MAX_GROWTH + 1))}\n", encoding="utf-8"
+    )  # a becomes bbb…
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter(["b c d"] * 9),

@@ -81,7 +81,7 @@ def test_a_gold_file_of_other_pairs_is_told_with_its_line(tmp_path: Path, conten
 
 
 def test_a_link_that_is_given_twice_is_sure_if_one_of_them_is(tmp_path: Path) -> None:
-    (tmp_path / "gold").write_text("0-0 0p0 1p1\n0p0 0-0\n")
+    (tmp_path / "gold").write_text("0-0 0p0 1p1\n0p0 0-0\n", encoding="utf-8")
     first, second = read_gold(tmp_path / "gold", [("a b", "x y"), ("c", "z")])
     assert first == ({(0, 0)}, {(0, 0), (1, 1)})
     assert second == ({(0, 0)}, {(0, 0)})

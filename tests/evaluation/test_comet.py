@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is
 
 @pytest.fixture(autouse=True)
 def _program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "comet-score").write_text(STAND_IN)
+    (tmp_path / "comet-score").write_text(STAND_IN, encoding="utf-8")
     (tmp_path / "comet-score").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
 

@@ -27,7 +27,7 @@ def run_in(folder: Path, **changes: Any) -> Path:
         (folder / f"x.{language}").write_text(f"{text}\n", encoding="utf-8")
     files = dict.fromkeys(("train", "validation", "test"), str(folder / "x"))
     write_config(folder, {"data": asdict(data_settings(**files)) | changes})
-    (folder / "test.json").write_text(json.dumps({"corpus": {"test": "0" * 64}}))
+    (folder / "test.json").write_text(json.dumps({"corpus": {"test": "0" * 64}}), encoding="utf-8")
     return folder
 
 
@@ -68,7 +68,7 @@ def test_results_on_other_files_than_the_runs_have_a_name_of_their_own(
 
 
 def test_the_columns_of_a_table_are_swapped_for_the_way_back(tmp_path: Path) -> None:
-    (tmp_path / "x.tsv").write_text("Hello\tby me\tHallo\n")
+    (tmp_path / "x.tsv").write_text("Hello\tby me\tHallo\n", encoding="utf-8")
     table = dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.tsv"))
     run = run_in(tmp_path, **table, columns=[3, 1])
     back = read_texts(evaluation(tmp_path, target_language="de"), run, ("en", "de"), [("de", "en")])

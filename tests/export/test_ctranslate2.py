@@ -343,7 +343,7 @@ def test_what_the_engine_says_against_a_strangers_files_is_one_line(
     (folder / name).write_bytes(content.replace(old, new))
     manifest = json.loads((folder / EXPORT_MANIFEST).read_text(encoding="utf-8"))
     manifest["files"][name] = sha256(folder / name)  # as a stranger would
-    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
+    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     with pytest.raises(ValueError, match=str(folder)) as caught:
         load(folder, "cpu", 1).translate(["ja"])
     assert "\n" not in str(caught.value)

@@ -34,7 +34,7 @@ def test_only_a_former_export_is_replaced(taught: Translator, tmp_path: Path) ->
     for content in (b"one", b"two"):
         write(folder, "onnx", taught, lambda work, content=content: (work / "model.bin").write_bytes(content))
         assert (folder / "model.bin").read_bytes() == content
-    (folder / "letter.txt").write_text("mine")
+    (folder / "letter.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(ValueError, match=r"holds letter\.txt, which is of no export"):
         write(folder, "onnx", taught, make)
     assert (folder / "letter.txt").read_text(encoding="utf-8") == "mine"
@@ -79,7 +79,7 @@ def test_what_is_damaged_missing_or_foreign_is_refused_in_one_line(taught: Trans
         path.write_bytes(whole)
     (folder / ".DS_Store").touch()  # as the Finder leaves it
     read(folder)
-    (folder / "vmap.txt").write_text("a file that the engine would read")
+    (folder / "vmap.txt").write_text("a file that the engine would read", encoding="utf-8")
     assert "vmap.txt is not of it" in refusal(folder)
 
 
@@ -89,7 +89,7 @@ def test_a_tokenizer_larger_than_any_is_not_read_into_memory(taught: Translator,
     os.truncate(folder / "source.spm", MAX_TOKENIZER_BYTES + 1)
     manifest = json.loads((folder / EXPORT_MANIFEST).read_text(encoding="utf-8"))
     manifest["files"]["source.spm"] = sha256(folder / "source.spm")
-    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
+    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     assert "source.spm cannot be read: it is no file of at most" in refusal(folder)
 
 
@@ -123,9 +123,9 @@ def test_a_manifest_that_asks_for_more_is_refused(
     folder = tmp_path / "export"
     write(folder, "onnx", taught, make)
     manifest = json.loads((folder / EXPORT_MANIFEST).read_text(encoding="utf-8"))
-    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest | change))
+    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest | change), encoding="utf-8")
     refusal(folder)
-    (folder / EXPORT_MANIFEST).write_text("[" * 100_000)
+    (folder / EXPORT_MANIFEST).write_text("[" * 100_000, encoding="utf-8")
     refusal(folder)
 
 
@@ -143,10 +143,10 @@ def test_tokenizers_of_another_model_or_with_endless_pieces_are_refused(
     ):
         (folder / name).write_bytes(content)
         manifest["files"][name] = sha256(folder / name)
-        (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
+        (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
         assert reason in refusal(folder)
     manifest["translator"]["format"] = "another"
-    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
+    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     assert "its format is 'another', not " in refusal(folder)
 
 
@@ -164,5 +164,5 @@ def test_what_a_manifest_says_reaches_no_terminal_unescaped_and_names_its_folder
     write(folder, "onnx", taught, make)
     manifest = json.loads((folder / EXPORT_MANIFEST).read_text(encoding="utf-8"))
     manifest["translator"] |= change
-    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest))
+    (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     assert reason in refusal(folder)

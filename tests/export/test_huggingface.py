@@ -220,7 +220,7 @@ def marian_folder(folder: Path, model_type: str = "unigram", safe: bool = True, 
         *train_spm(folder / "target.spm", ENGLISH, model_type, 40),
     }
     vocabulary = {piece: id for id, piece in enumerate(["</s>", "<unk>", *sorted(pieces), ">>en<<", "<pad>"])}
-    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
     torch.manual_seed(1)
     last = len(vocabulary) - 1
     config = transformers.MarianConfig(
@@ -387,7 +387,7 @@ def test_settings_and_vocabularies_of_theirs_that_do_not_fit_are_refused(
     exported(build(), tmp_path / "hub")
     content = json.loads((tmp_path / "hub" / name).read_text(encoding="utf-8")) | changes
     content = {key: value for key, value in content.items() if value is not None}
-    (tmp_path / "hub" / name).write_text(json.dumps(content))
+    (tmp_path / "hub" / name).write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(ValueError, match=reason):
         Translator.load(tmp_path / "hub")
 
@@ -417,7 +417,7 @@ def test_a_damaged_folder_of_theirs_is_refused_in_one_line(tmp_path: Path) -> No
         {"pad_token_id": -1},
         {"dropout": "x"},
     ):
-        (folder / "config.json").write_text(json.dumps(config | lie))
+        (folder / "config.json").write_text(json.dumps(config | lie), encoding="utf-8")
         with pytest.raises(ValueError, match="is not a usable checkpoint of this program"):
             Translator.load(folder)
 

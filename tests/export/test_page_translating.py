@@ -457,7 +457,7 @@ def test_markup_in_a_models_name_and_map_of_characters_stays_text(
         "".join(f"{ord(a):X}\t{' '.join(f'{ord(b):X}' for b in text)}\n" for a, text in MAP.items()),
         io.BytesIO(),
     )
-    (tmp_path / "rules.tsv").write_text(rules)
+    (tmp_path / "rules.tsv").write_text(rules, encoding="utf-8")
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter(TEXTS), model_writer=model, model_type="char", vocab_size=20, hard_vocab_limit=False,
         normalization_rule_tsv=str(tmp_path / "rules.tsv"), minloglevel=2,

@@ -240,9 +240,9 @@ def test_files_that_are_missing_cut_altered_or_foreign_are_refused_in_one_line(
         refusal(path)
     safetensors.torch.save_file({"x": torch.zeros(3)}, path)
     assert "does not describe a translator" in refusal(path)
-    path.write_text("no checkpoint at all")
+    path.write_text("no checkpoint at all", encoding="utf-8")
     refusal(path)
-    (page := tmp_path / "translator.html").write_text("<!doctype html>")
+    (page := tmp_path / "translator.html").write_text("<!doctype html>", encoding="utf-8")
     assert "name the run that it was exported from" in refusal(page)
 
 

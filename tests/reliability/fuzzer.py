@@ -156,7 +156,9 @@ def lie_in_text(run: Path, chance: random.Random, outside: Path) -> str:
     )
     tree = changed(tree, chance, outside)
     with contextlib.suppress(yaml.YAMLError, UnicodeEncodeError):
-        path.write_text(yaml.safe_dump(tree, sort_keys=False) if path.suffix == ".yaml" else json.dumps(tree))
+        path.write_text(
+            yaml.safe_dump(tree, sort_keys=False) if path.suffix == ".yaml" else json.dumps(tree), encoding="utf-8"
+        )
     return f"a field of {path.name}"
 
 
@@ -291,7 +293,7 @@ def real_run(home: Path) -> Path:
     shutil.copytree(home / "run", home / "other")
     (home / "outside" / "folder").mkdir(parents=True)
     for name in ("victim", "folder/mine", ".bashrc"):
-        (home / "outside" / name).write_text(f"export MINE={name}\n")
+        (home / "outside" / name).write_text(f"export MINE={name}\n", encoding="utf-8")
     return home
 
 

@@ -253,14 +253,14 @@ def test_what_is_no_file_is_no_corpus_and_is_not_waited_for(tmp_path: Path, kind
 
 @pytest.mark.parametrize("name", ["x.tmx", "x.fr"])
 def test_a_file_that_is_neither_a_table_nor_a_prefix_is_said_to_be_so(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("Hallo\n")
+    (tmp_path / name).write_text("Hallo\n", encoding="utf-8")
     with pytest.raises(FileNotFoundError, match=rf"{name} is a file of another kind: PREFIX means PREFIX\.de and"):
         find_files(str(tmp_path / name), "de", "en")
 
 
 @pytest.mark.parametrize("name", ["x.de", "x.de.gz"])
 def test_the_file_of_one_language_is_answered_with_its_prefix(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("Hallo\n")
+    (tmp_path / name).write_text("Hallo\n", encoding="utf-8")
     prefix = re.escape(str(tmp_path / "x"))
     with pytest.raises(FileNotFoundError, match=rf"{name} is the file of one language: give its PREFIX, {prefix}$"):
         find_files(str(tmp_path / name), "de", "en")

@@ -60,10 +60,10 @@ def tamper(run: Path, outside: Path) -> None:
     settings["data"] |= {"license": "${oc.env:FUZZ_SECRET}", "home": "$FUZZ_SECRET", "cache": str(run / "cache")}
     torch.save(checkpoint, path)
     evil = {"hydra": {"callbacks": {"x": {"_target_": "shutil.copy", "src": "victim", "dst": "ran"}}}}
-    (run / "evil.yaml").write_text(f"# @package _global_\n{yaml.safe_dump(evil)}")
+    (run / "evil.yaml").write_text(f"# @package _global_\n{yaml.safe_dump(evil)}", encoding="utf-8")
     (run / ".hydra").mkdir()
-    (run / ".hydra" / "overrides.yaml").write_text(f"[experiment=../../..{run}/evil, ++seed=9]")
-    (run / ".hydra" / "config.yaml").write_text(yaml.safe_dump(evil | {"seed": 9}))
+    (run / ".hydra" / "overrides.yaml").write_text(f"[experiment=../../..{run}/evil, ++seed=9]", encoding="utf-8")
+    (run / ".hydra" / "config.yaml").write_text(yaml.safe_dump(evil | {"seed": 9}), encoding="utf-8")
 
 
 def test_resuming_a_hostile_run_harms_nothing_outside_it(home: Path, run: Path) -> None:

@@ -175,7 +175,7 @@ def is_free(lock: Path) -> bool:
 
 
 def test_a_stage_ends_when_its_pipeline_is_killed(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     pipeline = CHILDREN.Process(target=run_script, args=(tmp_path,))
     pipeline.start()
     wait_until((tmp_path / "begun").exists)

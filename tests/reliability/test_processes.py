@@ -128,7 +128,7 @@ def scored(rank: int, folder: Path, plain: dict[str, Any], world: int, checkpoin
     trainer.test(module, datamodule=data, verbose=False)
     known |= {name: float(value) for name, value in trainer.callback_metrics.items()}
     content = {"known": known, "hypotheses": sorted(module.test_hypotheses.by_split["test"].items())}
-    (folder / f"{world}.{rank}.json").write_text(json.dumps(content))
+    (folder / f"{world}.{rank}.json").write_text(json.dumps(content), encoding="utf-8")
 
 
 @pytest.mark.long

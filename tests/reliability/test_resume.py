@@ -261,8 +261,8 @@ def test_a_run_whose_time_is_over_says_so_and_keeps_no_speed(
     train(tmp_path / "run", short)
     results = tmp_path / "run" / "test.json"
     assert json.loads(results.read_bytes())["cost"].keys() == {"ms/step", "tokens/s", "peak MB"}
-    (home / "more.de").write_text("eins zwei\n")
-    (home / "more.en").write_text("one two\n")
+    (home / "more.de").write_text("eins zwei\n", encoding="utf-8")
+    (home / "more.en").write_text("one two\n", encoding="utf-8")
     short["data"]["test"] = str(home / "more")
     train(tmp_path / "run", short, last(tmp_path / "run"))
     said = capsys.readouterr().err

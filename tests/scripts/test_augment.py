@@ -107,7 +107,7 @@ def test_no_sentence_of_validation_or_test_becomes_a_pair(whole: dict[str, bytes
 
 @posix_only
 def test_a_tab_in_a_name_or_a_text_adds_no_column() -> None:
-    Path("a\tb.de").write_text("eins\tzwei\n" * 2)
+    Path("a\tb.de").write_text("eins\tzwei\n" * 2, encoding="utf-8")
     augment("output=tab", "input=a\tb.de", "filters=[duplicate]")
     assert lines("tab.origin") == ["a\\tb.de\t1\ten\trun/translator.safetensors\tgreedy"]
     assert lines("tab.dropped.tsv")[1:] == ["2\tduplicate\teins zwei\t"]
@@ -206,10 +206,10 @@ def test_a_run_translates_the_training_pairs_that_it_left_out(home: Path) -> Non
     ("arguments", "message"),
     [
         (["output=run/x"], r"output=run/x is in the folder of the model, run: name another place"),
-        (["output=run"], r"output=run is a folder: give what the files' names begin with, as run/synthetic"),
-        (["output=new/"], r"output=new/ is a folder: give what the files' names begin with, as new/synthetic"),
+        (["output=run"], r"output=run is a folder: give what the files' names begin with, as run[/\\]synthetic"),
+        (["output=new/"], r"output=new/ is a folder: give what the files' names begin with, as new[/\\]synthetic"),
         (["output=new/.."], r"output=new/\.\. is a folder: give what the files' names begin with"),
-        (["output=empty.de/x"], r"output=empty\.de/x: .*/empty\.de is a file, not a folder"),
+        (["output=empty.de/x"], r"output=empty\.de[/\\]x: .*empty\.de is a file, not a folder"),
         (["output=train"], r"train\.(de|en) is there already: give another output=PREFIX, or remove it"),
         (["output=x", "input=nothing.de"], r"input=nothing\.de is no file with lines in it"),
         (["output=x", "input=empty.de"], r"input=empty\.de is no file with lines in it"),
@@ -227,11 +227,13 @@ def test_a_run_translates_the_training_pairs_that_it_left_out(home: Path) -> Non
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(home: Path, arguments: list[str], message: str) -> None:
-    (home / "empty.de").write_text("")
-    (home / "huge.de").write_text("eins\n" + "eins " * 300_000)
-    (home / "english.de").write_text("This is the text of the other language, and that was for you.\n" * 5)
+    (home / "empty.de").write_text("", encoding="utf-8")
+    (home / "huge.de").write_text("eins\n" + "eins " * 300_000, encoding="utf-8")
+    (home / "english.de").write_text(
+        "This is the text of the other language, and that was for you.\n" * 5, encoding="utf-8"
+    )
     for language in ("de", "fr"):
-        (home / f"other.{language}").write_text("eins\n")
+        (home / f"other.{language}").write_text("eins\n", encoding="utf-8")
     before = sorted(path for path in home.rglob("*") if path.name != ".lock")
     with pytest.raises((ValueError, OSError), match=message) as raised:
         augment(*arguments)

@@ -39,12 +39,12 @@ def finish_run(folder: Path, scores: dict[str, dict[str, float]]) -> None:
     folder.mkdir(parents=True)
     for file in RUN_FILES:
         (folder / file).touch()
-    (folder / "test.json").write_text(json.dumps(scores))
+    (folder / "test.json").write_text(json.dumps(scores), encoding="utf-8")
 
 
 def finish_pairs(prefix: Path) -> None:
     for ending in PAIR_FILES:
-        prefix.with_name(f"{prefix.name}.{ending}").write_text("x\n")
+        prefix.with_name(f"{prefix.name}.{ending}").write_text("x\n", encoding="utf-8")
 
 
 def stages_of(*typed: str) -> list[Stage]:
@@ -147,7 +147,7 @@ def test_a_stage_is_finished_and_shown_by_its_own_settings(tmp_path: Path) -> No
         (folder / run).mkdir(parents=True)
         (folder / run / "translator.safetensors").touch()
     for file, content in (("README.md", ""), ("test.json", json.dumps({"test": {"chrf": 4}}))):
-        (folder / "forward" / file).write_text(content)
+        (folder / "forward" / file).write_text(content, encoding="utf-8")
     finish_pairs(folder / "synthetic")
     stages = ["reverse=test=false", "forward=metrics=[chrf]", "finetune=trainer.max_steps=3 test=false"]
     arguments = [*SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all", *stages]
@@ -161,7 +161,7 @@ def test_all_runs_may_be_told_to_mark_and_repeat_no_pairs() -> None:
 
 def test_scores_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     finish_run(tmp_path / "forward", {})
-    (tmp_path / "forward" / "test.json").write_text("{")
+    (tmp_path / "forward" / "test.json").write_text("{", encoding="utf-8")
     with pytest.raises(ValueError, match="^" + re.escape(f"{tmp_path / 'forward' / 'test.json'} cannot be read: ")):
         show_final_scores(tmp_path, data_settings(*SMALL))
 
@@ -177,7 +177,7 @@ def test_the_name_of_a_folder_may_hold_what_hydra_reads() -> None:
 def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tmp_path: Path) -> None:
     folder, text = tmp_path / "all", tmp_path / "text"
     for language in ("de", "en"):
-        text.with_name(f"text.{language}").write_text("x\n")
+        text.with_name(f"text.{language}").write_text("x\n", encoding="utf-8")
     scores = {"bleu": 2, "chrf": 4, "ter": 5}
     for run in ("reverse.en-de", "reverse.de-en", "forward", "final"):
         finish_run(folder / run, {"test": scores, "test.en-de": scores})
@@ -232,7 +232,7 @@ def test_no_run_learns_from_the_test_of_another_when_three_languages_are_cut(tmp
     # The same French sentence is in lines n and n + 200: they stand together in the cut of three languages alone.
     for language, count in (("de", 400), ("en", 400), ("fr", 200)):
         words = ["".join("abcdefghij"[int(digit)] for digit in str(n % count)) for n in range(400)]
-        (tmp_path / f"all.{language}").write_text("".join(f"{language} {word}\n" for word in words))
+        (tmp_path / f"all.{language}").write_text("".join(f"{language} {word}\n" for word in words), encoding="utf-8")
     typed = [f"data.pairs={tmp_path}/all", "data.directions=[en-de,en-fr]", "data.split=[0.1,0.2]", f"cache={tmp_path}"]
     stages = stages_of("data=files", *typed, "output=all", f"input={tmp_path}/text")
     runs = [prepare(stages[index].begin[2:], CONFIGS) for index in (0, 2, -2)]
@@ -363,7 +363,7 @@ def test_a_stage_that_was_begun_goes_on_from_what_it_has_left(tmp_path: Path) ->
 @pytest.mark.long
 def test_configs_of_ones_own_are_handed_on_to_all_stages(tmp_path: Path) -> None:
     (tmp_path / "mine" / "experiment").mkdir(parents=True)
-    (tmp_path / "mine" / "experiment" / "my_own.yaml").write_text("# @package _global_\nseed: 7\n")
+    (tmp_path / "mine" / "experiment" / "my_own.yaml").write_text("# @package _global_\nseed: 7\n", encoding="utf-8")
     for run in ("reverse", "forward", "final"):
         finish_run(tmp_path / "all" / run, {})
     finish_pairs(tmp_path / "all" / "synthetic")

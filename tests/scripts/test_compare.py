@@ -83,7 +83,7 @@ def rescore(folder: Path, references: list[str], **changes: Any) -> None:
     results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
     hypotheses = (folder / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines()
     results["test"] = score(hypotheses, references, "en", METRICS).to_dict()
-    (folder / "test.json").write_text(json.dumps(results | changes))
+    (folder / "test.json").write_text(json.dumps(results | changes), encoding="utf-8")
 
 
 def test_all_that_a_run_leaves_is_known_as_what_a_run_writes(home: Path) -> None:
@@ -219,7 +219,7 @@ def test_translations_that_were_scored_again_by_other_metrics_are_known(
     results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
     for of_one in (results["test"], results["test"]["signatures"]):
         of_one.pop("ter", None)
-    (folder / "test.json").write_text(json.dumps(results))
+    (folder / "test.json").write_text(json.dumps(results), encoding="utf-8")
     again = ("checkpoint=other_metrics", "search=greedy", "search.max_length=3", "device=cpu", "metrics=[ter]")
     evaluate.evaluate(evaluate.read(composed("evaluate", *again)))
     compared("runs=[sweep/0,other_metrics]")
@@ -246,7 +246,7 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     assert "nowhere: no such run" in said("[sweep/0,nowhere]")
     assert "cache: holds no test.json" in said("[sweep/0,cache]")
     (home / "together").mkdir()
-    (home / "together" / "evaluation.json").write_text("{}")
+    (home / "together" / "evaluation.json").write_text("{}", encoding="utf-8")
     (home / "together" / "hypotheses.other.mine.txt").touch()  # of evaluate.py source=mine.de
     assert "together: is no run: sacrebleu REFERENCE -i FILE together/hypotheses.other.mine.txt --paired-bs" in said(
         "[sweep/0,together]"
@@ -274,9 +274,9 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     assert said("[sweep/0,cut]").endswith(
         "cut/hypotheses.test.txt: evaluate.py checkpoint=cut split=test translates it again"
     )
-    (cut / "test.json").write_text("{}")
+    (cut / "test.json").write_text("{}", encoding="utf-8")
     assert said("[sweep/0,cut]") == "cut was not tested on split=test; it has no scores"
-    (cut / "test.json").write_text("{")
+    (cut / "test.json").write_text("{", encoding="utf-8")
     assert "test.json cannot be read" in said("[sweep/0,cut]")
 
 
@@ -309,7 +309,9 @@ def test_words_and_lines_are_split_as_when_the_runs_were_tested(home: Path) -> N
         texts = [line if i % share == 0 else f"{line[:8]}\u2028" for i, line in enumerate(references[:-1])]
         (folder / "hypotheses.test.txt").write_text("".join(f"{line}\n" for line in [*texts, ""]), encoding="utf-8")
         scores = score([*texts, ""], references, "zh", METRICS).to_dict()
-        (folder / "test.json").write_text(json.dumps({"test": scores, "corpus": {"test": digest.hexdigest()}}))
+        (folder / "test.json").write_text(
+            json.dumps({"test": scores, "corpus": {"test": digest.hexdigest()}}), encoding="utf-8"
+        )
         assert scores["bleu"] > 10
     compared("runs=[third,fifth]", "output=zh", "sentences=1")
     results = json.loads((home / "zh" / "comparison.json").read_text(encoding="utf-8"))
@@ -332,7 +334,7 @@ def test_a_run_of_one_direction_is_compared_in_it_with_one_of_several(
     alter(folder / "config.yaml", "directions: []", "directions: [en-de, de-en]")
     results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
     results["test.de-en"], results["corpus"] = results["test"], {"test.de-en": results["corpus"]["test"]}
-    (folder / "test.json").write_text(json.dumps(results))
+    (folder / "test.json").write_text(json.dumps(results), encoding="utf-8")
     (folder / "hypotheses.test.txt").rename(folder / "hypotheses.test.de-en.txt")
     compared("runs=[sweep/0,several]", "split=test.de-en")
     assert "several is better than sweep/0" in capsys.readouterr().out
@@ -352,7 +354,7 @@ def test_runs_with_other_first_directions_are_told_to_name_one(home: Path) -> No
     results = json.loads((folder / "test.json").read_text(encoding="utf-8")) | {"corpus": {"test": digest.hexdigest()}}
     hypotheses = (folder / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines()
     results["test"] = score(hypotheses, german, "de", METRICS).to_dict()
-    (folder / "test.json").write_text(json.dumps(results))
+    (folder / "test.json").write_text(json.dumps(results), encoding="utf-8")
     with pytest.raises(ValueError, match=r"one translates de-en, the other en-de: choose a direction that both were "):
         compared("runs=[sweep/0,reversed]")
 
@@ -368,7 +370,9 @@ def test_comet_is_given_the_sources_and_the_references_of_the_runs(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     is_given = f"cmp source {home}/few.de && cmp reference {home}/few.en"
-    (tmp_path / "comet-score").write_text(f"#!/bin/sh\n{is_given} && printf '0\\tscore: 0.5\\n1\\tscore: 0.75\\n'\n")
+    (tmp_path / "comet-score").write_text(
+        f"#!/bin/sh\n{is_given} && printf '0\\tscore: 0.5\\n1\\tscore: 0.75\\n'\n", encoding="utf-8"
+    )
     (tmp_path / "comet-score").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     compared("runs=[sweep/0,sweep/1]", "comet=some/model", "sentences=0")

@@ -348,7 +348,7 @@ def test_a_setting_of_another_script_is_refused(tmp_path: Path, argument: str, s
 
 
 def test_a_file_is_no_folder_of_a_run(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
     assert "hydra.run.dir=file is no folder: name one" in refused("train", "hydra.run.dir=file", cwd=tmp_path)
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 

@@ -179,7 +179,7 @@ def test_a_host_that_is_no_name_is_refused_and_one_of_ipv6_has_brackets() -> Non
 
 @posix_only
 def test_the_example_is_a_command_that_a_shell_takes_word_for_word(tmp_path: Path) -> None:
-    (tmp_path / "my key").write_text("geheim\n")
+    (tmp_path / "my key").write_text("geheim\n", encoding="utf-8")
     command = example("http://[::1]:5000/", ("de", "en;touch $(id) '"), "my key")
     shell = ["sh", "-c", f"curl() {{ printf '%s|' \"$@\"; }}; {command}"]
     words = subprocess.run(shell, cwd=tmp_path, capture_output=True, check=True).stdout.decode().split("|")

@@ -209,7 +209,7 @@ def begin(server: Serving, text: str, **fields: str) -> tuple[threading.Thread, 
 
 @posix_only
 def test_a_key_is_asked_for_and_what_has_begun_is_finished(folder: Path, translator: Translator) -> None:
-    (folder / "key").write_text("geheim\n")
+    (folder / "key").write_text("geheim\n", encoding="utf-8")
     server = Serving("checkpoint=de_en.safetensors", "api_key_file=key", "max_waiting=1", cwd=folder)
     fields = {"q": "ja", "source": "de", "target": "en"}
     for path in ("/translate", "/detect"):
@@ -259,5 +259,5 @@ def test_mistakes_are_told_in_one_line(folder: Path, server: Serving) -> None:
     assert "api_key_file=nix: no such file" in refused(
         "serve", "checkpoint=de_en.safetensors", "api_key_file=nix", cwd=folder
     )
-    (folder / "empty").write_text("\n")
+    (folder / "empty").write_text("\n", encoding="utf-8")
     assert "on one line" in refused("serve", "checkpoint=de_en.safetensors", "api_key_file=empty", cwd=folder)

@@ -66,7 +66,7 @@ def card(folder: Path, data: TranslationData, results: dict[str, Any], **changes
     scores = {name: Scores({"bleu": 12.345}, {"bleu": "nrefs:1"}) for name in data.test_names}
     write_results(folder, scores, {name: ["eins", "zwei"] for name in scores}, {}, seconds=90.0, cost=cost)
     path = folder / RESULTS
-    path.write_text(json.dumps(json.loads(path.read_bytes()) | results))
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | results), encoding="utf-8")
     write_card(folder, module_for(data).translator, data, plain, "cpu: 1 thread")
     return " ".join((folder / CARD).read_text(encoding="utf-8").split())
 

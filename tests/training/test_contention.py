@@ -69,7 +69,7 @@ def test_the_second_number_of_schedstat_is_the_nanoseconds_that_a_thread_waited(
     # https://docs.kernel.org/scheduler/sched-stats.html: time on the processor, time waiting for it, time slices
     for thread, line in (("7", "9000000000 2500000000 31\n"), ("8", "5 0 1\n"), ("9", "")):
         (tmp_path / thread).mkdir()
-        (tmp_path / thread / "schedstat").write_text(line)
+        (tmp_path / thread / "schedstat").write_text(line, encoding="utf-8")
     (tmp_path / "10").mkdir()  # it has ended, as the one without a line
     assert seconds_waited(tmp_path) == {"7": 2.5, "8": 0.0}
 

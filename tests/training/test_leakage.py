@@ -82,8 +82,8 @@ def test_a_test_that_the_first_run_was_trained_on_is_said(tmp_path: Path, capsys
     shared = len(set(range(17, 4000, 23)) & set(range(18, 4000, 97)))
     assert f"validation: a side of {shared} of 42 sentences is in train too" in capsys.readouterr().err
     leaked, first = str(tmp_path / "train"), str(tmp_path / "first")
-    (tmp_path / "words.de").write_text("".join(f"{word}\n" for word in DIGITS))
-    (tmp_path / "words.en").write_text("".join(f"{word}\n" for word in ENGLISH))
+    (tmp_path / "words.de").write_text("".join(f"{word}\n" for word in DIGITS), encoding="utf-8")
+    (tmp_path / "words.en").write_text("".join(f"{word}\n" for word in ENGLISH), encoding="utf-8")
     data = plain["data"] | {"train": str(tmp_path / "words"), "test": leaked}
     capsys.readouterr()
     train(tmp_path / "second", plain | {"init_from": first, "data": data})

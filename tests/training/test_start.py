@@ -60,7 +60,7 @@ def test_a_repeated_trial_keeps_the_earlier_model_until_its_corpus_is_ready(tmp_
     plain, run = settings(corpus(tmp_path), trainer__max_steps=1, test=False, loggers=["csv"]), tmp_path / "run"
     train(run, plain)
     for name in ("hypotheses.news.txt", "notes.txt"):
-        (run / name).write_text("")
+        (run / name).write_text("", encoding="utf-8")
     earlier = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     target = tmp_path / "train.en"
     whole = target.read_text(encoding="utf-8")
@@ -105,8 +105,8 @@ def test_training_begins_with_the_weights_and_tokenizers_of_another_run(
 ) -> None:
     run, plain = first
     # Other words: a vocabulary of its own would be another, and a step so short changes nothing that can be seen.
-    (tmp_path / "words.de").write_text("".join(f"{word}\n" for word in DIGITS))
-    (tmp_path / "words.en").write_text("".join(f"{word}\n" for word in ENGLISH))
+    (tmp_path / "words.de").write_text("".join(f"{word}\n" for word in DIGITS), encoding="utf-8")
+    (tmp_path / "words.en").write_text("".join(f"{word}\n" for word in ENGLISH), encoding="utf-8")
     weights = run / "translator.safetensors"
     begun = plain | {"init_from": str(weights), "data": plain["data"] | {"train": str(tmp_path / "words")}}
     begun["training"] = plain["training"] | {"learning_rate": 1e-12, "weight_decay": 0.0}
@@ -131,7 +131,7 @@ def test_fine_tuning_adds_the_tags_of_further_directions_and_keeps_all_else(
 ) -> None:
     run, plain = first
     for language, words in (("de", DIGITS), ("en", ENGLISH)):
-        (tmp_path / f"synthetic.{language}").write_text(" ".join(words[:8]) + "\n")
+        (tmp_path / f"synthetic.{language}").write_text(" ".join(words[:8]) + "\n", encoding="utf-8")
     begun = plain | {"init_from": str(run), "test": True}
     synthetic = {"synthetic": [str(tmp_path / "synthetic")], "synthetic_tag": True}
     begun["data"] = plain["data"] | synthetic | {"directions": ["de-en", "en-de"]}

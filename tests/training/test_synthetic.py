@@ -31,9 +31,11 @@ def folder(tmp_path: Path) -> Path:
     corpus(tmp_path)
     for name, numbers in (("one", NUMBERS[:40]), ("two", NUMBERS[40:])):
         for language, words in (("de", DIGITS), ("en", ENGLISH)):
-            (tmp_path / f"{name}.{language}").write_text("".join(f"{spoken(n, words)}\n" for n in numbers))
+            (tmp_path / f"{name}.{language}").write_text(
+                "".join(f"{spoken(n, words)}\n" for n in numbers), encoding="utf-8"
+            )
     origins = "".join(f"text.en\t{number}\tde\treverse/translator.safetensors\tbeam\n" for number in range(1, 41))
-    (tmp_path / "one.origin").write_text(origins)
+    (tmp_path / "one.origin").write_text(origins, encoding="utf-8")
     return tmp_path
 
 
@@ -142,7 +144,7 @@ def test_what_cannot_be_is_refused_before_training(folder: Path) -> None:
         prepared(folder, data__synthetic=[str(folder / "nothing")])
     with pytest.raises(ValueError, match=r"data\.synthetic_tag and data\.synthetic_ratio are for data\.synthetic"):
         from_dict(type(prepared(folder).settings), settings(folder, data__synthetic_ratio=2.0)["data"], "data")
-    (folder / "two.en").write_text("one more line\n" * 21)
+    (folder / "two.en").write_text("one more line\n" * 21, encoding="utf-8")
     with pytest.raises(ValueError, match=r"two\.de has 20 lines but .*two\.en has 21"):
         prepared(folder)
 

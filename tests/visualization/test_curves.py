@@ -18,7 +18,7 @@ def test_a_running_mean_keeps_the_number_of_points_and_a_straight_line() -> None
 
 def test_columns_are_read_without_their_gaps_and_drawn(tmp_path: Path) -> None:
     rows = ["epoch,lr-AdamW,step,train/loss,validation/bleu", "0,,9,4.5,", "0,0.001,9,,", "1,,19,3.5,12.5"]
-    (tmp_path / "metrics.csv").write_text("".join(f"{row}\n" for row in rows))
+    (tmp_path / "metrics.csv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
     columns = read_metrics(tmp_path / "metrics.csv")
     assert columns == {
         "train/loss": ([9, 19], [4.5, 3.5]),
