@@ -388,7 +388,7 @@ def test_the_page_of_a_model_without_cross_attention_shows_the_other_two(
 def test_the_mark_that_joins_pieces_of_a_word_tokenizer_is_not_shown(browser: Chromium, tmp_path: Path) -> None:
     path = tmp_path / "words.html"
     path.write_text(
-        page(explain(untrained(["ein Haus, ein Hund."], "word"), "ein Haus, Hund.", SEARCH)), "utf-8", encoding="utf-8"
+        page(explain(untrained(["ein Haus, ein Hund."], "word"), "ein Haus, Hund.", SEARCH)), encoding="utf-8"
     )
     opened = Opened(browser, path)
     words = opened.page.locator("#source .word").evaluate_all(
