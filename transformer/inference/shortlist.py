@@ -147,7 +147,9 @@ def learn_shortlist(tokenizers: Tokenizers, corpus: DataSettings, settings: Shor
     check_memory(12 * sizes[0] * sizes[1], f"counting {sizes[0]:,} × {sizes[1]:,} pieces", "use a smaller vocabulary")
     pairs = training_ids(tokenizers, corpus)
     if not pairs:
-        raise ValueError(f"no training pair has 1 to {corpus.max_length} tokens a side: raise data.max_length")
+        raise ValueError(
+            f"no training pair has 1 to {corpus.max_length} tokens a side: raise data.max_length, or fill empty sides"
+        )
     probabilities = translation_probabilities(pairs, sizes, "learning the shortlist")
     best, likely = probabilities.topk(min(settings.best, sizes[1]), dim=1)
     counts = np.bincount([id for _, target in pairs for id in target], minlength=sizes[1])
