@@ -78,11 +78,22 @@ def test_a_synthetic_sentence_without_a_letter_is_no_sentence_of_the_test(tmp_pa
         check_synthetic(corpus, held_out_sentences(corpus))
 
 
-def test_origins_that_cannot_be_read_are_refused_before_training(tmp_path: Path) -> None:
-    write_pairs(tmp_path, "x.de", "x.en", "p.de", "p.en")
-    write(tmp_path, "p.origin", ["text\ttext\ttext\ttext", "text"])
+@pytest.mark.parametrize(
+    ("origins", "message"),
+    [
+        (["text\ttext\ttext\ttext", "text"], "holds no origins: a line has 5 columns"),
+        (["x.en\t1\tde\trun\tbeam"], "has 1 lines for 2 pairs: give the one that was written with them, or delete it"),
+        ([], "has 0 lines for 2 pairs"),
+    ],
+)
+def test_origins_that_cannot_be_of_the_pairs_are_refused_before_training(
+    tmp_path: Path, origins: list[str], message: str
+) -> None:
+    write_pairs(tmp_path, "x.de", "x.en")
+    for name, lines in (("p.de", ["vier", "fünf"]), ("p.en", ["four", "five"]), ("p.origin", origins)):
+        write(tmp_path, name, lines)
     corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")])
-    with pytest.raises(ValueError, match=r"p\.origin holds no origins: a line has 5 columns"):
+    with pytest.raises(ValueError, match=rf"p\.origin {message}"):
         TranslationData(corpus, tokenizer_settings("word", 30), seed=1)
 
 

@@ -170,4 +170,5 @@ def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> None:
         raise
     if not outcome.exists():
         code = process.exitcode or 0
-        _record({}, f"the process of this trial ended with {signal.Signals(-code).name if code < 0 else code}")
+        names = {number.value: number.name for number in signal.Signals}  # not of every real-time signal
+        _record({}, f"the process of this trial ended with {names.get(-code, code)}")

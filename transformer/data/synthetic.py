@@ -53,22 +53,26 @@ def origins(settings: DataSettings) -> Counter[str]:
         # PREFIX.origin, or PREFIX.de-en.origin beside PREFIX.de-en.de.
         prefix = str(files[0]).removesuffix(".gz").removesuffix(f".{settings.source_language}")
         path = Path(f"{prefix}.{ORIGIN}")
+        pairs, of_file = sum(1 for _ in read_lines(files[0])), Counter[str]()
         if not path.is_file():
-            counts["origin not stated"] += sum(1 for _ in read_lines(files[0]))
+            counts["origin not stated"] += pairs
             continue
         for line in read_lines(path):
             columns = line.split("\t")
             if len(columns) != 5:
                 raise ValueError(f"{path} holds no origins: a line has 5 columns, separated by tabs")
             text, _, language, model, method = columns
-            counts[f"`{language}` by `{model}` ({method}), from `{text}`"] += 1
+            of_file[f"`{language}` by `{model}` ({method}), from `{text}`"] += 1
+        if of_file.total() != pairs:
+            lines = f"{of_file.total():,} lines for {pairs:,} pairs"
+            raise ValueError(f"{path} has {lines}: give the one that was written with them, or delete it")
+        counts += of_file
     return counts
 
 
 def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
-    """Raises ValueError for swapped languages, for a held-out sentence on either side, and where PREFIX.origin, which
-    the model card needs at the end, holds no origins."""
-    origins(settings)
+    """Raises ValueError for swapped languages, for a held-out sentence on either side, and for a PREFIX.origin
+    that is not of these pairs, which the model card needs at the end."""
     for files in synthetic_files(settings):
         is_swapped, faults = language_faults(
             islice(read_pairs(files, *settings.languages), LANGUAGE_SAMPLE), settings.languages
@@ -82,3 +86,4 @@ def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
                         f"{file} line {number} is a sentence of {leak[0]} (line {leak[1]}): its score would flatter; "
                         "scripts/augment.py leaves such lines out (filters=held_out), by the corpus that data= names"
                     )
+    origins(settings)
