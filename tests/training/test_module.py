@@ -76,6 +76,18 @@ def test_accumulated_gradients_are_those_of_the_mean_over_all_tokens(
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("batches", others_long([2, 1]))
+def test_the_logged_loss_of_a_step_is_the_mean_over_all_its_tokens(
+    data: TranslationData, tmp_path: Path, batches: int
+) -> None:
+    module, parts = module_for(data), list(data.loader("train"))[:batches]
+    sums, tokens = zip(*(module.loss(batch) for batch in parts), strict=True)
+    trainer = trainer_for(tmp_path, max_steps=1, limit_val_batches=0, accumulate_grad_batches=batches)
+    trainer.fit(module, DataLoader(parts, batch_size=None))  # type: ignore[arg-type]
+    assert float(trainer.callback_metrics["train/loss"]) == pytest.approx(float(sum(sums) / sum(tokens)), rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("algorithm", ["norm", "value"])
 def test_the_gradient_of_an_update_is_clipped_as_torch_does_it(
     data: TranslationData, tmp_path: Path, algorithm: Literal["norm", "value"]

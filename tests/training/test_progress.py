@@ -117,6 +117,17 @@ def test_samples_are_shown_where_bleu_is_better_also_than_before_a_run_went_on(
         assert len(re.findall("^  → ", capsys.readouterr().err, re.MULTILINE)) == shown
 
 
+def test_a_warning_of_a_sample_names_its_split_and_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    home = corpus(tmp_path)
+    lines = (home / "validation.de").read_text(encoding="utf-8").splitlines()
+    middle = len(lines) // 2
+    lines[middle] += " 你"
+    (home / "validation.de").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    train(tmp_path / "run", settings(home, training__samples=1, trainer__max_steps=1, test=False))
+    [warning] = [record.getMessage() for record in caplog.records if "你" in record.getMessage()]
+    assert warning == f"validation line {middle + 1}: not in the model's vocabulary: 你"
+
+
 def test_the_bar_of_a_finished_run_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """One training step and one validation, as Lightning calls them: batch → loss, validation set → BLEU."""
 
+from copy import copy
 from dataclasses import asdict
 from typing import Any
 
@@ -78,8 +79,10 @@ class TranslationModule(LightningModule):
         if settings.compile:
             compile_for_training(self.model, settings.compile)
         self.validation_search, self.test_search = validation_search, test_search
-        #: What translates each split: the same model, asked for the split's direction.
-        self.translators = {name: translator.in_direction(*directions[name]) for name in pairs}
+        #: What translates each split: the same model, asked for the split's direction. Its warnings name the split.
+        self.translators = {name: copy(translator.in_direction(*directions[name])) for name in pairs}
+        for name, one in self.translators.items():
+            one.lines_of = name
         validation = ("validation", *(split_name("validation", direction) for direction in directions.values()))
         self.validation_splits = [name for name in pairs if name in validation]
         self.test_splits = [name for name in pairs if name not in self.validation_splits]
@@ -88,10 +91,10 @@ class TranslationModule(LightningModule):
         self.validation_loss = MeanMetric()
         self.test_hypotheses = Hypotheses()
         self.test_scores: dict[str, Scores] = {}
-        # Since the last update: the sum of the loss, which must be finite, and the target tokens, which divide its
-        # gradient.
+        # Since the last update: the sum of the loss, which must be finite, that of the loss that is logged, and the
+        # target tokens, which divide both.
         self.step_sums: Tensor | None = None
-        self.step_loss = torch.zeros(())  # the same loss, of all processes
+        self.step_loss = torch.zeros(())  # the first of them, of all processes
         self.tokens_seen: Tensor | int = 0  # target tokens since this process began
         self.nonfinite_guard, self.guided_alignment = NonFiniteGuard(), guided_alignment
         self.save_hyperparameters({"translator": translator.description(), "training": asdict(settings)}, logger=False)
@@ -114,32 +117,32 @@ class TranslationModule(LightningModule):
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """Returns the *sum* of the losses of the target tokens, not their mean: `on_before_optimizer_step` divides the
-        gradient by all tokens of the step.
-
-        During guided alignment its loss is added; the logged train/loss does not include it."""
+        gradient by all tokens of the step. During guided alignment its loss is added."""
         guide, step = self.guided_alignment, self.trainer.global_step
         if guide is not None and not guide.weight(step):
             guide = self.guided_alignment = None  # its table takes much memory
         cross: list[Tensor] = []  # the weights of each layer's cross-attention
         total, tokens = self.loss(batch, AttentionRecord(cross=cross) if guide else None)
-        self.log("train/loss", total.detach() / tokens, prog_bar=True)
+        logged = total.detach()
         if guide is not None:
             total = total + guide.weight(step) * guide.loss(cross, batch)
         self.nonfinite_guard.add(batch_index, batch, total)
-        sums = torch.stack([total.detach().float(), tokens.float()])
+        sums = torch.stack([total.detach().float(), logged.float(), tokens.float()])
         self.step_sums = sums if self.step_sums is None else self.step_sums + sums
         return total
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Divides the gradient by all target tokens of the step: of every accumulated batch and every process."""
+        """Divides the gradient by all target tokens of the step, of every accumulated batch and every process, and logs
+        the loss per token, without that of guided alignment."""
         assert self.step_sums is not None
-        loss, tokens = self.trainer.strategy.reduce(self.step_sums, reduce_op="sum")
+        loss, logged, tokens = self.trainer.strategy.reduce(self.step_sums, reduce_op="sum")
         gradients = [weight.grad for weight in self.weights if weight.grad is not None]
         # By now Lightning holds their mean over processes and accumulated batches, not the sum.
         parts = self.trainer.world_size * self.trainer.accumulate_grad_batches
         torch._foreach_mul_(gradients, (parts / tokens).to(gradients[0].device))
         self.tokens_seen = self.tokens_seen + tokens.long()
         self.step_loss, self.step_sums = loss, None
+        self.log("train/loss", logged / tokens, prog_bar=True)
 
     def configure_gradient_clipping(
         self,
@@ -206,14 +209,16 @@ class TranslationModule(LightningModule):
         processes change nothing but rounding."""
         lines = [index + 1 for index in batch.indices.tolist()]
         data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
-        # The ids of lines over data.max_length are cut: those lines are translated as texts, in parts.
+        # The ids of a pair over data.max_length are cut: its source is translated as a text.
         cut = set(data.split(split).too_long.tolist())
         sources = [
             [] if line in cut else ids[: ids.index(EOS)] for line, ids in zip(lines, batch.source.tolist(), strict=True)
         ]
         translator = self.translators[split]
         translations = translator.n_best_ids(sources, search, lines=lines)
-        for index, line in enumerate(lines):
-            if line in cut:
-                [translations[index]] = translator.n_best([self.pairs[split][line - 1][0]], search, lines=[line])
+        if whole := {index: line for index, line in enumerate(lines) if line in cut}:
+            texts = [self.pairs[split][line - 1][0] for line in whole.values()]
+            found = translator.n_best(texts, search, lines=list(whole.values()))
+            for index, hypotheses in zip(whole, found, strict=True):
+                translations[index] = hypotheses
         return [hypotheses[0].text for hypotheses in translations]

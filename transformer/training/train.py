@@ -18,7 +18,7 @@ from transformer.data.synthetic import SYNTHETIC, read_synthetic
 from transformer.data.text_files import Pair
 from transformer.data.training_split import build_training_split
 from transformer.device import MachineSettings, configure_torch, find_hardware
-from transformer.evaluation import Hypotheses
+from transformer.evaluation import Hypotheses, score
 from transformer.evaluation.alignments import MAX_TRAINING_PAIRS, best_head
 from transformer.evaluation.run_files import remove_run, write_config
 from transformer.files import SEEN_SENTENCES, TRANSLATOR, check_writable, mark_cache
@@ -129,6 +129,16 @@ def _spread(total: int, count: int) -> list[int]:
     return sorted({(2 * i + 1) * total // (2 * count) for i in range(count)})
 
 
+def validation_bleu(module: TranslationModule) -> float:
+    """BLEU of the whole validation set with the module's weights as they are, the mean of all directions."""
+    bleus = []
+    for split in module.validation_splits:
+        translator, (sources, references) = module.translators[split], zip(*module.pairs[split], strict=True)
+        hypotheses = translator.translate(list(sources), module.validation_search)
+        bleus.append(score(hypotheses, list(references), translator.target_language, ["bleu"])["bleu"])
+    return sum(bleus) / len(bleus)
+
+
 class RunCallbacks:
     """The callbacks of a run, and what of them is needed outside the Trainer; every checkpoint holds
     `checkpoint_settings`."""
@@ -152,7 +162,7 @@ class RunCallbacks:
         for place, name in enumerate(module.validation_splits):
             count = len(range(place, training.samples, len(module.validation_splits)))  # the directions take turns
             pairs = module.pairs[name]
-            samples.append((module.translators[name], [pairs[i] for i in _spread(len(pairs), count)]))
+            samples.append((module.translators[name], {i + 1: pairs[i] for i in _spread(len(pairs), count)}))
         self.in_order: list[Callback] = [
             # First what saves between two steps, before another callback has done its part of the next step.
             final_validation,
@@ -184,8 +194,19 @@ class RunCallbacks:
                 "then are kept; to have the later ones validated, resume with trainer.limit_val_batches=1.0"
             )
         bleu = float(self.best.best_model_score)
-        last = self.averaging.last_bleu(trainer, module, bleu) if self.averaging else None
-        return (None, last) if last is not None and last > bleu else (Path(self.best.path), bleu)
+        # 1.0 is all of the validation set, 1 a single batch.
+        is_part = trainer.limit_val_batches != 1.0 or isinstance(trainer.limit_val_batches, int)
+        if self.averaging is None or is_part:
+            return Path(self.best.path), bleu
+        # The average was validated, but not the weights of the last step. One process translates, and decides for all.
+        last = trainer.strategy.broadcast(validation_bleu(module) if trainer.is_global_zero else 0.0)
+        is_last_better = last > bleu + 1e-4  # Lightning has kept the other in 32 bits
+        if trainer.is_global_zero:
+            say(
+                f"validation BLEU: {bleu:.2f} averaged, {last:.2f} with the last step's weights, "
+                f"so the {'last' if is_last_better else 'averaged'} ones are kept"
+            )
+        return (None, last) if is_last_better else (Path(self.best.path), bleu)
 
 
 def build_trainer(settings: RunSettings, arguments: dict[str, Any], folder: Path, callbacks: list[Callback]) -> Trainer:
@@ -303,8 +324,9 @@ def run(
             say(f"waiting for the processes of all {trainer.num_nodes} nodes")
         trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         end_compiling(translator.model)
+        module.to(trainer.strategy.root_device)  # fit leaves the model on the CPU
         cost = callbacks.throughput.measured(trainer)
-        best, validation_bleu = callbacks.best_weights(trainer, module)
+        best, best_bleu = callbacks.best_weights(trainer, module)
         if best is not None:
             module.load_state_dict(load_training(best)["state_dict"])
         if trainer.is_global_zero:  # before the test, which can take minutes and be stopped
@@ -313,7 +335,7 @@ def run(
             trainer.test(module, datamodule=data, verbose=False)
 
     if not settings.test:
-        return Result(validation_bleu, {}, cost, [])
+        return Result(best_bleu, {}, cost, [])
     hypotheses = module.test_hypotheses
     outputs = {split: hypotheses.texts(split) for split in hypotheses.by_split}
     samples = sample_translations(hypotheses, module.pairs["test"], 3)
@@ -321,4 +343,4 @@ def run(
         write_results(folder, module.test_scores, outputs, data.digests, time.monotonic() - started, cost)
         write_card(folder, translator, data, checkpoint_settings, machine)
         draw_attentions(translator, samples, folder / "attention")
-    return Result(validation_bleu, module.test_scores, cost, samples)
+    return Result(best_bleu, module.test_scores, cost, samples)

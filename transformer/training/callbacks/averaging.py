@@ -8,8 +8,6 @@ import torch
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
-from transformer.data.printable import say
-from transformer.evaluation import score
 from transformer.training.config import AveragingSettings
 
 
@@ -26,9 +24,10 @@ def averaging_note(settings: AveragingSettings, validate_every: int, total_steps
 
 
 class WeightAveraging(Callback):
-    """exponential: average ← d average + (1 − d) weights after every step (Polyak & Juditsky 1992), with
-    d = min(decay, (1 + step) / (10 + step)), so that the beginning is soon forgotten. last: the mean of the weights at
-    the last `count` validations (Vaswani et al. 2017, section 6.1), kept in memory and in every checkpoint.
+    """exponential: average ← d average + (1 − d) weights after every step (averages: Polyak & Juditsky 1992), with
+    d = min(decay, (1 + step) / (10 + step)), so that the beginning is soon forgotten (TensorFlow's
+    ExponentialMovingAverage with num_updates). last: the mean of the weights at the last `count` validations (Vaswani
+    et al. 2017, section 6.1), kept in memory and in every checkpoint.
 
     A checkpoint's `state_dict` holds the average, for whoever loads it. Must come before SelfContainedCheckpoint, which
     makes a digest of it. torch.optim.swa_utils.AveragedModel does not fit: it averages in a second model, while
@@ -106,22 +105,3 @@ class WeightAveraging(Callback):
             self.snapshots = saved["snapshots"]
             for weight, trained in zip(self._weights(), saved["weights"], strict=True):
                 weight.copy_(trained)
-
-    def last_bleu(self, trainer: Trainer, module: Any, best: float) -> float | None:
-        """The validation BLEU of the last step's weights, to be compared with the `best` of an average; None where
-        validation was of a part of its set."""
-        # 1.0 is all of the validation set, 1 a single batch.
-        if trainer.limit_val_batches != 1.0 or isinstance(trainer.limit_val_batches, int):
-            return None
-        bleus = []
-        for split in module.validation_splits:
-            translator, (sources, references) = module.translators[split], zip(*module.pairs[split], strict=True)
-            hypotheses = translator.translate(list(sources), module.validation_search)
-            bleus.append(score(hypotheses, list(references), translator.target_language, ["bleu"])["bleu"])
-        last = sum(bleus) / len(bleus)
-        if trainer.is_global_zero:
-            say(
-                f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights, "
-                f"so the {'last' if last > best else 'averaged'} ones are kept"
-            )
-        return last

@@ -45,7 +45,8 @@ class Reporter(Callback):
     line a validation, sample translations when BLEU improves, and while testing a line every half minute. The first
     process speaks, the others are silent."""
 
-    def __init__(self, samples: list[tuple[Translator, list[Pair]]], search: SearchSettings) -> None:
+    def __init__(self, samples: list[tuple[Translator, dict[int, Pair]]], search: SearchSettings) -> None:
+        """`samples` are pairs of validation by their numbers in the split, for each direction."""
         self.samples, self.search = samples, search
         self.console = console(stderr=True)
         self.best = -1.0
@@ -134,9 +135,10 @@ class Reporter(Callback):
         if bleu > self.best:
             self.best = bleu
             for translator, pairs in self.samples:
-                translations = translator.translate([source for source, _ in pairs], self.search)
-                for (source, reference), translation in zip(pairs, translations, strict=True):
-                    self.console.print(Text(f"    {source}\n  → {translation}", style="bold"))
+                sources = [source for source, _ in pairs.values()]
+                found = translator.n_best(sources, self.search, lines=list(pairs))
+                for (source, reference), hypotheses in zip(pairs.values(), found, strict=True):
+                    self.console.print(Text(f"    {source}\n  → {hypotheses[0].text}", style="bold"))
                     self.console.print(Text(f"    {reference}", style="dim"))
 
     def on_train_end(self, trainer: Trainer, module: Any) -> None:
