@@ -19,6 +19,7 @@ from transformer.data.batching import Batch
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
 from transformer.inference.translator import BEAM
+from transformer.training.callbacks.resumed_optimizer import ResumedOptimizer
 from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 from transformer.training.callbacks.validation import FinalValidation
 from transformer.training.config import TrainingSettings
@@ -156,7 +157,7 @@ def test_a_resumed_run_sees_the_batches_that_an_uninterrupted_one_sees(data: Tra
         watched = {
             "limit_val_batches": 0,
             "max_steps": -1,
-            "callbacks": [Watch(), SelfContainedCheckpoint(module.translator)],
+            "callbacks": [Watch(), SelfContainedCheckpoint(module.translator), ResumedOptimizer()],
         }
         trainer = trainer_for(tmp_path, max_epochs=epochs, **watched)
         trainer.fit(module, datamodule=data, ckpt_path=checkpoint)

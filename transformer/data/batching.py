@@ -64,12 +64,18 @@ def padded_length(length: int, buckets: IntArray | None) -> int:
     return length if buckets is None else int(buckets[np.searchsorted(buckets, length)])
 
 
+def shift_right(labels: Int[Tensor, "batch target"]) -> Int[Tensor, "batch target"]:
+    """What the decoder reads at each position where it should say `labels` (the target, then EOS): BOS, then the
+    target. In figure 1 of Vaswani et al. 2017, "outputs (shifted right)"."""
+    return functional.pad(labels.masked_fill(labels == EOS, PAD)[:, :-1], (1, 0), value=BOS)
+
+
 def inputs_and_labels(
     targets: Sequence[Sequence[int]],
 ) -> tuple[Int[Tensor, "batch target"], Int[Tensor, "batch target"]]:
-    """What the decoder reads (BOS, then the target) and what it should say at each of these positions (the target, then
-    EOS), padded."""
-    return pad([[BOS, *target] for target in targets]), pad([[*target, EOS] for target in targets])
+    """What the decoder reads, and what it should say at each of these positions."""
+    labels = pad([[*target, EOS] for target in targets])
+    return shift_right(labels), labels
 
 
 Index = tuple[int, NDArray[np.int64]]  # the epoch, and the numbers of a batch's pairs
@@ -87,8 +93,7 @@ class PairDataset(Dataset[Batch]):
         sources, targets = map(list, zip(*(self.split.pair(epoch, number) for number in indices.tolist()), strict=True))
         widths = [padded_length(max(map(len, side)) + 1, self.buckets) for side in (sources, targets)]
         source, labels = (_with_eos(pad(side, width)) for side, width in zip((sources, targets), widths, strict=True))
-        inputs = functional.pad(pad(targets, widths[1] - 1), (1, 0), value=BOS)
-        return Batch(source, padding_mask(source, PAD), inputs, labels, torch.from_numpy(indices))
+        return Batch(source, padding_mask(source, PAD), shift_right(labels), labels, torch.from_numpy(indices))
 
 
 def make_batches(
@@ -104,11 +109,12 @@ def make_batches(
     The end symbol (or the begin symbol) counts. Pairs of equal lengths come in random order. A pair that alone exceeds
     the budget is a batch of its own.
     """
-    widths, excess = np.maximum(source_lengths, target_lengths) + 1, source_lengths - target_lengths
+    widths, difference = np.maximum(source_lengths, target_lengths) + 1, source_lengths - target_lengths
     ranks = widths if buckets is None else np.searchsorted(buckets, widths)
-    # One side's excess over the other rises through one width and falls through the next: neighbors are alike in both.
-    np.negative(excess, out=excess, where=ranks % 2 == 0)
-    order = np.lexsort((random.random(len(ranks)), excess, ranks))
+    # Pairs of one width are ordered by source length − target length, upwards in one width and downwards in the next:
+    # so neighbors are alike on both sides, also where the width changes.
+    np.negative(difference, out=difference, where=ranks % 2 == 0)
+    order = np.lexsort((random.random(len(ranks)), difference, ranks))
     widths, start = (widths[order] if buckets is None else buckets[ranks[order]]), 0
     batches: list[NDArray[np.int64]] = []
     while start < len(order):

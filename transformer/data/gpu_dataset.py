@@ -4,13 +4,12 @@ import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from torch.nn import functional
 from torch.utils.data import Dataset
 
-from transformer.data.batching import Batch, Index, padded_length
+from transformer.data.batching import Batch, Index, padded_length, shift_right
 from transformer.data.encoded import EncodedSplit, Split
 from transformer.data.mmap import IntArray
-from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.data.tokenizer import EOS, PAD
 from transformer.model.masks import padding_mask
 
 # Bytes of ids that a GPU is asked to hold: some 100 million tokens.
@@ -35,9 +34,8 @@ class GPUPairDataset(Dataset[Batch]):
         rows = (numbers.pin_memory() if self.device.type == "cuda" else numbers).to(self.device, non_blocking=True)
         longest = [padded_length(int(lengths[index[1]].max()) + 1, self.buckets) for lengths in self.lengths]
         source, labels = (self._rows(*side, rows, length) for side, length in zip(self.sides, longest, strict=True))
-        inputs = functional.pad(labels.masked_fill(labels == EOS, PAD)[:, :-1], (1, 0), value=BOS)
         has_padding = bool(self.lengths[0][index[1]].min() + 1 < longest[0])
-        return Batch(source, padding_mask(source, PAD, has_padding), inputs, labels, numbers)
+        return Batch(source, padding_mask(source, PAD, has_padding), shift_right(labels), labels, numbers)
 
     def _rows(
         self, ids: Int[Tensor, " all"], offsets: Int[Tensor, " bounds"], rows: Int[Tensor, " batch"], longest: int

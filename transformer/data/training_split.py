@@ -22,7 +22,8 @@ class ResampledSplit(Split):
     """The pairs of a split with random segmentations (`bpe_dropout`; see `SubwordSampler.sample`).
 
     A pair's segmentation depends on `seed`, epoch and number alone. An epoch begins by segmenting all pairs for their
-    lengths, from which batches are formed; those of MAX_KEPT pairs are kept, of more each batch segments its own again.
+    lengths, from which batches are formed. A split of at most MAX_KEPT pairs keeps them in memory for the epoch; of a
+    larger one each batch segments its pairs again.
     """
 
     resampled_each_epoch = True

@@ -87,9 +87,10 @@ def group_by_sentence(
     return vectors.view(sentence_count, -1, *vectors.shape[1:]).transpose(1, 2).flatten(2, 3)
 
 
-def use_fused_kernel(states: Tensor) -> bool:
-    """A GPU, and compiled training, always use torch's fused kernel. A CPU uses the written-out equation, which is
-    faster there, except in training with machine.attention=fused (`configure_torch` sets torch's own flag by it)."""
+def use_torch_attention(states: Tensor) -> bool:
+    """Whether torch's scaled_dot_product_attention computes the attention of a dot product: always on a GPU and in
+    compiled training, where it chooses a fused kernel unless machine.attention=math. On a CPU the written-out equation
+    is faster: torch's is used only in training with machine.attention=fused (`configure_torch` sets torch's flag)."""
     if states.device.type != "cpu" or torch.compiler.is_compiling():
         return True  # asked first: torch.compile cannot follow the next line, and would split its graph at every layer
     return torch.is_grad_enabled() and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call,no-any-return]
@@ -167,14 +168,16 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"a mask must be torch.bool, True where attention may look, not {visible.dtype}")
         rows, length, _ = states.shape
         queries = group_by_sentence(self.project_queries(states, offset), len(key_values.keys))
-        if record is None and self.score.is_dot_product and use_fused_kernel(states):
+        if record is None and self.score.is_dot_product and use_torch_attention(states):
             dropout = self.dropout.p if self.training else 0.0
             mask = visible if position_bias is None else bias_and_mask(position_bias.to(queries.dtype), visible)
-            heads = functional.scaled_dot_product_attention(queries, *key_values, mask, dropout, scale=self.score.scale)
+            head_outputs = functional.scaled_dot_product_attention(
+                queries, *key_values, mask, dropout, scale=self.score.scale
+            )
         else:
             scores = self.score(queries, key_values.keys)
             weights = attention_weights(scores if position_bias is None else scores + position_bias, visible)
             if record is not None:
                 record.append(weights)
-            heads = self.dropout(weights) @ key_values.values
-        return self.output(heads.transpose(1, 2).reshape(rows, length, self.heads * self.value_dim))
+            head_outputs = self.dropout(weights) @ key_values.values
+        return self.output(head_outputs.transpose(1, 2).reshape(rows, length, self.heads * self.value_dim))

@@ -101,7 +101,7 @@ def can_be_fused(precision: str) -> bool:
 
 
 def cosine(step: int, warmup_steps: int, total_steps: int | float) -> float:
-    """Half a cosine from 1 after warm-up to 0 at the last step (Loshchilov & Hutter 2017)."""
+    """Half a cosine from 1 after warm-up to 0 at the last step, which so changes nothing (Loshchilov & Hutter 2017)."""
     progress = min(1.0, (step - warmup_steps) / max(1, total_steps - warmup_steps))
     return 0.5 * (1 + math.cos(math.pi * progress))
 

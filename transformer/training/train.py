@@ -37,6 +37,7 @@ from transformer.training.callbacks.checkpointing import (
 from transformer.training.callbacks.dropout_warmup import DropoutWarmup
 from transformer.training.callbacks.out_of_memory import CurrentBatch, explain_out_of_memory
 from transformer.training.callbacks.reporter import Curves, LearningRate, Reporter
+from transformer.training.callbacks.resumed_optimizer import ResumedOptimizer
 from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 from transformer.training.callbacks.signals import SignalHandler
 from transformer.training.callbacks.throughput import Throughput
@@ -174,6 +175,7 @@ class RunCallbacks:
             *([self.averaging] if self.averaging else []),
             # Its digest is of the weights that averaging has put into the checkpoint.
             SelfContainedCheckpoint(translator),
+            ResumedOptimizer(),
             self.current_batch,
             self.throughput,
             Patience(training.patience),

@@ -9,7 +9,7 @@ import torch
 from lightning import Callback, Trainer
 from lightning.pytorch.callbacks import Timer
 
-# A run has no more of anything: a checkpoint that says otherwise is none of ours.
+# Far more than any run has of anything: a checkpoint with a larger count was not written by this program.
 Count = Annotated[int, ">= 0", "<= 1000000000000"]
 
 
