@@ -49,7 +49,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     hypotheses = translate_texts(chooser, texts, settings.search, inference.batch_tokens)
     scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)
     show_scores(texts.name, scores)
-    write_evaluation(settings, texts, hypotheses, scores, digest, time.monotonic() - started, translator.is_trained)
+    write_evaluation(settings, texts, hypotheses, scores, digest, time.monotonic() - started, translator.is_zero_shot)
     if gold is not None:
         show_error_rates(translator, texts.name, texts.pairs(), gold)
     return dict(scores.values)

@@ -133,7 +133,7 @@ def test_the_log_probability_of_a_pair_is_that_of_its_tokens_one_by_one(translat
         ids = [BOS, *translator.target_tokenizer.encode(target), EOS]
         total = 0.0
         with torch.inference_mode():
-            state = translator.start(torch.tensor([[*translator.source_tokenizer.encode(source), EOS]]))
+            state = translator.init_state(torch.tensor([[*translator.source_tokenizer.encode(source), EOS]]))
             for id, following in itertools.pairwise(ids):
                 scores, state = translator.log_probabilities(torch.tensor([id]), state)
                 total += scores[0, following].item()

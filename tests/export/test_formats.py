@@ -87,7 +87,7 @@ def test_a_direction_that_was_not_learned_is_no_pages_and_is_marked_in_a_file(
             export(guess, ExportSettings(format, None, str(tmp_path / name)))  # type: ignore[arg-type]
     export(guess, ExportSettings("safetensors", None, str(tmp_path / "t.safetensors")))
     assert [path.name for path in tmp_path.iterdir()] == ["t.safetensors"]
-    assert not Translator.load(tmp_path / "t.safetensors").is_trained
+    assert Translator.load(tmp_path / "t.safetensors").is_zero_shot
     assert [record.getMessage() for record in caplog.records] == [
         "en → fr was not trained, only fr → en, en → de: a guess"
     ]

@@ -73,7 +73,9 @@ def log_probabilities(model: Transformer, fast: FastTransformer | None, source: 
     visible, generator, steps = padding_mask(source, 0), torch.Generator().manual_seed(3), []
     stepping: Any = model if fast is None else fast
     state: Any
-    state = fast.start(source, visible) if fast else model.decoder.init_cache(model.encode(source, visible))
+    state = (
+        fast.encode_and_init_cache(source, visible) if fast else model.decoder.init_cache(model.encode(source, visible))
+    )
     ids = torch.full((len(source),), 2)
     for origins, sentences in TURNS:
         logits, state = stepping.step(ids, state, model.output)
@@ -148,9 +150,11 @@ def test_buffers_that_grow_again_and_again_change_nothing(monkeypatch: pytest.Mo
 def test_padding_and_other_sentences_change_nothing_for_one() -> None:
     model = disturbed()
     fast = FastTransformer(model)
-    together = fast.step(torch.full((3,), 2), fast.start(SOURCE, padding_mask(SOURCE, 0)), model.output)[0]
+    together = fast.step(
+        torch.full((3,), 2), fast.encode_and_init_cache(SOURCE, padding_mask(SOURCE, 0)), model.output
+    )[0]
     for row, length in enumerate([7, 4, 6]):
-        alone = fast.start(SOURCE[row : row + 1, :length], None)
+        alone = fast.encode_and_init_cache(SOURCE[row : row + 1, :length], None)
         logits, _ = fast.step(torch.tensor([2]), alone, model.output)
         torch.testing.assert_close(logits[0], together[row], atol=1e-5, rtol=1e-5)
 
@@ -243,10 +247,10 @@ def test_what_the_plain_model_refuses_is_refused_in_the_same_words() -> None:
         with pytest.raises(ValueError, match="tokens") as expected:
             plain(source)
         with pytest.raises(ValueError, match="tokens") as ours:
-            fast.start(source, None)
+            fast.encode_and_init_cache(source, None)
         assert str(ours.value) == str(expected.value)
     messages = []
-    for stepping, state in ((model, plain(SOURCE)), (fast, fast.start(SOURCE, None))):
+    for stepping, state in ((model, plain(SOURCE)), (fast, fast.encode_and_init_cache(SOURCE, None))):
         with pytest.raises(ValueError, match="4 rows") as of_rows:
             stepping.step(torch.full((4,), 5), state, model.output)
         for _ in range(9):

@@ -67,8 +67,8 @@ def test_the_ids_of_a_shortlist_have_the_probabilities_left_to_them(tokenizer: T
     ids = drawn().ids(source)
     assert ids is not None
     with torch.inference_mode():
-        scores, _ = translator.log_probabilities(torch.tensor([BOS]), translator.start(source, ids))
-        of_all, _ = translator.log_probabilities(torch.tensor([BOS]), translator.start(source))
+        scores, _ = translator.log_probabilities(torch.tensor([BOS]), translator.init_state(source, ids))
+        of_all, _ = translator.log_probabilities(torch.tensor([BOS]), translator.init_state(source))
         torch.testing.assert_close(scores, of_all[:, ids].log_softmax(dim=-1))
 
 

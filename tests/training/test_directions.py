@@ -78,10 +78,10 @@ def test_the_translations_of_a_direction_are_those_of_the_loaded_model(run: Path
 def test_a_direction_that_was_not_trained_is_possible_and_said(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         translator = Translator.load(run, source_language="de", target_language="fr")
-    assert not translator.is_trained
+    assert translator.is_zero_shot
     assert "de → fr was not trained, only de → en, en → de, en → fr: a guess" in caplog.text
     other = Translator.load(run, target_language="fr")
-    assert other.is_trained
+    assert not other.is_zero_shot
     assert translator.translate(["neun"], GREEDY) == other.translate(["neun"], GREEDY)  # the tag alone asks
     with pytest.raises(ValueError, match=r"translates de → en, en → de, en → fr, not from fr to de"):
         translator.in_direction("fr", "de")

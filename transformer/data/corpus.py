@@ -140,8 +140,8 @@ class DataSettings:
     @property
     def all_directions(self) -> list[Direction]:
         """All that are trained, validated and tested, `languages` first."""
-        others = [parse_direction(text, "data.directions") for text in self.directions]
-        return sorted(others, key=lambda direction: direction != self.languages) or [self.languages]
+        directions = [parse_direction(text, "data.directions") for text in self.directions]
+        return sorted(directions, key=lambda direction: direction != self.languages) or [self.languages]
 
     @property
     def all_languages(self) -> list[str]:

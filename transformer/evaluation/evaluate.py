@@ -158,7 +158,7 @@ def write_evaluation(
     scores: Scores,
     digest: str,
     seconds: float,
-    is_trained: bool = True,
+    is_zero_shot: bool = False,
 ) -> None:
     """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint, by its `digest`, gave on other
     splits; `zero_shot` in it names those of a direction that was not trained."""
@@ -192,7 +192,7 @@ def write_evaluation(
             log.warning("the scores %s of %s were of other sentences: replaced", values, texts.name)
         by_name = {key: earlier.get(key, {}) | {texts.name: value} for key, value in by_split.items()}
         results = earlier | results | by_name
-        if not is_trained:
+        if is_zero_shot:
             results["zero_shot"] = sorted({texts.name, *earlier.get("zero_shot", [])})
         atomic_write(output / EVALUATION, json.dumps(results, indent=2, ensure_ascii=False).encode())
     log.info("%s has the scores, %s the translations", output / EVALUATION, file.name)

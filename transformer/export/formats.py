@@ -77,7 +77,7 @@ def export(translator: Translator, settings: ExportSettings, name: str = "", car
     `pip install -e '.[export]'` are missing.
     """
     output, model = Path(settings.output), translator.model
-    if settings.format in ("page", "huggingface") and not translator.is_trained:
+    if settings.format in ("page", "huggingface") and translator.is_zero_shot:
         raise ValueError(
             f"format={settings.format} has the directions that the model has learned, {arrow(*translator.directions)}: "
             f"{arrow(translator.languages)} is none of them"

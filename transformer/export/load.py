@@ -127,7 +127,7 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
             raise ValueError("shortlist= needs a checkpoint: the engine of an export scores the whole vocabulary")
         engine = load_export(exports[0], inference.device, machine.threads or available_threads())
         if (translator := engine.in_direction(*languages)) is engine:
-            engine.warn_if_untrained()  # else `in_direction` does
+            engine.warn_if_zero_shot()  # else `in_direction` does
     else:
         translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages, inference.shortlist)
     weights = translator.model.output.weight.dtype

@@ -39,14 +39,17 @@ class TokenPair(NamedTuple):
 def encode_pair(translator: Translator, source: str, target: str | Sequence[str]) -> TokenPair | None:
     """`target` is a text, or the pieces of a translation. None where either side has no words or more tokens than the
     model has positions, and where a tokenizer's normal form of the text has other words."""
-    of_source, of_target = translator.tokenizers
-    tag = of_source.prefix
-    pieces = [of_source.pieces(source), of_target.pieces(target) if isinstance(target, str) else list(target)]
+    source_tokenizer, target_tokenizer = translator.tokenizers
+    tag = source_tokenizer.prefix
+    pieces = [
+        source_tokenizer.pieces(source),
+        target_tokenizer.pieces(target) if isinstance(target, str) else list(target),
+    ]
     words = [tokenizer.word_indices(side) for tokenizer, side in zip(translator.tokenizers, pieces, strict=True)]
     counts = [len(source.split()), len(target.split()) if isinstance(target, str) else max(words[1], default=-1) + 1]
     if not all(counts) or [max(side, default=-1) + 1 for side in words] != counts:
         return None
-    ids = [of_source.ids(pieces[0]), of_target.ids(pieces[1])]
+    ids = [source_tokenizer.ids(pieces[0]), target_tokenizer.ids(pieces[1])]
     if max(len(tag) + len(ids[0]), len(ids[1])) >= translator.model.config.max_length:
         return None
     return TokenPair(tag + ids[0], [-1] * len(tag) + words[0], ids[1], words[1])

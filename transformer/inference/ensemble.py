@@ -62,8 +62,10 @@ class Ensemble(Translator):
                     "(train them on one corpus, with the same settings of the tokenizer and other seeds)"
                 )
 
-    def start(self, source: Int[Tensor, "sentences source"], ids: Int[Tensor, " ids"] | None = None) -> EnsembleState:
-        return EnsembleState(tuple(member.start(source, ids) for member in self.members))
+    def init_state(
+        self, source: Int[Tensor, "sentences source"], shortlist: Int[Tensor, " ids"] | None = None
+    ) -> EnsembleState:
+        return EnsembleState(tuple(member.init_state(source, shortlist) for member in self.members))
 
     def log_probabilities(
         self, ids: Int[Tensor, " rows"], state: EnsembleState

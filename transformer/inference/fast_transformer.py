@@ -190,11 +190,11 @@ class FastTransformer:
             return logits.float()
 
         plain = search(model, model.decoder.init_cache(model.encode(source, visible)))
-        difference = search(self, self.start(source, visible)) - plain
+        difference = search(self, self.encode_and_init_cache(source, visible)) - plain
         # Weights that give NaN are reported when they are used.
         return not difference.norm() > torch.finfo(model.output.weight.dtype).eps ** 0.5 * plain.norm()
 
-    def start(
+    def encode_and_init_cache(
         self, source: Int[Tensor, "sentences source"], visible: Bool[Tensor, "sentences source"] | None
     ) -> FastCache:
         """Encodes the source; takes and raises what `Transformer.encode` does."""

@@ -134,9 +134,9 @@ def best_continuations(
     chosen = maxima.flatten(1).topk(k).indices
     first = torch.arange(0, sentences * blocks, blocks)[:, None]
     candidates = log_probs.view(-1, block).index_select(0, (first + chosen).flatten()).view(sentences, k, block)
-    of_rows = totals.gather(1, chosen * block // vocabulary)
-    sums, at = (candidates + of_rows[..., None]).flatten(1).topk(k)
-    flat = chosen.gather(1, at // block) * block + at % block
+    row_totals = totals.gather(1, chosen * block // vocabulary)
+    sums, places = (candidates + row_totals[..., None]).flatten(1).topk(k)
+    flat = chosen.gather(1, places // block) * block + places % block
     return sums, flat // vocabulary, flat % vocabulary
 
 

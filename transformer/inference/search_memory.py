@@ -27,8 +27,8 @@ def check_search_memory(configs: Sequence[ModelConfig], batches: list[list[int]]
     needed = []
     for lengths in batches:
         longest = min(max_length, max(search.max_lengths(lengths)) + 1)
-        of_hypothesis = COPIES_OF_CACHE * longest * keys_and_values + scores
-        needed.append(BYTES_OF_FLOAT32 * hypotheses * len(lengths) * of_hypothesis)
+        numbers_per_hypothesis = COPIES_OF_CACHE * longest * keys_and_values + scores
+        needed.append(BYTES_OF_FLOAT32 * hypotheses * len(lengths) * numbers_per_hypothesis)
     count = max(map(len, batches), default=0)
     what = f"{search_name} with {count} sentence{'s' if count != 1 else ''} at a time"
     check_memory(worker_count(len(batches)) * max(needed, default=0), what, remedy)

@@ -167,7 +167,7 @@ class Translator:
         translator.alignment, translator.length_penalty = saved.alignment, saved.length_penalty
         translator.fast_model = FastTransformer.of(model)
         if (chosen := translator.in_direction(*asked)) is translator:
-            translator.warn_if_untrained()
+            translator.warn_if_zero_shot()
         return chosen
 
     def in_direction(
@@ -183,16 +183,16 @@ class Translator:
         other = copy(self)
         other._set_direction(self.source_tokenizer, languages)
         other.shortlist = None  # it is of one direction
-        other.warn_if_untrained()
+        other.warn_if_zero_shot()
         return other
 
     @property
-    def is_trained(self) -> bool:
-        """Whether the model has learned this direction; else it is asked to guess (zero-shot)."""
-        return self.languages in self.directions
+    def is_zero_shot(self) -> bool:
+        """Whether the model is asked for a direction that it has not learned: its translations are a guess."""
+        return self.languages not in self.directions
 
-    def warn_if_untrained(self) -> None:
-        if not self.is_trained:
+    def warn_if_zero_shot(self) -> None:
+        if self.is_zero_shot:
             log.warning("%s was not trained, only %s: a guess", arrow(self.languages), arrow(*self.directions))
 
     def __repr__(self) -> str:
@@ -420,12 +420,12 @@ class Translator:
         """The positions of the model."""
         return min(model.config.max_length for model in self.models)
 
-    def start(self, source: Int[Tensor, "sentences source"], ids: Int[Tensor, " ids"] | None = None) -> Any:
-        """What a search begins with: the cache in which the encoded sources stand. With `ids` these alone are scored:
-        entry i of a row of scores is that of ids[i]."""
-        visible, output, fast = padding_mask(source, PAD), select_outputs(self.model.output, ids), self.fast_model
+    def init_state(self, source: Int[Tensor, "sentences source"], shortlist: Int[Tensor, " ids"] | None = None) -> Any:
+        """What a search begins with: the cache in which the encoded sources stand. With a `shortlist` its ids alone are
+        scored: entry i of a row of scores is that of shortlist[i]."""
+        visible, output, fast = padding_mask(source, PAD), select_outputs(self.model.output, shortlist), self.fast_model
         if fast is not None and fast.applies_to(self.model):
-            return SearchState(fast, fast.start(source, visible), output)
+            return SearchState(fast, fast.encode_and_init_cache(source, visible), output)
         return SearchState(self.model, self.model.decoder.init_cache(self.model.encode(source, visible)), output)
 
     def log_probabilities(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
@@ -456,7 +456,7 @@ class Translator:
         max_lengths = [min(self.max_length - 1, n) for n in settings.max_lengths([len(ids) for ids in sources])]
         # The precision of training would reach in here too: a score must not depend on who asks for it.
         with full_precision(self.device):
-            results = search(step, self.start(source, shortlist), bos_ids, EOS, max_lengths, lines, settings)
+            results = search(step, self.init_state(source, shortlist), bos_ids, EOS, max_lengths, lines, settings)
         if shortlist is not None:
             results = [[one._replace(ids=shortlist[one.ids].tolist()) for one in hypotheses] for hypotheses in results]
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in results]

@@ -15,13 +15,15 @@ BLOCK = 2**19
 def _blocks(queries: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
     """tanh(q + k) for some sentences and some of their queries at a time: both as slices, then the block."""
     batch, _, length, _ = queries.shape
-    of_query = max(1, keys[:1].numel())  # entries for one query of one sentence
-    sentences = max(1, BLOCK // (of_query * length))
-    count = max(1, BLOCK // (of_query * sentences))
+    entries_per_query = max(1, keys[:1].numel())  # entries for one query of one sentence
+    sentences = max(1, BLOCK // (entries_per_query * length))
+    count = max(1, BLOCK // (entries_per_query * sentences))
     for first_sentence in range(0, batch, sentences):
         for first_query in range(0, length, count):
-            some, at = slice(first_sentence, first_sentence + sentences), slice(first_query, first_query + count)
-            yield some, at, (queries[some, :, at, None] + keys[some, :, None]).tanh_()
+            sentence_slice = slice(first_sentence, first_sentence + sentences)
+            query_slice = slice(first_query, first_query + count)
+            sums = queries[sentence_slice, :, query_slice, None] + keys[sentence_slice, :, None]
+            yield sentence_slice, query_slice, sums.tanh_()
 
 
 class _AdditiveScores(torch.autograd.Function):
@@ -29,21 +31,21 @@ class _AdditiveScores(torch.autograd.Function):
     def forward(context: Any, queries: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
         context.save_for_backward(queries, keys, weight)
         scores = queries.new_empty(*queries.shape[:3], keys.size(2))
-        for some, at, hidden in _blocks(queries, keys):
-            scores[some, :, at] = (hidden @ weight[:, None, :, None]).squeeze(-1)
+        for sentence_slice, query_slice, hidden in _blocks(queries, keys):
+            scores[sentence_slice, :, query_slice] = (hidden @ weight[:, None, :, None]).squeeze(-1)
         return scores
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         queries, keys, weight = context.saved_tensors
         queries_gradient, keys_gradient, weight_gradient = map(torch.zeros_like, (queries, keys, weight))
-        for some, at, hidden in _blocks(queries, keys):
-            gradient = gradients[0][some, :, at]
+        for sentence_slice, query_slice, hidden in _blocks(queries, keys):
+            gradient = gradients[0][sentence_slice, :, query_slice]
             weight_gradient += torch.einsum("bnqk,bnqkh->nh", gradient, hidden)
             # tanh' = 1 - tanh²; the weight is the same for all pairs: it comes last.
             hidden.square_().neg_().add_(1).mul_(gradient[..., None])
-            queries_gradient[some, :, at] = hidden.sum(dim=3)
-            keys_gradient[some] += hidden.sum(dim=2)
+            queries_gradient[sentence_slice, :, query_slice] = hidden.sum(dim=3)
+            keys_gradient[sentence_slice] += hidden.sum(dim=2)
         return queries_gradient * weight[:, None], keys_gradient * weight[:, None], weight_gradient
 
 

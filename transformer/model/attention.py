@@ -15,7 +15,7 @@ from transformer.model.masks import Visible
 from transformer.model.scores import SCORES
 
 # What is added to the scores, to say how far apart query and key are.
-PositionBias = Float[Tensor, "#sentences heads #all_queries keys"]
+PositionBias = Float[Tensor, "#batch heads #all_queries keys"]
 # How many float32 numbers a CPU computes at once (AVX-512). With fewer than MANY_SCORES scores, filling the rows up to
 # that costs more than it saves.
 CPU_VECTOR, MANY_SCORES = 16, 1024

@@ -84,7 +84,7 @@ class Cache(NamedTuple):
     layers: the keys and values of each decoder layer
     memory_visible: `Memory.visible`
     length: how many positions have been decoded
-    ancestry: which of the decoded positions each hypothesis may look at, bool [sentences, 1, hypotheses, keys]
+    ancestry: which of the decoded positions each hypothesis may look at, bool [batch, 1, hypotheses, keys]
 
     The target keys of all hypotheses of a sentence (neighboring rows) stand in one list: with beam 5 each step appends
     five. `ancestry` is True where a key is a hypothesis' own past. When the beam is reordered, only this mask changes;
@@ -94,10 +94,10 @@ class Cache(NamedTuple):
     layers: tuple[LayerCache, ...]
     memory_visible: SourceVisible | None
     length: int
-    ancestry: Bool[Tensor, "sentences 1 hypotheses keys"]
+    ancestry: Bool[Tensor, "batch 1 hypotheses keys"]
 
     def select(
-        self, origins: Int[Tensor, "sentences hypotheses"] | None, sentences: Int[Tensor, " sentences"] | None = None
+        self, origins: Int[Tensor, "batch hypotheses"] | None, sentences: Int[Tensor, " sentences"] | None = None
     ) -> Cache:
         """Keeps `sentences` (None: all); `origins` says which hypothesis each one of a sentence continues."""
         layers, memory_visible, length, ancestry = self
@@ -109,7 +109,7 @@ class Cache(NamedTuple):
             ancestry = ancestry.take_along_dim(origins[:, None, :, None], dim=2)
         return Cache(layers, memory_visible, length, ancestry)
 
-    def next_mask(self, rows: int, length: int) -> tuple[Visible | None, Bool[Tensor, "sentences 1 hypotheses keys"]]:
+    def next_mask(self, rows: int, length: int) -> tuple[Visible | None, Bool[Tensor, "batch 1 hypotheses keys"]]:
         """What the next `length` positions of each row may look at, and the ancestry after them."""
         sentences, _, _, keys = self.ancestry.shape
         hypotheses = hypotheses_per_sentence(rows, sentences)
@@ -125,7 +125,7 @@ class Cache(NamedTuple):
 
 
 def next_distances(
-    ancestry: Bool[Tensor, "sentences 1 hypotheses keys"], offset: int, length: int
+    ancestry: Bool[Tensor, "batch 1 hypotheses keys"], offset: int, length: int
 ) -> Int[Tensor, "_ 1 queries keys"]:
     """How many positions each visible key stands before each of the `length` queries from position `offset` on."""
     queries = torch.arange(offset, offset + length, device=ancestry.device)

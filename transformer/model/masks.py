@@ -6,9 +6,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 # `all_queries` are those of one sentence, all its hypotheses one after the other.
-Visible = Bool[Tensor, "#sentences #heads #all_queries keys"]
+Visible = Bool[Tensor, "#batch #heads #all_queries keys"]
 # The padding mask as attention takes it: the same for all heads and queries.
-SourceVisible = Bool[Tensor, "sentences 1 1 source"]
+SourceVisible = Bool[Tensor, "batch 1 1 source"]
 
 
 def padding_mask(

@@ -30,8 +30,8 @@ class PackedMatmul(NamedTuple):
     bias: Tensor | None
 
     def __call__(self, x: Input, activation: str = "none") -> Output:
-        name, kind = FUSED_ACTIVATIONS[activation]
-        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, name, [], kind)  # type: ignore[no-any-return]
+        name, algorithm = FUSED_ACTIVATIONS[activation]
+        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, name, [], algorithm)  # type: ignore[no-any-return]
 
     def plus(self, x: Input, residual: Output) -> Output:
         return torch.ops.mkldnn._linear_pointwise.binary(x, residual, self.weight, self.bias, "add")  # type: ignore[no-any-return]

@@ -98,9 +98,7 @@ class ALiBi(nn.Module):
         slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, dtype=torch.float32) / heads)
         self.register_buffer("slopes", slopes[:, None, None], persistent=False)
 
-    def forward(
-        self, distances: Int[Tensor, "sentences 1 queries keys"]
-    ) -> Float[Tensor, "sentences heads queries keys"]:
+    def forward(self, distances: Int[Tensor, "batch 1 queries keys"]) -> Float[Tensor, "batch heads queries keys"]:
         """The bias of every score; `distances` are the positions of the queries minus those of the keys."""
         return -self.slopes * distances.abs()
 
