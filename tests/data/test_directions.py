@@ -80,7 +80,9 @@ def test_the_first_direction_is_the_one_that_the_languages_name(folder: Path) ->
     data = data_of(folder, source_language="en", target_language="fr")
     assert data.text_pairs("test") == list(zip(TEXTS["en"], TEXTS["fr"], strict=True))
     assert data.text_pairs("test.de-en") == list(zip(TEXTS["de"], TEXTS["en"], strict=True))
-    assert data.settings.part("test.en-fr") == data.settings.part("test"), "also by the name that other directions have"
+    assert data.settings.find_split("test.en-fr") == data.settings.find_split("test"), (
+        "also by the name that other directions have"
+    )
     of_yaml = composed("data.directions=[fr-en,en-fr]")["data"]
     assert (of_yaml["source_language"], of_yaml["target_language"]) == ("fr", "en")
 

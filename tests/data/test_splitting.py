@@ -350,7 +350,7 @@ def test_three_languages_are_cut_line_by_line_from_files_and_from_a_table(tmp_pa
     found = []
     for name in ("x", "y.tsv"):
         cut = with_splits(three_languages(tmp_path, name))
-        found.append({split: list(cut.read(split)) for split in cut.parts})
+        found.append({split: list(cut.read(split)) for split in cut.all_splits})
     assert found[0] == found[1]
     german = {line[:2]: line for line in lines}
     for split in SPLITS:

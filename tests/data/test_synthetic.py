@@ -56,7 +56,7 @@ def test_of_several_directions_none_gets_the_files_of_the_reversed_one(tmp_path:
         write(tmp_path, f"p.en-de.{language}", ["sieben acht neun"])
     corpus = settings(tmp_path, synthetic=[str(tmp_path / "p")], directions=BOTH)
     data = TranslationData(corpus, tokenizer_settings("word", 30), seed=1)
-    assert [corpus.languages for corpus, split in data.parts.values() if split == "synthetic"] == [("en", "de")]
+    assert [corpus.languages for corpus, split in data.all_splits.values() if split == "synthetic"] == [("en", "de")]
 
 
 def test_only_directions_with_synthetic_pairs_have_their_tag_and_ratio(tmp_path: Path) -> None:

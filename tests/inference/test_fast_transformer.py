@@ -444,6 +444,6 @@ def test_a_batch_gives_the_pieces_that_its_sentences_give_alone(path: Path, dtyp
     )
     assert translator.fast_model is not None
     for line, (text, together) in enumerate(zip(TEXTS, translator.n_best(TEXTS, search), strict=True), 1):
-        [alone] = translator.n_best([text], search, lines=[line])
+        [alone] = translator.n_best([text], search, line_numbers=[line])
         assert [one.pieces for one in alone] == [one.pieces for one in together]
         assert math.isclose(alone[0].score, together[0].score, abs_tol=1e-2 if dtype == torch.bfloat16 else 1e-5)

@@ -93,7 +93,9 @@ def test_a_batch_gives_what_its_sentences_give_alone(translator: Translator, met
 def test_encoded_sources_are_translated_as_their_texts_are(translator: Translator, method: str) -> None:
     search, lines = replace(SOON, method=method), range(11, 11 + len(TEXTS))
     ids = translator.source_tokenizer.encode_all(TEXTS)
-    assert translator.n_best_ids(ids, search, lines=lines) == translator.n_best(TEXTS, search, lines=lines)
+    assert translator.n_best_ids(ids, search, line_numbers=lines) == translator.n_best(
+        TEXTS, search, line_numbers=lines
+    )
 
 
 @pytest.mark.parametrize("dtype", others_long([torch.float64, torch.bfloat16]))
@@ -339,11 +341,15 @@ def test_the_pieces_of_a_long_line_are_sampled_apart(translator: Translator) -> 
     line = "Wir gehen in den Park. " * 20
     first, second, *_ = pieces = encode_sentences(split_sentences(line), translator.source_tokenizer, 31)
     assert first == second
-    [sampled] = translator.n_best([line], search, lines=[7])
-    [[alone]] = translator.n_best_ids([first], search, lines=[7])
+    [sampled] = translator.n_best([line], search, line_numbers=[7])
+    [[alone]] = translator.n_best_ids([first], search, line_numbers=[7])
     assert sampled[0].text.startswith(alone.text)  # the first draws as a line that is no longer
     assert not sampled[0].text.startswith(f"{alone.text} {alone.text}")
-    assert translator.n_best([line], search, lines=[7]) == [sampled] != translator.n_best([line], search, lines=[8])
+    assert (
+        translator.n_best([line], search, line_numbers=[7])
+        == [sampled]
+        != translator.n_best([line], search, line_numbers=[8])
+    )
     assert len(pieces) > 2
 
 
@@ -375,7 +381,7 @@ def test_what_is_sampled_for_a_text_depends_on_its_number_alone(translator: Tran
     search = replace(SOON, method="sampling", seed=3)
     together = translator.n_best(TEXTS, search)
     for number, text in enumerate(TEXTS, 1):
-        [alone] = translator.n_best([text], search, lines=[number])
+        [alone] = translator.n_best([text], search, line_numbers=[number])
         assert alone[0].text == together[number - 1][0].text
 
 
@@ -425,15 +431,17 @@ TOLD = {
     "translator.translate(b'ja')": "TypeError: texts must be a text or several, not bytes",
     "translator.translate(None)": "TypeError: texts must be a text or several, not NoneType",
     "translator.show(['ja'])": "TypeError: text must be one text, not list",
-    "translator.n_best('ja', lines=7)": "TypeError: lines must be a list of numbers, not int",
+    "translator.n_best('ja', line_numbers=7)": "TypeError: line_numbers must be a list of numbers, not int",
     "translator.translate('ja', batch_tokens=0)": "ValueError: batch_tokens=0 must be >= 1",
     "translator.translate('ja', batch_tokens='many')": "ValueError: batch_tokens=many must be a whole number",
     "translator.translate('ja', 'greedy')": "TypeError: search must be SearchSettings, as "
     "SearchSettings(method='greedy'), not 'greedy'",
     "translator.translate('ja', split_lines='Refuse')": "ValueError: split_lines=Refuse is not allowed; choose one of "
     "long, sentences, never",
-    "translator.n_best(['ja', 'nein'], lines=[7])": "ValueError: lines must hold the numbers of 2 texts, it holds 1",
-    "translator.n_best_ids([[5]], lines=[7, 8])": "ValueError: lines must hold the numbers of 1 texts, it holds 2",
+    "translator.n_best(['ja', 'nein'], line_numbers=[7])": "ValueError: line_numbers must hold the numbers of "
+    "2 texts, it holds 1",
+    "translator.n_best_ids([[5]], line_numbers=[7, 8])": "ValueError: line_numbers must hold the numbers of "
+    "1 texts, it holds 2",
     "translator.translate('\\ud800')": "ValueError: line 1 is no Unicode text: half of a surrogate pair "
     "stands alone in it",
     "Ensemble([translator, 'x'])": "TypeError: model 2 is no Translator but a str: Translator.load makes one of a file",

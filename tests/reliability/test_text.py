@@ -64,7 +64,7 @@ def test_halves_of_surrogate_pairs_are_refused_by_line(half: str, before: str, a
     lines = ["ja"] * 4
     lines[line] = before + half + after
     with pytest.raises(ValueError, match=rf"^line {line + 7} is no Unicode text: half of a surrogate pair"):
-        translator("bpe", False).n_best(lines, SHORT, lines=range(7, 7 + len(lines)))
+        translator("bpe", False).n_best(lines, SHORT, line_numbers=range(7, 7 + len(lines)))
 
 
 # 100,000 characters in full, 10,000 in short: longer than every model allows in either.

@@ -117,7 +117,7 @@ def test_sampled_translations_are_drawn_by_the_lines_number(whole: dict[str, byt
     augment("search=sampling", "search.top_k=3", "output=sampled")
     numbers = [int(line.split("\t")[1]) for line in lines("sampled.origin")]
     search = SearchSettings(method="sampling", top_k=3, max_length=6)
-    [alone] = Translator.load("run").n_best([lines("sampled.de")[7]], search, lines=[numbers[7]])
+    [alone] = Translator.load("run").n_best([lines("sampled.de")[7]], search, line_numbers=[numbers[7]])
     assert alone[0].text == lines("sampled.en")[7]
     assert lines("sampled.en") != lines("whole.en")
 

@@ -46,7 +46,9 @@ def module_for(data: TranslationData, settings: TrainingSettings = SETTINGS, **m
     config = from_dict(ModelConfig, model_dict(source_vocab_size=size, target_vocab_size=size, **model), "model")
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
     translator = Translator(Transformer(config), tokenizers, ("de", "en"), data.settings.all_directions)
-    scored = {name: corpus.languages for name, (corpus, split) in data.parts.items() if split in ("validation", "test")}
+    scored = {
+        name: corpus.languages for name, (corpus, split) in data.all_splits.items() if split in ("validation", "test")
+    }
     pairs = {name: data.text_pairs(name) for name in scored}
     return TranslationModule(translator, settings, pairs, replace(BEAM, method="greedy"), BEAM, ["bleu"], scored)
 

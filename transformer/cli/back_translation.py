@@ -257,7 +257,7 @@ def check_translator(init_from: str, data: DataSettings) -> None:
 
 def show_final_scores(folder: Path, data: DataSettings) -> None:
     """Print the test scores of the runs that learned from synthetic pairs."""
-    tests = [name for name, (_, split) in data.parts.items() if split == "test"]
+    tests = [name for name, (_, split) in data.all_splits.items() if split == "test"]
     for run in ("forward", "final"):
         results = folder / run / RESULTS  # with the metrics of this run; a run with test=false has none
         scores = read_json(results) if results.exists() else {}

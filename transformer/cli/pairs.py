@@ -52,7 +52,7 @@ class PairsOutput(PartialOutput):
     def __init__(self, settings: AugmentSettings, text: str, checkpoints: list[Path], corpus: DataSettings) -> None:
         """UsageError where there is nothing to resume, or something made by another model, settings or corpus."""
         of_corpus = {
-            "corpus": " ".join(map(corpus.digest, corpus.parts)),
+            "corpus": " ".join(map(corpus.digest, corpus.all_splits)),
             "data.max_length": str(corpus.max_length),  # beyond it the filter too_long drops a line
         }
         super().__init__(settings.output, made_by(settings.deciding(), *checkpoints) | of_corpus, settings.resume)

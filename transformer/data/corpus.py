@@ -176,7 +176,7 @@ class DataSettings:
         )
 
     @property
-    def parts(self) -> dict[str, tuple["DataSettings", str]]:
+    def all_splits(self) -> dict[str, tuple["DataSettings", str]]:
         """Every split in every direction, by name: the corpus of that direction, and the split's name in it. `test` is
         of the first direction, `test.fr-en` of another."""
         return {
@@ -220,24 +220,24 @@ class DataSettings:
         """Every split's name and the path that its files begin with; None where `splitting` has yet to cut it off."""
         return {"train": self.train, "validation": self.validation, "test": self.test} | self.extra_tests
 
-    def part(self, name: str) -> tuple["DataSettings", str]:
-        """The corpus of one direction and the split in it that a name of `parts` means, or test.de-en for the test of
-        the first direction; else UsageError."""
+    def find_split(self, name: str) -> tuple["DataSettings", str]:
+        """The corpus of one direction and the split in it that a name in `all_splits` means, or test.de-en for the test
+        of the first direction; else UsageError."""
         of_first = {split_name(split, self.all_directions[0]): split for split in self.splits}
-        if (part := self.parts.get(of_first.get(name, name))) is None:
-            raise UsageError(f"the corpus {self.name} has no split {name}; it has {', '.join(self.parts)}")
-        return part
+        if (found := self.all_splits.get(of_first.get(name, name))) is None:
+            raise UsageError(f"the corpus {self.name} has no split {name}; it has {', '.join(self.all_splits)}")
+        return found
 
     def files(self, name: str) -> list[Path]:
         """The files of a split: one table, or source and target; FileNotFoundError says what was looked for."""
-        corpus, split = self.part(name)
+        corpus, split = self.find_split(name)
         prefix = corpus.splits[split]
         assert prefix is not None
         assert not (self.whole and split in SPLITS), "splitting.with_splits comes first"
         return find_files(prefix, *corpus.languages)
 
     def read(self, name: str) -> Iterator[Pair]:
-        corpus, _ = self.part(name)
+        corpus, _ = self.find_split(name)
         return read_pairs(self.files(name), *corpus.languages, corpus.columns)
 
     def fetch(self) -> None:
@@ -252,7 +252,7 @@ class DataSettings:
             return
         if cut := self.whole or (self.train if self.fold else None):
             self.file_of_each_language(cut)
-        for name, (_, split) in self.parts.items():
+        for name, (_, split) in self.all_splits.items():
             if not (self.whole and split in SPLITS):
                 self.files(name)
 
@@ -287,7 +287,7 @@ class DataSettings:
 
     def digest(self, name: str) -> str:
         """sha256 over the bytes of a split's files and, where that is one table, which columns of it are read."""
-        (corpus, _), files = self.part(name), self.files(name)
+        (corpus, _), files = self.find_split(name), self.files(name)
         if len(files) == 2:
             return digest_of(files)
         table = [sha256(files[0]), is_csv(files[0]), corpus.columns_of(files[0])]

@@ -53,8 +53,8 @@ class TranslationData(LightningDataModule):
         self.tokenizer_settings, self.seed = tokenizer, seed
         self.cache = Path(settings.cache).expanduser()
         #: Every split in every direction, the synthetic pairs too: the corpus of one direction, the split's name in it.
-        self.parts = dict(settings.parts)
-        self.digests = {name: settings.digest(name) for name in self.parts}
+        self.all_splits = dict(settings.all_splits)
+        self.digests = {name: settings.digest(name) for name in self.all_splits}
         if settings.synthetic:
             self._add_synthetic()
         self._untagged_source, self.target_tokenizer = (
@@ -89,11 +89,11 @@ class TranslationData(LightningDataModule):
     def _add_synthetic(self) -> None:
         self.settings.check_synthetic_files()
         held_out = held_out_sentences(self.settings)
-        for name, (corpus, split) in self.settings.parts.items():
+        for name, (corpus, split) in self.settings.all_splits.items():
             if split == "train" and corpus.synthetic:
                 check_synthetic(corpus, held_out)
                 name = name.replace("train", SYNTHETIC, 1)
-                self.parts[name] = corpus, SYNTHETIC
+                self.all_splits[name] = corpus, SYNTHETIC
                 self.digests[name] = digest_of([path for files in synthetic_files(corpus) for path in files])
 
     def source_tokenizer_to(self, target_language: str, is_synthetic: bool = False) -> Tokenizer:
@@ -103,7 +103,7 @@ class TranslationData(LightningDataModule):
 
     def tokenizers(self, name: str) -> tuple[Tokenizer, Tokenizer]:
         """Of the sources and the targets of a split."""
-        corpus, split = self.parts[name]
+        corpus, split = self.all_splits[name]
         is_tagged = split == SYNTHETIC and self.settings.synthetic_tag
         return self.source_tokenizer_to(corpus.target_language, is_tagged), self.target_tokenizer
 
@@ -124,7 +124,7 @@ class TranslationData(LightningDataModule):
                 tokenizer = train_tokenizer(self._learned_from(sides), settings, *self._tags)
                 (folder / f"{name}.model").write_bytes(tokenizer.model)
 
-        texts = [digest for name, digest in self.digests.items() if self.parts[name][1] in ("train", SYNTHETIC)]
+        texts = [digest for name, digest in self.digests.items() if self.all_splits[name][1] in ("train", SYNTHETIC)]
         key = cache_key([FORMAT, asdict(settings), texts, self.settings.all_languages, *self._tags])
         folder = cached_folder(self.cache / f"tokenizer-{key}", make)
         names = ("joint", "joint") if settings.joint else ("source", "target")
@@ -134,7 +134,7 @@ class TranslationData(LightningDataModule):
     def _learned_from(self, sides: tuple[int, ...]) -> Iterator[str]:
         """The training sentences of some sides, each file of text once, however many directions have it."""
         met: set[tuple[Path, str]] = set()
-        for corpus, split in self.parts.values():
+        for corpus, split in self.all_splits.values():
             if split not in ("train", SYNTHETIC):
                 continue
             for files in synthetic_files(corpus) if split == SYNTHETIC else [corpus.files(split)]:
@@ -147,13 +147,13 @@ class TranslationData(LightningDataModule):
                         yield from (pair[side] for side in new)
 
     def _read(self, name: str) -> Iterator[Pair]:
-        corpus, split = self.parts[name]
+        corpus, split = self.all_splits[name]
         return read_synthetic(corpus) if split == SYNTHETIC else corpus.read(split)
 
     def split(self, name: str) -> EncodedSplit:
         """The ids of a split, or of the synthetic pairs, encoded now unless a run before this one did."""
         if name not in self.encoded:
-            (corpus, split), tokenizers = self.parts[name], self.tokenizers(name)
+            (corpus, split), tokenizers = self.all_splits[name], self.tokenizers(name)
             keep_all = split not in ("train", SYNTHETIC)
 
             def make(folder: Path) -> None:
@@ -177,7 +177,7 @@ class TranslationData(LightningDataModule):
 
     def names(self, split: str) -> list[str]:
         """The names of a split in all directions."""
-        return [name for name, (_, one) in self.parts.items() if one == split]
+        return [name for name, (_, one) in self.all_splits.items() if one == split]
 
     @property
     def test_names(self) -> list[str]:

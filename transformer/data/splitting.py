@@ -231,7 +231,7 @@ def _without_fold(corpus: DataSettings, fold: int, folds: int) -> Path:
         if not all(counts.values()):
             raise ValueError(f"{corpus.train} is too small for data.fold={[fold, folds]}: a part has no pairs")
 
-    digests = [corpus.digest(name) for name, (_, split) in corpus.parts.items() if split == "train"]
+    digests = [corpus.digest(name) for name, (_, split) in corpus.all_splits.items() if split == "train"]
     key = cache_key([RULE, digests, corpus.all_languages, fold, folds])
     return cached_folder(Path(corpus.cache).expanduser() / f"fold-{key}", make)
 

@@ -37,7 +37,7 @@ def held_out_sentences(settings: DataSettings) -> HeldOut:
     """Of all directions: what differs only in case, punctuation or numbers counts as the same, as where these splits
     are cut off a corpus."""
     held_out: HeldOut = {}
-    for name, (corpus, split) in settings.parts.items():
+    for name, (corpus, split) in settings.all_splits.items():
         if split == "train":
             continue
         for number, pair in enumerate(corpus.read(split), 1):

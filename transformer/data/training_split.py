@@ -171,7 +171,9 @@ def build_training_split(data: TranslationData, bpe_dropout: float) -> Split:
         )
 
     def joined(split: str) -> Split | None:
-        named = [(direction_name(corpus.languages), name) for name, (corpus, one) in data.parts.items() if one == split]
+        named = [
+            (direction_name(corpus.languages), name) for name, (corpus, one) in data.all_splits.items() if one == split
+        ]
         parts = {direction: part(name, number) for number, (direction, name) in enumerate(named)}
         if settings.direction_temperature != 1 and split != SYNTHETIC:
             counts = pairs_per_epoch([len(one) for one in parts.values()], settings.direction_temperature)

@@ -109,7 +109,7 @@ def translate_rows(
         [texts[place] for place in kept],
         settings.search,
         settings.inference.batch_tokens,
-        lines=[numbers[place] for place in kept],
+        line_numbers=[numbers[place] for place in kept],
     )
     for place, hypotheses in zip(kept, found, strict=True):
         translations[place] = hypotheses[0].text

@@ -149,7 +149,7 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     validation = sum(
         seconds_to_translate(translator, data, name, settings.validation_search) for name in data.names("validation")
     )
-    scored = {name: split for name, (_, split) in data.settings.parts.items() if split != "train"}
+    scored = {name: split for name, (_, split) in data.settings.all_splits.items() if split != "train"}
     tests = [name for name, split in scored.items() if split != "validation"] if settings.test else []
     return CostEstimate(
         seconds_to_start=to_start,

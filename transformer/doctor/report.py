@@ -45,7 +45,7 @@ def findings_as_dicts(examination: Examination) -> list[dict[str, Any]]:
 def unknown_shares(data: TranslationData) -> dict[str, dict[str, float]]:
     """The share of tokens that the tokenizer does not know, by split and language."""
     shares = {}
-    for name, (corpus, _) in data.parts.items():
+    for name, (corpus, _) in data.all_splits.items():
         sides = data.split(name).source, data.split(name).target
         shares[name] = {
             language: unknown_share(side.ids) for language, side in zip(corpus.languages, sides, strict=True)

@@ -84,13 +84,13 @@ class Chooser:
         search: SearchSettings,
         batch_tokens: int | None = None,
         split_lines: SplitLines = "long",
-        lines: Sequence[int] | None = None,
+        line_numbers: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
         """As `Translator.n_best`, best first by the choice; scores and log-probabilities are those of the search."""
         method, draws = self.settings.method, self.settings.draws(search)
         # No draw of one seed is a draw of the next one (until they wrap).
         searches = [replace(search, seed=(search.seed * draws + draw) % 2**32) for draw in range(draws)]
-        drawn = self.translator.n_best_of_each(texts, searches, batch_tokens, split_lines, lines)
+        drawn = self.translator.n_best_of_each(texts, searches, batch_tokens, split_lines, line_numbers)
         n_best = [[one for hypotheses in of_text for one in hypotheses] for of_text in zip(*drawn, strict=True)]
         if method == "mbr":
             return [self._by_consensus(hypotheses, drawn=draws > 1) for hypotheses in n_best]

@@ -106,7 +106,7 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: Direction, di
         stem = files[0].stem if languages == directions[0] else split_name(files[0].stem, languages)
         return _texts(_own_name(stem, "", run), read_pairs(files, *languages))
     corpus = corpus_of(run, settings.data, settings.cache, otherwise=", or source=FILE reference=FILE")
-    asked, name = corpus.part(settings.split)
+    asked, name = corpus.find_split(settings.split)
     if not set(languages) <= set(corpus.all_languages):
         raise ValueError(
             f"the checkpoint translates {arrow(languages)}, the corpus was asked for {arrow(corpus.languages)}"
@@ -128,7 +128,7 @@ def translate_texts(chooser: Chooser, texts: Texts, search: SearchSettings, batc
     size = max(CHUNK, (batch_tokens or chooser.translator.default_batch_tokens) // 8)
     for start in with_progress(range(0, len(texts.sources), size), f"translating {texts.name}"):
         chunk = texts.sources[start : start + size]
-        n_best = chooser.n_best(chunk, search, batch_tokens, lines=range(start + 1, start + 1 + len(chunk)))
+        n_best = chooser.n_best(chunk, search, batch_tokens, line_numbers=range(start + 1, start + 1 + len(chunk)))
         hypotheses += [translations[0].text for translations in n_best]
     return hypotheses
 

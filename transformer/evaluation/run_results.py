@@ -137,7 +137,7 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
         raise ValueError(f"{file} is not UTF-8") from error
     if len(hypotheses) != len(pairs):
         raise ValueError(f"{file} has {len(hypotheses):,} lines, its references have {len(pairs):,}")
-    direction = corpus.part(split)[0].languages
+    direction = corpus.find_split(split)[0].languages
     later_scores, later_search = _later_evaluation(folder, split) or (None, None)
     metrics = dict.fromkeys([*scores.values, *(later_scores.values if later_scores else ())])
     rescored = score(hypotheses, [reference for _, reference in pairs], direction[1], metrics)

@@ -97,7 +97,9 @@ class CTranslate2Translator(Translator):
         if search.method == "beam" and search.patience > 1 and search.beam == 1:
             raise ValueError(f"search.patience={search.patience:g} needs a search.beam above 1 with an export")
 
-    def _search(self, sources: list[list[int]], lines: list[int], settings: SearchSettings) -> list[list[Translation]]:
+    def _search(
+        self, sources: list[list[int]], line_numbers: list[int], settings: SearchSettings
+    ) -> list[list[Translation]]:
         max_length = self.model.config.max_length
         limits = [min(max_length - 1, limit) for limit in settings.max_lengths([len(ids) for ids in sources])]
         pieces = [[self.source_tokenizer.piece(id) for id in ids] for ids in sources]

@@ -276,12 +276,12 @@ def search(
     bos_ids: Ids,
     eos: int,
     max_lengths: list[int],
-    lines: list[int],
+    line_numbers: list[int],
     settings: SearchSettings,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, best first: `beam` of them from beam search, one from the other methods.
 
-    `bos_ids` holds the first id of each sentence. `lines` are the numbers of the sentences: what is drawn for one
+    `bos_ids` holds the first id of each sentence. `line_numbers` are those of the sentences: what is drawn for one
     depends on the seed and its own number, not on its batch. (Rounding does depend on the batch; where a draw falls
     between the shares of two ids, it may decide: 4 of 400 sentences of Multi30k.)
     """
@@ -290,7 +290,7 @@ def search(
     if settings.method == "greedy":
         return generate(step, state, bos_ids, eos, max_lengths, settings, most_probable)
     # Uniform random numbers for every position of each sentence: the same ones whatever torch's default type is.
-    generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + line) % 2**63) for line in lines]
+    generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + line) % 2**63) for line in line_numbers]
     draw_row = partial(torch.rand, max(max_lengths) + 1, dtype=torch.float32, device="cpu")
     draws = torch.stack([draw_row(generator=generator) for generator in generators]).to(bos_ids.device)
 

@@ -25,7 +25,9 @@ class SourceCheck:
         self.is_foreign = self.has_several = False
         self.named: set[str] = set()
 
-    def check(self, texts: list[str], encoded: list[list[int]], lines: Sequence[int], place: str = "line") -> None:
+    def check(
+        self, texts: list[str], encoded: list[list[int]], line_numbers: Sequence[int], place: str = "line"
+    ) -> None:
         """Looks at texts, their ids and their line numbers; `place` stands before a number."""
         source, target = self.languages
         if not self.is_foreign and (seen := looks_like(texts[:TEXTS_PER_CALL], source)):
@@ -36,7 +38,7 @@ class SourceCheck:
             log.warning(
                 "the text looks like %s, but is translated %s → %s%s", seen, source, target, "".join(others[:1])
             )
-        for text, ids, line in zip(texts, encoded, lines, strict=True):
+        for text, ids, line in zip(texts, encoded, line_numbers, strict=True):
             if UNK in ids and len(self.named) < MAX_NAMED:
                 new = [one for one in self.tokenizer.unknown(text) if one not in self.named]
                 self.named.update(new)

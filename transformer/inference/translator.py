@@ -77,15 +77,15 @@ class Part(NamedTuple):
     number: int
 
 
-def numbers_of(count: int, lines: Sequence[int] | None) -> Sequence[int]:
-    """The line numbers of so many texts: 1, 2, … unless `lines` says others."""
-    if lines is None:
+def numbers_of(count: int, line_numbers: Sequence[int] | None) -> Sequence[int]:
+    """The line numbers of so many texts: 1, 2, … unless `line_numbers` says others."""
+    if line_numbers is None:
         return range(1, count + 1)
-    if not isinstance(lines, Sequence):
-        raise TypeError(f"lines must be a list of numbers, not {type(lines).__name__}")
-    if len(lines) != count:
-        raise ValueError(f"lines must hold the numbers of {count} texts, it holds {len(lines)}")
-    return lines
+    if not isinstance(line_numbers, Sequence):
+        raise TypeError(f"line_numbers must be a list of numbers, not {type(line_numbers).__name__}")
+    if len(line_numbers) != count:
+        raise ValueError(f"line_numbers must hold the numbers of {count} texts, it holds {len(line_numbers)}")
+    return line_numbers
 
 
 class SearchState(NamedTuple):
@@ -252,7 +252,7 @@ class Translator:
         search: SearchSettings = ...,
         batch_tokens: int | None = ...,
         split_lines: SplitLines = ...,
-        lines: Sequence[int] | None = ...,
+        line_numbers: Sequence[int] | None = ...,
     ) -> list[Translation]: ...
 
     @overload
@@ -262,7 +262,7 @@ class Translator:
         search: SearchSettings = ...,
         batch_tokens: int | None = ...,
         split_lines: SplitLines = ...,
-        lines: Sequence[int] | None = ...,
+        line_numbers: Sequence[int] | None = ...,
     ) -> list[list[Translation]]: ...
 
     def n_best(
@@ -271,17 +271,17 @@ class Translator:
         search: SearchSettings = BEAM,
         batch_tokens: int | None = None,
         split_lines: SplitLines = "long",
-        lines: Sequence[int] | None = None,
+        line_numbers: Sequence[int] | None = None,
     ) -> list[Translation] | list[list[Translation]]:
         """All hypotheses of one text, or of each text of several, best first, with scores; of a text translated in
         parts only the best.
 
-        `lines` are the texts' numbers, 1, 2, … unless given: warnings and errors name them, and the random draws of
+        `line_numbers` of the texts are 1, 2, … unless given: warnings and errors name them, and the random draws of
         sampling depend on them.
         """
         if isinstance(texts, str):
-            return self.n_best([texts], search, batch_tokens, split_lines, lines)[0]
-        return self.n_best_of_each(texts, [search], batch_tokens, split_lines, lines)[0]
+            return self.n_best([texts], search, batch_tokens, split_lines, line_numbers)[0]
+        return self.n_best_of_each(texts, [search], batch_tokens, split_lines, line_numbers)[0]
 
     def n_best_of_each(
         self,
@@ -289,7 +289,7 @@ class Translator:
         searches: Sequence[SearchSettings],
         batch_tokens: int | None = None,
         split_lines: SplitLines = "long",
-        lines: Sequence[int] | None = None,
+        line_numbers: Sequence[int] | None = None,
     ) -> list[list[list[Translation]]]:
         """What `n_best` finds in each of several searches. Each text is encoded, and warned of, only once."""
         if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
@@ -299,8 +299,8 @@ class Translator:
             raise ValueError(
                 f"split_lines={split_lines} is not allowed; choose one of {', '.join(get_args(SplitLines))}"
             )
-        lines = numbers_of(len(texts), lines)
-        encoded = self.encode(texts, lines, split_lines)
+        line_numbers = numbers_of(len(texts), line_numbers)
+        encoded = self.encode(texts, line_numbers, split_lines)
 
         def n_best(search: SearchSettings) -> list[list[Translation]]:
             translations = iter(self.n_best_parts([*chain.from_iterable(encoded)], search, batch_tokens))
@@ -329,7 +329,7 @@ class Translator:
         sources: list[list[int]],
         search: SearchSettings = BEAM,
         batch_tokens: int | None = None,
-        lines: Sequence[int] | None = None,
+        line_numbers: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
         """As `n_best`, for sources that are ids already: without EOS, at most `max_length` − 1 ids each.
 
@@ -338,7 +338,7 @@ class Translator:
         if not isinstance(search, SearchSettings):
             raise TypeError(f"search must be SearchSettings, as SearchSettings(method='greedy'), not {search!r}")
         self.check_search(search)
-        lines = numbers_of(len(sources), lines)
+        line_numbers = numbers_of(len(sources), line_numbers)
         search = search.with_default_length_penalty(self.length_penalty)
         # The tag that names the target language is no token of the text.
         nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
@@ -354,7 +354,7 @@ class Translator:
             check_search_memory(configs, [[lengths[i] for i in batch] for batch in batch_indices], search)
 
         def translate_batch(batch: list[int]) -> list[list[Translation]]:
-            return self._search([sources[index] for index in batch], [lines[index] for index in batch], search)
+            return self._search([sources[index] for index in batch], [line_numbers[index] for index in batch], search)
 
         translations = [[EMPTY] for _ in sources]
         with eval_mode(*self.models):
@@ -371,7 +371,7 @@ class Translator:
                 f"search.min_length={search.min_length} is more than the model's {self.max_length} positions allow"
             )
 
-    def encode(self, texts: list[str], lines: Sequence[int], split_lines: SplitLines) -> list[list[Part]]:
+    def encode(self, texts: list[str], line_numbers: Sequence[int], split_lines: SplitLines) -> list[list[Part]]:
         """The parts of each text: none for an empty one, several for one that is split.
 
         Raises TypeError for what is no text, and ValueError for what is no Unicode and for a long line that is to be
@@ -379,17 +379,19 @@ class Translator:
         """
         limit = self.max_length - 1  # EOS takes a place too
         place = f"{self.lines_of} line".strip()
-        for line, text in zip(lines, texts, strict=True):
+        for line, text in zip(line_numbers, texts, strict=True):
             if not isinstance(text, str):
                 raise TypeError(f"{place} {line} is no text but {type(text).__name__}")
             if LONE_SURROGATE.search(text):
                 raise ValueError(f"{place} {line} is no Unicode text: half of a surrogate pair stands alone in it")
         all_ids, encoded = self.source_tokenizer.encode_all(texts), []
-        self._source_check.check(texts, all_ids, lines, place)
+        self._source_check.check(texts, all_ids, line_numbers, place)
         if split_lines == "long" and self.warns_of_sentences:
-            whole = [(line, text) for line, text, ids in zip(lines, texts, all_ids, strict=True) if len(ids) <= limit]
+            whole = [
+                (line, text) for line, text, ids in zip(line_numbers, texts, all_ids, strict=True) if len(ids) <= limit
+            ]
             self._source_check.check_sentences(whole, place)
-        for line, text, ids in zip(lines, texts, all_ids, strict=True):
+        for line, text, ids in zip(line_numbers, texts, all_ids, strict=True):
             sources = [ids] if len(ids) > len(self.source_tokenizer.prefix) and text.strip() else []
             if len(ids) > limit and split_lines != "sentences":
                 problem = f"{place} {line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
@@ -438,8 +440,10 @@ class Translator:
         return torch.log_softmax(logits, dim=-1, out=out), state._replace(cache=cache)
 
     @torch.inference_mode()
-    def _search(self, sources: list[list[int]], lines: list[int], settings: SearchSettings) -> list[list[Translation]]:
-        """Translates one batch of ids; `lines` are the sentences' own numbers, for sampling."""
+    def _search(
+        self, sources: list[list[int]], line_numbers: list[int], settings: SearchSettings
+    ) -> list[list[Translation]]:
+        """Translates one batch of ids; `line_numbers` are the sentences' own numbers, for sampling."""
         source = pad([[*ids, EOS] for ids in sources]).to(self.device)
         # With a shortlist the search knows ids by their place in it. The special ids are the first, as everywhere.
         shortlist = self.shortlist.ids(source) if self.shortlist else None
@@ -456,7 +460,9 @@ class Translator:
         max_lengths = [min(self.max_length - 1, n) for n in settings.max_lengths([len(ids) for ids in sources])]
         # The precision of training would reach in here too: a score must not depend on who asks for it.
         with full_precision(self.device):
-            results = search(step, self.init_state(source, shortlist), bos_ids, EOS, max_lengths, lines, settings)
+            results = search(
+                step, self.init_state(source, shortlist), bos_ids, EOS, max_lengths, line_numbers, settings
+            )
         if shortlist is not None:
             results = [[one._replace(ids=shortlist[one.ids].tolist()) for one in hypotheses] for hypotheses in results]
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in results]

@@ -138,8 +138,8 @@ def metadata(corpus: DataSettings, license: str | None, tested: dict[str, Any], 
         license_terms |= {"license_name": "see-below", "license_link": "README.md"}
     results = [
         {
-            "task": {"type": "translation", "name": arrow(corpus.part(name)[0].languages)},
-            "dataset": {"type": corpus.name, "name": corpus.name, "split": corpus.part(name)[1]},
+            "task": {"type": "translation", "name": arrow(corpus.find_split(name)[0].languages)},
+            "dataset": {"type": corpus.name, "name": corpus.name, "split": corpus.find_split(name)[1]},
             "metrics": [
                 {
                     "type": metric,
@@ -188,7 +188,7 @@ def _score_table(folder: Path, tested: dict[str, Any], metrics: list[str]) -> st
 
 
 def _split_table(data: TranslationData) -> str:
-    rows = [(name, f"{len(data.split(name).source):,}", f"`{data.digests[name]}`") for name in data.settings.parts]
+    rows = [(name, f"{len(data.split(name).source):,}", f"`{data.digests[name]}`") for name in data.settings.all_splits]
     return _table(("split", "pairs used", "digest"), *rows)
 
 
@@ -196,7 +196,7 @@ def _each_once(data: TranslationData, split: str) -> list[str]:
     """The names of a split in its directions, without those that have the pairs of another one, turned round."""
     names: dict[tuple[frozenset[str], frozenset[Path]], str] = {}
     for name in data.names(split):
-        corpus, _ = data.parts[name]
+        corpus, _ = data.all_splits[name]
         files = chain(*synthetic_files(corpus)) if split == SYNTHETIC else corpus.files(split)
         names.setdefault((frozenset(corpus.languages), frozenset(files)), name)
     return list(names.values())
@@ -209,7 +209,7 @@ def synthetic_pairs(data: TranslationData) -> str:
     ratio = data.settings.synthetic_ratio
     shares = "each once an epoch" if ratio is None else f"{ratio:g} for each real pair"
     names = _each_once(data, SYNTHETIC)
-    of_pairs = sum((origins(data.parts[name][0]) for name in names), Counter[str]())
+    of_pairs = sum((origins(data.all_splits[name][0]) for name in names), Counter[str]())
     rows = [(origin, f"{count:,}") for origin, count in of_pairs.most_common()]
     table = _table(("side written by a model", "pairs"), *rows)
     pairs = sum(len(data.split(name)) for name in names)
@@ -236,7 +236,7 @@ def write_card(
 ) -> None:
     """Writes `README.md` from the run's settings, how it used the `machine`, and what stands in its `test.json`."""
     results = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
-    corpus, tested = data.settings, {name: results[name] for name in data.settings.parts if name in results}
+    corpus, tested = data.settings, {name: results[name] for name in data.settings.all_splits if name in results}
     first, *others = corpus.all_directions
     metrics = settings["metrics"]
     shown = {name: settings[name] for name in SHOWN}

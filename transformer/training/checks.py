@@ -17,16 +17,7 @@ from transformer.device import available_threads, check_memory, choose_precision
 from transformer.model import ModelConfig, Transformer
 from transformer.training.callbacks.train_progress import limited
 from transformer.training.loggers import silence_lightning
-from transformer.training.trainer_arguments import check_names_and_values, check_trainer_arguments
-
-# What Lightning's Trainer is given unless `trainer=` says otherwise. Without check_val_every_n_epoch, validation comes
-# after so many steps, wherever epochs end. Without max_epochs=-1, max_steps=-1 would mean 1,000 epochs.
-TRAINER_DEFAULTS: dict[str, Any] = {
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-    "check_val_every_n_epoch": None,
-    "max_epochs": -1,
-}
+from transformer.training.trainer_arguments import TRAINER_DEFAULTS, check_names_and_values, check_trainer_arguments
 
 
 def _types(hint: Any) -> set[Any]:
@@ -146,7 +137,7 @@ def check_limits(data: TranslationData, trainer: dict[str, Any], processes: int 
 
 def check_enough_sentences(data: TranslationData, processes: int) -> None:
     """Raises ValueError where a split has no sentence for one of the processes."""
-    for name in data.settings.parts:
+    for name in data.settings.all_splits:
         if (count := len(data.examples(name))) < processes:
             raise ValueError(
                 f"data: the {count} sentences of {name} cannot be distributed to {processes} processes: give "
@@ -156,7 +147,7 @@ def check_enough_sentences(data: TranslationData, processes: int) -> None:
 
 def check_lengths(data: TranslationData, config: ModelConfig) -> None:
     """Raises ValueError when a sentence that is kept is longer than the model's positions."""
-    for name in data.parts:
+    for name in data.all_splits:
         longest = data.examples(name).longest + 1
         if longest > config.max_length:
             raise ValueError(

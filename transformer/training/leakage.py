@@ -109,7 +109,7 @@ def fold_warnings(model: str, fold: list[int], corpus: DataSettings) -> list[str
     if seen is None:
         return []  # `leakage_warnings` says that it is not known
     left_out = replace(corpus, train=str(Path(str(corpus.train)).with_name(LEFT_OUT)))
-    parts = [one for one, split in left_out.parts.values() if split == "train"]
+    parts = [one for one, split in left_out.all_splits.values() if split == "train"]
     found, looked_up = count_known_pairs(seen, chain.from_iterable(one.read("train") for one in parts))
     if not found:
         return []

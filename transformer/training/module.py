@@ -215,10 +215,10 @@ class TranslationModule(LightningModule):
             [] if line in cut else ids[: ids.index(EOS)] for line, ids in zip(lines, batch.source.tolist(), strict=True)
         ]
         translator = self.translators[split]
-        translations = translator.n_best_ids(sources, search, lines=lines)
+        translations = translator.n_best_ids(sources, search, line_numbers=lines)
         if whole := {index: line for index, line in enumerate(lines) if line in cut}:
             texts = [self.pairs[split][line - 1][0] for line in whole.values()]
-            found = translator.n_best(texts, search, lines=list(whole.values()))
+            found = translator.n_best(texts, search, line_numbers=list(whole.values()))
             for index, hypotheses in zip(whole, found, strict=True):
                 translations[index] = hypotheses
         return [hypotheses[0].text for hypotheses in translations]

@@ -30,7 +30,7 @@ def _table(data: TranslationData) -> Table:
     table.add_column("split")
     for heading in ("pairs", "", "tokens", "longest", "unknown\ntokens", "too long", "empty"):
         table.add_column(heading, justify="right")
-    for name, (corpus, split_of_corpus) in data.parts.items():
+    for name, (corpus, split_of_corpus) in data.all_splits.items():
         split = data.split(name)
         ids = (split.source, split.target)
         table.add_row(
@@ -53,7 +53,7 @@ def _notes(data: TranslationData, init_from: str | None) -> list[str]:
     settings, notes = data.settings, list(data.notes)
     if (better := advice(settings.all_languages, data.tokenizer_settings)) and not init_from:
         notes.append(better)
-    for name, (corpus, split_of_corpus) in data.parts.items():
+    for name, (corpus, split_of_corpus) in data.all_splits.items():
         split = data.split(name)
         for language, side in zip(corpus.languages, (split.source, split.target), strict=True):
             if (unknown := unknown_share(side.ids)) > MAX_UNKNOWN:

@@ -45,7 +45,6 @@ from transformer.training.callbacks.train_progress import SeedEachStep
 from transformer.training.callbacks.validation import FinalValidation, Patience, TimeLimit
 from transformer.training.card import write_card
 from transformer.training.checks import (
-    TRAINER_DEFAULTS,
     check_enough_sentences,
     check_lengths,
     check_limits,
@@ -65,6 +64,7 @@ from transformer.training.resume import (
     restore_numerics,
 )
 from transformer.training.summary import show_run
+from transformer.training.trainer_arguments import TRAINER_DEFAULTS
 
 
 def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> TranslationData:
@@ -118,7 +118,7 @@ def build_module(
     settings: RunSettings, translator: Translator, data: TranslationData, steps_done: int
 ) -> TranslationModule:
     """The Lightning module, with the pairs that its translations are scored by."""
-    scored = {name: corpus.languages for name, (corpus, split) in data.settings.parts.items() if split != "train"}
+    scored = {name: corpus.languages for name, (corpus, split) in data.settings.all_splits.items() if split != "train"}
     pairs = {name: data.text_pairs(name) for name in scored}
     searches = settings.validation_search, settings.search
     guide = build_guided_alignment(settings, data, steps_done)
@@ -231,7 +231,7 @@ def record_training_sentences(
 ) -> None:
     """Leaves the hashes of the training sentences of the `corpus`, whose splits are cut by now; says how many of
     the pairs that are `scored` are among them, and how many the weights to begin with were trained on."""
-    trained = [one for one, split in corpus.parts.values() if split == "train"]
+    trained = [one for one, split in corpus.all_splits.values() if split == "train"]
     pairs = chain.from_iterable(chain(one.read("train"), read_synthetic(one)) for one in trained)
     hashes = leakage.sentence_hashes(pairs)
     say(*leakage.overlap_notes(hashes, scored))

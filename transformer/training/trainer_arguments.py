@@ -14,6 +14,14 @@ from typing import Any
 NOT_ZERO = ("max_steps", "max_epochs", "limit_train_batches", "limit_test_batches", "accumulate_grad_batches")
 # Arguments of which -1 means all, or no limit.
 UNLIMITED, MAX_NUMBER = ("max_steps", "max_epochs", "devices", "num_sanity_val_steps"), 10**12
+# What Lightning's Trainer is given unless `trainer=` says otherwise. Without check_val_every_n_epoch, validation comes
+# after so many steps, wherever epochs end. Without max_epochs=-1, max_steps=-1 would mean 1,000 epochs.
+TRAINER_DEFAULTS: dict[str, Any] = {
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+    "check_val_every_n_epoch": None,
+    "max_epochs": -1,
+}
 RESERVED_TRAINER_ARGS = {
     "callbacks": "built by train.py: see the settings of training",
     "logger": "built by train.py: choose with loggers=[csv,tensorboard]",

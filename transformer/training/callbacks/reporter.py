@@ -136,7 +136,7 @@ class Reporter(Callback):
             self.best = bleu
             for translator, pairs in self.samples:
                 sources = [source for source, _ in pairs.values()]
-                found = translator.n_best(sources, self.search, lines=list(pairs))
+                found = translator.n_best(sources, self.search, line_numbers=list(pairs))
                 for (source, reference), hypotheses in zip(pairs.values(), found, strict=True):
                     self.console.print(Text(f"    {source}\n  → {hypotheses[0].text}", style="bold"))
                     self.console.print(Text(f"    {reference}", style="dim"))
