@@ -21,7 +21,8 @@ from transformer.model.masks import padding_mask
 class Batch(NamedTuple):
     """Padded ids. `inputs` are what the decoder sees, `labels` what it should predict: the same, one position later.
 
-    `source_visible` is False at padding, and None where there is none; `indices` are the numbers of the pairs.
+    `source_visible` is False at padding, and None where there is none; `indices` are the places of the pairs in their
+    split, counted from 0.
     """
 
     source: Int[Tensor, "batch source"]
@@ -78,11 +79,11 @@ def inputs_and_labels(
     return shift_right(labels), labels
 
 
-Index = tuple[int, NDArray[np.int64]]  # the epoch, and the numbers of a batch's pairs
+Index = tuple[int, NDArray[np.int64]]  # the epoch, and the indices of a batch's pairs
 
 
 class PairDataset(Dataset[Batch]):
-    """The batches of a split: an index is an epoch and the numbers of all pairs of a batch. They are padded to the
+    """The batches of a split: an index is an epoch and the indices of all pairs of a batch. They are padded to the
     longest sentence, or to one of the `buckets` (`length_buckets`)."""
 
     def __init__(self, split: Split, buckets: IntArray | None = None) -> None:
@@ -90,7 +91,7 @@ class PairDataset(Dataset[Batch]):
 
     def __getitem__(self, index: Index) -> Batch:
         epoch, indices = index
-        sources, targets = map(list, zip(*(self.split.pair(epoch, number) for number in indices.tolist()), strict=True))
+        sources, targets = map(list, zip(*(self.split.pair(epoch, i) for i in indices.tolist()), strict=True))
         widths = [padded_length(max(map(len, side)) + 1, self.buckets) for side in (sources, targets)]
         source, labels = (_with_eos(pad(side, width)) for side, width in zip((sources, targets), widths, strict=True))
         return Batch(source, padding_mask(source, PAD), shift_right(labels), labels, torch.from_numpy(indices))

@@ -32,11 +32,11 @@ class Split(ABC):
     def lengths(self, epoch: int) -> Lengths: ...
 
     @abstractmethod
-    def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]: ...
+    def pair(self, epoch: int, index: int) -> tuple[IntArray, IntArray]: ...
 
     @abstractmethod
-    def pair_number(self, epoch: int, number: int) -> str:
-        """Which pair of the corpus this is, for people."""
+    def pair_number(self, epoch: int, index: int) -> str:
+        """Which pair of the corpus this is, for people, who count from 1."""
 
     @property
     def longest(self) -> int:
@@ -62,17 +62,17 @@ class EncodedSplit(Split):
     def lengths(self, epoch: int) -> Lengths:
         return self.source.lengths, self.target.lengths
 
-    def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
-        return self.source[number], self.target[number]
+    def pair(self, epoch: int, index: int) -> tuple[IntArray, IntArray]:
+        return self.source[index], self.target[index]
 
-    def pair_number(self, epoch: int, number: int) -> str:
-        return str(self.numbers[number])
+    def pair_number(self, epoch: int, index: int) -> str:
+        return str(self.numbers[index])
 
 
 def evenly_spread(splits: Sequence[Split]) -> list[tuple[Split, int]]:
-    """The splits and numbers of all pairs, or of about MAX_COUNTED pairs at equal distances."""
+    """The splits and indices of all pairs, or of about MAX_COUNTED pairs at equal distances."""
     step = max(1, -(-sum(map(len, splits)) // MAX_COUNTED))
-    return [(split, number) for split in splits for number in range(0, len(split), step)]
+    return [(split, index) for split in splits for index in range(0, len(split), step)]
 
 
 def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:

@@ -1,4 +1,4 @@
-"""Batches built on a GPU, which holds all ids of a split: a step copies the numbers of its pairs and nothing else."""
+"""Batches built on a GPU, which holds all ids of a split: a step copies the indices of its pairs and nothing else."""
 
 import numpy as np
 import torch
@@ -30,12 +30,12 @@ class GPUPairDataset(Dataset[Batch]):
         self.lengths, self.device, self.buckets = (split.source.lengths, split.target.lengths), device, buckets
 
     def __getitem__(self, index: Index) -> Batch:
-        numbers = torch.from_numpy(index[1])
-        rows = (numbers.pin_memory() if self.device.type == "cuda" else numbers).to(self.device, non_blocking=True)
+        indices = torch.from_numpy(index[1])
+        rows = (indices.pin_memory() if self.device.type == "cuda" else indices).to(self.device, non_blocking=True)
         longest = [padded_length(int(lengths[index[1]].max()) + 1, self.buckets) for lengths in self.lengths]
         source, labels = (self._rows(*side, rows, length) for side, length in zip(self.sides, longest, strict=True))
         has_padding = bool(self.lengths[0][index[1]].min() + 1 < longest[0])
-        return Batch(source, padding_mask(source, PAD, has_padding), shift_right(labels), labels, numbers)
+        return Batch(source, padding_mask(source, PAD, has_padding), shift_right(labels), labels, indices)
 
     def _rows(
         self, ids: Int[Tensor, " all"], offsets: Int[Tensor, " bounds"], rows: Int[Tensor, " batch"], longest: int

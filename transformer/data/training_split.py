@@ -21,7 +21,7 @@ MAX_KEPT = 200_000  # pairs of an epoch's segmentations: some 60 MB
 class ResampledSplit(Split):
     """The pairs of a split with random segmentations (`bpe_dropout`; see `SubwordSampler.sample`).
 
-    A pair's segmentation depends on `seed`, epoch and number alone. An epoch begins by segmenting all pairs for their
+    A pair's segmentation depends on `seed`, epoch and index alone. An epoch begins by segmenting all pairs for their
     lengths, from which batches are formed. A split of at most MAX_KEPT pairs keeps them in memory for the epoch; of a
     larger one each batch segments its pairs again.
     """
@@ -54,26 +54,26 @@ class ResampledSplit(Split):
         # Needed twice before the first epoch: to count its batches, and to form them.
         if self._lengths is None or self._lengths[0] != epoch:
             self._lengths, self._kept = None, []
-            pairs: Iterable[tuple[IntArray, IntArray]] = (self.pair(epoch, number) for number in range(len(self)))
+            pairs: Iterable[tuple[IntArray, IntArray]] = (self.pair(epoch, index) for index in range(len(self)))
             kept = list(pairs) if len(self) <= MAX_KEPT else []
             of_pairs = ((len(source), len(target)) for source, target in kept or pairs)
             both: IntArray = np.fromiter(of_pairs, np.dtype((np.int32, 2)), len(self))  # no list of millions
             self._lengths, self._kept = (epoch, (both[:, 0], both[:, 1])), kept
         return self._lengths[1]
 
-    def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
+    def pair(self, epoch: int, index: int) -> tuple[IntArray, IntArray]:
         if self._kept and self._lengths is not None and self._lengths[0] == epoch:
-            return self._kept[number]
-        pair = self.split.pair(epoch, number)
-        random = Random(":".join(map(str, (self.seed, epoch, number, *self.more_seeds))))
+            return self._kept[index]
+        pair = self.split.pair(epoch, index)
+        random = Random(":".join(map(str, (self.seed, epoch, index, *self.more_seeds))))
         source, target = (
             np.array(tokenizer.sample_segmentation(side.tolist(), self.bpe_dropout, random), np.int32)
             for tokenizer, side in zip(self.tokenizers, pair, strict=True)
         )
         return (source, target) if max(len(source), len(target)) <= self.longest_side else pair
 
-    def pair_number(self, epoch: int, number: int) -> str:
-        return self.split.pair_number(epoch, number)
+    def pair_number(self, epoch: int, index: int) -> str:
+        return self.split.pair_number(epoch, index)
 
 
 class DrawnSplit(Split):
@@ -93,15 +93,15 @@ class DrawnSplit(Split):
         return self.split.longest
 
     def drawn(self, epoch: int) -> NDArray[np.int64]:
-        """The numbers that an epoch's pairs have in the split."""
+        """The indices that an epoch's pairs have in the split."""
         if self._drawn is None or self._drawn[0] != epoch:
             total = len(self.split)
             rounds, places = np.divmod(np.arange(epoch * self.in_epoch, (epoch + 1) * self.in_epoch), total)
-            numbers = np.empty(self.in_epoch, np.int64)
+            indices = np.empty(self.in_epoch, np.int64)
             for number in np.unique(rounds).tolist():
                 order = np.random.default_rng([*self.seed, number]).permutation(total)
-                numbers[rounds == number] = order[places[rounds == number]]
-            self._drawn = epoch, numbers
+                indices[rounds == number] = order[places[rounds == number]]
+            self._drawn = epoch, indices
         return self._drawn[1]
 
     def lengths(self, epoch: int) -> Lengths:
@@ -109,11 +109,11 @@ class DrawnSplit(Split):
         source, target = self.split.lengths(epoch)
         return source[drawn], target[drawn]
 
-    def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
-        return self.split.pair(epoch, int(self.drawn(epoch)[number]))
+    def pair(self, epoch: int, index: int) -> tuple[IntArray, IntArray]:
+        return self.split.pair(epoch, int(self.drawn(epoch)[index]))
 
-    def pair_number(self, epoch: int, number: int) -> str:
-        return self.split.pair_number(epoch, int(self.drawn(epoch)[number]))
+    def pair_number(self, epoch: int, index: int) -> str:
+        return self.split.pair_number(epoch, int(self.drawn(epoch)[index]))
 
 
 class JoinedSplit(Split):
@@ -137,13 +137,13 @@ class JoinedSplit(Split):
         )
         return source, target
 
-    def pair(self, epoch: int, number: int) -> tuple[IntArray, IntArray]:
-        part = bisect_right(self.starts, number) - 1
-        return self.parts[part].pair(epoch, number - self.starts[part])
+    def pair(self, epoch: int, index: int) -> tuple[IntArray, IntArray]:
+        part = bisect_right(self.starts, index) - 1
+        return self.parts[part].pair(epoch, index - self.starts[part])
 
-    def pair_number(self, epoch: int, number: int) -> str:
-        part = bisect_right(self.starts, number) - 1
-        pair_number = self.parts[part].pair_number(epoch, number - self.starts[part])
+    def pair_number(self, epoch: int, index: int) -> str:
+        part = bisect_right(self.starts, index) - 1
+        pair_number = self.parts[part].pair_number(epoch, index - self.starts[part])
         return f"{self.names[part]} {pair_number}" if self.names[part] else pair_number
 
 

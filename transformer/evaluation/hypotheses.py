@@ -9,13 +9,13 @@ from transformer.evaluation.metrics import Scores, score
 
 
 class Hypotheses:
-    """By split and sentence number; a sentence that came twice counts once."""
+    """By split and index of the sentence; a sentence that came twice counts once."""
 
     def __init__(self) -> None:
         self.by_split: dict[str, dict[int, str]] = {}
 
-    def add(self, split: str, numbers: list[int], texts: list[str]) -> None:
-        self.by_split.setdefault(split, {}).update(zip(numbers, texts, strict=True))
+    def add(self, split: str, indices: list[int], texts: list[str]) -> None:
+        self.by_split.setdefault(split, {}).update(zip(indices, texts, strict=True))
 
     def gather(self) -> None:
         """Gives every process the translations of all."""
@@ -27,18 +27,18 @@ class Hypotheses:
             for split, texts in share.items():
                 self.by_split.setdefault(split, {}).update(texts)
 
-    def numbers(self, split: str) -> list[int]:
+    def indices(self, split: str) -> list[int]:
         """All of a split's, unless trainer.limit_test_batches asked for fewer."""
         return sorted(self.by_split[split])
 
     def texts(self, split: str) -> list[str]:
-        return [self.by_split[split][number] for number in self.numbers(split)]
+        return [self.by_split[split][i] for i in self.indices(split)]
 
     def scores(
         self, pairs: dict[str, list[tuple[str, str]]], languages: dict[str, str], metrics: Iterable[str]
     ) -> dict[str, Scores]:
         """Of every split against the targets of its `pairs`, which are in its language of `languages`."""
-        references = {split: [pairs[split][number][1] for number in self.numbers(split)] for split in self.by_split}
+        references = {split: [pairs[split][i][1] for i in self.indices(split)] for split in self.by_split}
         return {
             split: score(self.texts(split), references[split], languages[split], metrics) for split in self.by_split
         }

@@ -250,8 +250,8 @@ def record_training_sentences(
 
 def sample_translations(hypotheses: Hypotheses, test: list[Pair], count: int) -> list[tuple[str, str, str]]:
     """Some sources of the test set with their references and translations."""
-    numbers, translations = hypotheses.numbers("test"), hypotheses.texts("test")
-    return [(*test[numbers[i]], translations[i]) for i in _spread(len(numbers), count)]
+    indices, translations = hypotheses.indices("test"), hypotheses.texts("test")
+    return [(*test[indices[i]], translations[i]) for i in _spread(len(indices), count)]
 
 
 def save_translator(translator: Translator, data: TranslationData, validation: list[Pair], folder: Path) -> None:
