@@ -1,8 +1,9 @@
 """Decoding a whole file: sentences a second, every hypothesis held to the same length, so that all do the same work.
 
 A fresh model of the project (what it says does not matter), exported for CTranslate2, and transformers' MarianMT of its
-size. The forced length is the mean length of the references. The project is timed from text to text, the peers from ids
-to ids. The project and CTranslate2 get the whole file and make batches of 2,048 source tokens of it, on a GPU of 8,192;
+size. The forced length is the mean length of the references. Each decoder makes one step more, for the end symbol:
+CTranslate2, which ends without one at its limit, has a limit one higher. The project is timed from text to text, the
+peers from ids to ids. The project and CTranslate2 get the whole file and make batches of 2,048 source tokens of it, on a GPU of 8,192;
 as many of these are decoded at a time as there are threads, on a GPU one. transformers gets batches of 64 sentences
 sorted by length.
 """
@@ -115,17 +116,18 @@ def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, sco
     tokenizer = translator.source_tokenizer
 
     def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
+        steps = length + 1
         results = engine.translate_batch(
             [[tokenizer.piece(id) for id in row] for row in ids],
             beam_size=beam,
             num_hypotheses=beam,
-            min_decoding_length=length,
-            max_decoding_length=length,
+            min_decoding_length=steps,
+            max_decoding_length=steps,
             max_batch_size=BATCH_TOKENS_ON_GPU if setting.device == "cuda" else BATCH_TOKENS,
             batch_type="tokens",
             return_scores=scores,
         )
-        return [[len(hypothesis) for hypothesis in result.hypotheses] for result in results]
+        return [[len(hypothesis) - 1 for hypothesis in result.hypotheses] for result in results]
 
     return timed(decode, setting, sentences)
 
@@ -160,13 +162,13 @@ def transformers(setting: Setting, sentences: int, beam: int, precision: str, **
                 attention_mask=(source != PAD).long(),
                 num_beams=beam,
                 num_return_sequences=beam,
-                min_new_tokens=length,
-                max_new_tokens=length,
+                min_new_tokens=length + 1,
+                max_new_tokens=length + 1,
                 do_sample=False,
                 **switches,
             )
-            # The start symbol is given back too; the last token is forced to be the end symbol.
-            lengths += [[found.size(1) - 1] * beam for _ in batch]
+            # Begins with the start symbol; the last token is forced to be the end symbol.
+            lengths += (found[:, 1:] != EOS).sum(dim=1).view(-1, beam).tolist()
         return lengths
 
     return timed(decode, setting, sentences) | {"peak_mb": setting.peak_mb()}

@@ -111,10 +111,10 @@ def draw(rows: list[Row], picture: Path) -> None:
     found = list(curves(rows))
     lines = len(MEASURES) * math.ceil(len(found) / COLUMNS)
     figure = Figure(figsize=(3 * COLUMNS, 2.5 * lines), layout="constrained")
-    for number, (series, shown, exponents) in enumerate(found):
+    for index, (series, shown, exponents) in enumerate(found):
         for measure, (key, label) in enumerate(MEASURES.items()):
-            line = len(MEASURES) * (number // COLUMNS) + measure
-            axes = figure.add_subplot(lines, COLUMNS, 1 + line * COLUMNS + number % COLUMNS)
+            line = len(MEASURES) * (index // COLUMNS) + measure
+            axes = figure.add_subplot(lines, COLUMNS, 1 + line * COLUMNS + index % COLUMNS)
             axes.loglog(*zip(*shown[key], strict=True), "o-")
             sizes = [row["size"] for row in rows if row["series"] == series]
             axes.set_xticks(sizes, [_short(size) for size in sizes])
@@ -153,7 +153,7 @@ def prepare(directory: Path | None, folder: Path) -> Row:
 
 
 def resume(directory: Path | None, folder: Path) -> Row:
-    """The same in the middle of the second epoch, with the tokenizer and the ids that `prepare` has left."""
+    """The same from the tenth batch of the second epoch on, with the tokenizer and the ids that `prepare` has left."""
     started = time.process_time()
     data = open_corpus(directory, folder)
     data.start = 1, 10

@@ -116,8 +116,8 @@ def timed(update: Callable[[Batch], Tensor], work: list[Batch], warm_up: int, se
     """Target tokens a second of the updates after the first `warm_up`, one for each batch; they return the loss."""
     tokens = sum(int((batch.labels != PAD).sum()) for batch in work[warm_up:])
     started, losses = 0.0, []
-    for number, batch in enumerate(work):
-        if number == warm_up:
+    for index, batch in enumerate(work):
+        if index == warm_up:
             setting.wait()
             started = time.perf_counter()
         losses.append(update(batch))

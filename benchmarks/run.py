@@ -164,7 +164,6 @@ def main() -> None:
     parser.add_argument(
         "--steps",
         type=int,
-        default=40,
         help="training steps, hundreds of sentences, or tens of requests, a measurement (40, 10, 40)",
     )
     parser.add_argument("--runs", type=int, help="measurements of each case (3); of quality: seeds (1)")
@@ -188,6 +187,7 @@ def main() -> None:
     systems = arguments.systems.split(",") if arguments.systems else None
     if arguments.data and not (arguments.data / "train.de.gz").exists() and not (arguments.data / "train.de").exists():
         parser.error(f"--data {arguments.data}: no train.de or train.de.gz in it")
+    steps = arguments.steps or (10 if arguments.what == "decoding" else 40)
     runs = arguments.runs or (1 if arguments.what == "quality" else 3)
     torch.set_num_threads(arguments.threads)
 
@@ -227,18 +227,17 @@ def main() -> None:
         return
     setting = Setting(arguments.data, SIZES[arguments.size], arguments.device, arguments.threads)
     if arguments.what == "serving":
-        rows = serving.main(setting, 10 * arguments.steps, runs)
+        rows = serving.main(setting, 10 * steps, runs)
         save(rows)
         return
     if arguments.what == "training":
         speed, names = "target_tokens_per_second", ("system", "precision", "matmul")
         cases = training.compared(systems, arguments.device, arguments.precisions)
-        measure = functools.partial(training.measure, setting=setting, steps=arguments.steps)
+        measure = functools.partial(training.measure, setting=setting, steps=steps)
     else:
         speed, names = "sentences_per_second", ("system", "precision", "beam")
         cases = decoding.compared(systems, arguments.device, arguments.precisions)
-        sentences = 1000 if arguments.steps == 40 else 100 * arguments.steps
-        measure = functools.partial(decoding.measure, setting=setting, sentences=sentences)
+        measure = functools.partial(decoding.measure, setting=setting, sentences=100 * steps)
     if not cases:
         parser.error("nothing of what --systems and --precisions ask for can be measured here")
     rows = interleaved(cases, runs, measure, speed, lambda case: dict(zip(names, case, strict=True)), save)

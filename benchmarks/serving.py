@@ -55,8 +55,10 @@ def serving(model: Path, setting: Setting, length: int) -> Iterator[int]:
         assert server.stderr is not None
         lines = iter(server.stderr.readline, "")
         port = next(int(match[1]) for match in (re.match(r"serving at .*:(\d+)/", line) for line in lines) if match)
-        yield port
-        server.send_signal(signal.SIGTERM)
+        try:
+            yield port
+        finally:
+            server.send_signal(signal.SIGTERM)
 
 
 def timed(

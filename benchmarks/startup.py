@@ -31,10 +31,12 @@ def script(name: str, *arguments: str) -> list[str]:
     return [sys.executable, str(PROJECT / "scripts" / f"{name}.py"), *arguments]
 
 
-def processor_seconds(command: list[str]) -> float:
-    """User and system time of a process and those that it starts."""
+def processor_seconds(command: list[str], status: int) -> float:
+    """User and system time of a process, which must end with this status, and of those that it starts."""
     before = os.times()
-    subprocess.run(command, capture_output=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != status:
+        raise RuntimeError(f"{' '.join(command)} ended with status {done.returncode}: {done.stderr}")
     after = os.times()
     return after.children_user - before.children_user + after.children_system - before.children_system
 
@@ -62,7 +64,7 @@ def main(runs: int) -> list[Row]:
         seconds: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(runs):
             for name, command in commands.items():
-                seconds[name].append(processor_seconds(command))
+                seconds[name].append(processor_seconds(command, status=2 * name.startswith("a wrong")))
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     rows = [
         {"command": name, "seconds": value, "times import torch": value / medians["import torch"]}

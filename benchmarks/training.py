@@ -53,7 +53,7 @@ def limit(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
     kind = {"dtype": torch.bfloat16 if precision == "bf16" else torch.float32, "device": setting.device}
     dim, pieces = setting.size.dim, vocabulary(setting.directory)
     tokens = seconds = 0.0
-    for number, batch in enumerate(batches(setting, steps + WARM_UP, precision)):
+    for index, batch in enumerate(batches(setting, steps + WARM_UP, precision)):
         work = []
         for count, rows, inner, columns in _products(batch, setting.size):
             shape = (rows, inner or dim, columns or pieces)
@@ -68,7 +68,7 @@ def limit(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
                 _ = gradient @ right.transpose(-2, -1)
                 _ = left.transpose(-2, -1) @ gradient
         setting.wait()
-        if number >= WARM_UP:
+        if index >= WARM_UP:
             seconds += time.perf_counter() - started
             tokens += int((batch.labels != PAD).sum())
     return {"target_tokens_per_second": tokens / seconds}

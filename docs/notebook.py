@@ -53,8 +53,8 @@ def notebook(page: str) -> NotebookNode:
         elif source:
             new_cell = v4.new_code_cell if cell.cell_type == "code" else v4.new_markdown_cell
             cells.append(new_cell(source.strip()))
-    for number, cell in enumerate(cells):
-        cell.id = f"cell-{number}"  # by itself a new one every time
+    for index, cell in enumerate(cells):
+        cell.id = f"cell-{index}"  # by itself a new one every time
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return v4.new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
 

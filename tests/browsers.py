@@ -117,7 +117,9 @@ class Firefox:
     def _receive(self) -> Any:
         length = b""
         while not length.endswith(b":"):
-            length += self.stream.read(1)
+            if not (byte := self.stream.read(1)):
+                raise RuntimeError("Firefox has ended")
+            length += byte
         return json.loads(self.stream.read(int(length[:-1])))
 
     def ask(self, command: str, **parameters: Any) -> Any:

@@ -389,10 +389,7 @@ DOUBLED = {
     "forget",
     "travel",
     "plan",
-    "switch_",
     "sit",
-    "let",
-    "stop",
 }
 
 
@@ -480,6 +477,7 @@ class Clause:
     pronouns: tuple[str, ...] = ()  # the names of the parts that are pronouns
     negated: bool = False
     combinations: tuple[tuple[str, str], ...] = ()  # verb and object noun, by lemma
+    asked: bool = False
 
     # ------ German
 
@@ -571,8 +569,6 @@ class Clause:
         past_of = {"have": "had", "want": "wanted"}
         said = english_finite(finite, "present", person) if form == "present" else past_of[finite]
         return "", auxiliary_verb(said), rest
-
-    asked: bool = False
 
     def needs_do(self) -> bool:
         return self.asked or self.negated
@@ -879,7 +875,7 @@ class Writer:
                 weights |= {"must": 2.2, "should": 1.0, "had to": 1.0}
         return self.chance.weighted(weights)
 
-    def clock_time(self, verb: Verb) -> Pair:
+    def clock_time(self) -> Pair:
         """A time by the clock. Half past seven is "halb acht": halfway to eight."""
         hour = int(self.chance.random() * 12)
         pattern = self.chance.one(self.clock)
@@ -907,7 +903,7 @@ class Writer:
         timed = "timed" in verb.remarks
         if tense == "present" and "state" not in verb.remarks:
             if "once" in verb.remarks or (timed and chance.happens(0.6)):
-                parts["clock"] = self.clock_time(verb)
+                parts["clock"] = self.clock_time()
                 if chance.happens(0.5):
                     parts["frequency"] = chance.one([pair for pair in self.frequencies if pair.german == "meistens"])
                 elif chance.happens(0.5):
@@ -924,7 +920,7 @@ class Writer:
             kind = "past" if tense == "past" else "future"
             parts["time"] = self.time(kind, verb)
             if timed and not clause.negated and chance.happens(0.7):
-                parts["clock"] = self.clock_time(verb)
+                parts["clock"] = self.clock_time()
         elif tense == "can" or (tense in ("must", "should", "would", "want", "may") and chance.happens(0.4)):
             parts["time"] = self.time("future", verb)
         elif tense in ("could", "had to", "wanted", "might") and chance.happens(0.6):
@@ -1280,7 +1276,7 @@ class Writer:
             case "who-relative" | "that-relative":
                 return list(self.relative(kind.startswith("who")))
             case "clock":
-                time = self.clock_time(self.actors[0])
+                time = self.clock_time()
                 return [Pair(time.german.removeprefix("um "), time.english.removeprefix("at "))]
             case "first-name":
                 return [chance.one(self.names[:16])]

@@ -338,6 +338,19 @@ def test_a_sampled_translation_depends_on_its_seed_alone(page: Opened) -> None:
     assert page.ask(TRANSLATE, TEXTS[1], cold)["text"] == page.ask(TRANSLATE, TEXTS[1], {})["text"]
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "Beam"}, "method=Beam is not allowed; choose one of greedy, beam, sampling"),
+        ({"method": "beam", "beam": 0}, "beam=0 must be a whole number, at least 1"),
+        ({"method": "beam", "beam": 2.5}, "beam=2.5 must be a whole number, at least 1"),
+    ],
+)
+def test_a_search_that_cannot_be_meant_is_refused(page: Opened, options: dict[str, Any], message: str) -> None:
+    ask = "([text, options]) => translator.translate(text, options).catch(error => error.message)"
+    assert page.ask(ask, TEXTS[1], options) == message
+
+
 def test_a_sampled_translation_is_drawn_from_the_most_probable_ids(page: Opened) -> None:
     def drawn(**options: float) -> list[tuple[list[float], float]]:
         """Of each step the probabilities of better ids than the drawn one, and its own."""

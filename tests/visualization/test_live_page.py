@@ -1,6 +1,7 @@
 """The page that translates, as a reader uses it: type, force a piece, unfold an attention, switch parts off."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from tests.browsers import Chromium, Firefox
 from tests.server.models import english_and_french
-from tests.visualization.models import TEXTS
+from tests.visualization.models import TEXTS, untrained
 from tests.visualization.opened import Opened
 from transformer import Translator
 from transformer.export.page import export
@@ -72,6 +73,18 @@ def test_the_translation_follows_what_is_typed(live: Opened) -> None:
     live.page.locator("#input").fill("")
     live.page.locator("#panels").wait_for(state="hidden")
     assert live.page.locator("#target-text").inner_text() == ""
+    live.choose("language", "zh")  # what is drawn again is not the text before
+    assert live.page.locator("#target-text").inner_text() == ""
+
+
+def test_a_number_outside_its_limits_is_not_searched_with(live: Opened) -> None:
+    live.choose("method", "beam")
+    in_tab(live, "search")
+    for typed, beam in (("500", 5), ("2.6", 3)):
+        live.page.locator("#beam").fill(typed)
+        live.page.wait_for_function(
+            "count => document.querySelectorAll('#hypotheses tbody tr').length === count", arg=beam
+        )
 
 
 @pytest.mark.long
@@ -145,6 +158,29 @@ def test_an_attention_unfolds_into_the_numbers_of_its_matrices(live: Opened) -> 
     assert float(shown.split("= ")[1]) == pytest.approx(steps["weights"]["values"][at], abs=6e-4)
     chain = live.page.locator("#chain").inner_text()
     assert f"{steps['product']['values'][at]:.3f}".replace("-", "−") in chain
+
+
+@pytest.mark.long
+def test_the_equations_are_those_of_the_model(browser: Chromium, tmp_path: Path) -> None:
+    concat = {"encoder__self_attention__score": "concat", "feed_forward__activation": "swiglu", "norm": "pre"}
+    export(untrained(TEXTS, positions="alibi", **concat), "float16", tmp_path / "page.html", TEXTS[0])
+    opened = Opened(browser, tmp_path / "page.html")
+    opened.piece("target", 1).wait_for()
+    show_all(opened, "arithmetic")
+    opened.choose("unfold-attention", "encoder")
+    opened.page.wait_for_function("() => document.querySelector('#stages').innerText.includes('w is multiplied')")
+    shown = re.sub(r"\s", "", unicodedata.normalize("NFKC", opened.page.locator("#stages").inner_text()))
+    for equation in (
+        "x=dmodel⋅E",
+        "Q=const",
+        "Sij=w⋅[qi;kj]",
+        "x+Sublayer(LayerNorm(x))",
+        "(act(xG+bG)⊙(xW1+b1))W2+b2",
+    ):
+        assert equation in shown
+    assert "PE" not in shown
+    assert opened.errors == []
+    opened.close()
 
 
 @pytest.mark.long

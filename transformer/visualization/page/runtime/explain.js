@@ -11,7 +11,7 @@ const NEXT_BEST = 5;
 const remembered = new Remembered();
 
 // Yields as `translate` does. Returns null for a text without tokens. `tree` asks for the steps of the beam, `sentence` is
-// the number of the sentence, from 0; a larger one than there are means the last.
+// the index of the sentence; a larger one than there are means the last.
 export function* explain(translator, text, { tree = false, ...options }) {
   const { about, source: sourceTokenizer, target: targetTokenizer } = translator;
   const all = yield* translator.findEach(text, options, Math.min(MAX_SHOWN, about.max_tokens), remembered);

@@ -9,6 +9,7 @@
 import { BOS, EOS } from "./tokenizer.js";
 import { logSoftmax, softmax } from "./matrix.js";
 
+const SEARCHES = ["greedy", "beam", "sampling"];
 export const DEFAULTS = {
   method: "greedy", beam: 5, patience: 1, length_penalty: 1, min_length: 0, max_length: 1024, length_ratio: 2, length_extra: 20,
   temperature: 1, top_k: 0, top_p: 1, seed: 1, prefix: [],
@@ -22,6 +23,12 @@ export function maxLength({ length_ratio, length_extra, max_length, min_length }
 
 // Returns { hypotheses, tree }: hypotheses { ids, score, log_probability }, best first. Yields ids so far.
 export function* search(step, state, limit, settings) {
+  if (!SEARCHES.includes(settings.method)) {
+    throw new Error(`method=${settings.method} is not allowed; choose one of ${SEARCHES.join(", ")}`);
+  }
+  if (!(Number.isInteger(settings.beam) && settings.beam >= 1)) {
+    throw new Error(`beam=${settings.beam} must be a whole number, at least 1`);
+  }
   if (settings.method === "beam") return yield* beamSearch(step, state, limit, settings);
   const random = generator(settings.seed);
   const choose = settings.method === "greedy" ? largest : logProbs => sample(logProbs, random(), settings);

@@ -51,7 +51,7 @@ export class Tokenizer {
       scores: pieces.map(piece => piece.score),
       types: this.types,
       userDefined: userDefined.sort((a, b) => b.length - a.length),
-      longest: Math.max(0, ...pieces.map(piece => [...piece.text].length)),
+      longest: pieces.reduce((most, { text }) => Math.max(most, [...text].length), 0),
       unknownScore: Math.fround(normal.reduce((least, piece) => Math.min(least, piece.score), Infinity) - 10),
     };
     this.bytes = new Map(pieces.flatMap(({ text, type }, id) => (type === TYPE.BYTE ? [[text, id]] : [])));

@@ -59,8 +59,8 @@ export class Translator {
     };
   }
 
-  // What `find` finds for each sentence of a text: a model has mostly learned from single ones. `prefix` is of the one with
-  // the number `sentence`, or of the last. `remembered` has the translations of earlier texts (see remembered.js): with it,
+  // What `find` finds for each sentence of a text: a model has mostly learned from single ones. `prefix` is of the one at
+  // the index `sentence`, or of the last. `remembered` has the translations of earlier texts (see remembered.js): with it,
   // sentences other than that one come without what else `find` gives.
   *findEach(text, { sentence = 0, prefix = [], ...options }, limit, remembered = null) {
     this.turnTo(options.languages);
@@ -92,6 +92,7 @@ export class Translator {
     const source = [...ids, EOS, ...Array(modify.padding ?? 0).fill(PAD)], record = new Record(trace);
     const memory = this.model.encode(source, { change, record });
     const longest = Math.min(limit, maxLength(settings, ids.length));
+    settings.seed = mixed(settings.seed, ids);
     const steps = search(rows => this.step(rows, memory, change), this.model.emptyCache(), longest, settings);
     const { hypotheses, tree } = yield* steps;
     const read = () => this.read(source, hypotheses[0].ids, memory, { change, record });
@@ -158,6 +159,9 @@ export class Translator {
 }
 
 export const names = (tokenizer, ids) => ids.map(id => tokenizer.pieces[id]);
+
+// A seed of its own for each source, so that the sentences of a text are drawn independently (FNV-1a).
+const mixed = (seed, ids) => ids.reduce((hash, id) => Math.imul(hash ^ id, 0x01000193) >>> 0, seed ^ 0x811c9dc5);
 
 // The words of a text in another order, the same for the same seed (Fisher and Yates).
 function shuffled(text, seed) {

@@ -9,6 +9,9 @@
 
 // The description, and the tensors by name: { shape, values }.
 export async function unpack(base64) {
+  if (typeof DecompressionStream === "undefined") {
+    throw new Error("This browser is too old for this page: it cannot unpack the weights.");
+  }
   let bytes;
   try {
     const stream = new Blob([fromBase64(base64)]).stream().pipeThrough(new DecompressionStream("gzip"));

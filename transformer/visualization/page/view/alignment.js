@@ -1,5 +1,6 @@
 // The words of source and translation, with a line from each word of the translation to the one that it comes from: the
-// links of transformer/inference/alignment.py, from the same weights.
+// links of transformer/inference/alignment.py, from its weights to three decimals: where two are nearly equal, another word
+// may be linked.
 
 import { clear, find, make } from "./dom.js";
 import { isControl } from "./sentence.js";
@@ -22,7 +23,7 @@ function wordsOf(pieces) {
   return words.filter(word => word.text);
 }
 
-// The number of the source word for each target word: the one whose pieces have the largest weight together.
+// The index of the source word for each target word: the one whose pieces have the largest weight together.
 function linksOf(source, target) {
   const { cross } = data.attention;
   // Where nothing was measured: the last layer, of three or more the one before.

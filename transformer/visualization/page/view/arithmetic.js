@@ -26,6 +26,13 @@ const STAGES = [
   ["feed forward", { feed_activated: "act(x W₁)", feed_output: "FFN", feed_sum: "x + FFN", feed_norm: "LayerNorm" }],
 ];
 
+// What a matrix is called instead where the stage is of another kind (`stageIn`).
+const SYMBOLS = {
+  "product additive": { product: "S" },
+  "product concat": { product: "S" },
+  "feed forward swiglu": { feed_activated: "act(x G) ⊙ x W₁" },
+};
+
 // Which attention, layer and head is unfolded, and the pair of pieces that is followed through all matrices.
 const unfolded = { attention: "cross", layer: 0, head: 0 };
 const pair = { query: 0, key: 0 };
@@ -75,11 +82,11 @@ export async function drawArithmetic() {
     return drawn.element;
   };
   const stages = STAGES.map(([stage, symbols]) => {
-    const present = Object.entries(symbols).filter(([name]) => matrices.has(name));
+    const kind = stageIn(stage), present = Object.entries({ ...symbols, ...SYMBOLS[kind] }).filter(([name]) => matrices.has(name));
     return present.length && make("li", {},
       make("h3", {}, text(`stage ${stage}`)),
-      make("div", { className: "equation" }, equation(stage)),
-      make("p", { className: "small" }, ...rich(`about ${stage}`)),
+      make("div", { className: "equation" }, find(`equation ${kind}`)?.content.cloneNode(true) ?? ""),
+      make("p", { className: "small" }, ...rich(`about ${kind}`)),
       make("div", { className: "figures" }, ...present.map(([name, symbol]) => figure(matrices.get(name), symbol))));
   });
   clear(find("stages"), ...stages.filter(Boolean));
@@ -87,13 +94,18 @@ export async function drawArithmetic() {
   follow(matrices, names, figures);
 }
 
-// The equation of a stage; that of the scores and of the add & norm depends on the model.
-function equation(stage) {
-  const { norm, encoder, decoder } = translator.about.model;
-  const config = { encoder: encoder.self_attention, decoder: decoder.self_attention, cross: decoder.cross_attention }[unfolded.attention];
-  const kind = { product: ["additive", "concat"].includes(config.score) ? config.score : "", "add norm": norm === "pre" ? "pre" : "" }[stage];
-  const template = find(`equation ${stage}${kind ? ` ${kind}` : ""}`) ?? find(`equation ${stage}`);
-  return template ? template.content.cloneNode(true) : "";
+// A stage as it is in this model, whose equation and text may be others: “product additive”.
+function stageIn(stage) {
+  const { norm, positions, encoder, decoder, feed_forward } = translator.about.model;
+  const { score } = { encoder: encoder.self_attention, decoder: decoder.self_attention, cross: decoder.cross_attention }[unfolded.attention];
+  const kind = {
+    embedding: ["sinusoidal", "learned"].includes(positions) ? "" : "alone",
+    projections: score === "concat" ? "concat" : "",
+    product: ["additive", "concat"].includes(score) ? score : "",
+    "add norm": norm === "pre" ? "pre" : "",
+    "feed forward": feed_forward.activation === "swiglu" ? "swiglu" : "",
+  }[stage];
+  return kind ? `${stage} ${kind}` : stage;
 }
 
 // Frames the pair in every matrix and writes how its number comes about.

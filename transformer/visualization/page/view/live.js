@@ -7,35 +7,45 @@ import { visible } from "./sentence.js";
 import { latest, setForce, setTranslator, translator } from "./state.js";
 import { text } from "./texts.js";
 
-let modelName = "";
+let modelName = "", explained = null;
 const ask = latest();
 const METHODS = ["greedy", "beam", "sampling"];
 
 async function translate() {
   const options = searchOptions(), typed = find("input").value;
-  const progress = partial => { find("target-text").textContent = partial.text; };
+  const target = find("target-text");
+  const progress = partial => {
+    target.ariaBusy = "true";  // a screen reader waits for the whole translation
+    target.textContent = partial.text;
+  };
   try {
     const explanation = await ask(typed, { ...options, tree: true, progress });
     if (explanation === undefined) return;
+    target.ariaBusy = "false";
+    explained = explanation;
     find("panels").hidden = !explanation;
-    const long = explanation?.sentences.find(sentence => sentence.cut);
-    notice(long ? text("cut", { ...long.cut, end: long.text.slice(0, long.cut.at).slice(-30) }) : "");
-    drawForced(explanation);
-    if (!explanation) return clear(find("target-text"));
+    drawNotice();
+    drawForced();
+    if (!explanation) return clear(target);
     drawSentences(explanation);
     explanation.model.name = modelName;
     show({ ...explanation, forced: options.prefix.length });
   } catch (error) {
-    notice(error.message);
+    target.ariaBusy = "false";
+    find("notice").textContent = error.message;
   }
 }
 
-const notice = message => { find("notice").textContent = message; };
+// Which sentence was too long.
+function drawNotice() {
+  const long = explained?.sentences.find(sentence => sentence.cut);
+  find("notice").textContent = long ? text("cut", { ...long.cut, end: long.text.slice(0, long.cut.at).slice(-30) }) : "";
+}
 
-function drawForced(explanation) {
-  const count = explanation ? request.prefix.length : 0;
+function drawForced() {
+  const count = explained ? request.prefix.length : 0;
   find("forced").hidden = !count;
-  if (count) find("forced-what").textContent = text("forced", { piece: visible(explanation.target[count]) });
+  if (count) find("forced-what").textContent = text("forced", { piece: visible(explained.target[count]) });
 }
 
 // Of several sentences the panels show the one that is chosen here.
@@ -60,6 +70,8 @@ export function drawOptions() {
     element.hidden = element.dataset.for !== request.method;
   }
   drawDirections();
+  drawNotice();
+  drawForced();
   const languages = request.languages ?? translator.about.languages, [source] = languages;
   drawHeading(languages, { ...translator.about.size, name: modelName });
   find("input").lang = source;

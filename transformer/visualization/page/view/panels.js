@@ -53,7 +53,7 @@ function drawTabs() {
 
 // Only the panel in view is drawn: others are when they come into view.
 export function draw() {
-  if (!data) return;
+  if (!data || find("panels").hidden) return;  // hidden where there is no text: `data` is of the one before
   drawTop();
   drawTabs();
   PANELS[panel]();
