@@ -3,9 +3,9 @@
 A fresh model of the project (what it says does not matter), exported for CTranslate2, and transformers' MarianMT of its
 size. The forced length is the mean length of the references. Each decoder makes one step more, for the end symbol:
 CTranslate2, which ends without one at its limit, has a limit one higher. The project is timed from text to text, the
-peers from ids to ids. The project and CTranslate2 get the whole file and make batches of 2,048 source tokens of it, on a GPU of 8,192;
-as many of these are decoded at a time as there are threads, on a GPU one. transformers gets batches of 64 sentences
-sorted by length.
+peers from ids to ids. The project and CTranslate2 get the whole file and make batches of 2,048 source tokens of it, on
+a GPU of 8,192; as many of these are decoded at a time as there are threads, on a GPU one. transformers gets batches of
+64 sentences sorted by length.
 """
 
 import importlib.util

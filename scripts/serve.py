@@ -45,7 +45,7 @@ def serve(job: Job) -> None:
         named = [(model_name(path), path) for path in checkpoints]
         directions = load_directions(named, settings)
         for direction in directions.values():
-            score = score_on(direction.test, run_of(direction.checkpoint))
+            score = score_on(direction.test_name, run_of(direction.checkpoint))
             say(f"{direction.languages}: {', '.join([direction.name, *score])}")
         url = address(listener)
         say(f"try: {example(url, next(iter(directions)), settings.api_key_file)}")

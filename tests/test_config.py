@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pytest
 
-from transformer.config import flatten, from_dict, merge
+from transformer.config import flatten, from_dict, merge, read_value
 
 SHAPES = {"round": object, "square": object}
 
@@ -95,3 +95,8 @@ def test_merged_settings_leave_those_below_as_they_were() -> None:
 def test_a_number_that_is_not_finite_is_refused(width: float) -> None:
     with pytest.raises(ValueError, match=r"drawing\.width=.* must be a finite number"):
         from_dict(Drawing, {"shape": "round", "width": width}, "drawing")
+
+
+def test_a_name_in_a_group_that_is_a_number_is_told_to_be_quoted() -> None:
+    with pytest.raises(ValueError, match=r"^tests: the name 2016 must be text: write it in quotes, '2016'$"):
+        read_value(dict[str, str], {"news": "a", 2016: "b"}, "tests")

@@ -1,5 +1,6 @@
 """What a file is written to, and locks that one process at a time holds; interruptions are tests/reliability's."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -158,6 +159,34 @@ def test_a_cache_is_made_again_when_what_it_was_made_of_has_changed_and_else_not
         cached_folder(tmp_path / "key", lambda folder, of=of: (folder / of).touch() or made.append(of), made_of=of)
         assert sorted(path.name for path in (tmp_path / "key").iterdir()) == [of, "sha256.json"]
     assert made == ["one", "other"]
+
+
+@needs_links
+def test_a_link_to_a_folder_stays_a_link_and_its_folder_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "folder").mkdir(parents=True)
+    (tmp_path / "disk" / "folder" / "old").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "folder")
+    with atomic_folder(tmp_path / "link") as work:
+        (work / "new").touch()
+    assert (tmp_path / "link").is_symlink()
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()] == [
+        "disk/folder/new"
+    ]
+
+
+def test_an_error_of_another_file_is_not_said_of_the_one_that_is_written(tmp_path: Path) -> None:
+    def fail(name: str | None) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", name)
+
+    for name in (None, str(tmp_path / "file"), str(tmp_path)):
+        with pytest.raises(OSError, match=r"file cannot be written: No space"), atomic_file(tmp_path / "file"):
+            fail(name)
+    for name in ("stdout", str(tmp_path / "another" / "file")):
+        with (
+            pytest.raises(OSError, match=r"No space left on device: '.*(stdout|another)"),
+            atomic_file(tmp_path / "file"),
+        ):
+            fail(name)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")

@@ -91,6 +91,9 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
     if origin is dict and isinstance(value, dict):
         if typing.get_origin(arguments[0]) is typing.Annotated:  # names from a registry
             _check_names(value, list(typing.get_args(arguments[0])[1]), path)
+        if numbers_for_names := [key for key in value if not isinstance(key, str)]:
+            name = numbers_for_names[0]
+            raise ValueError(f"{path}: the name {name} must be text: write it in quotes, '{name}'")
         return {key: read_value(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
     if hint is float and isinstance(value, numbers.Real) and not isinstance(value, bool):
         try:

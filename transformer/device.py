@@ -150,15 +150,20 @@ def parse_device(name: str) -> torch.device:
     return device
 
 
+def check_precision(name: str) -> None:
+    """Raises ValueError for what `parse_precision` does not know."""
+    if name != "auto" and name not in PRECISIONS:
+        raise ValueError(f"precision={name} is not allowed; choose one of auto, {', '.join(PRECISIONS)}")
+
+
 def parse_precision(name: str, hardware: Hardware) -> torch.dtype:
     """The dtype of float32, bfloat16, float16 or auto (bfloat16 where the hardware multiplies it fast, else float32).
 
     One that is slow is warned of. Raises ValueError, naming these, for others.
     """
+    check_precision(name)
     if name == "auto":
         name = "bfloat16" if "bf16" in hardware.instructions else "float32"
-    if name not in PRECISIONS:
-        raise ValueError(f"precision={name} is not allowed; choose one of auto, {', '.join(PRECISIONS)}")
     if why := hardware.why_slow(name):
         log.warning("precision=%s: %s: precision=float32", name, why)
     return PRECISIONS[name]

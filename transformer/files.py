@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, and locks between processes."""
+"""Names of a run's files, and files and folders that appear whole or not at all, and locks between processes."""
 
 import errno
 import hashlib
@@ -204,6 +204,12 @@ def is_written_through(path: Path) -> bool:
     return is_stream or (path.exists() and not path.is_file())
 
 
+def _may_be_of(path: Path, error: OSError) -> bool:
+    """Whether an error is of this file, as far as it says: of the file, of one beside it, or of a folder above."""
+    folder, name = Path(os.path.realpath(path)).parent, error.filename
+    return name in (None, str(path)) or folder.is_relative_to(str(name)) or Path(str(name)).parent == folder
+
+
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write that is flushed to the disk and gets its name at the end: readers see the old one or the new.
@@ -217,7 +223,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     except Exception as error:
         # torch.save complains of an unexpected position where the disk was full: the cause stands behind its error.
         cause = error if isinstance(error, OSError) else error.__context__
-        if isinstance(cause, OSError) and cause.errno in UNWRITABLE:
+        if isinstance(cause, OSError) and cause.errno in UNWRITABLE and _may_be_of(path, cause):
             older = " (the one written before is whole)" if path.is_file() else ""
             raise OSError(f"{path} cannot be written: {os.strerror(cause.errno)}{older}") from cause
         raise
@@ -288,9 +294,10 @@ def check_writable(folder: Path) -> None:
 def atomic_folder(folder: Path) -> Iterator[Path]:
     """A folder to fill, which is flushed and takes the place of `folder` when all went well, and is gone otherwise.
 
-    Raises OSError that names `folder` when the disk takes no more.
+    A link is followed: the folder that it names is replaced. Raises OSError that names `folder` when the disk takes no
+    more.
     """
-    work = None
+    work, asked, folder = None, folder, Path(os.path.realpath(folder))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -311,7 +318,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     except OSError as error:
         # NumPy's own error for a full disk has no number; a file not found or not fetched has a class of its own.
         if type(error) in (OSError, PermissionError):
-            raise OSError(f"{folder} cannot be written: {error.strerror or error}") from error
+            raise OSError(f"{asked} cannot be written: {error.strerror or error}") from error
         raise
     finally:
         if work is not None:

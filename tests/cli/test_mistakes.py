@@ -327,6 +327,11 @@ def test_the_trials_of_a_sweep_do_not_write_over_each_others_output(project: Pat
         assert line.endswith(": give one command for each value, with its own output=")
     with pytest.raises(UsageError, match=r"^alignments=x: .* each trial would write over this: "):
         check_trials(["alignments=x", "n_best=1,2"], "translate", CONFIGS, lambda settings: None)
+    (tmp_path / "there").mkdir()
+    with pytest.raises(UsageError, match=r"each trial would write over this: "):
+        check_trials(
+            [f"output={tmp_path / 'there'}", "split=test,validation"], "compare", CONFIGS, lambda settings: None
+        )
     evaluations = [f"runs={tmp_path}", "output=x", "split=test,validation"]
     check_trials(evaluations, "evaluate", CONFIGS, lambda settings: None)
     for shared in ("output=null", "output=/dev/stdout"):
@@ -401,12 +406,18 @@ def test_what_only_the_folder_of_a_trial_shows_is_told_before_a_sweep(
 
 
 @pytest.mark.parametrize(
-    "argument", others_long(["trainer=ddp", "trainer.devices=2", "trainer.strategy=ddp", "trainer=cpu,ddp"])
+    "argument",
+    others_long(
+        [
+            *("trainer=ddp", "trainer.devices=2", "trainer.strategy=ddp", "trainer=cpu,ddp"),
+            *("trainer.devices=auto", "trainer.num_nodes=2"),
+        ]
+    ),
 )
 def test_a_sweep_over_several_processes_is_refused(project: Path, argument: str) -> None:
     assert "use trainer=cpu or trainer=gpu with trainer.devices=1" in refusal(project, "-m", argument)
-    for one in ("trainer.devices=[0]", "trainer.devices=auto"):
-        check_trials([one, "seed=1,2"], "train", project / "configs", lambda settings: None)
+    for one in (["trainer.devices=[0]"], ["++trainer.accelerator=cpu", "trainer.devices=auto"]):
+        check_trials([*one, "seed=1,2"], "train", project / "configs", lambda settings: None)
 
 
 @pytest.mark.parametrize("more", [["-m"], ["--multirun"], ["--multi"], ["hydra.run.dir=x"]])

@@ -22,7 +22,7 @@ from transformer.cli.compose import as_dict
 from transformer.cli.resume import leaves, resume_run
 from transformer.cli.settings import corpus_settings
 from transformer.config import UsageError
-from transformer.evaluation.run_files import read_corpus, write_config
+from transformer.evaluation.run_files import read_config, read_corpus, write_config
 from transformer.files import CACHE_SIGNATURE, CACHE_TAG, read_file
 from transformer.training.checks import check_trainer
 
@@ -339,6 +339,13 @@ def test_a_garbled_config_is_refused_in_one_line(tmp_path: Path, content: str) -
     with pytest.raises(ValueError, match=r"config\.yaml cannot be read") as error:
         read_corpus(tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_a_number_to_the_base_60_stays_text(tmp_path: Path) -> None:
+    """The others are read as YAML says; to read a long one of these takes a minute."""
+    for written, read in (("1:30", "1:30"), ("1:" * 40_000 + "1", "1:" * 40_000 + "1"), ("30", 30), ("0x1f", 31)):
+        (tmp_path / "config.yaml").write_text(f"seed: {written}\n", encoding="utf-8")
+        assert read_config(tmp_path, "seed", "seed") == read
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

@@ -140,5 +140,6 @@ def test_a_run_is_evaluated_in_its_folder_and_by_a_trial_in_that_of_the_trial(
 @posix_only
 def test_a_run_with_a_link_where_scores_are_written_is_not_evaluated_in_place(runs: Path) -> None:
     (runs / "early" / "evaluation.json").symlink_to("elsewhere")
-    with pytest.raises(ValueError, match=r"evaluation\.json is a link: nothing is written into a run's folder"):
-        evaluation_settings(composed(name="evaluate") | {"checkpoint": str(runs / "early")})
+    for output in (None, str(runs / "early")):
+        with pytest.raises(ValueError, match=r"evaluation\.json is a link: nothing is written into a run's folder"):
+            evaluation_settings(composed(name="evaluate") | {"checkpoint": str(runs / "early"), "output": output})

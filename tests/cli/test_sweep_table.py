@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.cli.sweep_table import STUDENT, describe_change, show_sweep, welch
+from transformer.cli.sweep_table import STUDENT, describe_change, show_sweep, welch_half_width
 
 
 @pytest.mark.parametrize("freedom", range(1, 11))
@@ -43,8 +43,8 @@ def test_the_seeds_of_the_better_known_side_count_for_less() -> None:
     # Welch's interval lies between that of the noisier side alone and that of both as noisy.
     noisy, calm = [10.0, 14.0, 12.0], [20.0, 20.1, 19.9]
     alone = STUDENT[1] * statistics.stdev(noisy) / math.sqrt(3)
-    assert welch(noisy, calm) == pytest.approx(alone, rel=0.01)
-    assert welch(noisy, calm) == welch(calm, noisy)
+    assert welch_half_width(noisy, calm) == pytest.approx(alone, rel=0.01)
+    assert welch_half_width(noisy, calm) == welch_half_width(calm, noisy)
 
 
 def test_the_table_of_seeds_says_whether_a_gain_lies_within_the_spread(

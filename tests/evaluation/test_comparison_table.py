@@ -12,6 +12,7 @@ from transformer.evaluation.comparison_table import show_comparison, show_differ
         (0.0004, "B is better than A: +1.0 BLEU, p < 0.001"),
         (0.012, "B is better than A: +1.0 BLEU, p = 0.012"),
         (0.0499, "B is better than A: +1.0 BLEU, p = 0.0499"),
+        (50 / 1001, "B is better than A: +1.0 BLEU, p < 0.05"),
         (0.0501, "B and A do not differ significantly: +1.0 BLEU, p = 0.0501"),
         (0.3, "B and A do not differ significantly: +1.0 BLEU, p = 0.300"),
     ],

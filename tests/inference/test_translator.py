@@ -26,6 +26,7 @@ from transformer.inference import checkpoint
 from transformer.inference.ensemble import Ensemble
 from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.search import SearchSettings
+from transformer.inference.settings import InferenceSettings
 from transformer.inference.translator import BEAM, EMPTY, Translation
 from transformer.model.eval_mode import eval_mode
 
@@ -494,3 +495,17 @@ def test_finetuning_may_change_dropout_and_add_tags_but_nothing_else(translator:
     ):
         with pytest.raises(ValueError, match=rf"^init_from= holds another model than the settings ask for: {said}"):
             saved.build_for_finetuning(other)
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "message"),
+    [
+        ("gpu", "float32", "device=gpu is not allowed; choose one of auto, cpu, cuda"),
+        ("cpu", "int8", "precision=int8 is not allowed; choose one of auto, float32"),
+    ],
+)
+def test_a_device_or_precision_that_nobody_has_is_refused_with_the_settings(
+    device: str, precision: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        InferenceSettings(device, precision, None, None)

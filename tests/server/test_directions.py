@@ -134,7 +134,7 @@ def test_runs_of_one_name_are_told_apart_by_their_paths(folder: Path, tmp_path: 
     served = load_directions([("run/translator.safetensors", path) for path in paths], settings("page=false"))
     found = {languages: one.checkpoint for languages, one in served.items()}
     assert found == {("de", "en"): paths[0], ("en", "fr"): paths[1], ("fr", "en"): paths[1]}
-    assert [one.test for one in served.values()] == ["test", "test", "test.fr-en"]
+    assert [one.test_name for one in served.values()] == ["test", "test", "test.fr-en"]
     shutil.copy(*paths)
     with pytest.raises(UsageError, match=re.escape(f"two of checkpoint=, {paths[0]} and {paths[1]}: name one")):
         load_directions([("run/translator.safetensors", path) for path in paths], settings("page=false"))

@@ -10,6 +10,8 @@ import traceback
 from transformer.data.printable import SafeFormatter, one_line, say, silence
 from transformer.files import UNWRITABLE
 
+STDOUT = "stdout"  # the name of a file in an error that tells of no other one
+
 
 def configure_output() -> None:
     """Send all log messages to stderr, made safe to print. Let a pipe or a file take UTF-8 on every system, as texts
@@ -54,7 +56,7 @@ def describe(error: BaseException) -> str:
 def stdout_error(error: Exception) -> OSError | None:
     """Return why stdout takes nothing more, where an error may be of this: its reader has gone (`translate.py | head`),
     or its disk is full. Keeps the exit quiet then."""
-    is_of_disk = isinstance(error, OSError) and error.filename is None and error.errno in UNWRITABLE
+    is_of_disk = isinstance(error, OSError) and error.filename in (None, STDOUT) and error.errno in UNWRITABLE
     if not is_of_disk and not isinstance(error, BrokenPipeError):
         return None
     try:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from transformer.cli.errors import STDOUT
 from transformer.config import UsageError, flatten, from_dict, shown
 from transformer.data.printable import say, shell_path
 from transformer.files import (
@@ -73,7 +74,7 @@ class Output:
             self._file.write(translations.encode())
             self._file.flush()
         except OSError as error:
-            error.filename = self.path  # no system says it
+            error.filename = self.path or STDOUT  # no system says it
             raise
         self.lines += len(sources)
 

@@ -182,7 +182,7 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
     for key in ("source", "reference"):
         if config[key]:
             refuse_table(key, config[key])
-    _check_there(config, "source", "reference")
+    _check_there(config, "source", "reference", "alignments")
     # The trials of a sweep must not write over each other's results, or over the run's own.
     run = run_of(checkpoints[0])
     if checkpoints[0] == run and not config["output"]:
@@ -193,7 +193,6 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
         raise UsageError(f"output={output} is the folder of another run: name another folder")
     from transformer.evaluation.run_files import check_entries
 
-    if not config["output"]:
-        check_entries(run)
+    check_entries(Path(output))
     found = {"checkpoints": [*map(str, checkpoints)], "output": output, "choose": find_reverse(config)}
     return _with_inference_settings(config) | found | {"data": _corpus(config)}

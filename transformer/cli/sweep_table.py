@@ -56,7 +56,7 @@ def _show(rows: list[Row], output: Path) -> None:
     console().print(table)
 
 
-def welch(one: list[float], other: list[float]) -> float:
+def welch_half_width(one: list[float], other: list[float]) -> float:
     """Half the width of the 95 % interval of the difference of two means (Welch 1947), two values or more a side.
 
     Degrees of freedom are rounded down: the interval is rather too wide.
@@ -74,7 +74,7 @@ def describe_change(before: list[float], after: list[float]) -> str:
     change = statistics.mean(after) - statistics.mean(before)
     if min(len(before), len(after)) < 2:
         return f"{change:+,.2f} (one seed tells no spread)"
-    interval = welch(before, after)
+    interval = welch_half_width(before, after)
     return f"{change:+,.2f} ± {number(interval)}, {'within' if abs(change) <= interval else 'beyond'} the spread"
 
 

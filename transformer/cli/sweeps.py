@@ -34,6 +34,7 @@ from transformer.training.callbacks.signals import Interrupted, SignalHandler
 MAX_FULLY_CHECKED_TRIALS = 32
 # What Hydra itself sets in a trial: by this `read` knows that it is for one, and in which folder.
 IN_TRIAL = ("hydra.mode=MULTIRUN", "hydra.runtime.output_dir=${hydra.sweep.dir}/${hydra.sweep.subdir}")
+ONE_PROCESS = {"strategy": "auto", "devices": "1", "num_nodes": "1"}  # arguments of the Trainer
 OUTCOME = "trial.json"  # in the folder of a trial: its number, overrides, results and error
 
 
@@ -55,12 +56,11 @@ def trials_to_check(choices: list[list[str]]) -> Iterator[tuple[int, Sequence[st
 
 def check_devices(trainer: dict[str, Any]) -> None:
     """Refuse trials of several processes: Lightning would start them with the arguments of the whole sweep."""
-    strategy, devices = str(trainer.get("strategy", "auto")), str(trainer.get("devices", 1))
-    if strategy.startswith("ddp") or not re.fullmatch(r"1|auto|\[\d+\]", devices):
-        raise UsageError(
-            f"-m cannot train with trainer.strategy={strategy} trainer.devices={devices}: "
-            "use trainer=cpu or trainer=gpu with trainer.devices=1"
-        )
+    typed = {name: str(trainer.get(name) or default) for name, default in ONE_PROCESS.items()}
+    one = r"1|\[\d+\]" + "|auto" * (trainer.get("accelerator") == "cpu")  # all GPUs, but one process of a CPU
+    if typed["strategy"].startswith("ddp") or typed["num_nodes"] != "1" or not re.fullmatch(one, typed["devices"]):
+        given = " ".join(f"trainer.{name}={value}" for name, value in typed.items())
+        raise UsageError(f"-m cannot train with {given}: use trainer=cpu or trainer=gpu with trainer.devices=1")
 
 
 def check_place(key: str, place: str | None, taken: set[str]) -> None:
@@ -70,7 +70,7 @@ def check_place(key: str, place: str | None, taken: set[str]) -> None:
             f"{key}={place}: a path is taken as it is typed, and each trial would write over this: give one command "
             f"for each value, with its own {key}="
         )
-    if place is not None and not is_written_through(Path(place)):
+    if place is not None and (Path(place).is_dir() or not is_written_through(Path(place))):
         taken.add(place)
 
 

@@ -20,7 +20,7 @@ MAX_RATIO = 3.0
 # A text of fewer letters, or fewer words, may be a name or a formula.
 MIN_LETTERS, MIN_WORDS = 20, 5
 # A text that is more likely by so much in the other language: nats per trigram.
-MIN_LEANING = 0.5
+MIN_LOG_LIKELIHOOD_RATIO = 0.5
 # What no keyboard writes: control characters, U+FFFD in place of what could not be read, private use.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\U000f0000-\U0010fffd]")
 # Bytes of UTF-8 that were read as Latin-1 or Windows-1252: "fÃ¼r", "itâ€™s". (Not before a closing ’ or ”: "AMANHÃ”".)
@@ -111,7 +111,7 @@ def wrong_script(line: Line, context: Context) -> Sides:
 def wrong_language(line: Line, context: Context) -> Sides:
     """A source that looks like the target language, or a target like the source's. A third language is not noticed."""
     source, target = (
-        sign * context.train.leaning(text) > MIN_LEANING
+        sign * context.train.log_likelihood_ratio(text) > MIN_LOG_LIKELIHOOD_RATIO
         and letters(text) >= MIN_LETTERS
         and len(words(text)) >= MIN_WORDS
         for sign, text in zip((-1, 1), line.text, strict=True)

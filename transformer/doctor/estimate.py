@@ -88,7 +88,8 @@ def seconds_to_translate(translator: Translator, data: TranslationData, split: s
 
 
 class TrainingStep:
-    """A step as training does it: batch built, forward, backward, clipping, the optimizer."""
+    """A plain step: batch built, forward, backward, clipping, AdamW; without R-Drop, guided alignment and averaging,
+    which take more time."""
 
     def __init__(self, model: Transformer, data: TranslationData, precision: str, device: torch.device) -> None:
         self.model, self.loader, self.device = model, data.loader("train"), device

@@ -8,15 +8,15 @@ from transformer.data.corpus import DataSettings
 from transformer.data.directions import Direction
 from transformer.doctor.text import Line, read_raw, words
 
-RUN = 5  # words
-# A training sentence with this share of a held-out sentence's runs of words nearly contains it.
-NEAR = 0.8
-# A sentence of fewer runs is in others by chance.
-MIN_RUNS = 3
+NGRAM = 5  # words
+# A training sentence with this share of a held-out sentence's n-grams nearly contains it.
+MIN_SHARED = 0.8
+# A sentence of fewer n-grams is in others by chance.
+MIN_NGRAMS = 3
 
 
-def _runs(tokens: list[str]) -> set[tuple[str, ...]]:
-    return {tuple(tokens[start : start + RUN]) for start in range(len(tokens) - RUN + 1)}
+def _ngrams(tokens: list[str]) -> set[tuple[str, ...]]:
+    return {tuple(tokens[start : start + NGRAM]) for start in range(len(tokens) - NGRAM + 1)}
 
 
 class Leak(NamedTuple):
@@ -33,7 +33,7 @@ class HeldOut:
     def __init__(self) -> None:
         self._exact: dict[str, tuple[str, int]] = {}
         self._same_words: dict[tuple[str, ...], tuple[str, int]] = {}
-        self._runs: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+        self._ngrams: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
         self._sentences: list[tuple[str, int, int]] = []
         self._last: tuple[str, Leak | None] = ("", None)
 
@@ -43,15 +43,15 @@ class HeldOut:
             return
         self._exact[text] = split, number
         self._same_words.setdefault(tuple(tokens), (split, number))
-        runs = _runs(tokens)
-        if len(runs) < MIN_RUNS:
+        ngrams = _ngrams(tokens)
+        if len(ngrams) < MIN_NGRAMS:
             return
-        for run in runs:
-            self._runs[run].append(len(self._sentences))
-        self._sentences.append((split, number, len(runs)))
+        for ngram in ngrams:
+            self._ngrams[ngram].append(len(self._sentences))
+        self._sentences.append((split, number, len(ngrams)))
 
     def leak(self, text: str) -> Leak | None:
-        """What a side of a training pair repeats: the same text, the same words, or most runs of five words.
+        """What a side of a training pair repeats: the same text, the same words, or most 5-grams.
 
         Sentences of fewer than seven words must have the same ones.
         """
@@ -65,10 +65,10 @@ class HeldOut:
         tokens = words(text)
         if tuple(tokens) in self._same_words:
             return Leak(*self._same_words[tuple(tokens)], exact=False)
-        shared = Counter(sentence for run in _runs(tokens) for sentence in self._runs.get(run, ()))
+        shared = Counter(sentence for ngram in _ngrams(tokens) for sentence in self._ngrams.get(ngram, ()))
         for sentence, count in shared.items():
-            split, number, runs = self._sentences[sentence]
-            if count >= NEAR * runs:
+            split, number, ngrams = self._sentences[sentence]
+            if count >= MIN_SHARED * ngrams:
                 return Leak(split, number, exact=False)
         return None
 

@@ -44,7 +44,8 @@ def _median(histogram: Counter[int]) -> float:
 
 class Profile:
     """Of some pairs: the `median` log ratio of lengths, each side's `scripts` and `rare_quotes` (marks of
-    another style than most), which texts are `repeated`, and which of the two languages a text looks like (`leaning`).
+    another style than most), which texts are `repeated`, and which of the two languages a text looks like
+    (`log_likelihood_ratio`).
 
     It takes 16 bytes of memory per pair, and two tables of trigrams.
     """
@@ -80,9 +81,9 @@ class Profile:
         )
         # log P(trigram | source language) − log P(trigram | target language), unseen ones counted as half.
         smoothed = (counts + 0.5) / (counts.sum(axis=1, keepdims=True) + 0.5 * BUCKETS)
-        self._leaning: NDArray[np.float64] = np.log(smoothed[0]) - np.log(smoothed[1])
+        self._log_ratios: NDArray[np.float64] = np.log(smoothed[0]) - np.log(smoothed[1])
 
-    def leaning(self, text: str) -> float:
+    def log_likelihood_ratio(self, text: str) -> float:
         """How much more likely a text is in the source language than in the target language: nats per trigram."""
         numbers = trigrams(text)
-        return float(self._leaning[numbers].mean()) if len(numbers) else 0.0
+        return float(self._log_ratios[numbers].mean()) if len(numbers) else 0.0

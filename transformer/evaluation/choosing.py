@@ -102,8 +102,8 @@ class Chooser:
         return n_best
 
     def _by_consensus(self, hypotheses: list[Translation], drawn: bool) -> list[Translation]:
-        """Sorts by the expected metric with the other hypotheses as references (Kumar and Byrne 2004, Eikema and Aziz
-        2020). Each counts by its share of the draws, or of the probability that the beam has found."""
+        """Sorts by the expected metric with all hypotheses as references, itself included (Kumar and Byrne 2004,
+        Eikema and Aziz 2020). Each counts by its share of the draws, or of the probability that the beam has found."""
         shares: dict[str, float] = {}
         best = max(one.log_probability for one in hypotheses)
         for one in hypotheses:

@@ -20,8 +20,10 @@ def _score(tested: TestedScore) -> str:
 def _p(p: float | None) -> str:
     if p is None:
         return ""
-    # 0.0499 is below the level, and should look so.
-    return "< 0.001" if p < 0.001 else f"{p:.4f}" if round(p, 3) == ALPHA else f"{p:.3f}"
+    # 0.0499 is below the level, and should look so; 0.04999 too.
+    if p < 0.001 or p < ALPHA <= round(p, 4):
+        return "< 0.001" if p < 0.001 else f"< {ALPHA}"
+    return f"{p:.4f}" if round(p, 3) == ALPHA else f"{p:.3f}"
 
 
 def verdict(first: str, other: str, metric: str, tested: dict[str, TestedScore]) -> str:
@@ -30,7 +32,7 @@ def verdict(first: str, other: str, metric: str, tested: dict[str, TestedScore])
     assert p is not None
     if gain == 0:
         return f"{other} and {first} have the same {label}"
-    certainty = f"p {_p(p)}" if p < 0.001 else f"p = {_p(p)}"
+    certainty = f"p {shown}" if (shown := _p(p)).startswith("<") else f"p = {shown}"
     if p >= ALPHA:
         return f"{other} and {first} do not differ significantly: {gain:+.1f} {label}, {certainty}"
     better = (gain > 0) == METRICS[metric].higher_is_better

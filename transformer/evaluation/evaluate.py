@@ -167,12 +167,6 @@ def write_evaluation(
         search["choose"] = asdict(settings.choose)
     if settings.inference.shortlist is not None:
         search["shortlist"] = sha256(Path(settings.inference.shortlist))
-    file, content = hypotheses_file(output, texts.name), "".join(f"{text}\n" for text in hypotheses).encode()
-    # The size first: what lies there may be larger than memory.
-    is_other = file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content)
-    atomic_write(file, content)
-    if is_other:
-        log.info("%s was replaced: it held other translations", file)
     results = {
         texts.name: scores.to_dict(),
         "checkpoint": " ".join(settings.checkpoints),
@@ -185,6 +179,12 @@ def write_evaluation(
         "texts": texts.digest,
     }
     with exclusive_lock(output / EVALUATION_LOCK, str(output / EVALUATION), wait=True):
+        file, content = hypotheses_file(output, texts.name), "".join(f"{text}\n" for text in hypotheses).encode()
+        # The size first: what lies there may be larger than memory.
+        is_other = file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content)
+        atomic_write(file, content)
+        if is_other:
+            log.info("%s was replaced: it held other translations", file)
         earlier = _earlier(output / EVALUATION, digest, by_split)
         others = earlier.get(texts.name)
         if isinstance(others, dict) and earlier["texts"].get(texts.name, texts.digest) != texts.digest:

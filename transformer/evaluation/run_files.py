@@ -47,6 +47,13 @@ class SafeLoaderWithoutAliases(yaml.SafeLoader):  # type: ignore[misc]
             raise yaml.YAMLError("it has aliases")  # a few lines of them can stand for more than all memory
         return super().compose_node(parent, index)
 
+    def construct_yaml_int(self, node: Any) -> Any:
+        """Numbers to the base 60, as 1:30, stay text: to read a long one takes quadratic time."""
+        return node.value if ":" in node.value else super().construct_yaml_int(node)
+
+
+SafeLoaderWithoutAliases.add_constructor("tag:yaml.org,2002:int", SafeLoaderWithoutAliases.construct_yaml_int)
+
 
 class PlainDumper(yaml.SafeDumper):  # type: ignore[misc]
     def ignore_aliases(self, data: Any) -> bool:

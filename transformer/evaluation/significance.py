@@ -79,8 +79,8 @@ def compare(
     """Tests every system against the first by each of the `metrics`: {metric: {system: TestedScore}}.
 
     `systems` holds hypotheses by name, one for each of the `references`. Equal calls draw equal samples (sacrebleu's
-    seed: the variable SACREBLEU_SEED, else 12345). `progress` may show how many of the paired tests are done. Raises
-    ValueError for fewer than two systems and for other numbers of sentences.
+    seed: the variable SACREBLEU_SEED, else 12345; with 0 or none each call draws others). `progress` may show how many
+    of the paired tests are done. Raises ValueError for fewer than two systems and for other numbers of sentences.
     """
     if len(systems) < 2:
         raise ValueError("a comparison needs two systems or more")

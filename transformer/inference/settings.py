@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from transformer.device import check_precision, parse_device
 from transformer.inference.search import SearchSettings
 
 
@@ -15,6 +16,10 @@ class InferenceSettings:
     precision: str
     batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] | None
     shortlist: str | None
+
+    def __post_init__(self) -> None:
+        parse_device(self.device)
+        check_precision(self.precision)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from transformer.server.settings import ServerSettings
 CLIENT_HAS_GONE = 499  # nginx's number; nobody reads it
 
 
-def versions(asked: TranslationRequest, pieces: list[Piece], n_best: list[list[Translation]]) -> list[str]:
+def ranked_documents(asked: TranslationRequest, pieces: list[Piece], n_best: list[list[Translation]]) -> list[str]:
     """A document with the best hypothesis of each piece, then with the second ones, and so on: none of them twice."""
     documents: dict[str, None] = {}
     for rank in range(max([1, *map(len, n_best)])):
@@ -90,7 +90,7 @@ class Api:
         wanted = [piece.text for pieces in documents for piece in pieces if piece.translated]
         hypotheses = iter(await self._n_best(request, direction, wanted) if wanted else [])
         found = [[next(hypotheses) for piece in pieces if piece.translated] for pieces in documents]
-        return [versions(asked, pieces, n_best) for pieces, n_best in zip(documents, found, strict=True)]
+        return [ranked_documents(asked, pieces, n_best) for pieces, n_best in zip(documents, found, strict=True)]
 
     async def _n_best(self, request: Request, direction: ServedDirection, texts: list[str]) -> NBest:
         """What the batcher finds, unless that takes too long or the client goes."""

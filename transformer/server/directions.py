@@ -29,7 +29,7 @@ class ServedDirection:
         return arrow(self.translator.languages)
 
     @property
-    def test(self) -> str:
+    def test_name(self) -> str:
         """What its test set is called in the results of its run."""
         first, languages = self.translator.directions[0], self.translator.languages
         return "test" if languages == first else split_name("test", languages)
