@@ -70,15 +70,3 @@ def test_the_library_page_trains_a_model_and_decodes_with_a_cache() -> None:
             assert printed == shown, code
     finally:
         torch.set_num_threads(threads)
-
-
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
-def test_the_pages_name_only_files_that_are_there(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-        assert link.startswith("http") or (DOCS / link).exists(), link
-
-
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
-def test_the_pages_name_only_tests_that_are_there(page: Path) -> None:
-    for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page.read_text(encoding="utf-8")):
-        assert f"\ndef {name}(" in (DOCS.parent / file).read_text(encoding="utf-8"), f"{file}::{name}"

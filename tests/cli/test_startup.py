@@ -34,7 +34,7 @@ def imported_by(*commands: str) -> Ends:
     return [(status, imported) for status, imported in map(json.loads, told)]
 
 
-def test_a_question_needs_no_torch(tmp_path: Path) -> None:
+def test_a_question_needs_no_torch() -> None:
     assert imported_by("train --help", "train --version") == 2 * [(0, [])]
 
 

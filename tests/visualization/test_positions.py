@@ -157,5 +157,8 @@ def test_pictures_are_written_and_their_axes_named(tmp_path: Path) -> None:
     draw_dot_products(8, tmp_path / "dot_products.svg")
     draw_shift(8, 3, tmp_path / "shift.png")
     assert len(list(tmp_path.rglob("*.*"))) == 4
+    waves = waves_figure(8).axes  # which share the last one's x axis; the shift: the test above
+    assert all(axes.get_ylabel() for axes in waves)
+    assert waves[-1].get_xlabel()
     for figure in (table_figure(sinusoidal_table(8, 4), "title"), dot_products_figure(8)):
         assert all(axes.get_xlabel() and axes.get_ylabel() for axes in figure.axes if axes.get_label() != "<colorbar>")
