@@ -410,7 +410,7 @@ def test_what_only_the_folder_of_a_trial_shows_is_told_before_a_sweep(
     others_long(
         [
             *("trainer=ddp", "trainer.devices=2", "trainer.strategy=ddp", "trainer=cpu,ddp"),
-            *("trainer.devices=auto", "trainer.num_nodes=2"),
+            *("trainer.devices=auto", "trainer.num_nodes=2", "trainer.devices=0"),
         ]
     ),
 )

@@ -56,10 +56,10 @@ def trials_to_check(choices: list[list[str]]) -> Iterator[tuple[int, Sequence[st
 
 def check_devices(trainer: dict[str, Any]) -> None:
     """Refuse trials of several processes: Lightning would start them with the arguments of the whole sweep."""
-    typed = {name: str(trainer.get(name) or default) for name, default in ONE_PROCESS.items()}
+    values = {name: str(trainer.get(name, default)) for name, default in ONE_PROCESS.items()}
     one = r"1|\[\d+\]" + "|auto" * (trainer.get("accelerator") == "cpu")  # all GPUs, but one process of a CPU
-    if typed["strategy"].startswith("ddp") or typed["num_nodes"] != "1" or not re.fullmatch(one, typed["devices"]):
-        given = " ".join(f"trainer.{name}={value}" for name, value in typed.items())
+    if values["strategy"].startswith("ddp") or values["num_nodes"] != "1" or not re.fullmatch(one, values["devices"]):
+        given = " ".join(f"trainer.{name}={value}" for name, value in values.items())
         raise UsageError(f"-m cannot train with {given}: use trainer=cpu or trainer=gpu with trainer.devices=1")
 
 

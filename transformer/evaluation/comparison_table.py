@@ -20,9 +20,11 @@ def _score(tested: TestedScore) -> str:
 def _p(p: float | None) -> str:
     if p is None:
         return ""
+    if p < 0.001:
+        return "< 0.001"
     # 0.0499 is below the level, and should look so; 0.04999 too.
-    if p < 0.001 or p < ALPHA <= round(p, 4):
-        return "< 0.001" if p < 0.001 else f"< {ALPHA}"
+    if p < ALPHA <= round(p, 4):
+        return f"< {ALPHA}"
     return f"{p:.4f}" if round(p, 3) == ALPHA else f"{p:.3f}"
 
 

@@ -80,10 +80,8 @@ class GuidedAlignment:
         """How likely each target token comes from each source token: p(target id | source id), more where both stand
         at the same place of their sentences (Dyer et al. 2013). Zeros for a target token that was never counted."""
         self.probabilities = self.probabilities.to(batch.source.device)
-        source_places, target_places = (
-            relative_places(batch.source)[:, None, :],
-            relative_places(batch.labels)[:, :, None],
-        )
+        source_places = relative_places(batch.source)[:, None, :]
+        target_places = relative_places(batch.labels)[:, :, None]
         likely = self.probabilities[batch.source[:, None, :], batch.labels[:, :, None]]
         likely = likely * torch.exp(-DIAGONAL * (target_places - source_places).abs())
         return likely / likely.sum(dim=-1, keepdim=True).clamp_min(1e-30)
