@@ -87,9 +87,11 @@ def loaded(setting: Setting, precision: str) -> Translator:
     return translator
 
 
-def ours(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
+def ours(setting: Setting, sentences: int, beam: int, precision: str, scores: bool = False) -> Row:
+    """Without `scores` greedy search leaves the softmax out, as translate.py does."""
     names = {"float32": "float32", "bf16": "bfloat16"}
     translator = loaded(setting, names[precision])
+    translator.greedy_scores = scores
 
     def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
         method = "beam" if beam > 1 else "greedy"
@@ -99,9 +101,14 @@ def ours(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
     return timed(decode, setting, sentences) | {"peak_mb": setting.peak_mb()}
 
 
+def ours_scores(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
+    """With the score of each hypothesis, as `Translator.n_best` gives them."""
+    return ours(setting, sentences, beam, precision, scores=True)
+
+
 def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, scores: bool = False) -> Row:
     """On a CPU as many workers as threads, which is its fastest way with a file. It sorts the sentences by itself.
-    Without `scores` greedy search can leave the softmax out; the project always gives them."""
+    Without `scores` greedy search can leave the softmax out."""
     import ctranslate2
 
     from transformer.export.ctranslate2 import export
@@ -133,7 +140,7 @@ def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, sco
 
 
 def ctranslate2_scores(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
-    """With the score of each hypothesis, as the project gives them."""
+    """With the score of each hypothesis."""
     return ctranslate2(setting, sentences, beam, precision, scores=True)
 
 
@@ -181,6 +188,7 @@ def transformers_compiled(setting: Setting, sentences: int, beam: int, precision
 
 SYSTEMS = {
     "ours": ours,
+    "ours-scores": ours_scores,
     "ctranslate2": ctranslate2,
     "ctranslate2-scores": ctranslate2_scores,
     "ctranslate2-mkl": ctranslate2_mkl,
@@ -189,6 +197,7 @@ SYSTEMS = {
 }
 CPU_PRECISIONS = {
     "ours": ("float32", "bf16"),
+    "ours-scores": ("float32", "bf16"),
     "ctranslate2": ("float32", "int8"),
     "ctranslate2-scores": ("float32", "int8"),
     "ctranslate2-mkl": ("float32", "int8"),
@@ -197,6 +206,7 @@ CPU_PRECISIONS = {
 }
 GPU_PRECISIONS = {
     "ours": ("float32", "bf16"),
+    "ours-scores": ("float32", "bf16"),
     "ctranslate2": ("float32", "bf16", "int8"),
     "transformers": ("float32", "bf16"),
     "transformers-compiled": ("bf16",),
@@ -211,7 +221,7 @@ def compared(systems: list[str] | None, device: str, asked: list[str] | None) ->
     chosen = [name for name in modes_of if (systems is None or name in systems)]
     if device == "cpu" and systems is None:
         chosen = [name for name in chosen if name not in FOR_GPUS]
-    installed = [name for name in chosen if name == "ours" or importlib.util.find_spec(name.split("-")[0])]
+    installed = [name for name in chosen if name.startswith("ours") or importlib.util.find_spec(name.split("-")[0])]
     modes = [(name, precision) for name in installed for precision in modes_of[name] if precision in here]
     return [(*mode, beam) for beam in (1, 5) for mode in modes]
 

@@ -40,6 +40,7 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     )
     digest = sha256_of(checkpoints)  # now: a run that is still training replaces them
     translator.configure_torch(settings.machine)
+    translator.greedy_scores = False  # nobody sees them
     settings = settings.with_default_length_penalty(translator.length_penalty)
     build_metrics(settings.metrics, translator.target_language)  # before the work: one may lack a package
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages, translator.directions)

@@ -1,6 +1,9 @@
 """The precision follows from what a machine can do: a pure function of named features, no timing."""
 
 import logging
+import platform
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -126,6 +129,30 @@ def test_no_matrix_product_is_timed_where_few_are_left(
     before = torch.get_float32_matmul_precision()
     assert "matmul precision highest" in configure_torch(settings, "cpu", dtype, is_packed)
     torch.set_float32_matmul_precision(before)
+
+
+FREED_MEMORY = """
+import resource, torch
+from transformer.device import keep_freed_memory
+
+def page_faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        torch.ones(20_000_000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+before = page_faults()
+keep_freed_memory()
+page_faults()  # it needs a few to have enough
+print(before, page_faults())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_freed_memory_is_used_again_without_asking_the_system() -> None:
+    done = subprocess.run([sys.executable, "-c", FREED_MEMORY], capture_output=True, text=True, check=True)
+    before, after = map(int, done.stdout.split())
+    assert after < before / 10
 
 
 def test_on_a_gpu_no_shape_of_attention_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:

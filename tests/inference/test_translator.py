@@ -1,6 +1,7 @@
 """The translator: order and count of lines, batches against single sentences, long lines, files kept and refused."""
 
 import json
+import math
 import os
 import pickle
 import threading
@@ -50,6 +51,24 @@ def test_lines_keep_their_order_and_count_and_empty_ones_stay_empty(translator: 
     assert [bool(text) for text in translations] == [True, True, False, True, True, False]
     assert translator.translate(TEXTS[::-1]) == translations[::-1]
     assert translator.translate([]) == []
+
+
+@pytest.mark.parametrize("kind", ["one", "ensemble", "copy"])
+@pytest.mark.parametrize("least", [0, 5])
+def test_greedy_search_without_scores_finds_the_same(translator: Translator, kind: str, least: int) -> None:
+    search = replace(SOON, method="greedy", min_length=least, length_extra=8)
+    chosen = {"one": translator, "ensemble": Ensemble([translator, translator]), "copy": copy(translator)}[kind]
+    scored = chosen.n_best(TEXTS, search)
+    without = copy(chosen)
+    without.greedy_scores = False
+    found = without.n_best(TEXTS, search)
+    assert [[one.pieces for one in row] for row in found] == [[one.pieces for one in row] for row in scored]
+    assert chosen.translate(TEXTS, search) == [row[0].text for row in scored]
+    assert all(math.isnan(row[0].score) and math.isnan(row[0].log_probability) for row in found if row[0].pieces)
+    assert not any(math.isnan(row[0].score) for row in scored)
+    for method in ("beam", "sampling"):
+        other = replace(search, method=method)  # type: ignore[arg-type]
+        assert without.n_best(TEXTS, other) == chosen.n_best(TEXTS, other)
 
 
 @pytest.mark.long

@@ -130,6 +130,7 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
             engine.warn_if_zero_shot()  # else `in_direction` does
     else:
         translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages, inference.shortlist)
+    translator.greedy_scores = False  # nothing that loads here shows them
     weights = translator.model.output.weight.dtype
     if isinstance(settings, TranslateSettings):
         translator.lines_of, translator.warns_of_sentences = settings.input or "", True

@@ -76,6 +76,12 @@ class Ensemble(Translator):
         ]
         return log_mean([scores for scores, _ in steps]), EnsembleState(tuple(of_member for _, of_member in steps))
 
+    def logits(
+        self, ids: Int[Tensor, " rows"], state: EnsembleState
+    ) -> tuple[Float[Tensor, "rows vocabulary"], EnsembleState]:
+        """Log-probabilities, which alone can be averaged."""
+        return self.log_probabilities(ids, state)
+
     @classmethod
     def load(cls, *arguments: object, **settings: object) -> "Ensemble":
         raise ValueError("an ensemble is in no file of its own: load_ensemble takes the files of its models")

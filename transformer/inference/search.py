@@ -4,7 +4,7 @@ Nothing here knows of Transformers. Whoever searches gives two functions:
 
 - `step(ids, state)` takes the newest id of every row (hypothesis), [rows], and returns log-probabilities [rows,
   vocabulary] and the next state. The rows of a sentence are neighbors, and every sentence has equally many. The search
-  may overwrite the log-probabilities.
+  may overwrite the log-probabilities. Greedy search finds the same ids from logits, but its scores then mean nothing.
 - `state.select(origins, sentences)` returns the state of the rows that go on. `sentences` are the indices of those
   sentences that are kept (None: all). `origins` [kept sentences, hypotheses] says which hypothesis of its sentence each
   new row continues (None: the same one).
@@ -171,7 +171,7 @@ def beam_search(
         if any(at_limit):
             goes_on = torch.arange(vocabulary, device=device) != eos
             must_end = torch.tensor(at_limit, device=device)[:, None, None]
-            log_probs = log_probs.masked_fill(must_end & goes_on, -torch.inf)
+            log_probs = log_probs.masked_fill_(must_end & goes_on, -torch.inf)
         # Each row has one way to end, so 2 × beam candidates hold at least beam that go on.
         best, origins, ids = best_continuations(log_probs, totals, min(2 * beam, width * vocabulary))
         ends = ids == eos

@@ -82,7 +82,7 @@ class TranslationModule(LightningModule):
         #: What translates each split: the same model, asked for the split's direction. Its warnings name the split.
         self.translators = {name: copy(translator.in_direction(*directions[name])) for name in pairs}
         for name, one in self.translators.items():
-            one.lines_of = name
+            one.lines_of, one.greedy_scores = name, False
         validation = ("validation", *(split_name("validation", direction) for direction in directions.values()))
         self.validation_splits = [name for name in pairs if name in validation]
         self.test_splits = [name for name in pairs if name not in self.validation_splits]
