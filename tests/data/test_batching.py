@@ -142,16 +142,31 @@ def test_batches_keep_to_the_budget_and_waste_little(data: TranslationData) -> N
     assert real / padded > 0.85
 
 
-def test_sentences_to_translate_come_in_as_many_batches_as_are_asked_for() -> None:
-    for count in range(1, 40):
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("tokens", [1, 16, 10_000])
+def test_sentences_to_translate_are_each_in_one_batch_and_batches_within_the_bound(tokens: int, workers: int) -> None:
+    for count in range(40):
         lengths = [number % 7 + 1 for number in range(count)]
-        for min_batches in (1, 2, 3, 4, 8, 16):
-            batches = list(batches_by_length(lengths, 10_000, min_batches))
-            assert len(batches) == min(count, min_batches)
-            assert sorted(index for batch in batches for index in batch) == list(range(count))
-            assert [lengths[index] for batch in batches for index in batch] == sorted(lengths, reverse=True)
-        for batch in batches_by_length(lengths, 16, 1):
-            assert len(batch) == 1 or len(batch) * (max(lengths[index] for index in batch) + 1) <= 16
+        batches = batches_by_length(lengths, tokens, workers)
+        assert sorted(index for batch in batches for index in batch) == list(range(count))
+        assert [lengths[index] for batch in batches for index in batch] == sorted(lengths, reverse=True)
+        for batch in batches:
+            assert len(batch) == 1 or len(batch) * (lengths[batch[0]] + 1) <= tokens
+        # No round more than without a look at the workers.
+        rounds = -(-len(batches_by_length(lengths, tokens)) // workers)
+        assert len(batches) <= rounds * workers
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 8])
+def test_workers_that_translate_batches_end_at_nearly_the_same_time(workers: int) -> None:
+    random = np.random.default_rng(1)
+    for count in (256, 1000):
+        lengths = random.poisson(13, count).tolist()
+        tokens = [len(batch) * (lengths[batch[0]] + 1) for batch in batches_by_length(lengths, 2048, workers)]
+        busy = [0] * workers
+        for of_batch in tokens:
+            busy[busy.index(min(busy))] += of_batch
+        assert max(busy) <= 1.1 * sum(tokens) / workers
 
 
 @pytest.mark.parametrize("longest", [32_766, 32_767], ids=["small type", "large type"])

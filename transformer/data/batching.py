@@ -1,6 +1,7 @@
 """Sentence pairs of like length make a batch, under a budget of tokens; padding is then a few percent."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -194,12 +195,22 @@ class TokenBudgetSampler(Sampler[Index]):
         return batches[:count]
 
 
-def batches_by_length(lengths: list[int], batch_tokens: int, min_batches: int) -> Iterator[list[int]]:
-    """Indices in batches of similar length, longest first, so that memory runs out at once if it does; at least
-    `min_batches` batches where there are so many sequences."""
-    order, start = sorted(range(len(lengths)), key=lambda i: -lengths[i]), 0
-    while start < len(order):
-        share = math.ceil((len(order) - start) / min_batches)
-        size = max(1, min(share, batch_tokens // (lengths[order[start]] + 1)))
-        yield order[start : start + size]
-        start, min_batches = start + size, max(1, min_batches - 1)
+def batches_by_length(lengths: list[int], batch_tokens: int, workers: int = 1) -> list[list[int]]:
+    """Indices in batches of similar length, longest first, so that memory runs out at once if it does.
+
+    As many batches as `batch_tokens` and full rounds of `workers` require, all of nearly equally many tokens: workers
+    that take a batch each, again and again, then end at nearly the same time.
+    """
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+
+    def batches(tokens: int) -> list[list[int]]:
+        found, start = [], 0
+        while start < len(order):
+            size = max(1, tokens // (lengths[order[start]] + 1))
+            found.append(order[start : start + size])
+            start += size
+        return found
+
+    rounds = math.ceil(len(batches(batch_tokens)) / workers)
+    fewest_tokens = bisect_left(range(batch_tokens), True, key=lambda tokens: len(batches(tokens)) <= rounds * workers)
+    return batches(fewest_tokens)

@@ -42,7 +42,7 @@ def pair_log_probabilities(
     lengths = [max(len(sources[index]), len(targets[index])) for index in fitting]
     models, device = translator.models, translator.device
     with eval_mode(*models):
-        for batch in batches_by_length(lengths, batch_tokens or translator.default_batch_tokens, min_batches=1):
+        for batch in batches_by_length(lengths, batch_tokens or translator.default_batch_tokens):
             indices = [fitting[i] for i in batch]
             source = pad([[*sources[i], EOS] for i in indices]).to(device)
             inputs, labels = (part.to(device) for part in inputs_and_labels([targets[i] for i in indices]))

@@ -104,7 +104,7 @@ def align(
     kept = [(place, pair) for place, pair in enumerate(encoded) if pair is not None]
     lengths = [max(len(pair.source), len(pair.target)) for _, pair in kept]
     with eval_mode(translator.model):
-        for batch in batches_by_length(lengths, batch_tokens or translator.default_batch_tokens, min_batches=1):
+        for batch in batches_by_length(lengths, batch_tokens or translator.default_batch_tokens):
             pairs = [kept[i][1] for i in batch]
             for i, pair, cross in zip(batch, pairs, _cross_attention(translator, pairs), strict=True):
                 links[kept[i][0]] = [_links(cross, head, pair) for head in heads]

@@ -354,9 +354,9 @@ class Translator:
         nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
         lengths = [len(sources[index]) for index in nonempty]
         on_cpu = self.device.type == "cpu"
-        workers = worker_count(len(nonempty)) if on_cpu else 1
+        workers = max(1, worker_count(len(nonempty))) if on_cpu else 1
         batch_tokens = read_value(BatchTokens | None, batch_tokens, "batch_tokens") or self.default_batch_tokens
-        batch_indices = list(batches_by_length(lengths, batch_tokens, min_batches=workers))
+        batch_indices = batches_by_length(lengths, batch_tokens, workers)
         batches = [[nonempty[i] for i in batch] for batch in batch_indices]
 
         if on_cpu:  # a GPU says so itself where its memory is full
