@@ -314,7 +314,9 @@ def test_batches_side_by_side_give_what_one_after_another_gives(path: Path, meth
         torch.set_num_threads(1)
         expected = translator.n_best(TEXTS * 4, search, batch_tokens=40)
         torch.set_num_threads(3)
-        assert translator.n_best(TEXTS * 4, search, batch_tokens=40) == expected
+        for found, alone in zip(translator.n_best(TEXTS * 4, search, batch_tokens=40), expected, strict=True):
+            assert [one.pieces for one in found] == [one.pieces for one in alone]
+            assert [one.score for one in found] == pytest.approx([one.score for one in alone], abs=1e-5)
     finally:
         torch.set_num_threads(before)
 
