@@ -124,14 +124,14 @@ def test_sampled_translations_are_drawn_by_the_lines_number(whole: dict[str, byt
 
 @contextlib.contextmanager
 def before_each_step(act: Callable[[], object]) -> Iterator[None]:
-    log_probabilities = translator.Translator.log_probabilities
+    logits = translator.Translator.logits
 
     def act_and_step(*args: Any) -> Any:
         act()
-        return log_probabilities(*args)
+        return logits(*args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translator.Translator, "log_probabilities", act_and_step)
+        patch.setattr(translator.Translator, "logits", act_and_step)
         yield
 
 
