@@ -56,24 +56,24 @@ def fresh(setting: Setting) -> Translator:
     return Translator(Transformer(config(setting.size, vocabulary(setting.directory))).eval(), tokenizers, ("de", "en"))
 
 
-# From texts, their ids and the forced length to the lengths of all hypotheses of each.
-Decode = Callable[[list[str], list[list[int]], int], list[list[int]]]
+# From the ids of texts and the forced length to the lengths of all hypotheses of each.
+Decode = Callable[[list[list[int]], int], list[list[int]]]
 
 
 def timed(decode: Decode, setting: Setting, sentences: int) -> Row:
     """Sentences a second of the whole file, decoded for the second time; and how many lengths are wrong. The first time
     memory is taken from the system, and a GPU chooses kernels by shape."""
     batches = corpus_batches(setting.directory, sentences)
-    texts, ids = ([one for batch in batches for one in batch[side]] for side in (0, 1))
+    ids = [one for _, of_batch, _ in batches for one in of_batch]
     length = round(statistics.mean(length for _, _, length in batches))
-    decode(texts, ids, length)
+    decode(ids, length)
     setting.wait()
     started = time.perf_counter()
-    lengths = decode(texts, ids, length)
+    lengths = decode(ids, length)
     setting.wait()
     seconds = time.perf_counter() - started
     wrong = sum(found != length for row in lengths for found in row)
-    return {"sentences_per_second": len(texts) / seconds, "wrong_lengths": wrong}
+    return {"sentences_per_second": len(ids) / seconds, "wrong_lengths": wrong}
 
 
 def loaded(setting: Setting, precision: str) -> Translator:
@@ -91,7 +91,7 @@ def ours(setting: Setting, sentences: int, beam: int, precision: str, scores: bo
     translator = loaded(setting, names[precision])
     translator.greedy_scores = scores
 
-    def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
+    def decode(ids: list[list[int]], length: int) -> list[list[int]]:
         method = "beam" if beam > 1 else "greedy"
         search = replace(BEAM, method=method, beam=beam, min_length=length, max_length=length)
         return [[len(hypothesis.pieces) for hypothesis in row] for row in translator.n_best_ids(ids, search)]
@@ -120,7 +120,7 @@ def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, sco
         engine = ctranslate2.Translator(folder, setting.device, compute_type=kinds[precision], **threads)
     tokenizer = translator.source_tokenizer
 
-    def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
+    def decode(ids: list[list[int]], length: int) -> list[list[int]]:
         steps = length + 1
         results = engine.translate_batch(
             [[tokenizer.piece(id) for id in row] for row in ids],
@@ -157,7 +157,7 @@ def transformers(setting: Setting, sentences: int, beam: int, precision: str, **
         model = model.bfloat16()
 
     @torch.inference_mode()
-    def decode(texts: list[str], ids: list[list[int]], length: int) -> list[list[int]]:
+    def decode(ids: list[list[int]], length: int) -> list[list[int]]:
         lengths = []
         for start in range(0, len(ids), SENTENCES):
             batch = ids[start : start + SENTENCES]

@@ -1,4 +1,4 @@
-"""The device, and how torch uses it: threads, precision, kernels for matrix multiplication and attention."""
+"""The device, and how torch uses it: threads, precision, memory, kernels for matrix multiplication and attention."""
 
 import ctypes
 import logging
@@ -273,7 +273,7 @@ def configure_torch(
 
     They are for the device that `accelerator` means, as `device_kind` has it, and for weights of `dtype`. Where these
     are packed (`model.packed`), only attention multiplies otherwise: by MKL, as oneDNN would make a new kernel for each
-    length. With `bucketed` all kernels are kept, as they come again.
+    length; and this process keeps the memory that it frees. With `bucketed` all kernels are kept, as they come again.
     """
     device = device_kind(accelerator)
     threads, max_threads = settings.threads or available_threads(), max(64, 4 * (os.cpu_count() or 1))

@@ -119,7 +119,8 @@ class Translator:
     lines_of = ""
     # Whether a text of several sentences, which is translated as one, is named in the log.
     warns_of_sentences = False
-    # Whether greedy search makes probabilities of its logits. It is 3 % faster without, but then scores are nan.
+    # Whether greedy search makes probabilities of its logits. It is a few percent faster without, but then its
+    # scores are nan.
     greedy_scores = True
     # Makes the steps of a search in place of `model`, as long as it applies (see `FastTransformer.applies_to`).
     fast_model: FastTransformer | None = None
