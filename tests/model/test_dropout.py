@@ -18,6 +18,15 @@ def test_dropout_zeroes_its_share_scales_the_rest_and_rests_in_evaluation(p: flo
     assert torch.equal(dropout.eval()(ones), ones)
 
 
+@pytest.mark.parametrize("p", [0.001, 0.1, 0.999])
+def test_over_many_draws_dropout_leaves_the_mean_as_it_was(p: float) -> None:
+    """A draw has 256 values: shares between their multiples, and those beyond the last one, come out on average."""
+    dropout, ones = Dropout(p), torch.ones(64, 64)
+    dropped = torch.stack([dropout(ones) for _ in range(400)])
+    assert dropped.mean() == pytest.approx(1, abs=0.05 if p > 0.99 else 0.001)
+    assert (dropped == 0).float().mean() == pytest.approx(min(p, 255 / 256), rel=0.3, abs=0.001)
+
+
 def test_dropout_passes_gradients_to_what_it_kept_and_nothing_else() -> None:
     states = torch.ones(64, 64, requires_grad=True)
     dropped = Dropout(0.3)(states)

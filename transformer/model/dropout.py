@@ -1,5 +1,7 @@
 """The one dropout of the project."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -8,8 +10,9 @@ from torch.nn import functional
 class Dropout(nn.Module):
     """Zeroes a share `p` of the entries while training and scales the rest by 1 / (1 - p).
 
-    On a CPU torch draws one number an entry; here one 64-bit draw serves four entries, several times faster. A share
-    is then a multiple of 1/65536.
+    On a CPU torch draws one number an entry; here one 64-bit draw serves eight entries, several times faster: an entry
+    stays if its byte is at least 256 p. Of the two whole numbers beside 256 p each call draws one, so that the share is
+    p on average. At most 255/256 of the entries are zeroed.
     """
 
     def __init__(self, p: float) -> None:
@@ -21,8 +24,9 @@ class Dropout(nn.Module):
             return states
         if states.device.type != "cpu" or torch.compiler.is_compiling():
             return functional.dropout(states, self.p)  # torch.compile cannot follow `random_`
-        draws = torch.empty(states.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-        draws, least = draws[: states.numel()].view(states.shape), min(round(self.p * 65536), 65535) - 32768
-        # Compared straight into 1 and 0 of the states' type: turning a boolean into them takes longer than the draw.
-        kept = torch.ge(draws, least, out=torch.empty(states.shape, dtype=states.dtype))
-        return states * kept.mul_(1 / (1 - self.p))
+        share = min(self.p, 255 / 256)
+        least = math.floor(256 * share + torch.rand(()).item()) - 128  # bytes are from -128 to 127
+        draws = torch.empty(states.numel() // 8 + 1, dtype=torch.int64).random_(-(2**63), None).view(torch.int8)
+        # 1 and 0 in place of the bytes: to turn booleans into the states' type takes longer than the draw.
+        kept = draws[: states.numel()].ge_(least).to(states.dtype).view(states.shape)
+        return states * kept.mul_(1 / (1 - share))

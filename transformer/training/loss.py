@@ -38,14 +38,14 @@ def cross_entropy_(
     """
     losses = torch.empty(len(logits), device=logits.device)
     for rows, label, loss in _in_row_blocks(logits, labels[:, None], losses):
-        # The rows themselves if they are float32. Below, every name is this tensor, overwritten step by step.
+        # The rows themselves if they are float32. Below, what is as large is this tensor, overwritten step by step.
         x = rows.float()
         label_logit, mean, top = x.gather(1, label), x.mean(dim=-1), x.amax(dim=-1, keepdim=True)
-        exponentials = x.sub_(top).exp_()
-        sums = exponentials.sum(dim=-1, keepdim=True)
+        probabilities = torch.softmax(x, dim=-1, out=x)
+        # The largest probability is exp(top) / Σ exp, and never so small that its logarithm would be lost.
+        log_sum = top - probabilities.amax(dim=-1, keepdim=True).log()
         # −Σ q log p = log Σ exp − (1 − ε) logit of the label − ε mean of the logits
-        loss.copy_((top + sums.log() - (1 - label_smoothing) * label_logit).squeeze(1) - label_smoothing * mean)
-        probabilities = exponentials.div_(sums)
+        loss.copy_((log_sum - (1 - label_smoothing) * label_logit).squeeze(1) - label_smoothing * mean)
         gradient = probabilities.sub_(label_smoothing / logits.size(-1))
         gradient.scatter_add_(1, label, torch.full_like(label_logit, label_smoothing - 1))
         rows.copy_(gradient)
