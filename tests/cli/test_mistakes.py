@@ -55,6 +55,8 @@ from transformer.training.trainer_arguments import check_trainer_arguments
         ("data=foo", "data=foo: data is one of files, toy"),
         ("data=[toy,foo]", "data=foo: data is one of files, toy"),
         ("data=3", "data=3: leave this out, or choose one of files, toy"),
+        ("data=-1.5e3", "data=-1.5e3: leave this out, or choose one of files, toy"),
+        ("data=[toy,1_000]", "data=[toy,1_000]: leave this out, or choose one of files, toy"),
         ("trainer={max_steps: 3}", "trainer is a section; set one of trainer.max_epochs, trainer.devices"),
         ("model.heads=[1", "model.heads=[1: Hydra cannot read this"),
         ("+x=[1", "x=[1: Hydra cannot read this"),
@@ -72,6 +74,7 @@ from transformer.training.trainer_arguments import check_trainer_arguments
         ("data=files", "data.train is not set: give data.train=VALUE"),
         ("model.dim=${nix}", "model.dim: Interpolation key 'nix' not found"),
         ("hydra.nix=3", "hydra.nix"),
+        ("data.file=a", "data.file: no such setting; known are data."),  # no file of a log of Hydra's
     ],
 )
 def test_a_mistake_is_named_with_its_remedy(project: Path, argument: str, message: str) -> None:

@@ -84,7 +84,9 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
         raise UsageError(f"{key}={value}: a file of pairs is given by two settings: {given}")
     if prefix == "~":
         raise UsageError(f"~{key}: a group of settings cannot be taken out; leave this out")
-    if re.search(r"(^|,)(-?[\d.]+|true|false|null)(,|$)", value, re.IGNORECASE):  # Hydra would not say whose
+    # What Hydra takes for a number or a boolean: it would not say whose value that is.
+    not_text = r"[-+]?\.?\d[\d._]*(e[-+]?\d+)?|[-+]?inf|nan|true|false|null"
+    if re.search(rf"(^|[,\[])({not_text})([,\]]|$)", value, re.IGNORECASE):
         raise UsageError(f"{key}={value}: leave this out, or choose one of {choices or 'its choices'}")
     if "/" in value or ".." in f"{key}{value}":
         raise UsageError(f"{key}={value}: a choice has no path in it; --config-dir=FOLDER adds configs of your own")

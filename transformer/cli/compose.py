@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +43,15 @@ def compose(name: str, *overrides: str) -> dict[str, Any]:
     return as_dict(compose_all(name, overrides), complete=False)
 
 
-def _compose(overrides: Sequence[str]) -> DictConfig:
-    """The configuration of the running script with these overrides, from all folders of configs that it knows."""
-    hydra_config = HydraConfig.get()
-    folders = [line for line in hydra_config.overrides.hydra if split_override(line)[1] == "hydra.searchpath"]
-    return hydra.compose(hydra_config.job.config_name, [*folders, *overrides])
+def compose_again(*instead: str, without: Collection[str] = ()) -> DictConfig:
+    """The configuration of the running script once more as it was typed, but for the keys of `instead`, and without
+    the keys, and all in the sections, of `without`."""
+    overrides = HydraConfig.get().overrides
+    folders = [line for line in overrides.hydra if split_override(line)[1] == "hydra.searchpath"]
+    left_out = {*without, *(split_override(line)[1] for line in instead)}
+    typed = {split_override(line)[1]: line for line in overrides.task}
+    kept = [line for key, line in typed.items() if key not in left_out and key.partition(".")[0] not in without]
+    return hydra.compose(HydraConfig.get().job.config_name, [*folders, *kept, *instead])
 
 
 def check_words(config: DictConfig) -> None:
@@ -55,11 +59,10 @@ def check_words(config: DictConfig) -> None:
 
     `read` refuses it too, but knows the types of settings only after it has imported torch, which takes seconds.
     """
-    hydra_config = HydraConfig.get()
-    typed = {split_override(line)[1]: line for line in hydra_config.overrides.task}
+    typed = [split_override(line)[1] for line in HydraConfig.get().overrides.task]
     words = {key: OmegaConf.select(config, key) for key in typed if not key.startswith((*LITERAL, "trainer."))}
     if words := {key: value for key, value in words.items() if isinstance(value, str)}:
-        presets = _compose([typed[key] for key in typed if key in hydra_config.runtime.choices])
+        presets = compose_again(without=words)
         for key, value in words.items():
             preset = OmegaConf.select(presets, key)
             if isinstance(preset, bool | int | float | ListConfig):
@@ -94,15 +97,6 @@ def read_settings(read: Read, config: DictConfig) -> Any:
         typed = re.sub(r"[\w.]+", lambda key: sources.get(key[0], key[0].removeprefix("inference.")), describe(error))
         # One that was typed may stand for several.
         raise UsageError(re.sub(r"(?<![\w.])([\w.]+=[^,]{1,99})(, \1)+", r"\1", typed)) from error
-
-
-def compose_again(*instead: str, without: str | None = None) -> DictConfig:
-    """The configuration of the running script once more as it was typed, but for the keys of `instead` and all in the
-    section `without`."""
-    left_out = [split_override(line)[1] for line in instead]
-    typed = {split_override(line)[1]: line for line in HydraConfig.get().overrides.task}
-    kept = [line for key, line in typed.items() if key not in left_out and key.partition(".")[0] != without]
-    return _compose([*kept, *instead])
 
 
 def chosen(group: str) -> str | None:

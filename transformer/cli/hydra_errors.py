@@ -67,7 +67,7 @@ class Settings:
         self.values = dict(flatten(OmegaConf.to_container(config)))  # type: ignore[arg-type]
         # Sections have names too: model.encoder.layers stands in model.encoder and model.
         names = dict.fromkeys(name for key in self.values for name in accumulate(key.split("."), "{}.{}".format))
-        self.names = [name for name in names | self.choices if name != "hydra"]
+        self.names = [name for name in names | self.choices if name != "hydra" and "_logging" not in name]
 
     def unknown(self, key: str, is_choice: bool) -> str:
         """Say that there is no such setting, and which may be meant."""

@@ -68,15 +68,13 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     # What is imported stays: to look through it for garbage, again and again, took a fifth of the time to import it.
     gc.disable()
     import hydra
-    from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
     from omegaconf import DictConfig
 
     from transformer.cli.arguments import is_lightning_child, is_sweep, prepare, quote, split_override
     from transformer.cli.compose import read_settings
     from transformer.cli.errors import configure_output, report, stdout_error
     from transformer.cli.hydra_errors import explain_error
-    from transformer.cli.runs import note_new_folder, remove_empty_folders
+    from transformer.cli.runs import note_new_folder, remove_empty_folders, trial_folder
     from transformer.cli.sweeps import check_trials, outcomes, run_trial
 
     debug = any(argument.lstrip("+").lower() == "debug=true" for argument in typed)
@@ -89,7 +87,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     def job(config: DictConfig) -> None:
         nonlocal begun
         try:
-            if HydraConfig.get().mode == RunMode.MULTIRUN:
+            if trial_folder():
                 begun = True
                 return run_trial(read, work, config, debug)
             sys.argv[1:] = typed  # Lightning hands them to the other processes of a run, which prepare them again

@@ -82,7 +82,7 @@ def apply_typed(settings: dict[str, Any], now: dict[str, Any]) -> None:
     for choice in [choice for group in groups for choice in other_choices(loader, group)]:
         # Without what is typed in the same section: another choice may not know it, as data.file= of data=tatoeba.
         section = choice.partition("=")[0].rpartition("@")[2]
-        other = leaves(run_settings(as_dict(compose_again(choice, without=section), complete=False)))
+        other = leaves(run_settings(as_dict(compose_again(choice, without=[section]), complete=False)))
         for path in other.keys() - current.keys():  # what another choice has, and this one has not
             put(settings, path, REMOVED)
         put_different(settings, current, other)
