@@ -206,6 +206,7 @@ def test_nothing_of_the_test_is_in_train_on_either_side_nor_written_otherwise() 
 
 def test_sentences_are_compared_without_case_marks_spaces_width_and_numbers() -> None:
     assert comparable("Am 3. Mai，ＯＫ?") == comparable("am 17 MAI ok") == "am0maiok"
+    assert comparable("Große Straße") == comparable("GROSSE STRASSE")
     assert comparable("नमस्ते") != comparable("नमसत")
     assert comparable("?! …") == ""
 
@@ -215,6 +216,13 @@ def test_a_large_group_and_pairs_with_an_empty_side_stay_in_train() -> None:
     empty = [("", f"Nothing {letters(number)}") for number in range(50)]
     assert set(assign_splits([*greetings, *empty], ("de", "en"), (0.4, 0.4)).tolist()) == {TRAIN}
     assert TRAIN not in assign_splits(greetings[:MAX_GROUP], ("de", "en"), (0.5, 0.5))
+
+
+@pytest.mark.parametrize("empty", [0, 1])
+def test_a_pair_with_an_empty_side_stays_in_train_though_few_others_have_one(empty: int) -> None:
+    # So few that they would be no large group, which stays in train anyhow.
+    pairs = [("…", f"Sentence {letters(number)}")[:: -1 if empty else 1] for number in range(MAX_GROUP)]
+    assert set(assign_splits(pairs, ("de", "en"), (0.5, 0.5)).tolist()) == {TRAIN}
 
 
 def test_lines_that_are_added_or_moved_leave_the_others_where_they_were() -> None:
@@ -337,6 +345,29 @@ def test_a_fold_that_cannot_be_is_refused(tmp_path: Path) -> None:
             settings(tmp_path, fold=fold)
 
 
+def test_a_part_that_would_have_no_pairs_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    for language in ("de", "en"):
+        write(tmp_path, f"x.{language}", ["…"] * 5)  # a line without a letter is in no part
+    with pytest.raises(ValueError, match=r"x is too small for data\.fold=\[1, 2\]: a part has no pairs"):
+        with_splits(settings(tmp_path, fold=[1, 2]))
+    assert not list((tmp_path / "cache").glob("*/train.de"))
+
+
+def test_a_run_without_a_part_of_its_pairs_says_which_one(tmp_path: Path) -> None:
+    write(tmp_path, "x.tsv", ["\t".join(pair) for pair in sentences(100)])
+    corpus = whole(tmp_path, "x.tsv", fold=[2, 3])
+    assert notes_of_cut(with_splits(corpus), corpus)[2:] == [
+        "part 2 of 3 of the training pairs is left out (data.fold)"
+    ]
+
+
+def test_the_same_bytes_as_another_kind_of_table_are_cut_anew(tmp_path: Path) -> None:
+    lines = [f"{source}\tand,{target}" for source, target in sentences(100)]  # two columns either way
+    for name in ("x.tsv", "x.csv"):
+        write(tmp_path, name, lines)
+    assert cut_of(whole(tmp_path, "x.tsv")) != cut_of(whole(tmp_path, "x.csv"))
+
+
 def three_languages(folder: Path, name: str) -> DataSettings:
     return whole(folder, name, directions=["de-en", "en-de", "fr-en"])
 
@@ -359,6 +390,18 @@ def test_three_languages_are_cut_line_by_line_from_files_and_from_a_table(tmp_pa
         assert found[0][f"{split}.fr-en"] == [(fr, en) for _, en, fr in of_split]
     assert sum(len(found[0][split]) for split in SPLITS) == len(lines)
     assert len({split for split in SPLITS for pair in found[0][split] if pair in (lines[0][:2], lines[1][:2])}) == 1
+
+
+@pytest.mark.parametrize("shared", [0, 1, 2])
+def test_lines_that_share_a_sentence_in_any_of_three_languages_have_one_split(shared: int) -> None:
+    lines = []
+    for number in range(100):
+        line = [f"Satz {letters(number)}", f"Sentence {letters(number)}", f"Phrase {letters(number)}"]
+        line[shared] = f"Both {letters(number // 2)}"
+        lines.append(tuple(line))
+    splits = assign_splits(lines, ("de", "en", "fr"), (0.3, 0.3)).tolist()
+    assert splits[::2] == splits[1::2]
+    assert set(splits) == {0, 1, 2}
 
 
 @pytest.mark.parametrize("heading", ["DE\tEN\tFR", "German\tEnglish\tFrench"])

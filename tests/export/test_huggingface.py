@@ -25,7 +25,7 @@ from transformer import Translator
 from transformer.data.batching import pad
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, train_tokenizer
 from transformer.export.formats import ExportSettings, export
-from transformer.inference.hub_vocabulary import KINDS, number
+from transformer.inference.hub_vocabulary import KINDS, kind_of, number, parse, renumbered
 from transformer.inference.translator import BEAM
 from transformer.model.masks import padding_mask
 
@@ -319,6 +319,44 @@ def test_pieces_that_their_vocabulary_lacks_are_refused_before_they_take_room() 
     model = ModelProto(pieces=[ModelProto.SentencePiece(piece=f"piece {number}") for number in range(5)])
     with pytest.raises(ValueError, match="its tokenizers have 5 pieces that its vocabulary of 4 lacks"):
         number(few, 4, special, model)
+
+
+def test_what_either_tokenizer_has_beside_their_vocabulary_is_their_unknown() -> None:
+    vocabulary = {"</s>": 0, "<unk>": 1, "a": 2, "b": 3, "<pad>": 4}
+    special = {PAD: 4, UNK: 1, BOS: 4, EOS: 0}
+    source, target = (
+        ModelProto(pieces=[ModelProto.SentencePiece(piece=piece) for piece in pieces])
+        for pieces in (["<unk>", "<s>", "a", "y"], ["</s>", "x", "y", "b"])
+    )
+    numbering = number(vocabulary, 7, special, source, target)
+    ours = [(4, "<pad>"), (1, "<unk>"), (4, "<s>"), (0, "</s>"), (2, "a"), (3, "b")]
+    more = [(5, "<unused 5>"), (6, "<unused 6>"), (1, "x"), (1, "y")]
+    assert list(zip(numbering.their_ids, numbering.pieces, strict=True)) == [*ours, *more]
+    for size, changes in ((4, {}), (7, {BOS: -1}), (7, {EOS: 7})):
+        with pytest.raises(ValueError, match=f"its vocabulary has ids beyond the {size} of its model"):
+            number(vocabulary, size, special | changes, source, target)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_vocabulary_in_another_order_makes_the_pieces_that_it_made(kind: str) -> None:
+    tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings(kind, 295, byte_fallback=True))
+    model = parse(tokenizer.model)
+    names = [*(piece.piece for piece in model.pieces), "▁foreign", ">>en<<"]
+    vocabulary = {name: id for id, name in enumerate(reversed(names))}
+    special = {id: vocabulary[tokenizer.piece(id)] for id in (PAD, UNK, BOS, EOS)}
+    numbering = number(vocabulary, len(vocabulary), special, model)
+    ours = renumbered(model, numbering)
+    assert ours.tagged_languages == ["en"]
+    for text in [*TEXTS, "猫 🙂", "foreign", ">>en<< a", "<2en> a"]:
+        assert ours.pieces(text) == (pieces := tokenizer.pieces(text))
+        assert [numbering.their_ids[id] for id in ours.encode(text)] == [vocabulary[piece] for piece in pieces]
+        assert ours.decode(ours.encode(text)) == tokenizer.decode(tokenizer.encode(text))
+
+
+def test_a_tokenizer_of_words_which_are_cut_otherwise_there_is_refused() -> None:
+    words = train_tokenizer(TEXTS * 3, tokenizer_settings("word", 44))
+    with pytest.raises(ValueError, match="its tokenizer is of none of the kinds unigram, bpe, char"):
+        kind_of(parse(words.model))
 
 
 @pytest.mark.parametrize("name", ["lengthened_map", "map_leads_out"])

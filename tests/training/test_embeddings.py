@@ -17,6 +17,7 @@ from transformer.training.embeddings import cooccurrence_embeddings, initialize_
 VOCABULARY = 12
 # Ids from 4 to 7 in the source, 8 to 11 in the target; each id and the one 4 higher stand in the same pairs.
 PAIRS = [([4, 5], [8, 9]), ([4, 6, 5], [8, 10, 9]), ([6, 7, 6], [10, 11]), ([7], [11, 11])]
+LONG = ([4, 5, 6, 7, 5, 4], [8, 9, 10, 11])
 
 
 class Listed(Split):
@@ -39,10 +40,10 @@ class Listed(Split):
         return str(number + 1)
 
 
-def counts_by_loops() -> NDArray[np.float64]:
+def counts_by_loops(pairs: list[tuple[list[int], list[int]]] = PAIRS) -> NDArray[np.float64]:
     """[pieces, 2, contexts]: pairs in which two ids stand, and places where they are at most two apart."""
     counts = np.zeros((VOCABULARY, 2, VOCABULARY))
-    for pair in PAIRS:
+    for pair in pairs:
         together = {*pair[0], *pair[1]}
         for one in together:
             for other in together:
@@ -53,9 +54,11 @@ def counts_by_loops() -> NDArray[np.float64]:
     return counts
 
 
-def test_counts_are_those_of_plain_loops() -> None:
-    counts = embeddings.count_cooccurrences([Listed(PAIRS[:3]), Listed(PAIRS[3:])], VOCABULARY)
-    np.testing.assert_array_equal(counts.numpy(), counts_by_loops())
+@pytest.mark.parametrize("chunk", [1, 2, 100])
+def test_counts_are_those_of_plain_loops(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr(embeddings, "CHUNK", chunk)
+    counts = embeddings.count_cooccurrences([Listed(PAIRS[:3]), Listed([*PAIRS[3:], LONG])], VOCABULARY)
+    np.testing.assert_array_equal(counts.numpy(), counts_by_loops([*PAIRS, LONG]))
 
 
 def test_of_too_many_pairs_an_even_share_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,6 +79,7 @@ def test_similarities_are_those_of_numpys_decomposition() -> None:
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     found = cooccurrence_embeddings([Listed(PAIRS)], VOCABULARY, dim=16, seed=1)[4:].numpy()
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-5)
+    assert (found != 0).all(), "turned at random, of 16 dimensions none holds more than another"
 
 
 def test_of_the_other_language_a_piece_is_most_like_its_translation() -> None:
@@ -94,6 +98,9 @@ def test_pieces_without_a_count_keep_their_random_embedding() -> None:
     assert torch.equal(after[:4], before[:4])
     changed = (after != before).all(dim=1)
     assert changed[4:].all()
+    # Of the variance nine tenths are counted.
+    counted = cooccurrence_embeddings([Listed(PAIRS)], VOCABULARY, before.size(1), seed=1)[4:]
+    torch.testing.assert_close(after[4:], 0.9**0.5 * counted + 0.1**0.5 * before[4:])
 
 
 def test_the_seed_decides_and_random_draws_go_on_as_before() -> None:

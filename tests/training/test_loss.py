@@ -104,15 +104,18 @@ def test_under_autocast_logits_are_in_half_precision_and_gradients_are_not() -> 
         assert (ours - theirs).norm() < 0.01 * theirs.norm()
 
 
-def test_r_drop_is_half_of_equation_4_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_r_drop_is_half_of_equation_4_of_the_paper(monkeypatch: pytest.MonkeyPatch, has_bias: bool) -> None:
     monkeypatch.setattr(loss, "CPU_POSITIONS", 40)
     states, weight, labels = states_weight_labels(2, 9, 13)
-    first, second = functional.linear(states, weight)
+    bias = torch.randn(37, requires_grad=True) if has_bias else None
+    first, second = functional.linear(states, weight, bias)
     both = torch_cross_entropy(first, labels) + torch_cross_entropy(second, labels)
     expected = (both + 5.0 * torch_symmetric_kl(first[labels != PAD], second[labels != PAD])) / 2
-    actual = r_drop_loss(states, weight, labels, 0.1, 5.0, ignore_index=PAD)
+    actual = r_drop_loss(states, weight, labels, 0.1, 5.0, PAD, bias)
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-4)
-    gradients = (torch.autograd.grad(value, (states, weight)) for value in (actual, expected))
+    parameters = (states, weight) if bias is None else (states, weight, bias)
+    gradients = (torch.autograd.grad(value, parameters) for value in (actual, expected))
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-3)
 

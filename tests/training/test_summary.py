@@ -37,13 +37,62 @@ def test_what_is_too_long_or_empty_is_left_out_of_training_and_cut_elsewhere(
     assert "test: 1 empty on a side: pairs 3" in said
 
 
+def test_the_table_counts_tokens_by_side_and_an_unknown_few_is_no_note(
+    mixed: TranslationData, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, "other.de", ["ein Hund da", "Hund", "ein " * 11, "Hund " * 12])  # two are cut to 10
+    write(tmp_path, "other.en", ["a cat", "a", "dog", ""])
+    other = settings(tmp_path, test=str(tmp_path / "other"))
+    said = shown(TranslationData(other, tokenizer_settings("word", 100), seed=1), capsys)
+    rows = [line.split() for line in said]
+    german = rows.index(["test", "4", "de", "24", "10", "4.17%", "2", "1"])
+    assert rows[german + 1] == ["en", "4", "2", "25.00%"]
+    assert [line for line in said if "unknown to" in line] == [
+        "test: 25% of the tokens in en are unknown to the vocabulary"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "listed"), [(10, "1, 2, 3, 4, 5, 6, 7, 8, 9, 10"), (11, "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …")]
+)
+def test_of_many_pairs_that_are_too_long_the_first_ten_are_named(
+    mixed: TranslationData, tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int, listed: str
+) -> None:
+    for language, word in (("de", "Hund "), ("en", "dog ")):
+        write(tmp_path, f"long.{language}", [word * 11] * count + [word])
+    long = settings(tmp_path, validation=str(tmp_path / "long"))
+    said = shown(TranslationData(long, tokenizer_settings("word", 100), seed=1), capsys)
+    assert f"validation: {count} over data.max_length=10 tokens, cut: pairs {listed}" in said
+
+
+def test_synthetic_pairs_are_left_out_as_others_of_training_are(
+    mixed: TranslationData, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for language, word in (("de", "Hund"), ("en", "dog")):
+        write(
+            tmp_path, f"more.{language}", [f"{word} {word}", f"{word} " * 11, "" if language == "de" else f"a {word} a"]
+        )
+    synthetic = settings(tmp_path, synthetic=[str(tmp_path / "more")])
+    said = shown(TranslationData(synthetic, tokenizer_settings("word", 100), seed=1), capsys)
+    assert "synthetic: 1 over data.max_length=10 tokens, left out: pairs 2" in said
+    assert "synthetic: 1 empty on a side, left out: pairs 3" in said
+
+
+def test_what_the_corpus_was_cut_from_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, "x.tsv", [f"ein {letter}\ta {letter}" for letter in "abcdefghijklmnopqrst"])
+    whole = settings(tmp_path, train=None, validation=None, test=None, pairs=str(tmp_path / "x.tsv"), split=[0.2, 0.2])
+    said = shown(TranslationData(whole, tokenizer_settings("word", 100), seed=1), capsys)
+    assert "its first pair: ein a | a a" in said
+
+
 def test_a_hundred_sentences_are_not_few_and_fewer_are(
     mixed: TranslationData, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not any("are few" in line for line in shown(mixed, capsys))
     for language, word in (("de", "Hund"), ("en", "dog")):
         write(tmp_path, f"few.{language}", [word] * 99)
-    few = settings(tmp_path, test=str(tmp_path / "few"))
+        write(tmp_path, f"hundred.{language}", [word] * 100)
+    few = settings(tmp_path, test=str(tmp_path / "few"), validation=str(tmp_path / "hundred"))
     said = shown(TranslationData(few, tokenizer_settings("word", 100), seed=1), capsys)
     assert [line.partition(" sentences")[0] for line in said if "are few" in line] == ["test: 99"]
 
@@ -72,6 +121,29 @@ def test_the_parts_of_a_model_have_all_its_parameters(
     assert sum(numbers) == int(total)
 
 
+def test_the_parts_of_a_model_are_told_apart(mixed: TranslationData, capsys: pytest.CaptureFixture[str]) -> None:
+    translator = module_for(mixed, encoder__layers=3, positions="none").translator
+    show_run(mixed, translator, "cpu: 1 thread", 1, None)
+    said = capsys.readouterr().err
+    sizes = {
+        part: sum(weight.numel() for name, weight in translator.model.named_parameters() if name.startswith(part))
+        for part in ("encoder.layers.", "decoder.layers.")
+    }
+    assert "3 + 2 layers, dim 24, no positions\n" in said
+    assert "encoder {:,}, decoder {:,}, ".format(*sizes.values()) in said
+
+
+def test_a_tokenizer_for_chinese_is_advised_unless_it_was_chosen_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, "x.zh", ["好 的"] * 100)
+    write(tmp_path, "x.en", ["a dog"] * 100)
+    chinese = settings(tmp_path, source_language="zh", validation=str(tmp_path / "x"))
+    data = TranslationData(chinese, tokenizer_settings("word", 100), seed=1)
+    for init_from in (None, "first"):
+        assert any("tokenizer=cjk" in line for line in shown(data, capsys, init_from)) == (init_from is None)
+
+
 def test_it_is_said_whose_weights_a_run_begins_with(mixed: TranslationData, capsys: pytest.CaptureFixture[str]) -> None:
     assert not any("weights and tokenizers are those of" in line for line in shown(mixed, capsys))
     assert any("weights and tokenizers are those of first" in line for line in shown(mixed, capsys, "first"))
@@ -84,3 +156,13 @@ def test_the_pairs_of_an_epoch_are_told_where_some_come_more_often(
     assert not any(line.startswith("pairs of an epoch") for line in shown(data, capsys))
     data.settings = replace(data.settings, direction_temperature=2.0)
     assert "pairs of an epoch: de-en 174, en-de 174" in shown(data, capsys)
+
+
+def test_a_small_direction_is_told_to_come_more_often(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, count in (("x.de-en", 36), ("x.en-de", 9)):
+        write(tmp_path, f"{name}.de", ["ein Hund"] * count)
+        write(tmp_path, f"{name}.en", ["a dog"] * count)
+    both = settings(tmp_path, directions=["de-en", "en-de"], direction_temperature=2.0)
+    data = TranslationData(both, tokenizer_settings("word", 100), seed=1)
+    # 45 pairs, as √36 : √9.
+    assert "pairs of an epoch: de-en 30, en-de 15" in shown(data, capsys)
