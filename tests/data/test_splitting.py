@@ -245,12 +245,13 @@ def test_a_corpus_too_small_for_its_shares_is_refused_and_nothing_is_left(tmp_pa
     assert not list((tmp_path / "cache").glob("*/train.de"))
 
 
-def test_the_advice_for_a_small_corpus_raises_the_shares_and_helps(tmp_path: Path) -> None:
-    write(tmp_path, "x.tsv", ["\t".join(pair) for pair in sentences(60)])
-    with pytest.raises(ValueError, match=r"to data\.split=\[") as caught:
-        with_splits(whole(tmp_path, "x.tsv", split=[0.001, 0.001]))
-    share = float(re.findall(r"to data\.split=\[([\d.]+),", str(caught.value))[0])
-    assert share > 0.001
+@pytest.mark.parametrize(("given", "is_larger"), [(0.001, True), (0.49, False)])
+def test_the_advice_for_a_small_corpus_is_of_shares_that_help(tmp_path: Path, given: float, is_larger: bool) -> None:
+    write(tmp_path, "x.tsv", ["\t".join(pair) for pair in sentences(60 if is_larger else 20)])
+    with pytest.raises(ValueError, match=r"choose other shares") as caught:
+        with_splits(whole(tmp_path, "x.tsv", split=[given, given]))
+    share = float(re.findall(r"for example data\.split=\[([\d.]+),", str(caught.value))[0])
+    assert (share > given) == is_larger
     assert with_splits(whole(tmp_path, "x.tsv", split=[share, share])).test
 
 

@@ -32,7 +32,7 @@ def of_cpu() -> RuntimeError:
     ("stage", "sentences", "more"),
     [
         ("training", "3 sentences", ""),
-        ("validation", "1 sentence", r" or .*search\.beam"),
+        ("validation", "1 sentence", r" or validation_search\.beam"),
         ("test", "3 sentences", r" or search\.beam"),
     ],
 )

@@ -26,7 +26,11 @@ def check(typed: str) -> None:
         ),
         (
             "training.initial_embeddings=cooccurrence model.tied_embeddings=target",
-            ["training.initial_embeddings=cooccurrence", "model.tied_embeddings=target"],
+            [
+                "training.initial_embeddings=cooccurrence",
+                "model.tied_embeddings=target",
+                "training.initial_embeddings=cooccurrence model.tied_embeddings=target init_from=x",
+            ],
             "training.initial_embeddings=cooccurrence makes one matrix for both languages",
         ),
         (
@@ -64,6 +68,11 @@ def test_settings_that_do_not_go_together_are_refused_and_each_alone_is_taken(
         check(together)
     for typed in apart:
         check(typed)
+
+
+def test_a_setting_that_no_run_has_is_refused_by_its_name() -> None:
+    with pytest.raises(ValueError, match=r"^unknown setting sed: did you mean seed\?"):
+        read_run_settings(run_settings(composed("data=toy")) | {"sed": 3})
 
 
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="wandb is installed")

@@ -209,7 +209,7 @@ def _cut(corpus: DataSettings, whole: str) -> Path:
             for share in (min(0.3, max(2 * max(corpus.split), few)), 0.3):
                 larger = assign_splits(_lines(corpus, whole), corpus.all_languages, (share, share))
                 if len(np.unique(larger)) == len(SPLITS):
-                    remedy = f"raise these shares, for example to data.split=[{share},{share}]"
+                    remedy = f"choose other shares, for example data.split=[{share},{share}]"
                     break
             raise ValueError(f"{whole} is too small for data.split={corpus.split} ({sizes}): {remedy}")
         log.info("%s was split: %s (data.split=%s)", whole, sizes, corpus.split)

@@ -40,8 +40,6 @@ def number(vocabulary: Mapping[str, int], size: int, special: Mapping[int, int],
     if not all(0 <= id < size for id in (*special.values(), *vocabulary.values())):
         raise ValueError(f"its vocabulary has ids beyond the {size:,} of its model")
     names = {id: piece for piece, id in vocabulary.items()}
-    # The end and the unknown have one name everywhere; BOS and PAD may be one piece there.
-    names |= {special[PAD]: "<pad>", special[UNK]: "<unk>", special[EOS]: "</s>"}
     rest = [id for id in range(size) if id not in special.values()]
     numbering = Numbering(
         [special[PAD], special[UNK], special[BOS], special[EOS], *rest], ["<pad>", "<unk>", "<s>", "</s>"]

@@ -87,20 +87,20 @@ def read_run_settings(settings: dict[str, Any]) -> RunSettings:
 def check_settings(settings: RunSettings, model: ModelConfig) -> None:
     """Checks settings against each other and against those of the model: raises ValueError for what is wrong whatever
     the corpus."""
-    # Two vocabularies may be of one size all the same.
-    if model.tied_embeddings == "all" and not settings.tokenizer.joint and not settings.init_from:
-        raise ValueError(
-            "model.tied_embeddings=all needs one vocabulary for both languages: tokenizer.joint=true, or else "
-            "model.tied_embeddings=target or none"
-        )
-    if not settings.init_from:
+    if not settings.init_from:  # else weights and tokenizers are there
         tokenizer, directions = settings.tokenizer, len(settings.data.all_directions)
+        # Two vocabularies may be of one size all the same.
+        if model.tied_embeddings == "all" and not tokenizer.joint:
+            raise ValueError(
+                "model.tied_embeddings=all needs one vocabulary for both languages: tokenizer.joint=true, or else "
+                "model.tied_embeddings=target or none"
+            )
         check_tokenizer_use(tokenizer.kind, tokenizer.joint, directions, settings.training.bpe_dropout)
-    if settings.training.initial_embeddings == "cooccurrence" and model.tied_embeddings != "all":
-        raise ValueError(
-            f"training.initial_embeddings=cooccurrence makes one matrix for both languages: with model.tied_embeddings="
-            f"{model.tied_embeddings} use training.initial_embeddings=random"
-        )
+        if settings.training.initial_embeddings == "cooccurrence" and model.tied_embeddings != "all":
+            raise ValueError(
+                "training.initial_embeddings=cooccurrence makes one matrix for both languages: with "
+                f"model.tied_embeddings={model.tied_embeddings} use training.initial_embeddings=random"
+            )
     for name, search in {"search": settings.search, "validation_search": settings.validation_search}.items():
         if search.min_length >= model.max_length:
             raise ValueError(

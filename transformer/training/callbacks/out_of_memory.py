@@ -39,7 +39,7 @@ def explain_out_of_memory(current: CurrentBatch, batch_tokens: int) -> Iterator[
             raise
         count, source = current.batch.source.shape
         sentences = f"{count} sentence{'s' if count != 1 else ''}"
-        beams = "" if current.stage == "training" else " or search.beam"
+        beams = {"validation": " or validation_search.beam", "test": " or search.beam"}.get(current.stage, "")
         raise ValueError(
             f"out of memory at a {current.stage} batch of {sentences} × {source} source × "
             f"{current.batch.labels.shape[1]} target tokens: lower data.batch_tokens (now {batch_tokens}){beams}, or "
