@@ -20,7 +20,8 @@ def test_dropout_zeroes_its_share_scales_the_rest_and_rests_in_evaluation(p: flo
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.999])
 def test_over_many_draws_dropout_leaves_the_mean_as_it_was(p: float) -> None:
-    """A draw has 256 values: shares between their multiples, and those beyond the last one, come out on average."""
+    """A byte has 256 values. A share between their multiples comes out on average; beyond the last, the scale makes up
+    for it."""
     dropout, ones = Dropout(p), torch.ones(64, 64)
     dropped = torch.stack([dropout(ones) for _ in range(400)])
     assert dropped.mean() == pytest.approx(1, abs=0.05 if p > 0.99 else 0.001)
