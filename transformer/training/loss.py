@@ -41,7 +41,8 @@ def cross_entropy_(
         # The rows themselves if they are float32. Below, what is as large is this tensor, overwritten step by step.
         x = rows.float()
         label_logit, mean, top = x.gather(1, label), x.mean(dim=-1), x.amax(dim=-1, keepdim=True)
-        probabilities = torch.softmax(x, dim=-1, out=x)
+        # In new memory on Apple's GPU, where nobody has tried whether a softmax may overwrite what it reads.
+        probabilities = torch.softmax(x, dim=-1, out=None if x.is_mps else x)
         # The largest probability is exp(top) / Σ exp, and never so small that its logarithm would be lost.
         log_sum = top - probabilities.amax(dim=-1, keepdim=True).log()
         # −Σ q log p = log Σ exp − (1 − ε) logit of the label − ε mean of the logits
