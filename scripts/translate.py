@@ -10,7 +10,7 @@ from transformer.cli.launch import launch
 
 if TYPE_CHECKING:
     from transformer.cli.output import Output
-    from transformer.export.load import TranslateSettings
+    from transformer.inference.settings import TranslateSettings
 
 Job = tuple["TranslateSettings", list[Path], "Output", int | None]
 
@@ -24,7 +24,7 @@ def read(config: dict[str, Any]) -> Job:
 
     values = translate_settings(config)
     checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]))
-    from transformer.export.load import TranslateSettings
+    from transformer.inference.settings import TranslateSettings
 
     settings = from_dict(TranslateSettings, values, "")
     made_by = settings.deciding(), [*checkpoints, *settings.choose.models]

@@ -28,7 +28,7 @@ from transformer.cli.settings import augment_settings, run_settings, translate_s
 from transformer.cli.sweeps import check_trials, trials_to_check
 from transformer.config import UsageError, from_dict
 from transformer.data.printable import shell_word
-from transformer.export.load import TranslateSettings
+from transformer.inference.settings import TranslateSettings
 from transformer.training.checks import check_trainer
 from transformer.training.trainer_arguments import check_trainer_arguments
 

@@ -20,9 +20,9 @@ from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
 from transformer.device import MachineSettings
 from transformer.export.formats import ExportSettings, export, load
-from transformer.export.load import AlignmentSettings, TranslatorSettings, load_translator
+from transformer.export.load import load_translator
 from transformer.files import EXPORT_MANIFEST, sha256
-from transformer.inference.settings import InferenceSettings
+from transformer.inference.settings import AlignmentSettings, InferenceSettings, TranslatorSettings
 from transformer.inference.translator import BEAM, Translation
 from transformer.visualization.explain import explain
 

@@ -15,10 +15,10 @@ from transformer import ModelConfig, Transformer, Translator
 from transformer.cli.settings import INFERENCE
 from transformer.config import from_dict
 from transformer.data.tokenizer import Kind, Tokenizer, train_tokenizer
-from transformer.export.load import AlignmentSettings, TranslateSettings
 from transformer.inference.alignment import align, encode_pair, moses_lines
 from transformer.inference.alignment_head import AlignmentHead, candidates, check_head, default_head
 from transformer.inference.checkpoint import digest
+from transformer.inference.settings import AlignmentSettings, TranslateSettings
 from transformer.visualization.attention import View, read
 
 TOY = Path(__file__).parents[2] / "data" / "toy"

@@ -25,8 +25,8 @@ from transformer.device import MachineSettings, configure_torch
 from transformer.doctor.augment import AugmentSettings
 from transformer.evaluation.compare_runs import CompareSettings
 from transformer.evaluation.evaluate import EvaluationSettings
-from transformer.export.load import TranslateSettings
 from transformer.inference.search import SearchSettings
+from transformer.inference.settings import TranslateSettings
 from transformer.inference.translator import BEAM
 from transformer.inference.untrusted import check_tokenizer
 from transformer.model import ModelConfig

@@ -16,8 +16,8 @@ from transformer.data.splitting import LEFT_OUT
 from transformer.data.text_files import read_lines
 from transformer.doctor.filters import FILTERS, PairFilter
 from transformer.evaluation.run_files import corpus_of
-from transformer.export.load import TranslatorSettings
 from transformer.inference import Translator
+from transformer.inference.settings import TranslatorSettings
 
 
 @dataclass(frozen=True)

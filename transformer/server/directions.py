@@ -8,8 +8,8 @@ from transformer.config import UsageError
 from transformer.data.corpus import split_name
 from transformer.data.directions import Direction, arrow
 from transformer.export import page
-from transformer.export.load import TranslatorSettings, is_export, load_translator
-from transformer.inference.settings import InferenceSettings
+from transformer.export.load import is_export, load_translator
+from transformer.inference.settings import InferenceSettings, TranslatorSettings
 from transformer.inference.translator import Translator
 from transformer.server.settings import ServerSettings
 

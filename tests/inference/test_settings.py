@@ -7,7 +7,7 @@ import pytest
 from tests.factories import composed
 from transformer.cli.settings import INFERENCE
 from transformer.config import from_dict
-from transformer.export.load import TranslateSettings
+from transformer.inference.settings import TranslateSettings
 
 
 def settings(*overrides: str, **changes: Any) -> TranslateSettings:
