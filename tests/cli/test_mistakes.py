@@ -75,6 +75,7 @@ from transformer.training.trainer_arguments import check_trainer_arguments
         ("model.dim=${nix}", "model.dim: Interpolation key 'nix' not found"),
         ("hydra.nix=3", "hydra.nix"),
         ("data.file=a", "data.file: no such setting; known are data."),  # no file of a log of Hydra's
+        ("model.gates=3", "model.gates: a setting of model=gated: write that too"),
     ],
 )
 def test_a_mistake_is_named_with_its_remedy(project: Path, argument: str, message: str) -> None:
@@ -256,7 +257,7 @@ def test_the_words_of_other_programs_are_known_to_the_scripts_that_have_the_sett
         ("model: small", "experiment/mine.yaml: its defaults list names experiment/model/small, which is not there:"),
         ("override model: small", "experiment/mine.yaml: its defaults list names experiment/model@model, which is not"),
         ("override /nix: a", 'write "- override /GROUP: CHOICE"; the groups are data, experiment, model, trainer'),
-        ("override /model: big", "model=big: model is one of small"),
+        ("override /model: big", "model=big: model is one of gated, small"),
         ("/model: small", 'model is chosen twice: in the defaults list of a preset write "- override /model: CHOICE"'),
         ("/trainer: ddp", "trainer is chosen twice: in the defaults list of a preset write "),
     ],

@@ -62,7 +62,7 @@ class Settings:
     """All settings and choices of a script, as they are when nothing is typed."""
 
     def __init__(self, config_name: str, configs: Path) -> None:
-        config = compose_all(config_name, [], configs)
+        self.configs, config = configs, compose_all(config_name, [], configs)
         self.choices = {name: choice for name, choice in config.hydra.runtime.choices.items() if "/" not in name}
         self.values = dict(flatten(OmegaConf.to_container(config)))  # type: ignore[arg-type]
         # Sections have names too: model.encoder.layers stands in model.encoder and model.
@@ -73,8 +73,11 @@ class Settings:
         """Say that there is no such setting, and which may be meant."""
         if (is_choice or "@" in key) and not self.synonym(key):
             return f"{key}: no choice of this script; its choices are {', '.join(sorted(self.choices))}"
-        if self.choices.get(group := key.partition(".")[0], group) is None:
+        group, _, below = key.partition(".")
+        if self.choices.get(group, group) is None:
             return f"{key}: choose {group}=NAME first; --help shows which there are"
+        if choice := self.choice_with(group, below):
+            return f"{key}: a setting of {group}={choice}: write that too"
         if section := self.section(key):  # trainer={NAME: 3} with a name that it has not
             return section
         if name := key.partition("data.sha256.")[2]:
@@ -89,6 +92,11 @@ class Settings:
         near, known = self.near(key, above), ", ".join(sorted(self.inside(above)))
         remedy = f"did you mean {' or '.join(near)}?" if near else f"known are {known};"
         return f"{key}: no such setting; {remedy} --cfg job shows all"
+
+    def choice_with(self, group: str, setting: str) -> str:
+        """The choice of a group that has such a setting, which the chosen one has not; "" where none has."""
+        files = sorted((self.configs / group).glob("*.yaml")) if self.inside(group) and setting else []
+        return next((path.stem for path in files if setting in OmegaConf.load(path)), "")
 
     def inside(self, section: str) -> list[str]:
         """The settings of a section ("": those at the top, the choices and the folder of a run)."""
