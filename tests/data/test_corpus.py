@@ -280,7 +280,7 @@ def test_a_missing_file_is_fetched_and_its_digest_checked(tmp_path: Path) -> Non
     settings(tmp_path / "there", url=home.as_uri(), sha256={"x.de": right, "x.fr": digest}).fetch()
     assert (tmp_path / "there" / "x.de").read_text(encoding="utf-8") == "eins\n"
     gone = settings(tmp_path / "nowhere", url=(tmp_path / "no").as_uri(), sha256={"x.de": right})
-    with pytest.raises(OSError, match=r"cannot be fetched .*: put x.de into .*, or into another data.directory="):
+    with pytest.raises(OSError, match=r"cannot be fetched .*: put x.de into .* or another data.directory=; data=files"):
         gone.fetch()
 
 

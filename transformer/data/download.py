@@ -78,7 +78,8 @@ def download(url: str, path: Path, expected: str) -> None:
     except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or str(error).strip() or type(error).__name__
         raise OSError(
-            f"{url} cannot be fetched ({reason}): put {path.name} into {path.parent}, or into another data.directory="
+            f"{url} cannot be fetched ({reason}): put {path.name} into {path.parent} or another data.directory=; "
+            "data=files is for a corpus of your own"
         ) from error
     if sha256(path) != expected:
         raise ValueError(f"{path} is not the published file (its sha256 differs): delete it and try again")
