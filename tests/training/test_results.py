@@ -1,5 +1,6 @@
 """What is said of a finished run, and what its table of a sweep shows."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -36,4 +37,5 @@ def test_the_next_commands_have_the_search_of_the_test_and_no_more(capsys: pytes
     assert "test: BLEU 31.2   chrF 50.0" in lines
     assert lines[3:6] == ["Ein Hund.", "→ The dog.", "= A dog."]
     assert "python scripts/evaluate.py checkpoint=my_run search.min_length=3" in lines
-    assert "python scripts/translate.py checkpoint=my_run search.min_length=3 text='Ein Hund.'" in lines
+    quotes = '"' if os.name == "nt" else "'"
+    assert f"python scripts/translate.py checkpoint=my_run search.min_length=3 text={quotes}Ein Hund.{quotes}" in lines

@@ -33,8 +33,9 @@ def explain_out_of_memory(current: CurrentBatch, batch_tokens: int) -> Iterator[
     try:
         yield
     except RuntimeError as error:
-        # torch has no type of its own for a CPU's.
-        out_of_memory = isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+        # torch has no type of its own for a CPU's: "DefaultCPUAllocator: can't allocate memory", or on Windows "…: not
+        # enough memory".
+        out_of_memory = isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: " in str(error)
         if not out_of_memory or current.batch is None:
             raise
         count, source = current.batch.source.shape
