@@ -120,7 +120,7 @@ function follow(matrices, names, figures) {
     scaled === undefined ? null : [text("chain scale"), shorter(scaled)],
     biased === undefined ? null : [text("chain bias"), shorter(biased)],
     masked === undefined ? null : [text("chain mask"), shorter(masked)],
-    ["softmax", percent(share)],
+    ["softmax", share ? percent(share) : "0%"],  // what is masked has no share at all
   ].filter(Boolean);
   clear(find("chain"), make("b", {}, text("chain", { query: names.queries[pair.query], key: names.keys[pair.key] })), " ",
     ...steps.flatMap(([name, number], at) => [at ? " → " : "", make("span", {}, `${name} `, make("b", {}, number))]));

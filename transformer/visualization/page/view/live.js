@@ -26,7 +26,10 @@ async function translate() {
     find("panels").hidden = !explanation;
     drawNotice();
     drawForced();
-    if (!explanation) return clear(target);
+    if (!explanation) {
+      document.title = text("title");
+      return clear(target);
+    }
     drawSentences(explanation);
     explanation.model.name = modelName;
     show({ ...explanation, forced: options.prefix.length });
