@@ -56,6 +56,27 @@ def test_the_page_draws_the_links_between_the_words(
     opened.close()
 
 
+def test_a_line_ends_at_both_words_and_is_read_out(browser: Chromium, path: Path) -> None:
+    path.write_text(page(explain(sharp("bpe", None), TEXTS[3], replace(SEARCH, method="sampling"))), encoding="utf-8")
+    opened = Opened(browser, path)
+    found = opened.page.evaluate(
+        """() => {
+          const middle = word => word.offsetLeft + word.offsetWidth / 2;
+          const [above, below] = ["source", "target"].map(side => document.getElementById(`${side}-words`).children);
+          return [...document.querySelectorAll("#links line")].map((line, to) => {
+            const from = above[line.dataset.link.split("-")[0]], read = below[to].querySelector(".read").textContent;
+            const ends = ["x1", "x2"].map(name => Number(line.getAttribute(name)));
+            return [read, `from “${from.textContent}”`, ends, [middle(from), middle(below[to])]];
+          });
+        }"""
+    )
+    assert len({word for _, word, *_ in found}) > 1
+    for read, word, ends, middles in found:
+        assert read == word
+        assert ends == pytest.approx(middles)
+    opened.close()
+
+
 @pytest.mark.long
 def test_the_lines_follow_what_is_typed(browser: Chromium, path: Path) -> None:
     translator = sharp("bpe", AlignmentHead(2, 1, shifted=False))
