@@ -99,6 +99,8 @@ def test_hypotheses_and_scores_are_those_of_our_search(
             continue
         assert [one["text"] for one in found["hypotheses"]] == [one.text for one in expected]
         assert [one["pieces"][:-1] for one in found["hypotheses"]] == [one.pieces for one in expected]
+        # As the page tells it: with the end symbol counted.
+        assert [one["length"] for one in found["hypotheses"]] == [len(one.pieces) + 1 for one in expected]
         scores = [(one["score"], one["log_probability"]) for one in found["hypotheses"]]
         torch.testing.assert_close(
             torch.tensor(scores), torch.tensor([(one.score, one.log_probability) for one in expected])
@@ -338,6 +340,20 @@ def test_a_sampled_translation_depends_on_its_seed_alone(page: Opened) -> None:
     assert page.ask(TRANSLATE, TEXTS[1], cold)["text"] == page.ask(TRANSLATE, TEXTS[1], {})["text"]
 
 
+def test_two_sentences_of_a_text_are_drawn_with_numbers_of_their_own(page: Opened) -> None:
+    # Without cross-attention, all sentences have the same probabilities.
+    options = {"modify": {"cross": False}, "min_length": 5, "max_length": 5}
+
+    def translations(method: str) -> list[str]:
+        found = page.ask(EXPLAIN, SENTENCES, options | {"method": method})
+        return [one["translation"] for one in found["sentences"]]
+
+    [first, second] = translations("greedy")
+    assert first == second
+    [first, second] = translations("sampling")
+    assert first != second
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -377,6 +393,15 @@ def test_an_over_long_text_is_cut_at_a_word_and_says_where(page: Opened, repeats
         next_word = text[cut["at"] :].split(" ")[1]
         assert len(encode(text[: cut["at"]])) <= 31 < len(encode(f"{text[: cut['at']]} {next_word}"))
         assert found["text"] == page.ask(TRANSLATE, text[: cut["at"]], {})["text"]
+
+
+def test_a_page_shows_sentences_of_up_to_200_pieces(open_page: Open, build: Build) -> None:
+    opened = open_page(build(max_length=300))
+    for words, limit in ((99, None), (150, 200)):
+        found = opened.ask(EXPLAIN, "ja " * words, {"max_length": 1})
+        cut = found["sentences"][0]["cut"]
+        assert (cut and cut["limit"]) == limit
+    assert len(found["source"]) == 201
 
 
 def test_one_word_that_is_too_long_is_cut_within_and_one_that_fits_is_not(page: Opened, repeats: Translator) -> None:
