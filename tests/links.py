@@ -1,5 +1,6 @@
-"""Symbolic links: on Windows only some users may make them."""
+"""Symbolic links, which on Windows only some users may make, and named pipes, which it has not."""
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -17,3 +18,4 @@ def _can_link() -> bool:
 
 
 needs_links = pytest.mark.skipif(not _can_link(), reason="symbolic links (on Windows: with developer mode)")
+needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.links import needs_links
+from tests.links import needs_links, needs_pipes
 from transformer.files import (
     atomic_file,
     atomic_folder,
@@ -25,7 +25,6 @@ from transformer.files import (
     run_of,
 )
 
-needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
 needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
 HOLD = """
 import sys

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.links import needs_links
+from tests.links import needs_links, needs_pipes
 from tests.processes import posix_only
 from transformer.cli.checkpoints import (
     announce_checkpoint,
@@ -128,6 +128,7 @@ def test_a_model_card_that_is_missing_or_no_text_is_none(runs: Path) -> None:
 
 
 @posix_only
+@needs_pipes
 def test_a_pipe_in_the_place_of_weights_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     (tmp_path / "run" / "checkpoints" / "best.ckpt").touch()

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -344,7 +345,7 @@ def test_what_the_engine_says_against_a_strangers_files_is_one_line(
     manifest = json.loads((folder / EXPORT_MANIFEST).read_text(encoding="utf-8"))
     manifest["files"][name] = sha256(folder / name)  # as a stranger would
     (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-    with pytest.raises(ValueError, match=str(folder)) as caught:
+    with pytest.raises(ValueError, match=re.escape(str(folder))) as caught:
         load(folder, "cpu", 1).translate(["ja"])
     assert "\n" not in str(caught.value)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.export.models import TEXTS
+from tests.links import needs_pipes
 from tests.processes import posix_only
 from transformer import Translator
 from transformer.export.folder import MAX_TOKENIZER_BYTES, read, write
@@ -94,6 +95,7 @@ def test_a_tokenizer_larger_than_any_is_not_read_into_memory(taught: Translator,
 
 
 @posix_only
+@needs_pipes
 @pytest.mark.parametrize("name", [EXPORT_MANIFEST, "model.bin", "source.spm"])
 def test_a_pipe_in_an_export_is_refused_and_not_waited_for(taught: Translator, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "export"

@@ -395,6 +395,7 @@ def test_an_over_long_text_is_cut_at_a_word_and_says_where(page: Opened, repeats
         assert found["text"] == page.ask(TRANSLATE, text[: cut["at"]], {})["text"]
 
 
+@pytest.mark.long
 def test_a_page_shows_sentences_of_up_to_200_pieces(open_page: Open, build: Build) -> None:
     opened = open_page(build(max_length=300))
     for words, limit in ((99, None), (150, 200)):

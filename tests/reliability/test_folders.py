@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 
-from tests.links import needs_links
+from tests.links import needs_links, needs_pipes
 from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import in_child
@@ -117,6 +117,7 @@ def test_a_link_in_a_folder_that_a_run_fills_is_refused(tmp_path: Path, folder: 
         check_entries(tmp_path)
 
 
+@needs_pipes
 def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(run: Path) -> None:
     (run / "config.yaml").unlink()
     os.mkfifo(run / "config.yaml")

@@ -61,6 +61,7 @@ def test_drawing_again_and_the_temperature_give_other_samples(live: Opened) -> N
     wait_for_text(live, "#target-text", cold)
 
 
+@pytest.mark.long
 def test_the_length_penalty_that_is_typed_is_searched_with(live: Opened) -> None:
     live.choose("method", "beam")
     in_tab(live, "search")
@@ -71,6 +72,7 @@ def test_the_length_penalty_that_is_typed_is_searched_with(live: Opened) -> None
     assert [float(score) for score in scores] == pytest.approx([one["score"] for one in found], abs=6e-5)
 
 
+@pytest.mark.long
 def test_only_the_numbers_of_the_chosen_search_are_asked_for(live: Opened) -> None:
     asked = {"greedy": [], "beam": ["beam", "length-penalty"], "sampling": ["temperature", "again"]}
     for method, names in asked.items():
@@ -100,6 +102,7 @@ def test_what_is_typed_lets_go_of_the_forced_piece(live: Opened) -> None:
     assert not live.page.locator("#forced").is_visible()
 
 
+@pytest.mark.long
 def test_another_sentence_lets_go_of_the_forced_piece(live: Opened) -> None:
     live.page.locator("#input").fill("Ein Haus. Der Hund läuft.")
     live.page.locator("#sentence-choice").wait_for()
@@ -109,6 +112,7 @@ def test_another_sentence_lets_go_of_the_forced_piece(live: Opened) -> None:
     assert not live.page.locator("#forced").is_visible()
 
 
+@pytest.mark.long
 def test_another_direction_lets_go_of_the_forced_piece_and_stays_chosen(browser: Chromium, tmp_path: Path) -> None:
     export(english_and_french(), "float16", tmp_path / "page.html", TEXT)
     opened = Opened(browser, tmp_path / "page.html", viewport={"width": 1100, "height": 900})
@@ -121,6 +125,7 @@ def test_another_direction_lets_go_of_the_forced_piece_and_stays_chosen(browser:
     opened.close()
 
 
+@pytest.mark.long
 def test_a_notice_tells_the_words_before_a_cut_and_goes_with_them(live: Opened) -> None:
     text = ", ".join([TEXTS[3]] * 10)
     live.page.locator("#input").fill(text)
@@ -138,6 +143,7 @@ def test_the_title_of_an_empty_page_is_no_old_translation(live: Opened) -> None:
     assert live.page.title() == "A translation, from the inside"
 
 
+@pytest.mark.long
 def test_a_node_of_the_tree_tells_its_score_and_log_probability(live: Opened) -> None:
     live.choose("method", "beam")
     in_tab(live, "search")
@@ -153,6 +159,7 @@ def test_a_node_of_the_tree_tells_its_score_and_log_probability(live: Opened) ->
     ]
 
 
+@pytest.mark.long
 def test_the_end_of_a_translation_cannot_be_forced_in_the_tree(live: Opened) -> None:
     live.choose("method", "beam")
     in_tab(live, "search")
@@ -162,6 +169,7 @@ def test_the_end_of_a_translation_cannot_be_forced_in_the_tree(live: Opened) -> 
     assert last.evaluate("node => node.localName") == "span"
 
 
+@pytest.mark.long
 def test_the_tree_grows_by_itself_until_it_is_whole(live: Opened) -> None:
     live.page.locator("#input").fill("ja")
     live.choose("method", "beam")
@@ -200,11 +208,13 @@ def unfolded(live: Opened, attention: str, layer: int, head: int) -> dict[str, t
     return matrices
 
 
+@pytest.mark.long
 def test_the_chosen_layer_and_head_are_those_that_unfold(live: Opened) -> None:
     found = [unfolded(live, "cross", 1, head)["weights"] for head in (0, 1)]
     assert found[0] != found[1]
 
 
+@pytest.mark.long
 def test_a_pointer_over_a_matrix_reads_its_number(live: Opened) -> None:
     _, weights = unfolded(live, "cross", 0, 0)["weights"]
     name, read = live.page.locator("#source .piece b").nth(2), live.page.locator("figure.pairs output").last
@@ -214,6 +224,7 @@ def test_a_pointer_over_a_matrix_reads_its_number(live: Opened) -> None:
     assert read.inner_text().endswith(f"= {number(weights[0])}")
 
 
+@pytest.mark.long
 def test_a_pair_that_is_clicked_is_followed_from_its_score_to_its_share(live: Opened) -> None:
     steps = unfolded(live, "decoder", 0, 0)
     live.page.locator("figure.pairs .numbers").last.click(position={"x": 9, "y": 22 * 2 + 9})
@@ -231,6 +242,7 @@ def test_a_masked_pair_has_no_share_at_all(live: Opened) -> None:
     assert live.page.locator("#chain").inner_text().endswith("→ mask −∞ → softmax 0%")
 
 
+@pytest.mark.long
 def test_a_click_on_a_row_of_keys_chooses_the_key_that_is_followed(live: Opened) -> None:
     unfolded(live, "cross", 0, 0)
     name = live.page.locator("#source .piece b").nth(2).text_content()
@@ -239,6 +251,7 @@ def test_a_click_on_a_row_of_keys_chooses_the_key_that_is_followed(live: Opened)
     assert live.page.locator("#chain b").first.inner_text() == f"“<s>” asks “{name}”:"
 
 
+@pytest.mark.long
 def test_positive_numbers_are_orange_negative_blue_and_masked_gray(live: Opened) -> None:
     (rows, columns), masked = unfolded(live, "decoder", 0, 0)["masked"]
     canvas = live.page.locator("figure", has=live.page.get_by_text("mask", exact=True)).locator("canvas")
@@ -290,6 +303,7 @@ SWITCHED = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("selector", "modify", "words"), SWITCHED, ids=["padding", "layer", "head"])
 def test_what_is_switched_off_is_what_the_second_translation_lacks(
     live: Opened, selector: str, modify: dict[str, Any], words: str
@@ -308,6 +322,7 @@ def test_what_is_switched_off_is_what_the_second_translation_lacks(
     assert live.page.locator("#panel-what-if input:checked").count() == live.page.locator("#parts input").count()
 
 
+@pytest.mark.long
 def test_the_source_is_shown_in_the_order_that_it_was_shuffled_to(live: Opened) -> None:
     live.page.locator("#input").fill(TEXTS[3])
     what_if(live, TEXTS[3])
@@ -318,6 +333,7 @@ def test_the_source_is_shown_in_the_order_that_it_was_shuffled_to(live: Opened) 
     assert sorted(shuffled.split()) == sorted(TEXTS[3].split())
 
 
+@pytest.mark.long
 def test_what_if_compares_with_the_text_and_the_search_of_today(live: Opened) -> None:
     what_if(live)
     live.page.locator("#input").fill("ein Haus")
