@@ -125,6 +125,18 @@ def test_another_direction_lets_go_of_the_forced_piece_and_stays_chosen(browser:
     opened.close()
 
 
+def test_a_number_outside_its_limits_is_told_with_what_is_used_instead(live: Opened) -> None:
+    live.choose("method", "sampling")
+    live.page.locator("#temperature").fill("9")
+    wait_for_text(live, "#notice", "The temperature must be from 0.1 to 5: 1 is used instead.")
+    live.choose("method", "beam")  # whose fields are in order
+    wait_for_text(live, "#notice", "")
+    live.page.locator("#length-penalty").fill("-1")
+    wait_for_text(live, "#notice", "The length penalty must be from 0 to 3: 1 is used instead.")
+    live.page.locator("#length-penalty").fill("0.6")
+    wait_for_text(live, "#notice", "")
+
+
 @pytest.mark.long
 def test_a_notice_tells_the_words_before_a_cut_and_goes_with_them(live: Opened) -> None:
     text = ", ".join([TEXTS[3]] * 10)

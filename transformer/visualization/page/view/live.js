@@ -2,7 +2,7 @@
 
 import { clear, find, make, radios } from "./dom.js";
 import { drawHeading, languageName, show } from "./panels.js";
-import { request, searchOptions } from "./search_options.js";
+import { notAllowed, NUMBERS, request, searchOptions } from "./search_options.js";
 import { visible } from "./sentence.js";
 import { latest, setForce, setTranslator, translator } from "./state.js";
 import { text } from "./texts.js";
@@ -39,10 +39,14 @@ async function translate() {
   }
 }
 
-// Which sentence was too long.
+// Which number is not allowed, and which sentence was too long.
 function drawNotice() {
-  const long = explained?.sentences.find(sentence => sentence.cut);
-  find("notice").textContent = long ? text("cut", { ...long.cut, end: long.text.slice(0, long.cut.at).slice(-30) }) : "";
+  const field = notAllowed(), long = explained?.sentences.find(sentence => sentence.cut);
+  const notices = [
+    field && text("not allowed", { name: text(field.id.replace("-", " ")), min: field.min, max: field.max, used: field.defaultValue }),
+    long && text("cut", { ...long.cut, end: long.text.slice(0, long.cut.at).slice(-30) }),
+  ];
+  find("notice").textContent = notices.filter(Boolean).join(" ");
 }
 
 function drawForced() {
@@ -114,7 +118,7 @@ export function startLive(ready, opening) {
     request.prefix = [];  // what was forced belonged to another sentence
     translate();
   });
-  for (const id of ["beam", "length-penalty", "temperature"]) find(id).addEventListener("input", translate);
+  for (const id of NUMBERS) find(id).addEventListener("input", translate);
   find("again").addEventListener("click", () => {
     request.seed += 1;
     translate();

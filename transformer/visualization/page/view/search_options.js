@@ -5,15 +5,17 @@ import { find } from "./dom.js";
 // What is asked for besides the numbers in the input fields: `sentence` is the index of the sentence that the panels show,
 // `prefix` holds the ids of the pieces forced in it, `languages` is there where the model has learned several directions.
 export const request = { method: "greedy", seed: 1, sentence: 0, prefix: [] };
+export const NUMBERS = ["beam", "length-penalty", "temperature"];
 
-// All options of a search, as the translator takes them.
+// What is no number is not >= anything.
+const isAllowed = ({ valueAsNumber, min, max }) => valueAsNumber >= min && valueAsNumber <= max;
+
+// The first field in use that holds a number outside its limits.
+export const notAllowed = () => NUMBERS.map(find).find(field => !field.closest("label").hidden && field.value && !isAllowed(field));
+
+// All options of a search, as the translator takes them; a number that is not allowed is replaced by the default.
 export function searchOptions() {
-  const number = id => {
-    const { valueAsNumber, min, max, defaultValue } = find(id);
-    // What is no number is not >= anything.
-    return valueAsNumber >= min && valueAsNumber <= max ? valueAsNumber : Number(defaultValue);
-  };
-  return {
-    ...request, beam: Math.round(number("beam")), length_penalty: number("length-penalty"), temperature: number("temperature"),
-  };
+  const [beam, length_penalty, temperature] = NUMBERS.map(find)
+    .map(field => (isAllowed(field) ? field.valueAsNumber : Number(field.defaultValue)));
+  return { ...request, beam: Math.round(beam), length_penalty, temperature };
 }
