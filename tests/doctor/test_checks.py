@@ -1,13 +1,15 @@
 """Every check against a corpus with planted faults: those lines are found, and no others."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.doctor.corpora import PLANTED, TEST, TRAIN, USUAL, VALIDATION, Pair, planted, write
+from tests.doctor.corpora import NO_FAULTS, PLANTED, TEST, TRAIN, USUAL, VALIDATION, Pair, S, T, planted, write
 from transformer.doctor.check_corpus import Dropped, Examination, Finding
 from transformer.doctor.checks import CHECKS
+from transformer.doctor.leakage import HeldOut, Leak
 
 
 def examine(folder: Path, train: list[Pair], too_long: set[int] | None = None) -> tuple[list[Finding], list[Dropped]]:
@@ -39,8 +41,73 @@ def test_a_check_finds_the_planted_lines_and_no_others(tmp_path: Path, name: str
     assert all(one.reasons == [name] for one in dropped)
 
 
+def test_what_only_looks_like_a_fault_is_none(tmp_path: Path) -> None:
+    assert examine(tmp_path, planted(dict(enumerate(NO_FAULTS.values(), 101)))) == ([], [])
+
+
 def test_every_check_is_tried() -> None:
     assert {check.name for check in CHECKS} == {*PLANTED, "too long"}
+
+
+def test_what_costs_a_pair_and_what_is_only_told() -> None:
+    told = {"invisible", "edge spaces", "carriage returns", "decomposed", "mixed quotes", "several translations"}
+    assert {check.name for check in CHECKS if not check.drops} == told
+
+
+def test_what_is_a_fault_of_training_only() -> None:
+    of_training = {"too long", "in a held-out split", "nearly held out", "several translations"}
+    assert {check.name for check in CHECKS if check.train_only} == of_training
+
+
+def test_a_line_end_of_windows_is_no_edge_space(tmp_path: Path) -> None:
+    findings, _ = examine(tmp_path, planted(PLANTED["carriage returns"]))
+    assert [finding.check.name for finding in findings] == ["carriage returns"]
+
+
+def test_pairs_without_text_are_empty_and_no_duplicates(tmp_path: Path) -> None:
+    findings, _ = examine(tmp_path, planted({10: ("", ""), 20: ("", "")}))
+    assert [finding.check.name for finding in findings] == ["empty"]
+
+
+def test_of_many_lines_the_first_five_are_listed_and_the_first_faulty_side_is_shown(tmp_path: Path) -> None:
+    [finding], _ = examine(tmp_path, planted({line: (S(line), T(line) + "\x07") for line in (9, 3, 5, 7, 2, 8, 6)}))
+    assert (finding.pairs, finding.lines) == (7, [2, 3, 5, 6, 7])
+    assert finding.example == T(2) + "\x07"
+
+
+def test_each_split_may_have_a_style_of_quotes_of_its_own(tmp_path: Path) -> None:
+    test = [(f"„{source}“", target) for source, target in TEST]
+    settings = write(tmp_path, {"train": planted(USUAL["mixed quotes"]), "test": test, "validation": VALIDATION})
+    findings = Examination(settings, lambda lines, name: lines).run(set(), lambda line: None, lambda dropped: None)
+    assert not [finding for finding in findings if finding.pairs]
+
+
+def test_what_other_directions_hold_out_is_held_out_of_this_one_too(tmp_path: Path) -> None:
+    settings = write(tmp_path / "own", {"train": TRAIN[:40], "test": TEST, "validation": VALIDATION})
+    other = write(tmp_path / "other", {"train": TRAIN[:40], "test": [(S(3), "x"), ("y", T(7))], "validation": TEST})
+    reverse = replace(other, source_language="en", target_language="de")
+    findings = Examination(settings, lambda lines, name: lines, [reverse]).run(set(), lambda line: None, lambda _: None)
+    leaked = next(finding for finding in findings if finding.check.name == "in a held-out split")
+    assert (leaked.lines, leaked.sides) == ([3, 7], [1, 1])
+
+
+def test_a_byte_order_mark_is_found_in_every_split(tmp_path: Path) -> None:
+    settings = write(tmp_path, {"train": TRAIN[:9], "test": TEST, "validation": VALIDATION})
+    marked = [tmp_path / name for name in ("train.de", "test.en")]
+    for path in marked:
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert sorted(Examination(settings, lambda lines, name: lines).files_with_mark) == sorted(marked)
+
+
+@pytest.mark.parametrize(
+    ("words", "held_out", "is_leak"),
+    [(12, 11, True), (12, 10, False), (7, 7, True), (6, 6, False)],
+)
+def test_most_of_a_held_out_sentence_is_a_leak_if_it_has_seven_words(words: int, held_out: int, is_leak: bool) -> None:
+    index, sentence = HeldOut(), [f"word{letter}" for letter in "abcdefghijkl"[:words]]
+    index.add("test", 1, " ".join(sentence))
+    leak = index.leak(f"Before {' '.join(sentence[:held_out])} after.")
+    assert leak == (Leak("test", 1, exact=False) if is_leak else None)
 
 
 def test_what_training_finds_too_long_is_named(tmp_path: Path) -> None:
@@ -84,3 +151,10 @@ def test_text_without_spaces_is_compared_by_characters(tmp_path: Path) -> None:
     ):
         leak = held_out.leak(text)
         assert (leak is not None) == leaks
+
+
+def test_a_text_without_words_is_no_leak() -> None:
+    index = HeldOut()
+    for number, text in enumerate(("", "…", "?!"), 1):
+        index.add("test", number, text)
+    assert [index.leak(text) for text in ("…", "", "?!")] == [None] * 3

@@ -37,6 +37,13 @@ def test_a_tsv_is_read_as_training_reads_it(tmp_path: Path, header: str, expecte
     assert [line.number for line in lines] == [1, 2]
 
 
+def test_the_columns_that_are_named_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("7\tone\teins\n8\ttwo\tzwei\n", encoding="utf-8")
+    lines = read_raw(data_settings(train=str(path), **REST, columns=[3, 2]), "train")
+    assert [line.text for line in lines] == [("eins", "one"), ("zwei", "two")]
+
+
 def test_words_are_compared_without_case_marks_and_numbers() -> None:
     assert words("Am 3. Mai 2024: „Grüße“!") == words("am 17 MAI, 1999 (grüße)") == ["am", "0", "mai", "0", "grüße"]
     assert words("第3个 Menü") == ["第", "0", "个", "menü"]
