@@ -1,9 +1,13 @@
 """The precision follows from what a machine can do: a pure function of named features, no timing."""
 
 import logging
+import math
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,10 +16,15 @@ from tests.factories import composed
 from transformer.device import (
     Hardware,
     MachineSettings,
+    available_cores,
+    available_memory,
+    available_threads,
+    check_memory,
     choose_precision,
     compiles_kernel_per_shape,
     configure_torch,
     cpu_features,
+    device_kind,
     fast_instructions,
     find_hardware,
     full_precision,
@@ -41,6 +50,98 @@ OLD_CPU, NEW_CPU = Hardware("cpu", {}), Hardware("cpu", {"bf16": "AVX512_BF16"})
 )
 def test_only_instructions_of_a_processor_make_16_bits_fast(features: set[str], expected: dict[str, str]) -> None:
     assert fast_instructions(features) == expected
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
+    """Writes files of a Linux system in place of those of this one."""
+    monkeypatch.setattr("transformer.device.Path", lambda path: tmp_path / path.lstrip("/"))
+
+    def write(files: dict[str, str]) -> None:
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text, encoding="utf-8")
+
+    return write
+
+
+@pytest.mark.parametrize("name", ["flags\t\t", "Features\t"])
+def test_the_features_of_a_processor_are_those_that_linux_lists(system: Any, name: str) -> None:
+    system({"proc/cpuinfo": f"processor\t: 0\nmodel name\t: A chip\n{name}: fpu bf16\nbugs\t\t: spectre\n"})
+    assert cpu_features() == {"fpu", "bf16"}
+
+
+@pytest.mark.parametrize(("quota", "cores"), [("max", 8), ("150000", 2), ("5000", 1), ("1600000", 8), (None, 8)])
+def test_a_container_has_the_cores_of_its_share_rounded_up(
+    system: Any, quota: str | None, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(8)), raising=False)
+    system({"sys/fs/cgroup/cpu.max": f"{quota} 100000\n"} if quota else {})
+    assert available_cores() == cores
+
+
+@pytest.mark.parametrize(("cores", "asked", "threads"), [(8, 3, 3), (2, 3, 2)])
+def test_there_are_as_many_threads_as_cores_unless_fewer_were_asked_for(
+    system: Any, cores: int, asked: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)), raising=False)
+    monkeypatch.setattr("torch.get_num_threads", lambda: asked)
+    assert available_threads() == threads
+
+
+@pytest.mark.parametrize(
+    ("used", "cached", "free"), [(900, 0, 100), (900, 300, 400), (1100, 0, 0), (100, 0, 512), (None, 0, 512)]
+)
+def test_free_memory_is_what_the_system_and_the_share_of_a_container_leave(
+    system: Any, used: int | None, cached: int, free: int
+) -> None:
+    system({"proc/meminfo": "MemTotal:  900000 kB\nMemFree:  1 kB\nMemAvailable:  500 kB\n"})
+    system({"sys/fs/cgroup/memory.max": "max\n" if used is None else "1000000\n"})
+    system({"sys/fs/cgroup/memory.current": f"{used}000\n"})
+    system({"sys/fs/cgroup/memory.stat": f"anon 7\ninactive_file {cached}000\nactive_file 9\n"})
+    assert available_memory() == 1000 * free
+
+
+def test_where_no_file_tells_of_memory_everything_is_tried(system: Any) -> None:
+    assert available_memory() == math.inf
+    check_memory(10**18, "a model", "take a smaller one")
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "has_cuda", "has_mps", "kind"),
+    [
+        *[(accelerator, True, False, "cuda") for accelerator in ("auto", "gpu", "cuda")],
+        *[(accelerator, False, True, "mps") for accelerator in ("auto", "gpu", "mps")],
+        *[(accelerator, False, False, "cpu") for accelerator in ("auto", "gpu", "cuda", "mps", "cpu")],
+        *[("cpu", True, True, "cpu"), ("cuda", False, True, "cpu"), ("mps", True, False, "cpu")],
+    ],
+)
+def test_an_accelerator_means_a_device_that_is_there(
+    accelerator: str, has_cuda: bool, has_mps: bool, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_cuda)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: has_mps)
+    assert device_kind(accelerator) == kind
+    assert find_hardware(accelerator).device == kind
+    if accelerator == "auto":
+        assert parse_device("auto").type == kind
+
+
+def test_bf16_that_a_gpu_emulates_is_not_what_it_multiplies_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    assert find_hardware("gpu").instructions.keys() == {"fp16"}
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: True)
+    assert find_hardware("gpu").instructions.keys() == {"fp16", "bf16"}
+
+
+def test_without_an_accelerator_the_precision_is_that_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformer.device.cpu_features", set[str])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: True)
+    assert choose_precision({"precision": "auto"})["precision"] == "bf16-mixed"
 
 
 @pytest.mark.skipif(not hasattr(torch.cpu, "_is_avx512_bf16_supported"), reason="torch cannot tell")
@@ -84,10 +185,14 @@ def test_what_is_set_wins_and_is_warned_of_where_it_is_emulated(
 
 
 def test_a_slow_precision_of_translating_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    assert parse_precision("float32", OLD_CPU) == torch.float32
+    assert parse_precision("float16", Hardware("cuda", {"fp16": "GPU"})) == torch.float16
     assert parse_precision("bfloat16", OLD_CPU) == torch.bfloat16
     assert parse_precision("bfloat16", NEW_CPU) == torch.bfloat16
     [record] = caplog.records
     assert "this CPU has no bf16 instructions and emulates them" in record.getMessage()
+    parse_precision("float16", NEW_CPU)
+    assert "this CPU has no fp16 instructions and emulates them" in caplog.messages[-1]
 
 
 def test_the_first_lines_of_a_run_say_why_a_precision_was_taken() -> None:
