@@ -2,10 +2,13 @@
 
 import logging
 import math
+import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +29,14 @@ from transformer.device import (
     cpu_features,
     device_kind,
     fast_instructions,
+    fastest_matmul_precision,
     find_hardware,
     full_precision,
+    parallel_map,
     parse_device,
     parse_precision,
     processor_name,
+    worker_count,
 )
 
 OLD_LAPTOP = {"sse4_2", "avx2", "fma", "f16c"}
@@ -236,6 +242,121 @@ def test_no_matrix_product_is_timed_where_few_are_left(
     torch.set_float32_matmul_precision(before)
 
 
+@pytest.fixture
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What `configure_torch` sets for the whole process is afterwards as it was."""
+    monkeypatch.setattr("os.environ", {key: value for key, value in os.environ.items() if not key.startswith("ONEDNN")})
+    cuda, threads, precision = torch.backends.cuda, torch.get_num_threads(), torch.get_float32_matmul_precision()
+    flash, efficient, cudnn = cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()
+    yield
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+    cuda.enable_flash_sdp(flash)
+    cuda.enable_mem_efficient_sdp(efficient)
+    cuda.enable_cudnn_sdp(cudnn)
+
+
+@pytest.mark.usefixtures("restored")
+def test_what_is_set_of_the_machine_is_what_torch_uses() -> None:
+    said = configure_torch(MachineSettings(2, "medium", "fused"), "cpu", torch.bfloat16, is_packed=True)
+    assert said == "cpu: 2 threads, matmul precision medium (as set), attention fused"
+    assert (torch.get_num_threads(), torch.get_float32_matmul_precision()) == (2, "medium")
+    assert torch.backends.cuda.flash_sdp_enabled()
+    assert torch.backends.cuda.mem_efficient_sdp_enabled()
+
+
+@pytest.mark.usefixtures("restored")
+def test_on_a_cpu_attention_is_plain_matrix_multiplication() -> None:
+    said = configure_torch(MachineSettings(1, "highest", None), "cpu")
+    assert said == "cpu: 1 thread, matmul precision highest (as set), attention math"
+    assert not torch.backends.cuda.flash_sdp_enabled()
+    assert not torch.backends.cuda.mem_efficient_sdp_enabled()
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_gpu_multiplies_in_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert "matmul precision high (TF32)" in configure_torch(MachineSettings(1, None, None), "gpu")
+    assert torch.get_float32_matmul_precision() == "high"
+
+
+@pytest.mark.usefixtures("restored")
+@pytest.mark.parametrize(("bucketed", "kernels"), [(False, "64"), (True, "1024")])
+def test_kernels_are_kept_where_their_shapes_come_again(bucketed: bool, kernels: str) -> None:
+    configure_torch(MachineSettings(1, "highest", None), "cpu", bucketed=bucketed)
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == kernels
+    os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = "7"
+    configure_torch(MachineSettings(1, "highest", None), "cpu", bucketed=bucketed)
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "7"
+
+
+@pytest.mark.usefixtures("restored")
+@pytest.mark.parametrize(("packed", "calls"), [(True, 1), (False, 0)])
+def test_freed_memory_is_kept_where_weights_are_packed(
+    packed: bool, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[None] = []
+    monkeypatch.setattr("transformer.device.keep_freed_memory", lambda: called.append(None))
+    configure_torch(MachineSettings(1, "highest", None), "cpu", is_packed=packed)
+    assert len(called) == calls
+
+
+@pytest.mark.usefixtures("restored")
+@pytest.mark.parametrize(("speedup", "is_worth_it"), [(1.1, False), (2.0, True)])
+def test_another_way_to_multiply_is_taken_if_it_is_much_faster_and_as_precise(
+    speedup: float, is_worth_it: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def multiplied(left: torch.Tensor, right: torch.Tensor) -> float:
+        return 1.0 if torch.get_float32_matmul_precision() == "highest" else 1 / speedup
+
+    monkeypatch.setattr("transformer.device._seconds", multiplied)
+    torch.set_float32_matmul_precision("medium")
+    left, right = torch.randn(512, 256), torch.randn(256, 512)
+    exact = left.double() @ right.double()
+    is_precise = (left @ right - exact).norm() < 1e-5 * exact.norm()
+    torch.set_float32_matmul_precision("high")
+    precision, reason = fastest_matmul_precision()
+    assert (precision == "medium") == (is_precise and is_worth_it)
+    assert ("not float32" in reason) == (not is_precise)
+    assert torch.get_float32_matmul_precision() == "high"
+
+
+def threads_of_a_new_thread() -> int:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.get_num_threads).result()
+
+
+@pytest.mark.usefixtures("restored")
+def test_items_side_by_side_share_the_threads_and_give_them_back() -> None:
+    torch.set_num_threads(5)
+    assert parallel_map(lambda item: (item, torch.get_num_threads()), ["a", "b"]) == [("a", 2), ("b", 2)]
+    assert (torch.get_num_threads(), threads_of_a_new_thread()) == (5, 5)
+
+
+@pytest.mark.usefixtures("restored")
+def test_after_an_item_that_fails_no_other_is_begun_and_all_threads_are_there() -> None:
+    torch.set_num_threads(4)
+    begun: list[int] = []
+
+    def fails(item: int) -> None:
+        begun.append(item)
+        time.sleep(0.01)
+        raise ValueError(f"item {item}")
+
+    with pytest.raises(ValueError, match="item 0"):
+        parallel_map(fails, list(range(200)))
+    assert len(begun) < 100
+    assert threads_of_a_new_thread() == 4
+
+
+@pytest.mark.parametrize(("threads", "items", "workers"), [(4, 3, 3), (4, 9, 4), (64, 99, 8), (1, 9, 1)])
+def test_no_more_items_are_taken_at_once_than_there_are_threads_for(
+    threads: int, items: int, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    assert worker_count(items) == workers
+
+
 FREED_MEMORY = """
 import resource, torch
 from transformer.device import keep_freed_memory
@@ -289,5 +410,20 @@ def test_on_a_cpu_the_16_bit_precisions_make_kernels_by_shape(precision: str, sl
     assert compiles_kernel_per_shape("cpu", precision) == slow
 
 
+def test_a_gpu_makes_no_kernels_by_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert not compiles_kernel_per_shape("gpu", "bf16-mixed")
+
+
 def test_the_processor_has_a_name() -> None:
     assert processor_name("cpu: 2 threads").strip()
+
+
+def test_the_name_of_a_processor_is_what_linux_calls_it(system: Any) -> None:
+    system({"proc/cpuinfo": "processor\t: 0\nmodel name\t: A chip @ 2 GHz\nmodel\t\t: 7\n"})
+    assert processor_name("cpu: 2 threads") == "A chip @ 2 GHz"
+
+
+def test_the_name_of_a_gpu_is_what_its_driver_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A card")
+    assert processor_name("cuda: 2 threads, matmul precision high (TF32)") == "A card"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from tests.cases import others_long
 from tests.factories import model_dict, small_model, tokenizer_settings
@@ -179,6 +179,10 @@ def watch(model: Transformer) -> None:
     model.decoder.layers[1].register_forward_hook(lambda module, inputs, output: None)
 
 
+def watch_what_goes_in(model: Transformer) -> None:
+    model.decoder.layers[1].register_forward_pre_hook(lambda module, inputs: None)
+
+
 def convert(model: Transformer) -> None:
     model.double()
 
@@ -191,7 +195,17 @@ def train_a_part(model: Transformer) -> None:
     model.encoder.layers[0].train()
 
 
-CHANGES = [change_in_place, change_a_norm, load_others, replace_a_layer, watch, convert, train, train_a_part]
+CHANGES = [
+    change_in_place,
+    change_a_norm,
+    load_others,
+    replace_a_layer,
+    watch,
+    watch_what_goes_in,
+    convert,
+    train,
+    train_a_part,
+]
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -210,9 +224,10 @@ def test_gradients_autocast_global_hooks_and_other_models_are_left_to_the_plain_
         assert not fast.applies_to(model)
     with torch.autocast("cpu", torch.bfloat16):
         assert not fast.applies_to(model)
-    hook = register_module_forward_hook(lambda *_: None)
-    assert not fast.applies_to(model)
-    hook.remove()
+    for register in (register_module_forward_hook, register_module_forward_pre_hook):
+        hook = register(lambda *_: None)
+        assert not fast.applies_to(model)
+        hook.remove()
     assert not fast.applies_to(disturbed())
     assert fast.applies_to(model)
 
@@ -225,7 +240,7 @@ def test_a_model_that_comes_back_from_training_unchanged_is_fast_again() -> None
 
 
 def test_weights_not_packed_or_changed_since_and_watched_models_are_not_supported() -> None:
-    for change in (watch, train, train_a_part):
+    for change in (watch, watch_what_goes_in, train, train_a_part):
         change(watched := disturbed())
         assert not FastTransformer.supports(watched)
     assert not FastTransformer.supports(small_model())

@@ -53,7 +53,7 @@ def test_under_autocast_a_packed_layer_multiplies_in_the_lower_precision() -> No
         assert packed(states).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("change", ["in place", "other type", "copied", "under autocast"])
+@pytest.mark.parametrize("change", ["in place", "other type", "copied", "under autocast", "another place"])
 def test_a_weight_that_was_changed_is_used_as_it_is_now(change: str) -> None:
     packed, states = pack(nn.Sequential(nn.Linear(24, 37))), torch.randn(5, 24)
     with torch.no_grad(), torch.autocast("cpu", enabled=change == "under autocast"):
@@ -63,7 +63,10 @@ def test_a_weight_that_was_changed_is_used_as_it_is_now(change: str) -> None:
             packed = copy.deepcopy(packed)
         elif change == "under autocast":
             states = states.bfloat16()
-        packed[0].weight.mul_(2)
+        if change == "another place":
+            packed[0].weight.data = 2 * packed[0].weight.data
+        else:
+            packed[0].weight.mul_(2)
         expected = nn.functional.linear(states, packed[0].weight, packed[0].bias)
         assert torch.equal(packed(states), expected)
 
@@ -76,3 +79,38 @@ def test_a_model_made_in_inference_mode_whose_changes_do_not_count_stays_as_it_i
         assert torch.equal(pack(plain)(states), expected)
         plain[0].weight.mul_(2)
         assert torch.equal(plain(states), nn.functional.linear(states, plain[0].weight, plain[0].bias))
+
+
+@pytest.mark.parametrize(
+    ("machine", "features", "expected"),
+    [
+        ("x86_64", {"avx2"}, [torch.float32]),
+        ("AMD64", {"avx2", "avx512_bf16"}, [torch.float32, torch.bfloat16]),
+        ("aarch64", {"asimd", "bf16"}, []),
+    ],
+)
+def test_types_are_packed_where_the_processor_multiplies_them_fast(
+    machine: str, features: set[str], expected: list[torch.dtype], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr("transformer.model.packed.cpu_features", lambda: features)
+    packed_types.cache_clear()
+    try:
+        assert packed_types() == expected
+        monkeypatch.setattr("torch.backends.mkldnn.is_available", lambda: False)
+        packed_types.cache_clear()
+        assert packed_types() == []
+    finally:
+        packed_types.cache_clear()
+
+
+class Doubling(nn.Linear):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(input)
+
+
+@pytest.mark.parametrize(
+    "layer", [Doubling(3, 4), nn.Linear(3, 4, dtype=torch.float64), nn.Linear(3, 4, device="meta")]
+)
+def test_a_layer_of_another_class_type_or_device_stays_as_it_is(layer: nn.Linear) -> None:
+    assert pack(nn.Sequential(layer))[0] is layer

@@ -11,6 +11,8 @@ from transformer.files import SEEN_SENTENCES
 from transformer.training import leakage
 from transformer.training.leakage import (
     count_known_pairs,
+    leakage_warnings,
+    overlap_notes,
     read_hashes,
     sentence_hash,
     sentence_hashes,
@@ -50,6 +52,26 @@ def test_of_many_sentences_those_that_are_kept_can_still_be_told(monkeypatch: py
     assert 0 < found == looked_up < 1000
     found, looked_up = count_known_pairs(known, others)
     assert found == 0 < looked_up
+
+
+def test_of_few_sentences_all_are_known_and_every_other_can_be_looked_up() -> None:
+    others = [(f"Satz {name}", f"Sentence {name}") for name in "abcdefgh"]
+    assert count_known_pairs(sentence_hashes(PAIRS[:1]), others) == (0, 8)
+
+
+def test_only_splits_with_sentences_of_train_are_named() -> None:
+    texts = {"validation": [("Neu", "New"), ("ein Hund läuft", "x"), ("…", "?")], "test": [("Neu", "New")]}
+    said = "validation: a side of 1 of 2 checked sentences is in train too (doctor.py lists them)"
+    assert overlap_notes(sentence_hashes(PAIRS), texts) == [said]
+    texts["validation"].pop()
+    assert overlap_notes(sentence_hashes(PAIRS), texts) == [said.replace(" checked", "")]
+
+
+def test_only_splits_with_sentences_that_the_first_model_saw_are_named(tmp_path: Path) -> None:
+    write_hashes(tmp_path, sentence_hashes(PAIRS))
+    texts = {"test": [("Neu", "New"), ("ein Hund läuft", "x")], "news": [("Neu", "New")]}
+    said = f"test: 1 of 2 sentences were in what {tmp_path} was trained on, so its score is too high"
+    assert leakage_warnings(str(tmp_path), texts) == [said]
 
 
 @pytest.mark.parametrize("content", [b"1234567", b"\x02" + bytes(7) + b"\x01" + bytes(7), bytes(16)])
