@@ -53,6 +53,13 @@ def test_runs_may_lie_in_the_home_of_their_user(home: Path) -> None:
     assert find_runs("[~/a,~/b]") == [home / "a", home / "b"]
 
 
+def test_a_pattern_means_the_runs_that_it_matches(home: Path) -> None:
+    finished("a/1", "a/2", "b/1")
+    Path("a/3").mkdir()
+    assert find_runs("~/a/*") == [home / "a" / "1", home / "a" / "2"]
+    assert find_runs("[*/1]") == [Path("a/1"), Path("b/1")]
+
+
 def test_a_run_by_two_names_is_one(home: Path) -> None:
     finished("a", "b")
     assert [folder.resolve().name for folder in find_runs("[b,a,a/../b]")] == ["b", "a"]

@@ -239,6 +239,11 @@ def test_a_model_that_comes_back_from_training_unchanged_is_fast_again() -> None
     assert fast.applies_to(model)
 
 
+def test_a_copy_whose_weights_are_not_packed_leaves_searching_to_the_plain_model() -> None:
+    copied = copy.deepcopy(FastTransformer(disturbed()))
+    assert not copied.applies_to(copied.model)
+
+
 def test_weights_not_packed_or_changed_since_and_watched_models_are_not_supported() -> None:
     for change in (watch, watch_what_goes_in, train, train_a_part):
         change(watched := disturbed())

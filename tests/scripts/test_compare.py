@@ -20,6 +20,7 @@ from transformer.cli.arguments import prepare
 from transformer.cli.compose import compose
 from transformer.config import UsageError
 from transformer.evaluation import METRICS, score
+from transformer.evaluation.compare_runs import compare_runs
 from transformer.evaluation.run_files import written_entries
 from transformer.inference.search import DEFAULT_LENGTH_PENALTY
 
@@ -116,6 +117,33 @@ def test_the_first_run_is_what_the_others_are_compared_with(home: Path, capsys: 
     printed = capsys.readouterr().out
     assert "sweep/1 is worse than most: -" in printed
     assert "source" not in printed
+
+
+def test_what_was_compared_and_how_is_in_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "77")
+    compared("runs=[sweep/0,sweep/1]", "output=how", "sentences=3")
+    results = json.loads((home / "how" / "comparison.json").read_text(encoding="utf-8"))
+    assert results["runs"] == {"0": str(Path("sweep", "0")), "1": str(Path("sweep", "1"))}
+    assert (results["split"], results["sentences"], len(results["differences"]["1"])) == ("test", FEW, 3)
+    assert (results["resamples"], results["trials"], results["seed"]) == (100, 60, "77")
+    assert (
+        results["signatures"] == json.loads(Path("sweep/0/test.json").read_text(encoding="utf-8"))["test"]["signatures"]
+    )
+
+
+def test_the_picture_has_the_scores_and_half_of_their_intervals(home: Path) -> None:
+    comparison = compare_runs(compare.read(composed("compare", "runs=[sweep/0,sweep/1]", *FAST)))
+    for metric, of_metric in comparison.intervals().items():
+        for name, one in comparison.tested[metric].items():
+            assert of_metric[name] == (one.score, one.interval)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"), [("resamples=39", "resamples=39 must be >= 40"), ("trials=0", "trials=0 must be >= 1")]
+)
+def test_too_few_samples_tell_nothing(typed: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        compare.read(composed("compare", "runs=[a,b]", typed))
 
 
 @pytest.mark.long
@@ -270,6 +298,10 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     assert f"has {FEW + 1} lines, its references have {FEW}" in said("[sweep/0,cut]")
     (cut / "hypotheses.test.txt").write_text("".join([f"{TEST[0]}\n", *lines[1:]]), encoding="utf-8")
     assert "was altered" in said("[sweep/0,cut]")
+    (cut / "hypotheses.test.txt").write_text("".join([f"{lines[0].strip()} x\n", *lines[1:]]), encoding="utf-8")
+    assert "was altered" in said("[sweep/0,cut]")
+    (cut / "hypotheses.test.txt").write_bytes(b"\xff\n" * FEW)
+    assert said("[sweep/0,cut]").endswith("hypotheses.test.txt is not UTF-8")
     (cut / "hypotheses.test.txt").unlink()
     assert said("[sweep/0,cut]").endswith(
         "cut/hypotheses.test.txt: evaluate.py checkpoint=cut split=test translates it again"
