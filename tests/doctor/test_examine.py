@@ -26,7 +26,7 @@ def examined(*corpora: DataSettings) -> list[Examination]:
         (TRAIN, 0, False),
         (planted(PLANTED["unprintable"]), 4, True),
         ([(source + " \x07", target) for source, target in TRAIN], 300, False),
-        ([(target, source + " \x07") for source, target in TRAIN], 300, False),
+        ([(target, source + " \x07" * (i % 2)) for i, (source, target) in enumerate(TRAIN)], 150, False),
     ],
     ids=["clean", "faulty", "nothing left", "swapped"],
 )

@@ -48,6 +48,7 @@ def finding(**changes: Any) -> dict[str, Any]:
         ({"dropped": False, "split": "test"}, "unprintable test 7 0.7% de 7: 1, 2, 3, 5, 8, …"),
         ({"pairs": 2, "lines": [3, 9], "sides": {"de": 2, "en": 2}}, "✗ unprintable train 2 0.7% 3, 9"),
         ({"pairs": 2, "lines": [3, 9], "sides": {"de": 1, "en": 2}}, "✗ unprintable train 2 0.7% de 1, en 2: 3, 9"),
+        ({"share": 0.002}, "✗ unprintable train 7 0.2% de 7: 1, 2, 3, 5, 8, …"),
         ({"share": 0.0004}, "✗ unprintable train 7 0.04% de 7: 1, 2, 3, 5, 8, …"),
         ({"share": 0.00002}, "✗ unprintable train 7 <0.01% de 7: 1, 2, 3, 5, 8, …"),
     ],
