@@ -179,6 +179,15 @@ def test_a_split_without_a_source_has_nothing_unknown_and_is_translated_at_once(
     assert unknown_shares(data)["validation"] == {"de": 0.0, "en": 0.0}
 
 
+def test_unknown_tokens_are_counted_on_each_side(tmp_path: Path) -> None:
+    for language, words in (("de", "eins zwei"), ("en", "one onwards")):
+        (corpus(tmp_path) / f"news.{language}").write_text(f"{words}\n" * 3, encoding="utf-8")
+    _, data, _ = prepared(tmp_path, data__extra_tests={"news": str(tmp_path / "news")})
+    shares = unknown_shares(data)["news"]
+    assert shares["de"] == 0
+    assert shares["en"] == pytest.approx(1 / 2)
+
+
 def is_running(process: str) -> bool:
     try:
         # Where nobody waits for orphans, as in many containers, an ended process keeps its number, but no command.
