@@ -130,7 +130,8 @@ def test_an_accelerator_means_a_device_that_is_there(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: has_mps)
     assert device_kind(accelerator) == kind
-    assert find_hardware(accelerator).device == kind
+    hardware = find_hardware(accelerator)
+    assert (hardware.device, kind == "mps") == (kind, hardware.instructions == {"fp16": "Metal"})
     if accelerator == "auto":
         assert parse_device("auto").type == kind
 
