@@ -136,7 +136,7 @@ def test_a_search_is_timed_at_the_lengths_that_a_model_of_little_training_gives(
     assert search.length_ratio == 1.5 * tokens["target"] / tokens["source"]
 
 
-def test_the_batch_that_needs_most_memory_is_trained_on_and_the_first_steps_are_not_timed(tmp_path: Path) -> None:
+def test_the_largest_batch_comes_first_and_the_first_steps_are_not_timed(tmp_path: Path) -> None:
     _, data, translator = prepared(tmp_path)
     tried: list[Batch] = []
 
