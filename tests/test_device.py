@@ -292,17 +292,6 @@ def test_kernels_are_kept_where_their_shapes_come_again(bucketed: bool, kernels:
 
 
 @pytest.mark.usefixtures("restored")
-@pytest.mark.parametrize(("packed", "calls"), [(True, 1), (False, 0)])
-def test_freed_memory_is_kept_where_weights_are_packed(
-    packed: bool, calls: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    called: list[None] = []
-    monkeypatch.setattr("transformer.device.keep_freed_memory", lambda: called.append(None))
-    configure_torch(MachineSettings(1, "highest", None), "cpu", is_packed=packed)
-    assert len(called) == calls
-
-
-@pytest.mark.usefixtures("restored")
 @pytest.mark.parametrize(("speedup", "is_worth_it"), [(1.1, False), (2.0, True)])
 def test_another_way_to_multiply_is_taken_if_it_is_much_faster_and_as_precise(
     speedup: float, is_worth_it: bool, monkeypatch: pytest.MonkeyPatch
