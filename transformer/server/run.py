@@ -80,12 +80,17 @@ def max_connections() -> int:
 
 
 class Connection(H11Protocol):
-    """uvicorn's, but closed at once where there are too many."""
+    """uvicorn's, but closed at once where there are too many, and deaf once it is closed."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency + SPARE:
             transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        # On Windows more may still come after the answer to a malformed request, which closes the connection.
+        if not self.transport.is_closing():
+            super().data_received(data)
 
 
 class Server(uvicorn.Server):
