@@ -1,12 +1,16 @@
-"""The translators of `models`, made once a file."""
+"""The translators of `models`, made once a file, and the page that translates, opened for each test."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from tests.browsers import Chromium
+    from tests.visualization.opened import Opened
     from transformer import Translator
 
 
@@ -22,3 +26,15 @@ def without_cross() -> Translator:
     from tests.visualization.models import TEXTS, untrained
 
     return untrained(TEXTS, decoder__cross_attention=None)
+
+
+@pytest.fixture
+def live(browser: Chromium, live_path: Path) -> Iterator[Opened]:
+    """The page in the file `live_path`, a fixture of each file of tests; without an error when the test is over."""
+    from tests.visualization.opened import Opened
+
+    opened = Opened(browser, live_path, viewport={"width": 1100, "height": 900})
+    opened.piece("target", 1).wait_for()
+    yield opened
+    assert opened.errors == []
+    opened.close()

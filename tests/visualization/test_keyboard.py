@@ -1,13 +1,13 @@
 """The page that translates, without a mouse: the tab key reaches every part in the order of the page, each says that it
 has the focus, and Enter, Space and the arrow keys do what a click does."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browsers import Chromium, Firefox
+from tests.browsers import Firefox
 from tests.visualization.models import TEXTS
 from tests.visualization.opened import Opened
 from transformer import Translator
@@ -40,15 +40,6 @@ def live_path(translator: Translator, tmp_path_factory: pytest.TempPathFactory) 
     path = tmp_path_factory.mktemp("live") / "page.html"
     export(translator, "float16", path, TEXTS[0], "a run/translator.safetensors")
     return path
-
-
-@pytest.fixture
-def live(browser: Chromium, live_path: Path) -> Iterator[Opened]:
-    opened = Opened(browser, live_path, viewport={"width": 1100, "height": 900})
-    opened.piece("target", 1).wait_for()
-    yield opened
-    assert opened.errors == []
-    opened.close()
 
 
 def check_tab_order(evaluate: Callable[[str], Any], press: Callable[[str], None]) -> None:

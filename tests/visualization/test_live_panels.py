@@ -1,7 +1,6 @@
 """The controls of the page that translates do what they say, and what is shown is what the translator answers."""
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,6 @@ def live_path(translator: Translator, tmp_path_factory: pytest.TempPathFactory) 
     path = tmp_path_factory.mktemp("live") / "page.html"
     export(translator, "float16", path, TEXT)
     return path
-
-
-@pytest.fixture
-def live(browser: Chromium, live_path: Path) -> Iterator[Opened]:
-    opened = Opened(browser, live_path, viewport={"width": 1100, "height": 900})
-    opened.piece("target", 1).wait_for()
-    yield opened
-    assert opened.errors == []
-    opened.close()
 
 
 def explained(live: Opened, text: str = TEXT, **options: Any) -> dict[str, Any]:
