@@ -46,14 +46,13 @@ def read(config: dict[str, Any]) -> Job:
 
 def train(job: Job) -> dict[str, float]:
     from transformer.cli.runs import output_folder, training_in, trial_folder
-    from transformer.data.printable import shell_path
     from transformer.training.results import show_result
     from transformer.training.train import run
 
     folder = output_folder()
     with training_in(folder):
         result = run(job.settings, job.model, job.trainer, folder, job.checkpoint, replace=trial_folder() is not None)
-    show_result(result, shell_path(folder), job.settings.search)
+    show_result(result, folder, job.settings.search)
     return result.numbers()
 
 

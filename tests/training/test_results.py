@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_a_sweep_shows_the_scores_of_a_test_or_else_the_one_of_validation() -> N
 def test_a_run_without_its_test_says_its_validation_and_how_to_test_it(
     capsys: pytest.CaptureFixture[str], bleu: float | None, said: str
 ) -> None:
-    show_result(Result(bleu, {}, {}, []), "my_run", BEAM)
+    show_result(Result(bleu, {}, {}, []), Path("my_run"), BEAM)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"validation: {said}"
     assert lines[-1].strip() == "python scripts/train.py resume=my_run test=true"
@@ -32,7 +33,7 @@ def test_a_run_without_its_test_says_its_validation_and_how_to_test_it(
 def test_the_next_commands_have_the_search_of_the_test_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
     # The length penalty is the model's own by now.
     search = replace(BEAM, min_length=3, length_penalty=1.5)
-    show_result(Result(30.0, SCORES, {}, [("Ein Hund.", "A dog.", "The dog.")]), "my_run", search)
+    show_result(Result(30.0, SCORES, {}, [("Ein Hund.", "A dog.", "The dog.")]), Path("my_run"), search)
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert "test: BLEU 31.2   chrF 50.0" in lines
     assert lines[3:6] == ["Ein Hund.", "→ The dog.", "= A dog."]

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from transformer.data.printable import print_safely, shell_word
+from transformer.data.printable import print_safely, shell_path, shell_word
 from transformer.evaluation import METRICS, Scores
 from transformer.files import RESULTS, atomic_write, hypotheses_file
 from transformer.inference import Translator
@@ -94,9 +94,9 @@ def draw_attentions(translator: Translator, samples: list[tuple[str, str, str]],
             draw_reading(reading, View(attention, layer=None, head=None), folder / f"{attention}.png")
 
 
-def show_result(result: Result, run: str, search: SearchSettings) -> None:
-    """Prints the scores, three translations and what to do next with the `run` and the same search. Of several
-    processes the first does.
+def show_result(result: Result, folder: Path, search: SearchSettings) -> None:
+    """Prints the scores, three translations and what to do next with the run in `folder` and the same search. Of
+    several processes the first does.
 
     The length penalty is the model's own by now, and need not be typed.
     """
@@ -104,6 +104,7 @@ def show_result(result: Result, run: str, search: SearchSettings) -> None:
         return
     usual = asdict(SearchSettings(length_penalty=search.length_penalty))
     chosen = [f"search.{key}={value}" for key, value in asdict(search).items() if value != usual[key]]
+    run = shell_path(folder)
     arguments = " ".join([run, *chosen])
     if not result.scores:
         bleu = "nothing was validated" if result.validation_bleu is None else f"BLEU {result.validation_bleu:.1f}"
