@@ -117,6 +117,8 @@ def test_generate_finds_the_translations_of_our_search(
     assert Translator.load(tmp_path / "hub").length_penalty == penalty
 
 
+# transformers 4 makes the target's embedding as large as that of the source.
+@pytest.mark.skipif(transformers.__version__.startswith("4."), reason="transformers 4 cannot load such a folder")
 def test_generate_writes_the_pieces_of_a_target_with_its_own_vocabulary(tmp_path: Path) -> None:
     translator = with_two_vocabularies()
     model, tokenizer = exported(translator, tmp_path / "hub")

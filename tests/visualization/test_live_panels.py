@@ -348,3 +348,4 @@ def test_what_if_compares_with_the_text_and_the_search_of_today(live: Opened) ->
     for name in ("before", "after"):
         wait_for_text(live, f"#{name}-text", drawn)
         assert live.page.locator(f"#{name}-text").get_attribute("lang") == "en"
+        assert live.page.locator(f"#{name}-source").get_attribute("lang") == "de"

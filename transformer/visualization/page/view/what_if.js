@@ -92,7 +92,7 @@ async function compare() {
     // As the search found them: without the causal mask a reading of the whole translation has other probabilities.
     const [{ log_probability, length }] = one.hypotheses;
     clear(find(`${name}-text`), ...markDifferences(pieces(one), pieces(other)));
-    find(`${name}-text`).lang = data.languages[1];
+    [find(`${name}-source`).lang, find(`${name}-text`).lang] = data.languages;
     find(`${name}-score`).textContent = text("mean probability", { share: percent(Math.exp(log_probability / length)) });
     find(`${name}-source`).textContent = one.text;
   };
