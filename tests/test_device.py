@@ -381,6 +381,16 @@ def test_on_a_gpu_no_shape_of_attention_is_planned(monkeypatch: pytest.MonkeyPat
     torch.set_float32_matmul_precision(before)
 
 
+def test_on_a_gpu_cudnn_attends_in_no_search_of_whoever_has_not_configured_torch() -> None:
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    for enabled in (True, False):
+        torch.backends.cuda.enable_cudnn_sdp(enabled)
+        with full_precision(torch.device("cuda")):
+            assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert torch.backends.cuda.cudnn_sdp_enabled() == enabled
+    torch.backends.cuda.enable_cudnn_sdp(before)
+
+
 def test_on_a_gpu_what_is_translated_has_full_precision_whatever_training_uses() -> None:
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")

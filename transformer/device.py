@@ -307,20 +307,27 @@ def configure_torch(
 
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
-    """No mixed precision and, on a GPU, no TF32: what is computed here does not depend on who asks for it.
+    """No mixed precision and, on a GPU, neither TF32 nor cuDNN's attention: what is computed here does not depend on
+    who asks for it.
 
-    (With TF32, 8 of 1,000 translations of Multi30k are others than a CPU's, and none comes faster: docs/speed.md.)
-    On a GPU for one thread at a time, as TF32 is set for the whole process.
+    (With TF32, 8 of 1,000 translations of Multi30k are others than a CPU's, and none comes faster: docs/speed.md. cuDNN
+    would plan a kernel for every new length, which each step of a search has.)
+    On a GPU for one thread at a time, as both are set for the whole process.
     """
-    before = None
+    on_gpu, before = device.type == "cuda", None
+    cudnn_attention: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     with suppress(RuntimeError):  # by torch.backends.….fp32_precision, beside which this may not be asked or set
-        before = torch.get_float32_matmul_precision() if device.type == "cuda" else None
+        before = torch.get_float32_matmul_precision() if on_gpu else None
     if before is not None:
         torch.set_float32_matmul_precision("highest")
+    if on_gpu:
+        torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         with torch.autocast(device.type, enabled=False):
             yield
     finally:
+        if on_gpu:
+            torch.backends.cuda.enable_cudnn_sdp(cudnn_attention)
         if before is not None:
             torch.set_float32_matmul_precision(before)
 

@@ -1,9 +1,11 @@
 """The batcher gives each request what it would get alone, and each its share of the work."""
 
 import copy
+import gc
 import json
 import queue
 import threading
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -166,6 +168,32 @@ def test_an_error_within_says_no_more_than_its_kind(
     assert (answer.status, answer.json) == (500, {"error": "Internal server error"})
     assert caplog.messages == ["a request has failed: KeyError"]
     assert caplog.records[0].exc_info is None
+
+
+def test_what_failed_together_is_tried_one_by_one_without_the_memory_of_the_failure(translator: Translator) -> None:
+    broken = copy.deepcopy(translator)
+    held: weakref.WeakSet[torch.Tensor] = weakref.WeakSet()
+    still_held = []
+
+    def run_out(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        still_held.append(len(held))
+        made = torch.ones(1)
+        held.add(made)
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    broken.model.encoder.register_forward_pre_hook(run_out)
+    batcher = Batcher(BEAM, 512, "sentences", max_waiting=5)
+    first = batcher.submit(translator, LINES * 10)  # so that the next two come into one round
+    two = [batcher.submit(broken, ["ja"]), batcher.submit(broken, ["nein!"])]
+    gc.disable()
+    try:
+        for future in two:
+            with pytest.raises(torch.OutOfMemoryError):
+                future.result()
+    finally:
+        gc.enable()
+    first.result()
+    assert still_held[:2] == [0, 0]
 
 
 def test_only_the_request_at_fault_fails(translator: Translator) -> None:

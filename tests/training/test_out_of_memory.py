@@ -24,6 +24,11 @@ def with_shape(sentences: int, source: int, target: int) -> Batch:
 # As torch 2.13 for Windows says it.
 ON_WINDOWS = RuntimeError("[enforce fail at alloc_cpu.cpp:117] data. DefaultCPUAllocator: not enough memory: you tried")
 
+# As torch says it on Apple's GPU.
+APPLE = RuntimeError(
+    "MPS backend out of memory (MPS allocated: 17.94 GB, other allocations: 1.00 GB, max allowed: 18.13"
+)
+
 
 def of_cpu() -> RuntimeError:
     with pytest.raises(RuntimeError) as caught:
@@ -31,7 +36,7 @@ def of_cpu() -> RuntimeError:
     return caught.value
 
 
-@pytest.mark.parametrize("error", [GPU, of_cpu(), ON_WINDOWS], ids=["GPU", "CPU", "Windows"])
+@pytest.mark.parametrize("error", [GPU, of_cpu(), ON_WINDOWS, APPLE], ids=["GPU", "CPU", "Windows", "Apple"])
 @pytest.mark.parametrize(
     ("stage", "sentences", "more"),
     [

@@ -24,7 +24,7 @@ DIGESTS = {"train": "1", "validation": "2", "synthetic": "none", "test": "4"}
 
 def run_settings(digests: dict[str, str] = DIGESTS, **changes: Any) -> dict[str, Any]:
     """What a checkpoint says of a run; `a__b=x` sets a.b."""
-    return settings(Path("corpus"), **changes) | {"digests": digests, "numerics": numerics()}
+    return settings(Path("corpus"), **changes) | {"digests": digests, "numerics": numerics("cpu")}
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,15 @@ def test_a_run_goes_on_where_it_was_and_says_once_what_has_changed(capsys: pytes
         assert capsys.readouterr().err == ("changed: training.patience=9 (was 50)\n" if is_first else "")
 
 
-def test_a_run_keeps_its_matmul_precision_unless_another_is_typed() -> None:
-    saved = {"settings": {"numerics": numerics() | {"matmul_precision": "medium"}}}
+def test_a_run_keeps_its_matmul_precision_unless_another_is_typed_or_its_device_is() -> None:
+    saved = {"settings": {"numerics": numerics("cpu") | {"matmul_precision": "medium"}}}
     free = from_dict(MachineSettings, {"threads": 1, "matmul_precision": None, "attention": None}, "machine")
     typed = replace(free, matmul_precision="high")
-    assert restore_numerics(free, saved) == replace(free, matmul_precision="medium")
-    assert restore_numerics(typed, saved) == typed
-    assert restore_numerics(free, None) == free
+    assert restore_numerics(free, "cpu", saved) == replace(free, matmul_precision="medium")
+    assert restore_numerics(typed, "cpu", saved) == typed
+    assert restore_numerics(free, "cpu", None) == free
+    saved["settings"]["numerics"]["device"] = "cuda"
+    assert restore_numerics(free, "cpu", saved) == free
 
 
 def fail() -> None:

@@ -132,14 +132,15 @@ def measure(training: Training, importing: float = 0.0) -> CostEstimate:
     begun = time.perf_counter()
     settings, trainer = training.settings, training.trainer
     data = TranslationData(settings.data, settings.tokenizer, settings.seed)
-    machine = use_machine(settings.machine, trainer, data, saved=None)
-    device = torch.device(device_kind(str(trainer.get("accelerator") or "auto")))
+    accelerator, precision = str(trainer.get("accelerator") or "auto"), str(trainer.get("precision") or "32-true")
+    machine = use_machine(settings.machine, accelerator, precision, data, saved=None)
+    device = torch.device(device_kind(accelerator))
     torch.manual_seed(settings.seed)
     data.training_split = build_training_split(data, bpe_dropout=0.0)  # another segmentation changes the time little
     translator = build_translator(settings, training.model, data, None)
     model = translator.model.to(device)
     model.train()
-    step = TrainingStep(model, data, str(trainer.get("precision") or "32-true"), device)
+    step = TrainingStep(model, data, precision, device)
     to_start = importing + time.perf_counter() - begun
     seconds = _seconds_of_steps(step)
     mean = sum(seconds) / len(seconds)

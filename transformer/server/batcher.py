@@ -135,14 +135,16 @@ class Batcher:
         if not shares:
             return
         translator, parts = shares[0][0].translator, [part for _, share in shares for part in share]
+        found = None
         try:
             found = translator.n_best_parts(parts, self.search, self.batch_tokens)
         except Exception as error:
             if len(shares) == 1:
                 shares[0][0].fail(error)
-            else:
-                for one in shares:
-                    self._translate([one])
+                return
+        if found is None:  # tried again only here: the error holds what the search had made, which may be all memory
+            for one in shares:
+                self._translate([one])
             return
         hypotheses = iter(found)
         for job, share in shares:

@@ -12,7 +12,7 @@ import torch
 from transformer.config import UsageError, flatten, from_dict, shown
 from transformer.data.corpus import FILE_SETTINGS
 from transformer.data.printable import one_line, say, terminal_safe
-from transformer.device import MachineSettings, MatmulPrecision
+from transformer.device import MachineSettings, MatmulPrecision, device_kind
 from transformer.inference.checkpoint import load_training
 from transformer.training.callbacks.train_progress import TrainProgress
 from transformer.training.optim import learning_rate_factor
@@ -39,9 +39,10 @@ class ResumePoint:
     steps: int = 0
 
 
-def numerics() -> dict[str, Any]:
+def numerics(accelerator: str) -> dict[str, Any]:
     """What decides the last bits of a sum on this machine: a run may go on with other numerics, but not exactly."""
     return {
+        "device": device_kind(accelerator),
         "torch": torch.__version__.split("+")[0],
         "threads": torch.get_num_threads(),
         "matmul_precision": torch.get_float32_matmul_precision(),
@@ -86,11 +87,15 @@ def explain_restoring(resume: Path | None, has_gone_on: Callable[[], bool]) -> I
         ) from error
 
 
-def restore_numerics(machine: MachineSettings, saved: dict[str, Any] | None) -> MachineSettings:
-    """With the matmul precision that was measured to be best when the run began, unless one is set: timings differ."""
+def restore_numerics(machine: MachineSettings, accelerator: str, saved: dict[str, Any] | None) -> MachineSettings:
+    """With the matmul precision that was measured to be best when the run began, unless one is set: timings differ. On
+    another kind of device, another may be best."""
     if saved is None or machine.matmul_precision is not None:
         return machine
-    return replace(machine, matmul_precision=saved["settings"]["numerics"]["matmul_precision"])
+    before = saved["settings"]["numerics"]
+    if before.get("device") not in (None, device_kind(accelerator)):  # None: a run of an earlier version
+        return machine
+    return replace(machine, matmul_precision=before["matmul_precision"])
 
 
 def _within(key: str, groups: tuple[str, ...]) -> bool:

@@ -94,14 +94,12 @@ def build_translator(
 
 
 def use_machine(
-    machine: MachineSettings, trainer_arguments: dict[str, Any], data: TranslationData, saved: dict[str, Any] | None
+    machine: MachineSettings, accelerator: str, precision: str, data: TranslationData, saved: dict[str, Any] | None
 ) -> str:
     """Configures torch by the settings, with the numerics of the run that is resumed, and chooses how batches are
     formed. Returns a line that describes how the machine is used."""
-    accelerator = str(trainer_arguments.get("accelerator") or "auto")
-    precision = str(trainer_arguments.get("precision") or "32-true")
     data.choose_bucketing(accelerator, precision)
-    used = configure_torch(restore_numerics(machine, saved), accelerator, bucketed=data.is_bucketed)
+    used = configure_torch(restore_numerics(machine, accelerator, saved), accelerator, bucketed=data.is_bucketed)
     return f"{used}, {find_hardware(accelerator).describe(precision)}"
 
 
@@ -285,9 +283,12 @@ def run(
     pretrained = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
     data = prepare_data(settings, pretrained)
     saved = read_run(resume)
-    machine = use_machine(settings.machine, trainer_arguments, data, saved)
+    accelerator = str(trainer_arguments.get("accelerator") or "auto")
+    precision = str(trainer_arguments.get("precision") or "32-true")
+    machine = use_machine(settings.machine, accelerator, precision, data, saved)
     settings_dict = asdict(settings) | {"model": model_settings, "trainer": trainer_arguments}
-    checkpoint_settings = settings_dict | {"digests": {SYNTHETIC: "none"} | data.digests, "numerics": numerics()}
+    digests = {SYNTHETIC: "none"} | data.digests
+    checkpoint_settings = settings_dict | {"digests": digests, "numerics": numerics(accelerator)}
     resume_point = check_resumption(saved, checkpoint_settings, print_changes=is_rank_zero())
 
     translator = build_translator(settings, model_settings, data, pretrained)
@@ -325,6 +326,7 @@ def run(
         if trainer.num_nodes > 1 and trainer.is_global_zero:
             say(f"waiting for the processes of all {trainer.num_nodes} nodes")
         trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
+        callbacks.signals.install(trainer)  # Lightning has put back what there was before
         end_compiling(translator.model)
         module.to(trainer.strategy.root_device)  # fit leaves the model on the CPU
         cost = callbacks.throughput.measured(trainer)

@@ -64,7 +64,8 @@ class NonFiniteGuard:
     """Raises NonFiniteError before an update whose loss or gradient is not finite, in all processes alike.
 
     The CPU looks at the results of `every` steps together, and before a validation: to look at each step's it would
-    have to wait for the GPU. Until then the GPU's fused optimizer skips all updates from the first bad one on.
+    have to wait for the GPU. Until then the GPU's fused optimizer skips all updates from the first bad one on. (That of
+    Apple's GPU does not, so there every step is looked at, as on a CPU.)
     """
 
     def __init__(self) -> None:
@@ -86,7 +87,7 @@ class NonFiniteGuard:
         self.batches = []
         if self.every is None:
             can_skip = all(group.get("fused") for group in optimizer.param_groups)
-            self.every = max(1, trainer.log_every_n_steps) if can_skip and norm.device.type != "cpu" else 1
+            self.every = max(1, trainer.log_every_n_steps) if can_skip and norm.device.type == "cuda" else 1
         if len(self.steps) >= self.every:
             self.flush(trainer)
         else:

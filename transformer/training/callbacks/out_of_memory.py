@@ -9,6 +9,10 @@ from lightning import Callback, LightningModule, Trainer
 
 from transformer.data.batching import Batch
 
+# What torch says on a CPU ("DefaultCPUAllocator: can't allocate memory", on Windows "…: not enough memory") and on
+# Apple's GPU.
+OUT_OF_MEMORY = ("DefaultCPUAllocator: ", "MPS backend out of memory")
+
 
 class CurrentBatch(Callback):
     """The batch that is being processed, and in which stage of the run."""
@@ -33,9 +37,8 @@ def explain_out_of_memory(current: CurrentBatch, batch_tokens: int) -> Iterator[
     try:
         yield
     except RuntimeError as error:
-        # torch has no type of its own for a CPU's: "DefaultCPUAllocator: can't allocate memory", or on Windows "…: not
-        # enough memory".
-        out_of_memory = isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: " in str(error)
+        # torch has a type of its own for NVIDIA's GPUs only.
+        out_of_memory = isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
         if not out_of_memory or current.batch is None:
             raise
         count, source = current.batch.source.shape
