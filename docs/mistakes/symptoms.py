@@ -76,7 +76,7 @@ def seeing_padding(translator: Translator, pairs: list[Pair]) -> dict[str, str]:
     def right() -> str:
         return " / ".join(percent(read(translator, pair, padding).right for pair in pairs) for padding in (0, 10, 30))
 
-    label = "next tokens predicted right behind a source with 0 / 10 / 30 padding symbols"
+    label = "next tokens predicted correctly, with 0 / 10 / 30 padding symbols after the source"
     with padding_attended_to():
         unmasked = right()
     return {label: right(), f"{label}, mask forgotten in use only": unmasked}
