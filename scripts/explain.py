@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint, model_name
 from transformer.cli.launch import launch
 from transformer.cli.places import check_output_file
-from transformer.config import UsageError, from_dict, from_part
+from transformer.config import UsageError, from_dict
 
 if TYPE_CHECKING:
     from transformer.device import MachineSettings
@@ -22,18 +22,16 @@ def read(config: dict[str, Any]) -> Job:
     if config["text"] is None:
         raise UsageError('text is not set: give the sentence to explain, text="…"')
     checkpoint = find_checkpoint(config["checkpoint"], Path(config["runs"]))
-    from transformer.cli.settings import typed_keys
+    from transformer.cli.settings import picture_settings
     from transformer.device import MachineSettings
     from transformer.inference.search import SearchSettings
-    from transformer.visualization.attention import View
     from transformer.visualization.picture import SUFFIXES
 
     check_output_file(config["output"], [".html", *SUFFIXES])
-    if config["output"].lower().endswith(".html") and (unused := typed_keys() & {"attention", "layer", "head"}):
-        raise UsageError(f"{min(unused)}= is for a picture, output=FILE.png: a page shows all attentions")
+    view = picture_settings(config)
     announce_checkpoint(config, checkpoint)
     search = from_dict(SearchSettings, config["search"], "search")
-    return config, checkpoint, search, from_dict(MachineSettings, config["machine"], "machine"), from_part(View, config)
+    return config, checkpoint, search, from_dict(MachineSettings, config["machine"], "machine"), view
 
 
 def explain_text(job: Job) -> None:

@@ -139,7 +139,7 @@ def from_dict(cls: type[T], plain: Any, path: str) -> T:
 
 
 def from_part(cls: type[T], plain: dict[str, Any]) -> T:
-    """Reads a dataclass, as `from_dict` does, from those settings that are its fields; the others are for others."""
+    """Reads a dataclass as `from_dict` does, from those settings that are its fields; other settings are ignored."""
     names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     return from_dict(cls, {name: plain[name] for name in names if name in plain}, "")
 

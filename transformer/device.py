@@ -183,7 +183,8 @@ def available_cores() -> int:
 
 
 def available_threads() -> int:
-    """As many as there are available cores, unless OMP_NUM_THREADS says fewer."""
+    """As many as torch takes by itself (with MKL, one for each physical core) or OMP_NUM_THREADS says, at most the
+    available cores."""
     return min(available_cores(), torch.get_num_threads())
 
 
@@ -243,8 +244,8 @@ def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
 
 
 def compiles_kernel_per_shape(accelerator: str, precision: str) -> bool:
-    """Whether each new shape of a matrix multiplication takes the time to make a kernel for it: oneDNN does so, by
-    which a CPU multiplies 16-bit numbers. `precision` as Lightning has it."""
+    """Whether every new shape of a matrix multiplication costs the time to make a kernel: on a CPU, oneDNN multiplies
+    16-bit numbers and does so. `precision` as Lightning has it."""
     return device_kind(accelerator) == "cpu" and precision.startswith(("bf16", "16"))
 
 

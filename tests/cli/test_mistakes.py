@@ -12,6 +12,7 @@ import hydra
 import pytest
 import torch
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import OverrideParseException
 from hydra.main import get_args_parser
 from omegaconf import DictConfig
 
@@ -526,3 +527,11 @@ def test_a_run_of_nothing_is_refused(name: str) -> None:
 def test_strategies_that_cannot_work_here_are_refused(strategy: str) -> None:
     with pytest.raises(ValueError, match="use trainer=ddp"):
         check_trainer({"strategy": strategy})
+
+
+def test_the_value_of_an_option_is_not_taken_for_a_word_alone(tmp_path: Path) -> None:
+    for option in (["--cfg", "job"], ["--config-dir", str(tmp_path)]):
+        with pytest.raises(OverrideParseException) as caught:
+            compose_all("translate", ["n_best=[1"])
+        said = explain_error(caught.value, [*option, "n_best=[1"], "translate", CONFIGS)
+        assert said.startswith("n_best=[1: Hydra cannot read this")

@@ -25,7 +25,7 @@ from transformer import Translator
 from transformer.data.batching import pad
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, train_tokenizer
 from transformer.export.formats import ExportSettings, export
-from transformer.inference.hub_vocabulary import KINDS, kind_of, number, parse, renumbered
+from transformer.inference.hub_vocabulary import KINDS, build_numbering, kind_of, parse, renumbered
 from transformer.inference.translator import BEAM
 from transformer.model.masks import padding_mask
 
@@ -320,7 +320,7 @@ def test_pieces_that_their_vocabulary_lacks_are_refused_before_they_take_room() 
     special = {PAD: 2, UNK: 1, BOS: 2, EOS: 0}
     model = ModelProto(pieces=[ModelProto.SentencePiece(piece=f"piece {number}") for number in range(5)])
     with pytest.raises(ValueError, match="its tokenizers have 5 pieces that its vocabulary of 4 lacks"):
-        number(few, 4, special, model)
+        build_numbering(few, 4, special, model)
 
 
 def test_what_either_tokenizer_has_beside_their_vocabulary_is_their_unknown() -> None:
@@ -330,13 +330,13 @@ def test_what_either_tokenizer_has_beside_their_vocabulary_is_their_unknown() ->
         ModelProto(pieces=[ModelProto.SentencePiece(piece=piece) for piece in pieces])
         for pieces in (["<unk>", "<s>", "a", "y"], ["</s>", "x", "y", "b"])
     )
-    numbering = number(vocabulary, 7, special, source, target)
+    numbering = build_numbering(vocabulary, 7, special, source, target)
     ours = [(4, "<pad>"), (1, "<unk>"), (4, "<s>"), (0, "</s>"), (2, "a"), (3, "b")]
     more = [(5, "<unused 5>"), (6, "<unused 6>"), (1, "x"), (1, "y")]
     assert list(zip(numbering.their_ids, numbering.pieces, strict=True)) == [*ours, *more]
     for size, changes in ((4, {}), (7, {BOS: -1}), (7, {EOS: 7})):
         with pytest.raises(ValueError, match=f"its vocabulary has ids beyond the {size} of its model"):
-            number(vocabulary, size, special | changes, source, target)
+            build_numbering(vocabulary, size, special | changes, source, target)
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
@@ -346,7 +346,7 @@ def test_a_vocabulary_in_another_order_makes_the_pieces_that_it_made(kind: str) 
     names = [*(piece.piece for piece in model.pieces), "▁foreign", ">>en<<"]
     vocabulary = {name: id for id, name in enumerate(reversed(names))}
     special = {id: vocabulary[tokenizer.piece(id)] for id in (PAD, UNK, BOS, EOS)}
-    numbering = number(vocabulary, len(vocabulary), special, model)
+    numbering = build_numbering(vocabulary, len(vocabulary), special, model)
     ours = renumbered(model, numbering)
     assert ours.tagged_languages == ["en"]
     for text in [*TEXTS, "猫 🙂", "foreign", ">>en<< a", "<2en> a"]:

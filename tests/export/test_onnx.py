@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.torch_version import TorchVersion
 
+from tests.cases import needs_torch
 from tests.export.models import Build, teach_to_repeat
 from tests.pages import play
 from tests.scripts.running import script
@@ -17,6 +19,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="the export extra is not
 pytest.importorskip("onnxscript", reason="the export extra is not installed")
 
 
+@needs_torch("2.11")
 @pytest.mark.long
 def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -60,6 +63,18 @@ def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(
     monkeypatch.chdir(tmp_path)
     [(_, printed, _)] = play("export.md", "ONNX from Python")
     assert printed == translator.translate("Wir essen heute Abend im Garten.", replace(BEAM, method="greedy")) != ""
+
+
+def test_a_torch_that_cannot_make_the_graphs_is_refused_in_one_line(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "__version__", TorchVersion("2.10.1"))
+    with pytest.raises(
+        ValueError, match=r"^format=onnx needs torch 2\.11 or later, this is 2\.10\.1: upgrade torch"
+    ) as error:
+        export(build(), ExportSettings("onnx", "float32", str(tmp_path / "graphs")))
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
+from tests.cases import needs_torch
 from tests.reliability.children import in_child
 from tests.training.small import SETTINGS, module_for, numbers_data
 from transformer.model.dropout import Dropout
@@ -41,6 +42,7 @@ def compiled_dropout() -> float:
     return float(dropout(torch.ones(100, 100)).mean())
 
 
+@needs_torch("2.11")  # an older one makes more graphs
 @pytest.mark.long
 def test_a_compiled_step_has_the_loss_and_gradients_of_a_plain_one_in_two_graphs(tmp_path: Path) -> None:
     # In a process of its own: compiling takes gigabytes where the functions of all other tests have been called.

@@ -43,7 +43,7 @@ def shared_processor() -> Iterator[None]:
 
 @pytest.mark.usefixtures("shared_processor", "two_threads")
 def test_another_program_on_the_same_processor_is_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Contention, "seconds", 0.3)
+    monkeypatch.setattr(Contention, "min_seconds", 0.3)
     contention, notes = Contention(), []
     end = time.monotonic() + 60
     while not notes and time.monotonic() < end:
@@ -91,8 +91,8 @@ def test_the_thread_that_waited_longest_counts(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_single_thread_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Contention, "seconds", 0.0)
-    monkeypatch.setattr(Contention, "share", 0.0)
+    monkeypatch.setattr(Contention, "min_seconds", 0.0)
+    monkeypatch.setattr(Contention, "min_share", 0.0)
     contention, before = Contention(), torch.get_num_threads()
     torch.set_num_threads(1)
     assert contention.note() is None
@@ -106,8 +106,8 @@ def test_a_single_thread_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_run_says_it_between_its_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Contention, "seconds", 0.0)
-    monkeypatch.setattr(Contention, "share", 0.0)
+    monkeypatch.setattr(Contention, "min_seconds", 0.0)
+    monkeypatch.setattr(Contention, "min_share", 0.0)
     # Two threads wait for each other: without validations, of which the note knows nothing.
     unvalidated = {"trainer__limit_val_batches": 0, "training__averaging__kind": "none", "test": False}
     train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=3, machine__threads=2, **unvalidated))

@@ -10,7 +10,7 @@ from lightning import Callback, LightningModule, Trainer
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from tests.cases import others_long
+from tests.cases import others_long, skip_without
 from tests.data.corpora import settings
 from tests.factories import tokenizer_settings
 from tests.training.small import SETTINGS, module_for, trainer_for
@@ -183,6 +183,7 @@ def test_a_resumed_run_sees_the_batches_that_an_uninterrupted_one_sees(data: Tra
 def test_training_learns_a_small_language_and_the_checkpoint_stands_alone(
     data: TranslationData, tmp_path: Path, optimizer: str
 ) -> None:
+    skip_without(optimizer)
     settings = replace(SETTINGS, warmup_steps=20, optimizer=optimizer)
     module = module_for(data, settings)
     trainer = trainer_for(

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.cases import needs_muon
 from tests.factories import small_model
 from transformer import Transformer
 from transformer.training.optim import OPTIMIZERS, can_be_fused, learning_rate_factor, warmup_note
@@ -43,9 +44,6 @@ def test_a_schedule_that_ends_with_the_time_is_that_of_as_many_steps_as_fit() ->
     done = steps // 2
     assert learning_rate_factor("cosine", 6, 30, lambda: done / steps)(29) == pytest.approx(0.0)
     assert learning_rate_factor("cosine", 6, steps, lambda: 1.0)(40) == pytest.approx(0.0)
-
-
-needs_muon = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch has no Muon")
 
 
 def model_and_loss() -> tuple[Transformer, Callable[[], Tensor]]:

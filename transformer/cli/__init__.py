@@ -1,4 +1,4 @@
-"""The command line that the scripts share. Only this package and scripts/ import Hydra."""
+"""The command line that the scripts share. Only this package imports Hydra."""
 
 from collections.abc import Callable
 from pathlib import Path

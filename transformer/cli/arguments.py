@@ -1,7 +1,4 @@
-"""Brings what was typed into Hydra's grammar: free text and paths arrive literally, `trainer.NAME=VALUE` needs no `+`.
-
-This is the only place that changes arguments.
-"""
+"""Brings what was typed into Hydra's grammar: text and paths arrive literally, `trainer.NAME=VALUE` needs no `+`."""
 
 import argparse
 import os
@@ -18,7 +15,7 @@ from transformer.data.printable import shell_word
 from transformer.files import is_list_of_paths, read_path_list
 
 EXTRA_TESTS = "data.extra_tests."  # followed by a name of the user's own, and a path
-# What Hydra takes with ++ only, as it holds names that our YAML does not have; {NAME: VALUE} sets several.
+# Sections that may hold names our YAML does not have: Hydra takes these only with ++; {NAME: VALUE} sets several.
 OPEN_SECTIONS = ("trainer.", EXTRA_TESTS, "data.extra_tests={", "data.sha256={")
 PATHS = (
     *("checkpoint", "init_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference"),
@@ -27,7 +24,7 @@ PATHS = (
 )
 STAGES = ("reverse", "augment", "forward", "finetune")  # further settings, for back_translate.py to hand on
 LITERAL = ("text", "name", "host", *PATHS, *STAGES)
-FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, but for interpolations such as ${now:%Y}
+FOLDERS = ("hydra.run.dir", "hydra.sweep.dir")  # literal too, except for interpolations such as ${now:%Y}
 LANGUAGES = tuple(f"{section}{side}_language" for section in ("", "data.") for side in ("source", "target"))
 # The group of a section that goes by another name: validation_search=greedy.
 GROUP_OF_KEY = {"validation_search": "search@validation_search"}
@@ -35,7 +32,7 @@ GROUP_OF_KEY = {"validation_search": "search@validation_search"}
 # folder in double quotes, and hydra.output_subdir.
 LIGHTNING_CHILD = "hydra.job.name=train_ddp_process_"
 
-# Python 3.14 checks the texts of help at once: Hydra's for --shell-completion is none before it is shown.
+# Python 3.14 checks every help text when it is added; Hydra's for --shell-completion becomes a text only when shown.
 argparse.ArgumentParser._check_help = lambda *_: None  # type: ignore[attr-defined]
 # "???" marks a missing value in OmegaConf: a text of this form comes from an interpolation.
 OmegaConf.register_new_resolver("question_marks", lambda: "???", replace=True)

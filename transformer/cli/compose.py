@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +43,23 @@ def compose(name: str, *overrides: str) -> dict[str, Any]:
     return as_dict(compose_all(name, overrides), complete=False)
 
 
+def by_key(overrides: Iterable[str]) -> dict[str, str]:
+    """Overrides by their keys."""
+    return {split_override(override)[1]: override for override in overrides}
+
+
+def typed_overrides() -> dict[str, str]:
+    """The overrides that the running script was given, by key; none where a configuration is only composed."""
+    return by_key(HydraConfig.get().overrides.task) if HydraConfig.initialized() else {}
+
+
 def compose_again(*instead: str, without: Collection[str] = ()) -> DictConfig:
-    """The configuration of the running script once more as it was typed, but for the keys of `instead`, and without
-    the keys, and all in the sections, of `without`."""
-    overrides = HydraConfig.get().overrides
-    folders = [line for line in overrides.hydra if split_override(line)[1] == "hydra.searchpath"]
-    left_out = {*without, *(split_override(line)[1] for line in instead)}
-    typed = {split_override(line)[1]: line for line in overrides.task}
-    kept = [line for key, line in typed.items() if key not in left_out and key.partition(".")[0] not in without]
-    return hydra.compose(HydraConfig.get().job.config_name, [*folders, *kept, *instead])
+    """Composes the configuration of the running script again. Overrides of `instead` replace typed ones of the same
+    key; typed ones with a key or in a section of `without` are left out."""
+    hydra_config = HydraConfig.get()
+    folders = [line for line in hydra_config.overrides.hydra if split_override(line)[1] == "hydra.searchpath"]
+    kept = {key: line for key, line in typed_overrides().items() if not {key, key.partition(".")[0]} & {*without}}
+    return hydra.compose(hydra_config.job.config_name, [*folders, *(kept | by_key(instead)).values()])
 
 
 def check_words(config: DictConfig) -> None:
@@ -59,9 +67,8 @@ def check_words(config: DictConfig) -> None:
 
     `read` refuses it too, but knows the types of settings only after it has imported torch, which takes seconds.
     """
-    typed = [split_override(line)[1] for line in HydraConfig.get().overrides.task]
-    words = {key: OmegaConf.select(config, key) for key in typed if not key.startswith((*LITERAL, "trainer."))}
-    if words := {key: value for key, value in words.items() if isinstance(value, str)}:
+    keys = [key for key in typed_overrides() if not key.startswith((*LITERAL, "trainer."))]
+    if words := {key: value for key in keys if isinstance(value := OmegaConf.select(config, key), str)}:
         presets = compose_again(without=words)
         for key, value in words.items():
             preset = OmegaConf.select(presets, key)

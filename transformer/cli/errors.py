@@ -54,8 +54,8 @@ def describe(error: BaseException) -> str:
 
 
 def stdout_error(error: Exception) -> OSError | None:
-    """Return why stdout takes nothing more, where an error may be of this: its reader has gone (`translate.py | head`),
-    or its disk is full. Keeps the exit quiet then."""
+    """If an error may come from stdout, try stdout and return its error: its reader has gone (`translate.py | head`),
+    or its disk is full. Then nothing is printed at exit."""
     is_of_disk = isinstance(error, OSError) and error.filename in (None, STDOUT) and error.errno in UNWRITABLE
     if not is_of_disk and not isinstance(error, BrokenPipeError):
         return None

@@ -4,7 +4,7 @@ import re
 from argparse import ArgumentError
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
@@ -84,9 +84,7 @@ class Settings:
             return (
                 f"{key}: names of files have dots: write 'data.sha256={{{name}: SHA256}}', all files between the braces"
             )
-        above = key.rpartition(".")[0]
-        while above and above not in self.names:
-            above = above.rpartition(".")[0]
+        above = max((name for name in self.names if key.startswith(f"{name}.")), key=len, default="")
         if above in self.values:
             return f"{key}: {above} is a value and has no settings below it"
         near, known = self.near(key, above), ", ".join(sorted(self.inside(above)))
@@ -122,7 +120,7 @@ class Settings:
 
     def with_dashes(self, typed: Sequence[str]) -> str:
         """Say how the first setting is typed that was given as an option, `--heads 8`; "" where none was."""
-        for word, following in zip(typed, [*typed[1:], ""], strict=True):
+        for word, following in pairwise([*typed, ""]):
             name, _, value = word.partition("=")
             if name.startswith("-") and not any(option.startswith(name) for option in OPTIONS):
                 key = name.rpartition(" ")[2].lstrip("-").replace("-", "_")  # '-m seed=1,2', in quotes together
@@ -132,12 +130,13 @@ class Settings:
         return ""
 
 
-def _named(paths: list[str], values: Mapping[str, object]) -> str | None:
-    """The settings that such paths are probably meant for."""
+def _override_for(paths: list[str], values: Mapping[str, object]) -> str | None:
+    """The settings that such paths are probably meant for, as they are typed."""
     first, last, together = map(shell_word, (paths[0], paths[-1], f"[{','.join(paths)}]"))
     are_models = any(Path(path).is_dir() or path.endswith((".ckpt", ".safetensors")) for path in paths)
     are_tables = any(map(is_tsv_or_csv, paths))
-    is_file, are_two_files = (not are_models and len(paths) == count for count in (1, 2))
+    is_file = not are_models and len(paths) == 1
+    are_two_files = not are_models and len(paths) == 2
     candidates = [
         (is_file and not are_tables, "input", f"input={first}"),
         (is_file, "data.pairs", f"data=files data.pairs={first}"),
@@ -155,7 +154,7 @@ def words_alone(typed: Sequence[str], config_name: str, configs: Path) -> str | 
     settings = Settings(config_name, configs)
     values = settings.values
     if all(Path(word).exists() for word in words):
-        if typed_instead := _named(words, values):
+        if typed_instead := _override_for(words, values):
             return f"{words[0]}: a path needs the name of its setting: write {typed_instead}"
         table = next(filter(is_tsv_or_csv, words), None)
         return table and f"{table} is a table: {TABLE_REMEDY}"
@@ -233,7 +232,8 @@ def explain_error(error: Exception, typed: Sequence[str], config_name: str, conf
     if isinstance(error, ArgumentError):
         return Settings(config_name, configs).with_dashes(typed) or f"{message}; --help shows the options"
     if isinstance(error, OverrideParseException):
-        return words_alone(typed, config_name, configs) or unreadable(error.override)
+        alone = None if "=" in error.override else words_alone(typed, config_name, configs)
+        return alone or unreadable(error.override)
     if isinstance(error, MissingConfigException):
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         options = error.options or sorted(path.stem for path in (configs / group).glob("*.yaml"))

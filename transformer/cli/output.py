@@ -62,7 +62,7 @@ class Output:
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, traceback: TracebackType | None) -> None:
         if self.path is not None:
-            with contextlib.suppress(OSError) if error else contextlib.nullcontext():  # it may repeat itself, nameless
+            with contextlib.suppress(OSError) if error else contextlib.nullcontext():  # closing may repeat it
                 self._file.close()
 
     def skip(self, lines: Iterator[str]) -> None:

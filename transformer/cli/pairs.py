@@ -58,10 +58,6 @@ class PairsOutput(PartialOutput):
         super().__init__(settings.output, made_by(settings.deciding(), *checkpoints) | of_corpus, settings.resume)
         self._origin = Path(text).name, settings.search.method
 
-    def __enter__(self) -> "PairsOutput":
-        super().__enter__()
-        return self
-
     def write_rows(self, rows: list[Row]) -> None:
         """Adds what lines of the input have become."""
         lines = (json.dumps(row, ensure_ascii=False) for row in rows)

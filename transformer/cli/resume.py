@@ -9,14 +9,12 @@ from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from transformer.cli.arguments import split_override
-from transformer.cli.compose import as_dict, chosen, compose_again
+from transformer.cli.compose import as_dict, chosen, compose_again, typed_overrides
 from transformer.cli.runs import output_folder
-from transformer.cli.settings import run_settings, typed_keys
+from transformer.cli.settings import run_settings
 from transformer.config import UsageError
 from transformer.data.corpus import SPLITS
 from transformer.files import MODELS, is_cache
@@ -71,8 +69,8 @@ def apply_typed(settings: dict[str, Any], now: dict[str, Any]) -> None:
 
     They are those of `now` that would be different had another value been typed, or another choice of a group.
     """
-    parser, lines = OverridesParser.create(), HydraConfig.get().overrides.task
-    typed = {split_override(line)[1]: parser.parse_override(line).value() for line in lines}
+    parser = OverridesParser.create()
+    typed = {key: parser.parse_override(line).value() for key, line in typed_overrides().items()}
     loader = GlobalHydra.instance().config_loader()
     # data={workers: 1} chooses no corpus.
     groups = [
@@ -126,13 +124,13 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     from transformer.training.config import read_run_settings
     from transformer.training.resume import read_run
 
-    if removed := [line for line in HydraConfig.get().overrides.task if line.startswith("~")]:
+    if removed := [line for line in typed_overrides().values() if line.startswith("~")]:
         raise UsageError(f"{removed[0]}: resume= takes no ~KEY: give KEY=VALUE")
     check_entries(output_folder())
     resume = Path(config["resume"]).absolute()
     checkpoint = resume if resume.is_file() else output_folder() / MODELS[-1]
     now = run_settings(config)
-    if "data" in typed_keys() and not any(now["data"][key] for key in ("pairs", *SPLITS)):
+    if "data" in typed_overrides() and not any(now["data"][key] for key in ("pairs", *SPLITS)):
         raise UsageError(
             f"data={chosen('data')} names no files: give them too, or leave it out, as the run knows its corpus"
         )

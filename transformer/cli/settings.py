@@ -1,26 +1,29 @@
-"""The settings of a run as plain data: what a checkpoint, config.yaml and training know of the command line."""
+"""The settings of the scripts as plain data, from what Hydra composed: of a run, a translation, an evaluation, …"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer.cli.arguments import STAGES, split_override
+from transformer.cli.arguments import STAGES
 from transformer.cli.checkpoints import find_checkpoints, find_reverse, is_run
+from transformer.cli.compose import as_dict, by_key, chosen, compose_again, typed_overrides
 from transformer.cli.lines import refuse_table
 from transformer.cli.places import check_output_file, check_output_folder
 from transformer.cli.runs import trial_folder
-from transformer.config import UsageError, flatten, shown
+from transformer.config import UsageError, flatten, from_part, shown
 from transformer.data.corpus import FILE_SETTINGS
 from transformer.data.printable import shell_path
 from transformer.files import run_of
 
 if TYPE_CHECKING:
     from transformer.doctor.estimate import Training
+    from transformer.visualization.attention import View
 
-# What steers the command line, or stands for settings elsewhere, and is not the run's.
+# Settings of the command line, or shorthands for settings elsewhere: not part of a run.
 NOT_SETTINGS = (
     *("name", "runs", "cache", "resume", "debug", "output", "fix", "minutes", "input", "folds"),
     *STAGES,
@@ -62,17 +65,8 @@ def run_settings(config: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def typed_keys() -> set[str]:
-    """Return the keys on the running script's command line; none where a configuration is only composed."""
-    from hydra.core.hydra_config import HydraConfig
-
-    return (
-        {split_override(line)[1] for line in HydraConfig.get().overrides.task} if HydraConfig.initialized() else set()
-    )
-
-
 def _with_shape_of(
-    saved: dict[str, Any], model: dict[str, Any], typed: set[str], path: str = "model"
+    saved: dict[str, Any], model: dict[str, Any], typed: Collection[str], path: str = "model"
 ) -> dict[str, Any]:
     merged = dict(model)
     for key, value in saved.items():
@@ -91,7 +85,7 @@ def model_to_train(settings: dict[str, Any]) -> dict[str, Any]:
 
     Raises ValueError for a shape that was typed and is another.
     """
-    typed: set[str] = typed_keys()
+    typed = typed_overrides().keys()
     model: dict[str, Any] = settings["model"]
     if settings["init_from"] is None:
         return model
@@ -107,13 +101,12 @@ def model_to_train(settings: dict[str, Any]) -> dict[str, Any]:
 
 def training_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Training:
     """Return a training for the doctor to time: as typed, on top of `overrides`."""
-    from transformer.cli.compose import as_dict, chosen, compose_again
     from transformer.device import choose_precision
     from transformer.doctor.estimate import Training
     from transformer.training.checks import whole_numbers
     from transformer.training.config import read_run_settings
 
-    below = {key: line for line in overrides for _, key, _ in [split_override(line)] if key not in typed_keys()}
+    below = {key: line for key, line in by_key(overrides).items() if key not in typed_overrides()}
     experiment = chosen("experiment") or below.get("experiment", "").partition("=")[2] or None
     settings = run_settings(as_dict(compose_again(*below.values())) if below else config)
     trainer = whole_numbers(choose_precision(settings["trainer"]))
@@ -127,12 +120,12 @@ def doctor_minutes(config: dict[str, Any]) -> float | None:
         return None
     if not isinstance(minutes, int | float) or isinstance(minutes, bool) or not 0 < minutes <= sys.float_info.max:
         raise UsageError(f"minutes={shown(minutes)} must be a number > 0")
-    if clash := typed_keys() & {"trainer.max_steps", "trainer.max_epochs", "trainer.max_time"}:
+    if clash := typed_overrides().keys() & {"trainer.max_steps", "trainer.max_epochs", "trainer.max_time"}:
         raise UsageError(f"minutes= chooses how long to train: leave out {min(clash)}")
     return float(minutes)
 
 
-# What all scripts say of how texts are translated, which stands together in their settings.
+# How texts are translated: all scripts have these settings, and they form one section in the typed ones.
 INFERENCE = ("device", "precision", "batch_tokens", "shortlist")
 
 
@@ -177,7 +170,7 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
     checkpoints = find_checkpoints(config["checkpoint"], Path(config["runs"]), exports=False)
     if len(checkpoints) > 1 and not config["output"]:
         raise UsageError("an ensemble belongs to no single run: give output=FOLDER for its results")
-    if config["source"] and "split" in typed_keys():
+    if config["source"] and "split" in typed_overrides():
         raise UsageError("split= names sentences of the corpus, source= and reference= files: leave one of them out")
     for key in ("source", "reference"):
         if config[key]:
@@ -196,3 +189,13 @@ def evaluation_settings(config: dict[str, Any]) -> dict[str, Any]:
     check_entries(Path(output))
     found = {"checkpoints": [*map(str, checkpoints)], "output": output, "choose": find_reverse(config)}
     return _with_inference_settings(config) | found | {"data": _corpus(config)}
+
+
+def picture_settings(config: dict[str, Any]) -> View:
+    """Return which attentions a picture shows; refuse the choice for a page."""
+    from transformer.visualization.attention import View
+
+    of_picture = {"attention", "layer", "head"} & typed_overrides().keys()
+    if of_picture and config["output"].lower().endswith(".html"):
+        raise UsageError(f"{min(of_picture)}= is for a picture, output=FILE.png: a page shows all attentions")
+    return from_part(View, config)

@@ -37,7 +37,7 @@ def _rows(trials: list[Row], swept: list[str]) -> Iterator[Row]:
         yield {"trial": trial["trial"], **overrides, **trial["results"], **error}
 
 
-def number(value: float) -> str:
+def format_result(value: float) -> str:
     """A result as the tables show it: with two decimals, however small, and from 1,000 on without."""
     return f"{value:,.2f}" if abs(value) < 1000 else f"{value:,.0f}"
 
@@ -52,7 +52,7 @@ def _show(rows: list[Row], output: Path) -> None:
     table = Table(*columns, box=box.SIMPLE)
     for row in rows:
         cells = [row.get(column, "") for column in columns]
-        table.add_row(*(number(cell) if isinstance(cell, float) else str(cell) for cell in cells))
+        table.add_row(*(format_result(cell) if isinstance(cell, float) else str(cell) for cell in cells))
     console().print(table)
 
 
@@ -75,7 +75,7 @@ def describe_change(before: list[float], after: list[float]) -> str:
     if min(len(before), len(after)) < 2:
         return f"{change:+,.2f} (one seed tells no spread)"
     interval = welch_half_width(before, after)
-    return f"{change:+,.2f} ± {number(interval)}, {'within' if abs(change) <= interval else 'beyond'} the spread"
+    return f"{change:+,.2f} ± {format_result(interval)}, {'within' if abs(change) <= interval else 'beyond'} the spread"
 
 
 def _summary(rows: list[Row], settings: list[str], results: list[str]) -> Iterator[Row]:
@@ -88,8 +88,8 @@ def _summary(rows: list[Row], settings: list[str], results: list[str]) -> Iterat
         summary = {key: group[0][key] for key in settings} | {"seeds": len(group)}
         for name in results:
             values = [row[name] for row in group if name in row]  # other metrics and directions have other results
-            spread = f" ± {number(statistics.stdev(values))}" if len(values) > 1 else ""
-            summary[name] = f"{number(statistics.mean(values))}{spread}" if values else ""
+            spread = f" ± {format_result(statistics.stdev(values))}" if len(values) > 1 else ""
+            summary[name] = f"{format_result(statistics.mean(values))}{spread}" if values else ""
         if results and len(groups) > 1:
             first, *_ = groups.values()
             before, after = ([row[results[0]] for row in seeds if results[0] in row] for seeds in (first, group))

@@ -1,4 +1,4 @@
-"""The trials of a sweep: all are checked before the first begins; each has a process of its own."""
+"""The trials of a sweep: they are checked before the first begins; each has a process of its own."""
 
 import contextlib
 import itertools
@@ -30,9 +30,9 @@ from transformer.data.printable import say, shell_path
 from transformer.files import atomic_write, is_written_through
 from transformer.training.callbacks.signals import Interrupted, SignalHandler
 
-# Of at most so many trials every one is checked before the first begins: in a few seconds.
+# A sweep of at most this many trials is checked in full before the first begins, which takes a few seconds.
 MAX_FULLY_CHECKED_TRIALS = 32
-# What Hydra itself sets in a trial: by this `read` knows that it is for one, and in which folder.
+# Hydra sets these in a trial; `read` sees from them that it reads for a trial, and in which folder.
 IN_TRIAL = ("hydra.mode=MULTIRUN", "hydra.runtime.output_dir=${hydra.sweep.dir}/${hydra.sweep.subdir}")
 ONE_PROCESS = {"strategy": "auto", "devices": "1", "num_nodes": "1"}  # arguments of the Trainer
 OUTCOME = "trial.json"  # in the folder of a trial: its number, overrides, results and error
@@ -75,7 +75,8 @@ def check_place(key: str, place: str | None, taken: set[str]) -> None:
 
 
 def check_trials(arguments: list[str], config_name: str, configs: Path, read: Read) -> Path:
-    """Read the settings of every trial as that will, so that a mistake in the last is reported before the first trial.
+    """Read the settings of the trials as they will, so that a mistake in the last one is reported before the first
+    begins (of very many trials, each value once).
 
     Returns the folder of the sweep.
     """
@@ -140,7 +141,7 @@ def _work_and_record(read: Read, work: Work, config: dict[str, Any], hydra_confi
             sys.stdout.flush()
             _record(results, "")
     except Interrupted as stopped:
-        # Of a process of its own, run_trial names the signal: the one that came here may be that which it sent.
+        # In a process of its own the signal may be the one that run_trial sent: run_trial names the original.
         say(stopped.message(names_signal=multiprocessing.parent_process() is None))
         sys.exit(128 + stopped.number)
     except Exception as error:

@@ -202,9 +202,18 @@ class TranslationData(LightningDataModule):
 
     def sampler(self, name: str, rank: int, world_size: int, accumulate: int) -> TokenBudgetSampler:
         """The order of a split's batches for one of `world_size` processes; only training accumulates."""
-        train = name == "train"
-        order = (self.seed, train, rank, world_size, accumulate if train else 1, self.start if train else (0, 0))
-        return TokenBudgetSampler(self.examples(name), self.settings.batch_tokens, *order, self.buckets(name))
+        is_train = name == "train"
+        return TokenBudgetSampler(
+            self.examples(name),
+            self.settings.batch_tokens,
+            self.seed,
+            shuffle=is_train,
+            rank=rank,
+            world_size=world_size,
+            accumulate=accumulate if is_train else 1,
+            start=self.start if is_train else (0, 0),
+            buckets=self.buckets(name),
+        )
 
     def choose_bucketing(self, accelerator: str, precision: str) -> None:
         """Decides on few lengths for a training on this device and in this precision, unless the setting does."""

@@ -15,7 +15,7 @@ from transformer.data.tokenizer import Tokenizer
 # anywhere.
 CHUNK, MAX_CHARACTERS = 10_000, 10_000_000
 NUMBERS = ("numbers", "too_long", "empty")  # what stands in `folder` of an EncodedSplit, besides the ids
-# Of a larger corpus so many pairs are counted, for embeddings, alignments or a shortlist: more change little.
+# At most so many pairs are counted for embeddings, alignments or a shortlist: more would change little.
 MAX_COUNTED = 200_000
 Lengths = tuple[IntArray, IntArray]  # tokens of each pair's source and target
 
@@ -23,7 +23,7 @@ Lengths = tuple[IntArray, IntArray]  # tokens of each pair's source and target
 class Split(ABC):
     """Pairs of ids, numbered from 0, from which batches are made."""
 
-    resampled_each_epoch = False  # whether the lengths in one epoch, taken together, are others than in the next
+    resampled_each_epoch = False  # whether the lengths of all pairs together differ from epoch to epoch
 
     @abstractmethod
     def __len__(self) -> int: ...

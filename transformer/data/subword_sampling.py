@@ -30,8 +30,9 @@ class SubwordSampler:
         self._segment = self._bpe_dropout if is_bpe else self._sample_unigram
 
     def sample(self, ids: list[int], strength: float, random: Random) -> list[int]:
-        """Ids of the same text. `strength` is the probability that BPE leaves a merge out, of unigrams what their
-        log-probabilities are multiplied by. A word with an unknown piece, or spelled in bytes, stays as it is."""
+        """Ids of the same text. `strength` is for BPE the probability that a merge is skipped, for unigram the
+        factor by which log-probabilities are multiplied. A word with an unknown piece, or spelled in bytes, stays as
+        it is."""
         sampled: list[int] = []
         for word in self._words(ids):
             if self.fixed.isdisjoint(word):

@@ -83,7 +83,8 @@ def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
             for file, text in zip(files, pair, strict=True):
                 if leak := held_out.get(comparable(text)):
                     raise ValueError(
-                        f"{file} line {number} is a sentence of {leak[0]} (line {leak[1]}): its score would flatter; "
-                        "scripts/augment.py leaves such lines out (filters=held_out), by the corpus that data= names"
+                        f"{file} line {number} is a sentence of {leak[0]} (line {leak[1]}): its score would be too "
+                        "high; scripts/augment.py leaves such lines out (filters=held_out), by the corpus that data= "
+                        "names"
                     )
     origins(settings)

@@ -69,21 +69,19 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
     else:
         candidates = reversed_ if all(map(_found, reversed_)) else plain
     found = [path for choice in candidates if (path := _found(choice))]
-    for choice in candidates:
-        if not _found(choice):
-            if candidates is own:
-                raise FileNotFoundError(f"no {choice[0]} beside {found[0]}: put it there, or remove the other too")
-            meaning = (
-                f"PREFIX means PREFIX.{source_language} and PREFIX.{target_language}, or is one .tsv, .txt or .csv"
-            )
-            if base.is_dir():
-                meaning = f"{prefix} is a folder, and {meaning}"
-            elif base.is_file() and (side := Path(prefix.removesuffix(".gz"))).suffix[1:] in sides:
-                meaning = f"{prefix} is the file of one language: give its PREFIX, {side.with_suffix('')}"
-            elif base.is_file() and not is_table(prefix):
-                meaning = f"{prefix} is a file of another kind: {meaning}"
-            raise FileNotFoundError(f"no corpus file {' or '.join(map(str, choice))}: put it there; {meaning}")
-    return found
+    missing = next((choice for choice in candidates if not _found(choice)), None)
+    if missing is None:
+        return found
+    if candidates is own:
+        raise FileNotFoundError(f"no {missing[0]} beside {found[0]}: put it there, or remove the other too")
+    meaning = f"PREFIX means PREFIX.{source_language} and PREFIX.{target_language}, or is one .tsv, .txt or .csv"
+    if base.is_dir():
+        meaning = f"{prefix} is a folder, and {meaning}"
+    elif base.is_file() and (side := Path(prefix.removesuffix(".gz"))).suffix[1:] in sides:
+        meaning = f"{prefix} is the file of one language: give its PREFIX, {side.with_suffix('')}"
+    elif base.is_file():
+        meaning = f"{prefix} is a file of another kind: {meaning}"
+    raise FileNotFoundError(f"no corpus file {' or '.join(map(str, missing))}: put it there; {meaning}")
 
 
 def has_files(prefix: str, source_language: str, target_language: str) -> bool:

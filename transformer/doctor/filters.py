@@ -96,7 +96,7 @@ FILTERS = Registry(
     empty=Filter(empty, "nothing to translate, or no translation"),
     too_long=Filter(_too_long, "more tokens than data.max_length, or over 10,000 characters"),
     duplicate=Filter(_duplicate, "the same text again"),
-    held_out=Filter(_held_out, "a sentence of validation or test, or most of one: scores would flatter"),
+    held_out=Filter(_held_out, "a sentence of validation or test, or most of one: scores would be too high"),
     unprintable=Filter(unprintable, "control or replacement characters: damaged text"),
     wrong_encoding=Filter(wrong_encoding, "UTF-8 that was read as Latin-1: fÃ¼r for für"),
     wrong_script=Filter(wrong_script, "letters that are foreign to this language"),
@@ -123,7 +123,11 @@ class PairFilter:
         indices = index_held_out(corpus.by_direction, languages)
         train = Profile(read_raw(corpus.in_direction(languages), "train"))
         self.context = FilterContext(
-            *(train, train, indices, set(), languages),
+            train=train,
+            split=train,
+            held_out=indices,
+            too_long=set(),
+            languages=languages,
             tokenizers=tokenizers,
             max_length=corpus.max_length,
             comparable=set(held_out_sentences(corpus)),

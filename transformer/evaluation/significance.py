@@ -12,7 +12,7 @@ from transformer.evaluation.metrics import METRICS, bleu
 
 # A metric, and paired bootstrap resampling or approximate randomization.
 MetricTest = tuple[str, Literal["bs", "ar"]]
-# A difference that chance alone makes less often than this is taken for one.
+# A difference is called significant if chance alone produces it less often than this.
 ALPHA = 0.05
 
 
@@ -59,8 +59,8 @@ def _tested(bootstrap: list[Result], randomization: list[Result], index: int, di
         # sacrebleu counts the samples that differ by more than the systems do. Of systems that say the same none does,
         # and its p-value would be the smallest there is.
         return TestedScore(score, interval, 1.0, 1.0)
-    # Of few sentences that differ, all are swapped, or none, in so many of the trials: there the difference is as large
-    # as the systems', which sacrebleu does not count either. No exact test gives a smaller p-value.
+    # If few sentences differ, this share of the trials swaps all of them or none; the difference is then exactly the
+    # systems', which sacrebleu does not count. No exact test gives a smaller p-value.
     least = min(1.0, 2 * 0.5**differing)
     randomized = randomization[index].p_value
     assert randomized is not None

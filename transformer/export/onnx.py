@@ -28,6 +28,7 @@ from transformer.export.supported import check_supported
 from transformer.model.kv_cache import Cache, KeyValues, KVCache, LayerCache
 from transformer.model.transformer import Transformer
 
+OLDEST_TORCH = "2.11"  # that can trace the steps of a decoder
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 # additive is missing: it is computed in as many blocks as the lengths need, and a graph has a fixed number of them.
 SCORES = ("dot", "scaled_dot", "bilinear", "concat")
@@ -108,8 +109,10 @@ def _write(
 def export(model: Transformer, folder: Path) -> None:
     """Writes both graphs, in float32.
 
-    Raises ValueError, naming the setting, for a model that no graph can express.
+    Raises ValueError, naming the setting, for a model that no graph can express, and for a torch that is too old.
     """
+    if torch.__version__ < OLDEST_TORCH:
+        raise ValueError(f"format=onnx needs torch {OLDEST_TORCH} or later, this is {torch.__version__}: upgrade torch")
     config = model.config
     if config.decoder.cross_attention is None:
         raise ValueError("model.decoder.cross_attention=null cannot be exported to ONNX: it has no encoder to export")
@@ -124,7 +127,7 @@ def export(model: Transformer, folder: Path) -> None:
     model = copy.deepcopy(model).cpu().float()
     parts = [f"{part}_{layer}" for layer in range(config.decoder.layers) for part in ("keys", "values")]
     of_source = [f"source_{part}" for part in parts]
-    batch = Dim("batch")
+    batch = Dim("batch", max=2**31 - 1)  # without a bound torch 2.12 finds one that it then refuses
     by_source, by_past = Dim("source", max=config.max_length), Dim("past", max=config.max_length - 1)
     source, source_visible = torch.full((2, SOURCE_LENGTH), EOS), torch.ones(2, SOURCE_LENGTH, dtype=torch.bool)
     shapes: dict[str, Any] = {"source": {0: batch, 1: by_source}, "source_visible": {0: batch, 1: by_source}}

@@ -88,7 +88,7 @@ def describe(
     length_penalty: float = DEFAULT_LENGTH_PENALTY,
     alignment: AlignmentHead | None = None,
 ) -> dict[str, Any]:
-    """The description as plain dicts, strings and numbers; of `directions` only several are worth a word.
+    """The description as plain dicts, strings and numbers; `directions` are written only if there are several.
 
     Raises ValueError for what `load` would refuse.
     """

@@ -56,8 +56,8 @@ def attend(
     else:
         added, times = score_mask.expand(-1, heads, -1, -1).flatten(0, 1), 1
     scores = torch.baddbmm(added, queries.flatten(0, 1), keys.flatten(0, 1), beta=times, alpha=scale)
-    found = torch.bmm(softmax(scores), values.flatten(0, 1))
-    return found.view(sentences, heads, length, -1).transpose(1, 2).reshape(sentences * length, -1)
+    head_outputs = torch.bmm(softmax(scores), values.flatten(0, 1))
+    return head_outputs.view(sentences, heads, length, -1).transpose(1, 2).reshape(sentences * length, -1)
 
 
 class Norm:
@@ -139,8 +139,8 @@ class CrossAttention:
 
     def __call__(self, states: States, source: Source) -> States:
         queries = split_sentences_and_heads(self.query(self.norm.before(states)), len(source.values), self.heads)
-        found = attend(queries, source.keys, source.values, self.scale, source.score_mask)
-        return self.norm.after(self.output.plus(found, states))
+        head_outputs = attend(queries, source.keys, source.values, self.scale, source.score_mask)
+        return self.norm.after(self.output.plus(head_outputs, states))
 
 
 class FastEncoderLayer:

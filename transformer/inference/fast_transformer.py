@@ -4,9 +4,9 @@ Where one sentence is translated, most of a step is not arithmetic: weights are 
 are called (docs/speed.md). Here one matrix multiplication computes query, key and value; activations and residual
 connections are part of a matrix multiplication; keys and values are written once, into buffers with capacity for more.
 
-To understand the model, read `model.transformer`. What this model does not support runs there. So does everything once
-the two may give different results: where they do at loading, because somebody changed an equation in `model`, and where
-a part, a number or a function of the model is another one than at loading.
+To understand the model, read `model.transformer`. What this model does not support runs there. So does every search
+once the two could disagree: when they give different results at loading (somebody has changed an equation in `model`),
+or when a part, a number or a function of the model has been replaced since.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ class Numbering:
     pieces: list[str]
 
 
-def number(vocabulary: Mapping[str, int], size: int, special: Mapping[int, int], *models: ModelProto) -> Numbering:
+def build_numbering(
+    vocabulary: Mapping[str, int], size: int, special: Mapping[int, int], *models: ModelProto
+) -> Numbering:
     """Our order of a vocabulary of `size` ids: `special` says which of theirs are our PAD, UNK, BOS and EOS.
 
     Pieces of `models` that the vocabulary lacks, which they take for unknown, follow at the end with the id of UNK.

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer.config import from_dict, read_value
+from transformer.config import from_dict, from_part, read_value
 from transformer.data.directions import Direction, parse_direction
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from transformer.files import HUGGINGFACE_TOKENIZER, read_file, read_json
-from transformer.inference.hub_vocabulary import Numbering, number, parse, renumbered
+from transformer.inference.hub_vocabulary import Numbering, build_numbering, parse, renumbered
 from transformer.inference.saved_translator import SavedTranslator
 from transformer.inference.search import DEFAULT_LENGTH_PENALTY, LengthPenalty
 from transformer.inference.untrusted import check_shapes, check_tensors, check_tokenizer, read_checkpoint, read_tensors
@@ -116,9 +116,8 @@ class HubConfig:
 
     @classmethod
     def read(cls, path: Path) -> "HubConfig":
-        settings, names = read_json(path, MAX_HUB_FILE_BYTES, follow_links=True), [field.name for field in fields(cls)]
         defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
-        return from_dict(cls, defaults | {name: settings[name] for name in names if name in settings}, "")
+        return from_part(cls, defaults | read_json(path, MAX_HUB_FILE_BYTES, follow_links=True))
 
     def target_vocab_size(self) -> int:
         shared = self.share_encoder_decoder_embeddings or self.decoder_vocab_size is None
@@ -219,15 +218,15 @@ def _read_vocabularies(
     source, target = (parse(model) for model in content)
     vocabulary = _read_vocabulary(folder / VOCABULARY)
     if config.share_encoder_decoder_embeddings:
-        shared = number(vocabulary, config.vocab_size, _special(vocabulary, config), source, target)
+        shared = build_numbering(vocabulary, config.vocab_size, _special(vocabulary, config), source, target)
         numberings = shared, shared
     else:
         others = _read_vocabulary(folder / TARGET_VOCABULARY)
         # What a decoder starts with is of its own vocabulary alone.
         encoder_special = _special(vocabulary, config) | {BOS: vocabulary.get("<s>", config.pad_token_id)}
         numberings = (
-            number(vocabulary, config.vocab_size, encoder_special, source),
-            number(others, config.target_vocab_size(), _special(others, config), target),
+            build_numbering(vocabulary, config.vocab_size, encoder_special, source),
+            build_numbering(others, config.target_vocab_size(), _special(others, config), target),
         )
     return (renumbered(source, numberings[0]), renumbered(target, numberings[1])), numberings
 

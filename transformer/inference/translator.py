@@ -155,7 +155,8 @@ class Translator:
         source_language: str | None = None,
         target_language: str | None = None,
     ) -> AnyTranslator:
-        """Reads a .safetensors, a .ckpt or a run's folder; needs neither corpus nor configs, runs no code of the file.
+        """Reads a .safetensors, a .ckpt, a run's folder or one of Hugging Face's transformers; needs neither corpus nor
+        configs, runs no code of the file.
 
         `device` is cpu, cuda, cuda:1, mps … or auto (a GPU if there is one); `precision` float32, bfloat16, float16 or
         auto (bfloat16 where this hardware multiplies it fast, else float32); the languages choose among the directions
@@ -215,8 +216,9 @@ class Translator:
 
     def description(self) -> dict[str, Any]:
         """What files say of it besides weights and tokenizers, as plain data (see `checkpoint.Description`)."""
-        searches = self.length_penalty, self.alignment
-        return checkpoint.describe(self.model, self.tokenizers, self.languages, self.directions, *searches)
+        return checkpoint.describe(
+            self.model, self.tokenizers, self.languages, self.directions, self.length_penalty, self.alignment
+        )
 
     def save(self, path: str | Path) -> None:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""

@@ -88,7 +88,7 @@ class Cache(NamedTuple):
 
     The target keys of all hypotheses of a sentence (neighboring rows) stand in one list: with beam 5 each step appends
     five. `ancestry` is True where a key is a hypothesis' own past. When the beam is reordered, only this mask changes;
-    keys and values stay where they are. (Moving them by index_select at every step: docs/experiments.md.)
+    keys and values stay where they are. (docs/experiments.md compares this with moving them at every step.)
     """
 
     layers: tuple[LayerCache, ...]

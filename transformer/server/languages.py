@@ -12,12 +12,12 @@ KANA, HAN_PER_KANA = re.compile("[ぁ-ゖァ-ヺ]"), 10
 
 
 def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
-    """How much speaks for each of `languages`, from 0 to 100, the likeliest first.
+    """How likely each of `languages` is, from 0 to 100, the likeliest first.
 
     That is the share of the letters that are of its script (of the commonest one, if we know none), divided among the
     languages of one script by their frequent words (half a word more, so that none is ruled out), or Japanese and
     Chinese by kana. Of a language whose frequent words we do not know, every tenth word counts as one. No other
-    language is thought of.
+    language is considered.
     """
     text = unicodedata.normalize("NFKC", text)  # an accent by itself is no end of a word
     letters = scripts(text)

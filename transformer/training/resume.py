@@ -1,4 +1,4 @@
-"""Checked before a run goes on from a checkpoint: which settings it must keep, and which have changed."""
+"""What is checked before a run resumes from a checkpoint: which settings must stay, and which have changed."""
 
 import traceback
 from collections.abc import Callable, Iterator

@@ -118,9 +118,16 @@ def build_module(
     """The Lightning module, with the pairs that its translations are scored by."""
     scored = {name: corpus.languages for name, (corpus, split) in data.settings.all_splits.items() if split != "train"}
     pairs = {name: data.text_pairs(name) for name in scored}
-    searches = settings.validation_search, settings.search
-    guide = build_guided_alignment(settings, data, steps_done)
-    return TranslationModule(translator, settings.training, pairs, *searches, settings.metrics, scored, guide)
+    return TranslationModule(
+        translator,
+        settings.training,
+        pairs,
+        settings.validation_search,
+        settings.search,
+        settings.metrics,
+        scored,
+        build_guided_alignment(settings, data, steps_done),
+    )
 
 
 def _spread(total: int, count: int) -> list[int]:

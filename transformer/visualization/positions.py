@@ -15,6 +15,8 @@ from transformer.model.positions import NoPositions, Rotary, Sinusoidal, frequen
 from transformer.visualization.picture import blank, save
 
 SEED = 1
+POSITIONS = 41  # that the waves show
+REACH = 40  # the largest distance of the dot products
 TOKENS = 10  # of the sentence that `draw_shift` moves
 
 
@@ -41,17 +43,17 @@ def draw_table(table: Float[Tensor, "positions dim"], title: str, output: Path) 
     save(table_figure(table, title), output)
 
 
-def waves_figure(dim: int, positions: int = 41) -> Figure:
-    table = sinusoidal_table(positions, dim).numpy()
+def waves_figure(dim: int) -> Figure:
+    table = sinusoidal_table(POSITIONS, dim).numpy()
     speeds = frequencies(dim).tolist()
     # Even dimensions are sines; sixteenths of the table show slower and slower ones while they still move.
     shown = sorted({2 * (dim * part // 32) for part in (0, 2, 4, 8)})
     figure = blank(7.5, 1.5 * len(shown) + 0.4)
-    between = np.linspace(0, positions - 1, 20 * (positions - 1) + 1)
+    between = np.linspace(0, POSITIONS - 1, 20 * (POSITIONS - 1) + 1)
     panels = figure.subplots(len(shown), sharex=True, sharey=True, squeeze=False)[:, 0]
     for axes, dimension in zip(panels, shown, strict=True):
         axes.plot(between, np.sin(between * speeds[dimension // 2]), color="C0", alpha=0.4)
-        axes.plot(range(positions), table[:, dimension], ".", color="C0")
+        axes.plot(range(POSITIONS), table[:, dimension], ".", color="C0")
         axes.plot([1, 7], table[[1, 7], dimension], "o:", color="C3")
         one, seven = table[[1, 7], dimension].tolist()
         length = f"a wave takes {2 * math.pi / speeds[dimension // 2]:,.1f} positions"
@@ -92,15 +94,15 @@ def rotary_dot_products(
     return rotary(key.expand(1, 1, 2 * reach + 1, -1))[0, 0] @ rotated_query
 
 
-def dot_products_figure(dim: int, reach: int = 40) -> Figure:
+def dot_products_figure(dim: int) -> Figure:
     query, key = torch.randn(2, dim, generator=torch.Generator().manual_seed(SEED))
     panels = {
-        "sinusoidal": ("PE(p) · PE(p + distance)", sinusoidal_dot_products(dim, reach)),
-        "rotary, query = key": ("rotated query · rotated key", rotary_dot_products(query, query, reach)),
-        "rotary, query and key differ": ("rotated query · rotated key", rotary_dot_products(query, key, reach)),
+        "sinusoidal": ("PE(p) · PE(p + distance)", sinusoidal_dot_products(dim, REACH)),
+        "rotary, query = key": ("rotated query · rotated key", rotary_dot_products(query, query, REACH)),
+        "rotary, query and key differ": ("rotated query · rotated key", rotary_dot_products(query, key, REACH)),
     }
     figure = blank(13.0, 4.0)
-    distances = range(-reach, reach + 1)
+    distances = range(-REACH, REACH + 1)
     for axes, (title, (label, dot_products)) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
         axes.plot(distances, dot_products.numpy(), ".-", label="dot product")
         axes.plot(

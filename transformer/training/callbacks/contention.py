@@ -23,7 +23,7 @@ class Contention:
     core of two makes a step three times as long, and then a single thread is faster (docs/speed.md)."""
 
     # Alone on its processors a thread waits for under 1 % of the time, beside one busy core of two for 30 to 40 %.
-    seconds, share = 20.0, 0.15
+    min_seconds, min_share = 20.0, 0.15
 
     def __init__(self) -> None:
         self.noted = False
@@ -36,12 +36,12 @@ class Contention:
     def note(self) -> str | None:
         """One line, once, if a thread waited for much of the last seconds, and with fewer threads it need not."""
         passed, threads = time.monotonic() - self.started, torch.get_num_threads()
-        if self.noted or threads == 1 or passed < self.seconds:
+        if self.noted or threads == 1 or passed < self.min_seconds:
             return None
         before = self.waited
         self.start()
         longest = max((now - before.get(thread, now) for thread, now in self.waited.items()), default=0.0)
-        if longest < self.share * passed:
+        if longest < self.min_share * passed:
             return None
         self.noted = True
         return (

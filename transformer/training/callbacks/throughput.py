@@ -32,7 +32,7 @@ class Throughput(Callback):
 
     # The first steps allocate memory and choose kernels; those of a compiled model compile for each kind of batch. A
     # run with no others counts its last one.
-    warm_up, compiling = 6, 30
+    warmup_steps, compiled_warmup_steps = 6, 30
 
     def __init__(self) -> None:
         self.step_seconds = array("d")
@@ -42,7 +42,7 @@ class Throughput(Callback):
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
         if module.settings.compile:
-            self.warm_up = self.compiling
+            self.warmup_steps = self.compiled_warmup_steps
         self.last = time.perf_counter(), module.tokens_seen
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
@@ -51,7 +51,7 @@ class Throughput(Callback):
         now, tokens = time.perf_counter(), module.tokens_seen
         if self.last is not None:
             self.step_seconds.append(now - self.last[0])
-            if len(self.step_tokens) <= self.warm_up:
+            if len(self.step_tokens) <= self.warmup_steps:
                 self.step_tokens.append(tokens - self.last[1])
             else:
                 self.step_tokens[-1] = self.step_tokens[-1] + tokens - self.last[1]
@@ -63,7 +63,7 @@ class Throughput(Callback):
     def measured(self, trainer: Trainer) -> dict[str, float]:
         """Milliseconds a step and target tokens a second, if a step was trained, and peak memory in MB: the GPU's where
         there is one, else the process's."""
-        skipped = min(self.warm_up, len(self.step_seconds) - 1)
+        skipped = min(self.warmup_steps, len(self.step_seconds) - 1)
         seconds, tokens = self.step_seconds[skipped:], self.step_tokens[skipped:]
         on_gpu = trainer.strategy.root_device.type == "cuda"
         memory = torch.cuda.max_memory_allocated() if on_gpu else peak_memory()
