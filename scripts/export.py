@@ -41,14 +41,15 @@ def read(config: dict[str, Any]) -> Job:
 def export_translator(job: Job) -> None:
     from transformer import Translator
     from transformer.cli.checkpoints import model_name, read_card
-    from transformer.data.printable import print_safely, say, shell_path
+    from transformer.data.printable import print_safely, say, script_command, shell_path
     from transformer.export.formats import NEXT_STEP, export
 
     settings, checkpoint, (source_language, target_language) = job
     translator = Translator.load(checkpoint, source_language=source_language, target_language=target_language)
     export(translator, settings, model_name(checkpoint), read_card(checkpoint))
     print_safely(str(Path(settings.output).absolute()))
-    say(f"next: {NEXT_STEP[settings.format].format(shell_path(Path(settings.output)))}")
+    step = NEXT_STEP[settings.format].format(shell_path(Path(settings.output)), translate=script_command("translate"))
+    say(f"next: {step}")
 
 
 if __name__ == "__main__":

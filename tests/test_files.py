@@ -19,6 +19,7 @@ from transformer.files import (
     atomic_write,
     cached_folder,
     exclusive_lock,
+    expanded,
     is_list_of_paths,
     read_file,
     read_path_list,
@@ -223,3 +224,10 @@ def test_a_file_whose_own_name_has_a_comma_is_one_path(tmp_path: Path, monkeypat
     Path("a,folder").mkdir()
     Path("a,folder/b").touch()
     assert not is_list_of_paths("a,folder/b")
+
+
+def test_the_home_folder_of_a_user_who_is_not_known_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("USERPROFILE", "/home/me")  # of Windows
+    assert expanded("~/x") == Path("/home/me/x")
+    assert (expanded("~nobody-of-this-name/x"), expanded("x/~y")) == (Path("~nobody-of-this-name/x"), Path("x/~y"))

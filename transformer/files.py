@@ -40,6 +40,11 @@ HOST = socket.gethostname()
 MAX_BYTES = 1 << 20  # of a file of settings or results, which takes some thousand
 
 
+def expanded(path: str) -> Path:
+    """A path with a home folder in place of ~; of a user who is not known, it stays as it is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111  (pathlib's has an error there)
+
+
 def sha256(path: Path) -> str:
     """The digest of a file, which need not fit in memory."""
     digest = hashlib.sha256()
@@ -287,7 +292,8 @@ def check_writable(folder: Path) -> None:
                 probe.write(bytes(small_run))
                 probe.flush()
     except OSError as error:
-        raise OSError(f"the run's folder {folder} cannot be written: {error.strerror or error}") from error
+        needed = f" (a run needs {small_run >> 20} MB)" if error.errno == errno.ENOSPC else ""
+        raise OSError(f"the run's folder {folder} cannot be written: {error.strerror or error}{needed}") from error
 
 
 @contextmanager

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from transformer.cli import PROJECT
 from transformer.cli.errors import describe, rank, report
-from transformer.data.printable import SafeFormatter, shell_word, terminal_safe
+from transformer.data.printable import SafeFormatter, script_command, shell_word, terminal_safe
 
 
 @pytest.mark.parametrize("text", ["Grüße, 猫!", "naïve\u200d – ½", "\u00a0", "عربي \u200f"])
@@ -101,3 +102,21 @@ def test_on_windows_a_word_is_quoted_as_cmd_and_powershell_know(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     assert shell_word(text) == typed
+
+
+def test_a_command_names_a_script_as_it_can_be_started_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = PROJECT / "scripts"
+    for folder, typed in (
+        (PROJECT, "scripts/doctor.py"),
+        (scripts, "doctor.py"),
+        (tmp_path, str(scripts / "doctor.py")),
+    ):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", [typed])
+        python, script = script_command("train").split(" ", 1)
+        assert python == "python"
+        assert Path(script) == Path(typed).with_name("train.py")
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "my_own.py")])  # a user of the library
+    assert script_command("train") == "python scripts/train.py"

@@ -204,6 +204,12 @@ def test_a_setting_with_dashes_is_explained(
     assert explain_error(caught.value, typed, "train", project / "configs").startswith(message)
 
 
+def test_a_file_of_pairs_that_is_given_as_an_option_has_two_settings(project: Path, tmp_path: Path) -> None:
+    (path := tmp_path / "my.tsv").write_text("eins\tone\n", encoding="utf-8")
+    explained = Settings("train", project / "configs").with_dashes(["--data", str(path)])
+    assert explained.startswith(f"--data: settings have no dashes: write data=files data.pairs={path};")
+
+
 def test_a_word_alone_is_no_setting(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):

@@ -24,8 +24,10 @@ from transformer.files import sha256
 PAIRS = [("ein Haus", "a house"), ("ja\u2028doch", "yes\x85indeed"), ("Grüße", "regards")]
 
 
-def pairs(prefix: Path, source: str = "de", target: str = "en") -> list[tuple[str, str]]:
-    return list(read_pairs(find_files(str(prefix), source, target), source, target))
+def pairs(
+    prefix: Path, source: str = "de", target: str = "en", columns: list[int] | None = None
+) -> list[tuple[str, str]]:
+    return list(read_pairs(find_files(str(prefix), source, target), source, target, columns))
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
@@ -76,6 +78,9 @@ def test_an_empty_cell_of_a_tsv_is_an_empty_text_and_its_tab_is_counted(tmp_path
         assert refusal(path).startswith(f"{path} line 1 has 3 tab-separated columns, a pair needs 2; data.columns")
 
 
+CHOSEN = "data.columns=[1,2] says which hold source and target, or a first line that names de and en"
+
+
 def refusal(prefix: Path) -> str:
     with pytest.raises((ValueError, OSError)) as caught:
         pairs(prefix)
@@ -83,9 +88,38 @@ def refusal(prefix: Path) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(("line", "mark"), [("eins;one", "semicolons"), ("eins\tone", "tabs")])
-def test_a_csv_separated_by_something_else_is_refused_with_what_it_is(tmp_path: Path, line: str, mark: str) -> None:
-    assert f"separated by {mark}: save it with commas" in refusal(write(tmp_path, "x.csv", [line]))
+@pytest.mark.parametrize(
+    ("lines", "mark"),
+    [
+        (["eins;one"], "semicolons"),
+        (["eins\tone"], "tabs"),
+        (["ja, eins;one", "zwei;two", "drei;three"], "semicolons"),  # the first has two columns, by its comma
+        (['"eins";"one"', '"zwei";"two"'], "semicolons"),
+        (['"eins"\t"one"'], "tabs"),
+    ],
+)
+def test_a_csv_separated_by_something_else_is_refused_with_what_it_is(
+    tmp_path: Path, lines: list[str], mark: str
+) -> None:
+    assert f"separated by {mark}: save it with commas" in refusal(write(tmp_path, "x.csv", lines))
+
+
+def test_one_line_of_a_csv_without_a_comma_is_no_other_separator(tmp_path: Path) -> None:
+    path = write(tmp_path, "x.csv", ["eins,one", "zwei,two", "drei; three"])
+    assert refusal(path) == f"{path} line 3 has 1 comma-separated column, a pair needs 2; mend the line, or delete it"
+
+
+def test_a_comma_in_a_text_of_a_csv_is_refused_whatever_columns_are_chosen(tmp_path: Path) -> None:
+    path = write(tmp_path, "x.csv", ["Er, nicht sie,he", "eins,one", "zwei,two"])
+    quotes = "a text with a comma needs quotation marks around it; "
+    assert refusal(path).endswith(f"line 1 has 3 comma-separated columns, a pair needs 2; {quotes}{CHOSEN}")
+    with pytest.raises(ValueError, match=f"line 2 has 2 comma-separated columns, its first line 3; {quotes}") as caught:
+        pairs(path, columns=[1, 2])
+    assert str(caught.value).endswith("mend the line, or delete it (and so 1 more: 3)")
+    assert pairs(write(tmp_path, "x.csv", ["1,eins,one", "2,zwei,two"]), columns=[2, 3]) == [
+        ("eins", "one"),
+        ("zwei", "two"),
+    ]
 
 
 def test_a_line_with_too_few_columns_is_named(tmp_path: Path) -> None:

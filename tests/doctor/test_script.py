@@ -100,7 +100,7 @@ def test_the_report_counts_what_was_planted(cleaned: Cleaned) -> None:
 
 def test_the_next_command_trains_on_the_copy_with_what_was_typed(cleaned: Cleaned) -> None:
     python, script, *command = shell_words(cleaned.printed.splitlines()[-1])
-    assert (python, script) == ("python", "scripts/train.py")
+    assert (python, Path(script)) == ("python", PROJECT / "scripts" / "train.py")  # from the folder of the corpus
     trained = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=cleaned.home))
     assert trained["data"]["train"] == str(Path("clean = 1", "train"))
     assert trained["data"]["extra_tests"] == {"news": str(Path("clean = 1", "news"))}

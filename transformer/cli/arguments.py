@@ -69,6 +69,11 @@ def quote(text: str, interpolate: bool = False) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
+def pairs_settings(path: str) -> str:
+    """What to type for a file of pairs."""
+    return f"data=files data.pairs={shell_word(path)}"
+
+
 def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
     """Refuse a choice that leads out of our folder of configs, where another YAML file could name code to run; and to
     take a group out."""
@@ -77,8 +82,7 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
         return
     choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
     if group == "data" and not (configs / group / f"{value}.yaml").exists() and Path(value).is_file():
-        given = f"data=files data.pairs={shell_word(value)}"
-        raise UsageError(f"{key}={value}: a file of pairs is given by two settings: {given}")
+        raise UsageError(f"{key}={value}: a file of pairs is given by two settings: {pairs_settings(value)}")
     if prefix == "~":
         raise UsageError(f"~{key}: a group of settings cannot be taken out; leave this out")
     # What Hydra takes for a number or a boolean: it would not say whose value that is.

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import MarkedYAMLError
 
-from transformer.cli.arguments import split_override
+from transformer.cli.arguments import pairs_settings, split_override
 from transformer.cli.compose import compose_all
 from transformer.cli.errors import describe
 from transformer.cli.lines import TABLE_REMEDY, is_tsv_or_csv
@@ -126,7 +126,9 @@ class Settings:
                 key = name.rpartition(" ")[2].lstrip("-").replace("-", "_")  # '-m seed=1,2', in quotes together
                 near = self.near(key, key.rpartition(".")[0]) or ["KEY"]
                 value = value or ("" if "=" in following else following) or "VALUE"
-                return f"{word}: settings have no dashes: write {near[0]}={value}; --help shows the options"
+                is_file = near[0] == "data" and Path(value).is_file()
+                given = pairs_settings(value) if is_file else f"{near[0]}={value}"
+                return f"{word}: settings have no dashes: write {given}; --help shows the options"
         return ""
 
 
@@ -139,7 +141,7 @@ def _override_for(paths: list[str], values: Mapping[str, object]) -> str | None:
     are_two_files = not are_models and len(paths) == 2
     candidates = [
         (is_file and not are_tables, "input", f"input={first}"),
-        (is_file, "data.pairs", f"data=files data.pairs={first}"),
+        (is_file, "data.pairs", pairs_settings(paths[0])),
         (are_two_files and not are_tables, "reference", f"source={first} reference={last}"),
         *((not are_tables, key, f"{key}={first if len(paths) == 1 else together}") for key in ("checkpoint", "runs")),
     ]

@@ -76,6 +76,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     from transformer.cli.hydra_errors import explain_error
     from transformer.cli.runs import note_new_folder, remove_empty_folders, trial_folder
     from transformer.cli.sweeps import check_trials, outcomes, run_trial
+    from transformer.files import expanded
 
     debug = any(argument.lstrip("+").lower() == "debug=true" for argument in typed)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are printed here
@@ -108,7 +109,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
             return 0
         arguments, sweep_folder = prepare(typed, configs), None
         for folder in (value for _, key, value in map(split_override, typed) if key == "hydra.run.dir"):
-            note_new_folder(Path(folder).expanduser())  # Hydra makes it before the settings are read
+            note_new_folder(expanded(folder))  # Hydra makes it before the settings are read
         if is_sweep(typed):
             gc.enable()
             sweep_folder = check_trials(arguments, config_name, configs, read)

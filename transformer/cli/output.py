@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from transformer.cli.errors import STDOUT
 from transformer.config import UsageError, flatten, from_dict, shown
@@ -34,6 +34,9 @@ def made_by(settings: dict[str, Any], *models: Path) -> dict[str, str]:
     if shortlist := plain.get("inference.shortlist"):  # by what is in it, too
         plain["inference.shortlist"] = f"{shortlist} (sha256 {sha256(Path(shortlist))})"
     return {"model": sha256_of(models)} | {key: shown(value) for key, value in plain.items()}
+
+
+AnyPartialOutput = TypeVar("AnyPartialOutput", bound="PartialOutput")
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ class PartialOutput(Output):
                 with contextlib.suppress(PermissionError):
                     lock.unlink(missing_ok=True)
 
-    def __enter__(self) -> "PartialOutput":
+    def __enter__(self: AnyPartialOutput) -> AnyPartialOutput:
         self._final.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as entered:
             entered.enter_context(self._locked())

@@ -11,7 +11,7 @@ from transformer.cli.output import PartialOutput, made_by
 from transformer.cli.places import check_can_be_written
 from transformer.config import UsageError
 from transformer.data.corpus import DataSettings
-from transformer.data.printable import print_safely, shell_path, shell_word, terminal_safe
+from transformer.data.printable import print_safely, script_command, shell_path, shell_word, terminal_safe
 from transformer.data.synthetic import ORIGIN
 from transformer.doctor.augment import AugmentSettings, Row
 from transformer.doctor.filters import FILTERS
@@ -108,4 +108,6 @@ def show_counts(counts: Counter[str | None], prefix: str, languages: tuple[str, 
     typed = f"data.synthetic=[{prefix}]"
     if re.search(r"[^\w./-]", prefix, re.ASCII):  # the shell or Hydra would read more into it
         typed = shell_word(f"data.synthetic=[{quote(prefix)}]")
-    print_safely("", "Next, with the settings of your training in place of …:", f"  python scripts/train.py … {typed}")
+    print_safely(
+        "", "Next, with the settings of your training in place of …:", f"  {script_command('train')} … {typed}"
+    )

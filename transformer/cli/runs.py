@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from transformer.cli import CONFIGS
 from transformer.config import UsageError
-from transformer.data.printable import shell_path
+from transformer.data.printable import script_command, shell_path
 from transformer.files import LOCK, MODELS, exclusive_lock, is_list_of_paths, new_folder, run_of
 from transformer.training.callbacks.signals import Interrupted
 
@@ -124,7 +124,7 @@ def training_in(folder: Path) -> Iterator[None]:
             sys.exit(0)
         if isinstance(error, Interrupted):
             is_saved = (folder / MODELS[-1]).exists()
-            go_on = f"continue with: python scripts/train.py resume={shell_path(folder)}"
+            go_on = f"continue with: {script_command('train')} resume={shell_path(folder)}"
             error.advice = go_on if is_saved else "nothing was saved yet"
         raise
 

@@ -16,8 +16,8 @@ from transformer.cli.places import check_output_file, check_output_folder
 from transformer.cli.runs import trial_folder
 from transformer.config import UsageError, flatten, from_part, shown
 from transformer.data.corpus import FILE_SETTINGS
-from transformer.data.printable import shell_path
-from transformer.files import run_of
+from transformer.data.printable import script_command, shell_path
+from transformer.files import expanded, run_of
 
 if TYPE_CHECKING:
     from transformer.doctor.estimate import Training
@@ -35,7 +35,7 @@ NOT_DATA = ("file",)
 
 
 def absolute(path: Any) -> Any:
-    return str(Path(path).expanduser().absolute()) if isinstance(path, str) else path
+    return str(expanded(path).absolute()) if isinstance(path, str) else path
 
 
 def corpus_settings(data: dict[str, Any]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _with_inference_settings(config: dict[str, Any]) -> dict[str, Any]:
     settings = {key: value for key, value in config.items() if key not in (*INFERENCE, "runs", "debug", "checkpoint")}
     settings["inference"] = {key: config[key] for key in INFERENCE}
     if (shortlist := config["shortlist"]) is not None and not Path(shortlist).is_file():
-        raise UsageError(f"shortlist={shortlist}: no such file; python scripts/shortlist.py makes one")
+        raise UsageError(f"shortlist={shortlist}: no such file; {script_command('shortlist')} makes one")
     if "resume" in config:  # it arrives as text
         settings["resume"] = {"true": True, "false": False}.get(config["resume"], config["resume"])
     return settings

@@ -22,7 +22,7 @@ from transformer.data.text_files import (
     read_pairs,
     table_rows,
 )
-from transformer.files import sha256
+from transformer.files import expanded, sha256
 
 SPLITS = ("train", "validation", "test")  # what every corpus has
 # They, and what stands beside them in test.json and evaluation.json.
@@ -243,7 +243,7 @@ class DataSettings:
     def fetch(self) -> None:
         """Brings missing files. Raises OSError when that fails and ValueError for bytes that were not published."""
         for source, target in self.all_directions:
-            fetch_corpus(self.url, Path(self.directory or ".").expanduser(), self.sha256, (source, target))
+            fetch_corpus(self.url, expanded(self.directory or "."), self.sha256, (source, target))
 
     def check_files(self) -> None:
         """Raises FileNotFoundError for a file that is missing and that `fetch` will not bring."""

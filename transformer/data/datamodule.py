@@ -27,7 +27,7 @@ from transformer.data.synthetic import (
 from transformer.data.text_files import Pair, digest_of, read_pairs
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.device import compiles_kernel_per_shape
-from transformer.files import cache_key, cached_folder
+from transformer.files import cache_key, cached_folder, expanded
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
 FORMAT = 9
@@ -51,7 +51,7 @@ class TranslationData(LightningDataModule):
         self.notes = [*notes_of_cut(self.settings, settings), *heading_notes(settings), *self._check_languages()]
         settings = self.settings
         self.tokenizer_settings, self.seed = tokenizer, seed
-        self.cache = Path(settings.cache).expanduser()
+        self.cache = expanded(settings.cache)
         #: Every split in every direction, the synthetic pairs too: the corpus of one direction, the split's name in it.
         self.all_splits = dict(settings.all_splits)
         self.digests = {name: settings.digest(name) for name in self.all_splits}

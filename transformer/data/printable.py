@@ -48,6 +48,14 @@ def shell_path(path: Path) -> str:
     return shell_word(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
+def script_command(name: str) -> str:
+    """How a script is started from here: beside the one that runs, else as from the project's folder."""
+    running = Path(sys.argv[0]).absolute()
+    beside = running.with_name(f"{name}.py")
+    is_script = running.parent.name == "scripts" and beside.is_file()
+    return f"python {shell_path(beside) if is_script else f'scripts/{name}.py'}"
+
+
 def one_line(error: BaseException, max_length: int | None = None) -> str:
     """What an error says, on one line."""
     return " ".join(str(error).split())[:max_length]

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.printable import shortened
 from transformer.data.text_files import find_files, is_csv, is_heading, is_table, read_pairs
-from transformer.files import cache_key, cached_folder, sha256
+from transformer.files import cache_key, cached_folder, expanded, sha256
 
 log = logging.getLogger(__name__)
 Line = tuple[str, ...]  # the same sentence in each language
@@ -222,7 +222,7 @@ def _cut(corpus: DataSettings, whole: str) -> Path:
         for language, column, path in zip(one.languages, columns, (source, target), strict=True):
             content.add((language, column, is_csv(path), sha256(path)))
     key = cache_key([RULE, sorted(content), corpus.split])
-    return cached_folder(Path(corpus.cache).expanduser() / f"splits-{key}", make)
+    return cached_folder(expanded(corpus.cache) / f"splits-{key}", make)
 
 
 def _without_fold(corpus: DataSettings, fold: int, folds: int) -> Path:
@@ -233,7 +233,7 @@ def _without_fold(corpus: DataSettings, fold: int, folds: int) -> Path:
 
     digests = [corpus.digest(name) for name, (_, split) in corpus.all_splits.items() if split == "train"]
     key = cache_key([RULE, digests, corpus.all_languages, fold, folds])
-    return cached_folder(Path(corpus.cache).expanduser() / f"fold-{key}", make)
+    return cached_folder(expanded(corpus.cache) / f"fold-{key}", make)
 
 
 def with_splits(corpus: DataSettings) -> DataSettings:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transformer.data.languages import base_language, name_of
+from transformer.files import expanded
 
 Pair = tuple[str, str]
 MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
@@ -24,6 +25,8 @@ PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz", b"BZh": "bzip2", b"(\xb5/\xf
 TABLES = (".tsv", ".txt", ".csv")  # files that hold both sides, in columns
 # What headings call the columns of no language in particular.
 SIDES = (("source", "src", "original", "quelle"), ("target", "tgt", "trg", "translation", "ziel", "cible"))
+# What may stand in a .csv in place of commas.
+SEPARATORS = {";": "semicolons", "\t": "tabs"}
 
 
 def is_table(path: str) -> bool:
@@ -58,7 +61,7 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
     different sentences in one language, they have such names. FileNotFoundError where one of the two is missing: those
     of en-de, in which a model may have written the other side, must not take their place.
     """
-    base, sides = Path(prefix).expanduser(), (source_language, target_language)
+    base, sides = expanded(prefix), (source_language, target_language)
     if not base.name:
         raise FileNotFoundError(f"{prefix} is a folder: give a table, or the PREFIX of two files in it")
     own, reversed_, plain = _possible_files(base, sides)
@@ -86,7 +89,7 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
 
 def has_files(prefix: str, source_language: str, target_language: str) -> bool:
     """Whether there are files of this direction, be it only one of two, or files that name no direction."""
-    base, sides = Path(prefix).expanduser(), (source_language, target_language)
+    base, sides = expanded(prefix), (source_language, target_language)
     if not base.name:
         return False
     own, _, plain = _possible_files(base, sides)
@@ -156,11 +159,15 @@ def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
+def _separated_by(mark: str) -> str:
+    return f"it seems to be separated by {SEPARATORS[mark]}: save it with commas, or with tabs as .tsv"
+
+
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    taken = 0  # characters of the row that is read: it may go on over many lines
+    taken, line = 0, ""  # characters of the row that is read, which may go on over many lines, and its last line
 
     def lines() -> Iterator[str]:
-        nonlocal taken
+        nonlocal taken, line
         for number, line in enumerate(read_lines(path, ""), 1):
             if (taken := taken + len(line)) > MAX_LINE_BYTES:
                 raise ValueError(f"{path} line {number}: a row of more than {MAX_LINE_BYTES:,} characters is no pair")
@@ -173,9 +180,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             if cells:  # an empty line is no row
                 yield rows.line_num, [re.sub(r"[\r\n]+", " ", cell) for cell in cells]
     except csv.Error as error:
-        raise ValueError(
-            f"{path} line {rows.line_num} is not CSV: {error}; is a quotation mark open before it?"
-        ) from error
+        quoted = next((mark for mark in SEPARATORS if f'"{mark}"' in line), None)
+        remedy = _separated_by(quoted) if quoted else "is a quotation mark open before it?"
+        raise ValueError(f"{path} line {rows.line_num} is not CSV: {error}; {remedy}") from error
 
 
 def is_csv(path: Path) -> bool:
@@ -236,13 +243,41 @@ def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[
     return Columns(source, target, len(names) if has_names else None if typed else 2, has_names)
 
 
-def _more_like_it(rows: Iterator[tuple[int, list[str]]], columns: Columns) -> str:
-    """Names the lines after a faulty one that have the same fault, so that all of them can be corrected at once."""
+def _more_like_it(rows: Iterator[tuple[int, list[str]]], columns: Columns) -> list[int]:
+    """The lines after a faulty one that have the same fault, so that all of them can be corrected at once."""
     more: list[int] = []
     with suppress(ValueError):  # of another fault
         more.extend(number for number, cells in rows if not columns.fit(cells))
-    some = f"{', '.join(map(str, more[:5]))}{', …' if len(more) > 5 else ''}"
-    return f" (and so {len(more):,} more: {some})" if more else ""
+    return more
+
+
+def _column_fault(
+    path: Path, number: int, cells: list[str], columns: Columns, pairs: int, more: list[int], languages: tuple[str, str]
+) -> str:
+    """Says what is wrong with a line that has too few or too many columns, after so many good `pairs`, and what to do
+    about it and the lines like it."""
+    separator, noun = "comma" if is_csv(path) else "tab", "column" if len(cells) == 1 else "columns"
+    wanted = "a pair needs 2"
+    if columns.width is not None and (columns.has_names or columns.width > 2):
+        wanted = f"its first line {columns.width}"
+    elif columns.width is None:
+        wanted = f"data.columns={[columns.source, columns.target]}"
+    is_wide = len(cells) > 2 or ((columns.width or 0) > 2 and not columns.has_names)
+    commas = "a text with a comma needs quotation marks around it; " if is_csv(path) and is_wide else ""
+    mark = re.search("[;\t]", cells[0]) if is_csv(path) and len(cells) == 1 else None
+    remedy = ""
+    if mark and not columns.has_names and len(more) >= pairs:
+        remedy = f"; {_separated_by(mark[0])}"
+    elif pairs or columns.has_names:
+        some = f"{', '.join(map(str, more[:5]))}{', …' if len(more) > 5 else ''}"
+        too = f" (and so {len(more):,} more: {some})" if more else ""
+        remedy = f"; {commas}mend the line, or delete it{too}"
+    elif len(cells) > 2:
+        names = " and ".join(languages)
+        remedy = f"; {commas}data.columns=[1,2] says which hold source and target, or a first line that names {names}"
+    elif len(cells) == 1 == number:
+        remedy = f"; a file for each language is named by its PREFIX: data.train=x for x.{languages[0]}"
+    return f"{path} line {number} has {len(cells)} {separator}-separated {noun}, {wanted}{remedy}"
 
 
 def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None) -> Iterator[Pair]:
@@ -252,23 +287,11 @@ def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None
             columns = find_columns(cells, languages, typed)
             if columns.has_names:
                 continue
+            if is_csv(path) and columns.width is None and columns.fit(cells):
+                columns = columns._replace(width=len(cells))  # a comma in a text would shift the columns after it
         if not columns.fit(cells):
-            separator, noun = "comma" if is_csv(path) else "tab", "column" if len(cells) == 1 else "columns"
-            wanted = f"its first line {columns.width}" if columns.has_names else "a pair needs 2"
-            if typed and len(cells) < max(typed):
-                wanted = f"data.columns={typed}"
-            remedy = ""
-            if pairs or columns.has_names:
-                remedy = "; mend the line, or delete it" + _more_like_it(rows, columns)
-            elif len(cells) > 2 and not (typed or columns.has_names):
-                names = " and ".join(languages)
-                remedy = f"; data.columns=[1,2] says which hold source and target, or a first line that names {names}"
-            elif is_csv(path) and len(cells) == 1 and (other := re.search("[;\t]", cells[0])):
-                mark = "semicolons" if other[0] == ";" else "tabs"
-                remedy = f"; it seems to be separated by {mark}: save it with commas, or with tabs as .tsv"
-            elif len(cells) == 1 == number:
-                remedy = f"; a file for each language is named by its PREFIX: data.train=x for x.{languages[0]}"
-            raise ValueError(f"{path} line {number} has {len(cells)} {separator}-separated {noun}, {wanted}{remedy}")
+            more = _more_like_it(rows, columns)
+            raise ValueError(_column_fault(path, number, cells, columns, pairs, more, languages))
         pairs += 1
         yield cells[columns.source - 1], cells[columns.target - 1]
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from transformer.data.corpus import FILE_SETTINGS, SPLITS, DataSettings
 from transformer.data.datamodule import TranslationData
-from transformer.data.printable import console, print_safely, shell_word
+from transformer.data.printable import console, print_safely, script_command, shell_word
 from transformer.doctor.budget import Proposal
 from transformer.doctor.check_corpus import Examination
 from transformer.doctor.checks import CHECKS
@@ -165,7 +165,7 @@ def next_command(
     more = [override for override in chosen if override.partition("=")[0] not in keys]
     if fix is None:
         script, more = ("doctor", ["fix=CLEANED"]) if clean else ("train", more)
-        return " ".join(["python", f"scripts/{script}.py", *map(shell_word, [*typed, *more])])
+        return " ".join([script_command(script), *map(shell_word, [*typed, *more])])
     splits = [f"data.{split}={fix / split}" for split in SPLITS]
     languages = [f"data.source_language={corpus.source_language}", f"data.target_language={corpus.target_language}"]
     extra = [f"data.extra_tests.{split}={fix / split}" for split in corpus.extra_tests]
@@ -177,7 +177,7 @@ def next_command(
         if value and f"data.{key}" not in keys
     ]
     arguments = ["data=files", *splits, *languages, *extra, *stated, *rest, *more]
-    return " ".join(["python", "scripts/train.py", *map(shell_word, arguments)])
+    return " ".join([script_command("train"), *map(shell_word, arguments)])
 
 
 def show_next(

@@ -21,7 +21,7 @@ from transformer.evaluation.run_files import (
     read_corpus,
     read_corpus_with_splits,
 )
-from transformer.files import RESULTS, hypotheses_file, read_file, read_json, read_path_list
+from transformer.files import RESULTS, expanded, hypotheses_file, read_file, read_json, read_path_list
 from transformer.inference.search import DEFAULT_LENGTH_PENALTY, SearchSettings
 
 # Scores of one text may differ in their last bits from one machine to another.
@@ -30,7 +30,7 @@ TOLERANCE = 1e-6
 
 def _folders(part: str) -> list[Path]:
     """Find a run's folder, the trials of a sweep's, or what a pattern matches."""
-    path = Path(part).expanduser()
+    path = expanded(part)
     if (path / RESULTS).is_file():
         return [path]
     inside = path.iterdir() if path.is_dir() else map(Path, glob.glob(str(path)))  # noqa: PTH207
@@ -170,7 +170,7 @@ def search_notes(runs: dict[str, RunResults]) -> tuple[bool, list[str]]:
 
 def check_comparable(first: RunResults, other: RunResults) -> None:
     """Raises ValueError for different references, and for scores with different signatures."""
-    remedy = ""
+    remedy = ": compare runs that were tested on the same sentences"
     if first.direction != other.direction:
         one, two = map(direction_name, (first.direction, other.direction))
         remedy = (

@@ -25,13 +25,13 @@ FORMAT_PRECISIONS = {
 }
 # Formats that are one file, which ends in this.
 SUFFIXES = {"page": ".html", "safetensors": ".safetensors"}
-# What can be done with what is written, {} being its place.
+# What can be done with what is written: {} is its place, {translate} how translate.py is started from here.
 NEXT_STEP = {
-    "ctranslate2": "python scripts/translate.py checkpoint={}",
+    "ctranslate2": "{translate} checkpoint={}",
     "huggingface": "docs/export.md shows how transformers translates with it",
     "onnx": "docs/export.md shows how onnxruntime translates with it",
     "page": "open it in a browser",
-    "safetensors": "python scripts/translate.py checkpoint={}",
+    "safetensors": "{translate} checkpoint={}",
 }
 
 

@@ -22,7 +22,7 @@ from transformer.data.corpus import DataSettings
 from transformer.data.directions import Direction, arrow
 from transformer.data.encoded import MAX_COUNTED
 from transformer.data.ibm_model1 import IdPair, translation_probabilities
-from transformer.data.printable import one_line, terminal_safe
+from transformer.data.printable import one_line, script_command, terminal_safe
 from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.device import check_memory
 from transformer.files import atomic_write
@@ -98,7 +98,7 @@ def check_replaced(path: Path) -> None:
 def load_shortlist(path: Path, tokenizers: Tokenizers, languages: Direction) -> Shortlist:
     """Reads a file that may be a stranger's. ValueError for a damaged one, or one of other tokenizers or languages."""
     if not path.is_file():
-        raise FileNotFoundError(f"no shortlist at {path}: python scripts/shortlist.py makes one")
+        raise FileNotFoundError(f"no shortlist at {path}: {script_command('shortlist')} makes one")
     try:
         about, tensors = read_tensors(path)
         check_tensors(path, tensors)

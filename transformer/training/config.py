@@ -3,7 +3,6 @@ explain them."""
 
 import importlib.util
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from transformer.config import from_dict
@@ -11,6 +10,7 @@ from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings, check_tokenizer_use
 from transformer.device import MachineSettings
 from transformer.evaluation.metrics import MetricSettings
+from transformer.files import expanded
 from transformer.inference.search import SearchSettings
 from transformer.model.config import ModelConfig, Rate
 from transformer.training.guided_alignment import GuidedAlignmentSettings
@@ -118,7 +118,7 @@ def check_settings(settings: RunSettings, model: ModelConfig) -> None:
         )
     if settings.training.optimizer == "muon":
         require_muon()
-    if (cache := Path(settings.data.cache).expanduser()).exists() and not cache.is_dir():
+    if (cache := expanded(settings.data.cache)).exists() and not cache.is_dir():
         raise ValueError(f"cache={cache} is a file: name a folder")
     if "wandb" in settings.loggers and not importlib.util.find_spec("wandb"):
         raise ValueError("loggers= names wandb, which is not installed: pip install -e '.[wandb]'")

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from transformer.data.printable import print_safely, shell_path, shell_word
+from transformer.data.printable import print_safely, script_command, shell_path, shell_word
 from transformer.evaluation import METRICS, Scores
 from transformer.files import RESULTS, atomic_write, hypotheses_file
 from transformer.inference import Translator
@@ -108,7 +108,7 @@ def show_result(result: Result, folder: Path, search: SearchSettings) -> None:
     arguments = " ".join([run, *chosen])
     if not result.scores:
         bleu = "nothing was validated" if result.validation_bleu is None else f"BLEU {result.validation_bleu:.1f}"
-        print_safely(f"validation: {bleu}", "", "Next:", f"  python scripts/train.py resume={run} test=true")
+        print_safely(f"validation: {bleu}", "", "Next:", f"  {script_command('train')} resume={run} test=true")
         return
     for split, scores in result.scores.items():
         print_safely(f"{split}: {'   '.join(f'{METRICS[name].label} {v:.1f}' for name, v in scores.values.items())}")
@@ -116,5 +116,6 @@ def show_result(result: Result, folder: Path, search: SearchSettings) -> None:
     print_safely(f"{METRICS[name].label}'s signature: {signature}")
     for source, reference, translation in result.samples:
         print_safely("", source, f"→ {translation}", f"= {reference}")
-    print_safely("", "Next:", f"  python scripts/evaluate.py checkpoint={arguments}")
-    print_safely(f"  python scripts/translate.py checkpoint={arguments} text={shell_word(result.samples[0][0])}")
+    print_safely("", "Next:", f"  {script_command('evaluate')} checkpoint={arguments}")
+    text = shell_word(result.samples[0][0])
+    print_safely(f"  {script_command('translate')} checkpoint={arguments} text={text}")
