@@ -1,5 +1,6 @@
 """The folder of a run is the one that is meant: a new one, the newest, the one to resume."""
 
+import errno
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from transformer.cli.runs import (
 )
 from transformer.config import UsageError
 from transformer.evaluation.run_files import remove_run
-from transformer.files import LOCK
+from transformer.files import LOCK, atomic_file
 from transformer.training.callbacks.signals import Interrupted
 
 
@@ -166,6 +167,25 @@ def test_a_run_that_is_stopped_says_how_to_go_on_if_it_can(tmp_path: Path) -> No
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "last.ckpt").touch()
     assert stopped() == f"stopped by SIGTERM; continue with: python scripts/train.py resume={tmp_path}"
+
+
+def test_a_run_whose_disk_is_full_says_how_to_go_on_if_it_can(tmp_path: Path) -> None:
+    def stopped() -> str:
+        with (
+            pytest.raises(OSError, match="cannot be written") as caught,
+            training_in(tmp_path),
+            atomic_file(tmp_path / "curves.png"),
+        ):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return str(caught.value)
+
+    full = f"{tmp_path / 'curves.png'} cannot be written: {os.strerror(errno.ENOSPC)}"
+    assert stopped() == full
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "last.ckpt").touch()
+    assert stopped() == f"{full}; continue with: python scripts/train.py resume={tmp_path}"
+    with pytest.raises(FileNotFoundError, match=r"^no such file$"), training_in(tmp_path):
+        raise FileNotFoundError("no such file")
 
 
 def test_folders_of_a_refused_run_go_again_with_those_above_but_for_what_was_there(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from transformer.cli import CONFIGS
 from transformer.config import UsageError
 from transformer.data.printable import script_command, shell_path
-from transformer.files import LOCK, MODELS, exclusive_lock, is_list_of_paths, new_folder, run_of
+from transformer.files import LOCK, MODELS, UNWRITABLE, exclusive_lock, is_list_of_paths, new_folder, run_of
 from transformer.training.callbacks.signals import Interrupted
 
 # Folders that this process makes, or lets Hydra make, the deepest first: they go again if the run is refused.
@@ -116,6 +116,7 @@ def training_in(folder: Path) -> Iterator[None]:
     from transformer.training.callbacks.nonfinite import NonFiniteError
     from transformer.training.loggers import is_rank_zero
 
+    go_on = f"continue with: {script_command('train')} resume={shell_path(folder)}"
     try:
         with exclusive_lock(folder / LOCK, f"the run {folder}") if is_rank_zero() else contextlib.nullcontext():
             yield
@@ -123,9 +124,12 @@ def training_in(folder: Path) -> Iterator[None]:
         if not is_rank_zero():
             sys.exit(0)
         if isinstance(error, Interrupted):
-            is_saved = (folder / MODELS[-1]).exists()
-            go_on = f"continue with: {script_command('train')} resume={shell_path(folder)}"
-            error.advice = go_on if is_saved else "nothing was saved yet"
+            error.advice = go_on if (folder / MODELS[-1]).exists() else "nothing was saved yet"
+        raise
+    except OSError as error:
+        is_of_disk = isinstance(error.__cause__, OSError) and error.__cause__.errno in UNWRITABLE
+        if is_of_disk and (folder / MODELS[-1]).exists():
+            raise OSError(f"{error}; {go_on}") from error
         raise
 
 
