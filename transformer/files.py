@@ -45,12 +45,17 @@ def expanded(path: str) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111  (pathlib's has an error there)
 
 
-def sha256(path: Path) -> str:
-    """The digest of a file, which need not fit in memory."""
-    digest = hashlib.sha256()
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """A file in pieces: it need not fit in memory."""
     with path.open("rb") as file:
         while block := file.read(1 << 20):
-            digest.update(block)
+            yield block
+
+
+def sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    for block in read_blocks(path):
+        digest.update(block)
     return digest.hexdigest()
 
 

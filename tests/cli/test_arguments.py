@@ -121,6 +121,7 @@ def test_an_interpolation_in_the_run_folder_stays_hydras() -> None:
         ("~trainer", "~trainer: a group of settings cannot be taken out; leave this out"),
         ("~trainer=auto", "~trainer: a group of settings cannot be taken out; leave this out"),
         ("~hydra/launcher", "~hydra/launcher: a group of settings cannot be taken out; leave this out"),
+        ("~validation_search", "~validation_search: a group of settings cannot be taken out; leave this out"),
         ("trainer=null", "trainer=null: leave this out, or choose one of auto, cpu, ddp, gpu"),
         ("choose=null,mbr", "choose=null,mbr: leave this out, or choose one of mbr, rerank, score"),  # of a sweep
         ("hydra/launcher=null", "hydra/launcher=null: leave this out, or choose one of its choices"),

@@ -80,6 +80,7 @@ def _check_group(configs: Path, prefix: str, key: str, value: str) -> None:
     group = key.partition("@")[0]
     if not group.strip(".") or ("/" not in group and not (configs / group).is_dir()):
         return
+    key = key.rpartition("@")[2]  # as it was typed
     choices = ", ".join(sorted(path.stem for path in (configs / group).glob("*.yaml")))
     if group == "data" and not (configs / group / f"{value}.yaml").exists() and Path(value).is_file():
         raise UsageError(f"{key}={value}: a file of pairs is given by two settings: {pairs_settings(value)}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transformer.data.languages import base_language, name_of
-from transformer.files import expanded
+from transformer.files import expanded, read_blocks
 
 Pair = tuple[str, str]
 MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
@@ -37,9 +37,8 @@ def digest_of(files: list[Path]) -> str:
     """sha256 over the bytes of some files."""
     digest = hashlib.sha256()
     for path in files:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
+        for block in read_blocks(path):
+            digest.update(block)
         digest.update(b"\0")
     return digest.hexdigest()
 
