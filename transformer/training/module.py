@@ -135,7 +135,9 @@ class TranslationModule(LightningModule):
         """Divides the gradient by all target tokens of the step, of every accumulated batch and every process, and logs
         the loss per token, without that of guided alignment."""
         assert self.step_sums is not None
-        loss, logged, tokens = self.trainer.strategy.reduce(self.step_sums, reduce_op="sum")
+        if self.trainer.world_size > 1:  # strategy.reduce would also let the CPU wait for the GPU
+            torch.distributed.all_reduce(self.step_sums)
+        loss, logged, tokens = self.step_sums
         gradients = [weight.grad for weight in self.weights if weight.grad is not None]
         # By now Lightning holds their mean over processes and accumulated batches, not the sum.
         parts = self.trainer.world_size * self.trainer.accumulate_grad_batches

@@ -14,6 +14,8 @@ REMEDY = (
     "fonts-noto-core for other scripts)"
 )
 MAX_NAMED = 10
+# matplotlib warns where a family has no normal weight, as WenQuanYi Zen Hei: nobody can change that.
+logging.getLogger(font_manager.__name__).addFilter(lambda record: "Failed to find font weight" not in str(record.msg))
 # Characters logged already: not again for every picture of a run.
 _reported: set[str] = set()
 
