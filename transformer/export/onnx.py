@@ -111,8 +111,6 @@ def export(model: Transformer, folder: Path) -> None:
 
     Raises ValueError, naming the setting, for a model that no graph can express, and for a torch that is too old.
     """
-    if torch.__version__ < OLDEST_TORCH:
-        raise ValueError(f"format=onnx needs torch {OLDEST_TORCH} or later, this is {torch.__version__}: upgrade torch")
     config = model.config
     if config.decoder.cross_attention is None:
         raise ValueError("model.decoder.cross_attention=null cannot be exported to ONNX: it has no encoder to export")
@@ -121,6 +119,8 @@ def export(model: Transformer, folder: Path) -> None:
         raise ValueError(
             f"model.max_length={config.max_length} cannot be exported to ONNX: it supports {SOURCE_LENGTH} and more"
         )
+    if torch.__version__ < OLDEST_TORCH:
+        raise ValueError(f"format=onnx needs torch {OLDEST_TORCH} or later, this is {torch.__version__}: upgrade torch")
     # The exporter speaks of every library that it does not need, and of each step.
     for name in ("torch.onnx", "onnxscript", "onnx_ir"):
         logging.getLogger(name).setLevel(logging.ERROR)
