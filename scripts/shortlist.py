@@ -34,7 +34,7 @@ def read(config: dict[str, Any]) -> Job:
 
 def make_shortlist(job: Job) -> None:
     from transformer import Translator
-    from transformer.data.printable import print_safely, say, shell_path
+    from transformer.data.printable import print_safely, say, script_command, shell_path
     from transformer.evaluation.run_files import corpus_of
     from transformer.inference.shortlist import learn_shortlist
 
@@ -47,7 +47,7 @@ def make_shortlist(job: Job) -> None:
     print_safely(str(Path(config["output"]).absolute()))
     typed = [f"checkpoint={shell_path(checkpoint)}", f"shortlist={shell_path(Path(config['output']))}"]
     typed += [f"{key}={config[key]}" for key in ("source_language", "target_language") if config[key]]
-    say(f"next: python scripts/translate.py {' '.join(typed)}")
+    say(f"next: {script_command('translate')} {' '.join(typed)}")
 
 
 if __name__ == "__main__":

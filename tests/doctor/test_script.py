@@ -25,6 +25,7 @@ from transformer.doctor.text import Line
 
 DROPPED = ("empty", "duplicate", "in a held-out split", "nearly held out", "copied source", "length ratio")
 KEPT = ("edge spaces", "carriage returns")
+TRAIN = PROJECT / "scripts" / "train.py"  # as a command to copy names it in another folder
 SMALL = [
     *("tokenizer=char", "model.dim=32", "model.feed_forward.dim=64", "model.layers=1", "data.batch_tokens=500"),
     *("trainer=cpu", "trainer.precision=32-true", "machine.matmul_precision=highest"),
@@ -100,7 +101,7 @@ def test_the_report_counts_what_was_planted(cleaned: Cleaned) -> None:
 
 def test_the_next_command_trains_on_the_copy_with_what_was_typed(cleaned: Cleaned) -> None:
     python, script, *command = shell_words(cleaned.printed.splitlines()[-1])
-    assert (python, Path(script)) == ("python", PROJECT / "scripts" / "train.py")  # from the folder of the corpus
+    assert (python, Path(script)) == ("python", TRAIN)
     trained = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=cleaned.home))
     assert trained["data"]["train"] == str(Path("clean = 1", "train"))
     assert trained["data"]["extra_tests"] == {"news": str(Path("clean = 1", "news"))}
@@ -214,7 +215,7 @@ def test_a_small_corpus_gets_the_vocabulary_that_it_has_and_a_command_that_train
         "doctor", "data=files", *splits, *languages, f"cache={tmp_path}/cache", "trainer.max_steps=1", cwd=tmp_path
     )
     _, script, *command = shell_words(printed.splitlines()[-1])
-    assert script == "scripts/train.py", printed
+    assert Path(script) == TRAIN, printed
     assert any(argument.startswith("tokenizer.vocabulary_size=") for argument in command), printed
     ok("train", *command, "test=false", "trainer.limit_val_batches=1", f"runs={tmp_path}/runs", cwd=tmp_path)
 
@@ -225,7 +226,7 @@ def test_a_run_for_some_minutes_is_a_command_that_can_be_copied(tmp_path: Path) 
     printed = ok("doctor", *arguments, "minutes=30", cwd=tmp_path)
     assert "in 30 minutes: some " in printed
     _, script, *command = shell_words(printed.splitlines()[-1])
-    assert (script, [line for line in command if line.startswith("minutes")]) == ("scripts/train.py", [])
+    assert (Path(script), [line for line in command if line.startswith("minutes")]) == (TRAIN, [])
     settings = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=tmp_path))
     assert settings["trainer"]["max_time"].startswith("00:00:2")
     assert settings["model"]["dim"] == 32
