@@ -226,8 +226,10 @@ def test_a_file_whose_own_name_has_a_comma_is_one_path(tmp_path: Path, monkeypat
     assert not is_list_of_paths("a,folder/b")
 
 
-def test_the_home_folder_of_a_user_who_is_not_known_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
-    monkeypatch.setenv("USERPROFILE", "/home/me")  # of Windows
-    assert expanded("~/x") == Path("/home/me/x")
+def test_the_home_folder_of_a_user_who_is_not_known_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HOME", "USERPROFILE"):  # of Windows
+        monkeypatch.setenv(variable, str(tmp_path))
+    assert expanded("~/x") == tmp_path / "x"
     assert (expanded("~nobody-of-this-name/x"), expanded("x/~y")) == (Path("~nobody-of-this-name/x"), Path("x/~y"))

@@ -31,10 +31,7 @@ def without_cross() -> Translator:
 @pytest.fixture
 def live(browser: Chromium, live_path: Path) -> Iterator[Opened]:
     """The page in the file `live_path`, a fixture of each file of tests; without an error when the test is over."""
-    from tests.visualization.opened import Opened
+    from tests.visualization.opened import without_errors
 
-    opened = Opened(browser, live_path, viewport={"width": 1100, "height": 900})
-    opened.piece("target", 1).wait_for()
-    yield opened
-    assert opened.errors == []
-    opened.close()
+    with without_errors(browser, live_path, width=1100) as opened:
+        yield opened

@@ -1,5 +1,7 @@
 """A page in a browser, with what the tests ask of it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,3 +26,13 @@ class Opened(Visit):
 
     def choose(self, group: str, value: str) -> None:
         self.page.locator(f"#{group} input[value='{value}']").check()
+
+
+@contextmanager
+def without_errors(browser: Chromium, path: Path, width: int) -> Iterator[Opened]:
+    """A page whose translation is there; without an error when the test is over."""
+    opened = Opened(browser, path, viewport={"width": width, "height": 900})
+    opened.piece("target", 1).wait_for()
+    yield opened
+    assert opened.errors == []
+    opened.close()

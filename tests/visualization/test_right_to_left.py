@@ -8,7 +8,7 @@ import pytest
 from tests.browsers import Chromium
 from tests.export.models import teach_to_repeat
 from tests.visualization.models import SEARCH, untrained
-from tests.visualization.opened import Opened
+from tests.visualization.opened import Opened, without_errors
 from transformer import Translator
 from transformer.visualization.explain import explain, page
 
@@ -49,11 +49,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def opened(browser: Chromium, path: Path) -> Iterator[Opened]:
-    opened = Opened(browser, path, viewport={"width": 1300, "height": 900})
-    opened.piece("target", 1).wait_for()
-    yield opened
-    assert opened.errors == []
-    opened.close()
+    with without_errors(browser, path, width=1300) as opened:
+        yield opened
 
 
 def to_the_third_step(opened: Opened) -> None:

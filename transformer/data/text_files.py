@@ -242,7 +242,7 @@ def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[
     return Columns(source, target, len(names) if has_names else None if typed else 2, has_names)
 
 
-def _more_like_it(rows: Iterator[tuple[int, list[str]]], columns: Columns) -> list[int]:
+def _lines_like_it(rows: Iterator[tuple[int, list[str]]], columns: Columns) -> list[int]:
     """The lines after a faulty one that have the same fault, so that all of them can be corrected at once."""
     more: list[int] = []
     with suppress(ValueError):  # of another fault
@@ -289,7 +289,7 @@ def _table_pairs(path: Path, languages: tuple[str, str], typed: list[int] | None
             if is_csv(path) and columns.width is None and columns.fit(cells):
                 columns = columns._replace(width=len(cells))  # a comma in a text would shift the columns after it
         if not columns.fit(cells):
-            more = _more_like_it(rows, columns)
+            more = _lines_like_it(rows, columns)
             raise ValueError(_column_fault(path, number, cells, columns, pairs, more, languages))
         pairs += 1
         yield cells[columns.source - 1], cells[columns.target - 1]

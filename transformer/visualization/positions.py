@@ -16,7 +16,7 @@ from transformer.visualization.picture import blank, save
 
 SEED = 1
 POSITIONS = 41  # that the waves show
-REACH = 40  # the largest distance of the dot products
+MAX_DISTANCE = 40  # of a query and a key, in the dot products
 TOKENS = 10  # of the sentence that `draw_shift` moves
 
 
@@ -76,33 +76,33 @@ def draw_waves(dim: int, output: Path) -> None:
     save(waves_figure(dim), output)
 
 
-def sinusoidal_dot_products(dim: int, reach: int) -> Float[Tensor, " distances"]:
-    """PE(p) · PE(p + distance) for the distances from -reach to reach: the same for any p, before or after."""
-    table = sinusoidal_table(2 * reach + 1, dim)
-    return table @ table[reach]
+def sinusoidal_dot_products(dim: int, max_distance: int) -> Float[Tensor, " distances"]:
+    """PE(p) · PE(p + distance) for all distances up to `max_distance`, before and after: the same for any p."""
+    table = sinusoidal_table(2 * max_distance + 1, dim)
+    return table @ table[max_distance]
 
 
 def rotary_dot_products(
-    query: Float[Tensor, " head_dim"], key: Float[Tensor, " head_dim"], reach: int
+    query: Float[Tensor, " head_dim"], key: Float[Tensor, " head_dim"], max_distance: int
 ) -> Float[Tensor, " distances"]:
     """The dot product of a query and a key `distance` positions after it, both rotated by their positions.
 
     With key = query it is symmetric, as a rotation forth or back has one cosine; of two different vectors it is not.
     """
-    rotary = Rotary(len(query), 2 * reach + 1)
-    rotated_query = rotary(query.expand(1, 1, 2 * reach + 1, -1))[0, 0, reach]
-    return rotary(key.expand(1, 1, 2 * reach + 1, -1))[0, 0] @ rotated_query
+    rotary = Rotary(len(query), 2 * max_distance + 1)
+    rotated_query = rotary(query.expand(1, 1, 2 * max_distance + 1, -1))[0, 0, max_distance]
+    return rotary(key.expand(1, 1, 2 * max_distance + 1, -1))[0, 0] @ rotated_query
 
 
 def dot_products_figure(dim: int) -> Figure:
     query, key = torch.randn(2, dim, generator=torch.Generator().manual_seed(SEED))
     panels = {
-        "sinusoidal": ("PE(p) · PE(p + distance)", sinusoidal_dot_products(dim, REACH)),
-        "rotary, query = key": ("rotated query · rotated key", rotary_dot_products(query, query, REACH)),
-        "rotary, query and key differ": ("rotated query · rotated key", rotary_dot_products(query, key, REACH)),
+        "sinusoidal": ("PE(p) · PE(p + distance)", sinusoidal_dot_products(dim, MAX_DISTANCE)),
+        "rotary, query = key": ("rotated query · rotated key", rotary_dot_products(query, query, MAX_DISTANCE)),
+        "rotary, query and key differ": ("rotated query · rotated key", rotary_dot_products(query, key, MAX_DISTANCE)),
     }
     figure = blank(13.0, 4.0)
-    distances = range(-REACH, REACH + 1)
+    distances = range(-MAX_DISTANCE, MAX_DISTANCE + 1)
     for axes, (title, (label, dot_products)) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
         axes.plot(distances, dot_products.numpy(), ".-", label="dot product")
         axes.plot(
