@@ -127,7 +127,7 @@ def export(model: Transformer, folder: Path) -> None:
     model = copy.deepcopy(model).cpu().float()
     parts = [f"{part}_{layer}" for layer in range(config.decoder.layers) for part in ("keys", "values")]
     of_source = [f"source_{part}" for part in parts]
-    batch = Dim("batch", max=2**31 - 1)  # without a bound torch 2.12 finds one that it then refuses
+    batch = Dim("batch", max=2**31 - 1)  # without it, older releases of torch found a bound and refused it
     by_source, by_past = Dim("source", max=config.max_length), Dim("past", max=config.max_length - 1)
     source, source_visible = torch.full((2, SOURCE_LENGTH), EOS), torch.ones(2, SOURCE_LENGTH, dtype=torch.bool)
     shapes: dict[str, Any] = {"source": {0: batch, 1: by_source}, "source_visible": {0: batch, 1: by_source}}
