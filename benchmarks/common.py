@@ -20,7 +20,7 @@ from transformer.data.corpus import DataSettings  # noqa: E402
 from transformer.data.datamodule import TranslationData  # noqa: E402
 from transformer.data.tokenizer import TokenizerSettings  # noqa: E402
 from transformer.device import find_hardware  # noqa: E402
-from transformer.training.callbacks.throughput import peak_memory  # noqa: E402
+from transformer.training.throughput import peak_memory  # noqa: E402
 
 Row = dict[str, Any]
 PRECISIONS = ("float32", "bf16", "int8")

@@ -26,7 +26,7 @@ from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
 from transformer.device import MachineSettings, configure_torch
 from transformer.model.packed import pack
-from transformer.training.callbacks.throughput import peak_memory
+from transformer.training.throughput import peak_memory
 from transformer.training.loss import linear_cross_entropy
 
 STEPS = 5

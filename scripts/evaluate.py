@@ -25,11 +25,12 @@ def read(config: dict[str, Any]) -> EvaluationSettings:
     return settings
 
 
-def evaluate(settings: EvaluationSettings) -> dict[str, float]:
-    from transformer.evaluation import build_metrics, score
+def evaluate_run(settings: EvaluationSettings) -> dict[str, float]:
+    from transformer.data.printable import ProgressBar
+    from transformer.evaluation import build_metrics
     from transformer.evaluation.alignments import read_gold, show_error_rates
     from transformer.evaluation.choosing import Chooser
-    from transformer.evaluation.evaluate import read_texts, show_scores, translate_texts, write_evaluation
+    from transformer.evaluation.evaluate import evaluate, read_texts, show_scores, write_evaluation
     from transformer.files import run_of, sha256_of
     from transformer.inference.ensemble import load_ensemble
 
@@ -47,8 +48,10 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
     translator.lines_of = settings.source or texts.name
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
     chooser = Chooser.load(translator, settings.choose, inference)
-    hypotheses = translate_texts(chooser, texts, settings.search, inference.batch_tokens)
-    scores = score(hypotheses, texts.references, translator.target_language, settings.metrics)
+    with ProgressBar(f"translating {texts.name}") as bar:
+        hypotheses, scores, _ = evaluate(
+            chooser, texts.pairs(), settings.search, settings.metrics, inference.batch_tokens, on_progress=bar.update
+        )
     show_scores(texts.name, scores)
     write_evaluation(settings, texts, hypotheses, scores, digest, time.monotonic() - started, translator.is_zero_shot)
     if gold is not None:
@@ -57,4 +60,4 @@ def evaluate(settings: EvaluationSettings) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    launch(read, evaluate, config_name="evaluate")
+    launch(read, evaluate_run, config_name="evaluate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,19 +15,16 @@ if TYPE_CHECKING:
 class Job(NamedTuple):
     settings: RunSettings
     model: dict[str, Any]
-    trainer: dict[str, Any]
     checkpoint: Path | None  # to go on from
 
 
 def read(config: dict[str, Any]) -> Job:
     """Check all settings of the run, but for what only its corpus can tell."""
-    from transformer.training.trainer_arguments import check_trainer_arguments
-
-    check_trainer_arguments(config["trainer"])  # before torch is imported, which takes seconds
     from transformer.cli.resume import resume_run
     from transformer.cli.runs import check_init_from, check_new_run
     from transformer.cli.settings import model_to_train, run_settings
     from transformer.model.config import read_model
+    from transformer.training.checks import check_trainer
     from transformer.training.config import check_settings, read_run_settings
 
     settings, checkpoint = resume_run(config) if config["resume"] else (run_settings(config), None)
@@ -38,10 +36,7 @@ def read(config: dict[str, Any]) -> Job:
     check_settings(typed, read_model(settings["model"]))
     if checkpoint is None:
         typed.data.check_files()
-    from transformer.training.checks import checked_trainer  # takes seconds: Lightning
-
-    trainer = checked_trainer(settings["trainer"], typed.training.averaging.kind)
-    return Job(typed, settings["model"], trainer, checkpoint)
+    return Job(replace(typed, trainer=check_trainer(typed.trainer)), settings["model"], checkpoint)
 
 
 def train(job: Job) -> dict[str, float]:
@@ -51,7 +46,7 @@ def train(job: Job) -> dict[str, float]:
 
     folder = output_folder()
     with training_in(folder):
-        result = run(job.settings, job.model, job.trainer, folder, job.checkpoint, replace=trial_folder() is not None)
+        result = run(job.settings, job.model, folder, job.checkpoint, replace=trial_folder() is not None)
     show_result(result, folder, job.settings.search)
     return result.numbers()
 

@@ -80,9 +80,12 @@ def read_value(hint: Any, value: Any, path: str) -> Any:
     if origin is Literal:
         return _choice(arguments, value, path)
     if origin in (types.UnionType, typing.Union):
-        if value is None:
+        if value is None and type(None) in arguments:
             return None
-        return read_value(next(argument for argument in arguments if argument is not type(None)), value, path)
+        kinds = [argument for argument in arguments if argument is not type(None)]
+        if kinds == [int, float] and type(value) is int:  # a count, where a float is a share
+            return value
+        return read_value(kinds[-1], value, path)
     if origin is list and isinstance(value, list | tuple):
         items = [read_value(arguments[0], item, path) for item in value]
         if _is_choice(arguments[0]) and (twice := [item for item in items if items.count(item) > 1]):

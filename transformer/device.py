@@ -127,15 +127,15 @@ def find_hardware(accelerator: str) -> Hardware:
     return Hardware(device, {"fp16": "GPU"} | ({"bf16": "GPU"} if has_bf16 else {}))
 
 
-def choose_precision(trainer: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of Lightning's Trainer with a precision in place of auto: bf16-mixed where the hardware multiplies
-    bf16 fast, else 32-true. Any other stays as it is; one that is slow is warned of."""
-    precision, hardware = str(trainer.get("precision")), find_hardware(str(trainer.get("accelerator", "auto")))
+def choose_precision(precision: str, accelerator: str) -> str:
+    """The precision of training, in Lightning's words: in place of auto bf16-mixed where the hardware multiplies bf16
+    fast, else 32-true. Any other stays as it is; one that is slow is warned of."""
+    hardware = find_hardware(accelerator)
     if precision == "auto":
-        return trainer | {"precision": "bf16-mixed" if "bf16" in hardware.instructions else "32-true"}
+        return "bf16-mixed" if "bf16" in hardware.instructions else "32-true"
     if why := hardware.why_slow(precision):
         log.warning("trainer.precision=%s: %s: trainer.precision=32-true", precision, why)
-    return trainer
+    return precision
 
 
 def parse_device(name: str) -> torch.device:

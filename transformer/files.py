@@ -22,11 +22,11 @@ log = logging.getLogger(__name__)
 # The errors of a disk that is full, over its quota, read-only or failing.
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 # The models in a run's folder, the best one first: the one that a finished run leaves, and the checkpoints of training.
-TRANSLATOR, LAST_CHECKPOINT = "translator.safetensors", "checkpoints/last.ckpt"
-MODELS = (TRANSLATOR, "checkpoints/best.ckpt", LAST_CHECKPOINT)
-# What a run's folder holds besides: scores of the test, the log of training, the model card, hashes of the sentences
-# that the model was trained on.
-RESULTS, METRICS_LOG, CARD, SEEN_SENTENCES = "test.json", "metrics.csv", "README.md", "seen_sentences.hashes"
+TRANSLATOR = "translator.safetensors"
+BEST_CHECKPOINT, LAST_CHECKPOINT = "checkpoints/best.ckpt", "checkpoints/last.ckpt"
+MODELS = (TRANSLATOR, BEST_CHECKPOINT, LAST_CHECKPOINT)
+# What a run's folder holds besides: scores of the test, the log of training, the model card.
+RESULTS, METRICS_LOG, CARD = "test.json", "metrics.csv", "README.md"
 LOCK = ".lock"  # held by the process that trains in the folder
 # What tells other folders with a model: an export has the first file, one of Hugging Face's transformers the second.
 EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER = "export.json", "tokenizer_config.json"

@@ -13,7 +13,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -24,8 +24,8 @@ from transformer.cli import PROJECT
 from transformer.cli.compose import compose
 from transformer.cli.settings import run_settings
 from transformer.data.corpus import DataSettings
-from transformer.device import choose_precision
-from transformer.training.callbacks.signals import Interrupted
+from transformer.signals import Interrupted
+from transformer.training.checks import check_trainer
 from transformer.training.config import read_run_settings
 from transformer.training.train import run
 
@@ -42,15 +42,16 @@ def train(name: str, folder: Path, overrides: Sequence[str], again: bool) -> Dat
     mistake = MISTAKES.get(name)
     reference = REFERENCES[mistake.reference if mistake else name]
     config = run_settings(compose("train", *SETTINGS, *reference.settings, *overrides))
-    settings, trainer = read_run_settings(config), choose_precision(config["trainer"])
-    plain = asdict(settings) | {"model": config["model"], "trainer": trainer}
+    settings = read_run_settings(config)
+    settings = replace(settings, trainer=check_trainer(settings.trainer))
+    plain = asdict(settings) | {"model": config["model"]}
     record, text = folder / "settings.json", json.dumps(plain, indent=1)
     if again or not record.exists() or record.read_text(encoding="utf-8") != text:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         print(f"\n== {name}: {(mistake or reference).title}", file=sys.stderr)
         with mistake.made() if mistake else contextlib.nullcontext():
-            run(settings, config["model"], trainer, folder, resume=None)
+            run(settings, config["model"], folder)
         record.write_text(text, encoding="utf-8")  # last: it says that the run is finished
     return settings.data
 

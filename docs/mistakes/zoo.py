@@ -17,10 +17,17 @@ from torch import Tensor, nn
 import transformer.inference.translator as translator_file
 import transformer.model.attention as attention_file
 import transformer.model.kv_cache as kv_cache_file
-import transformer.training.module as module_file
-from transformer.data.batching import Batch
+import transformer.training.loop as loop_file
+from transformer.data.batching import Batch, inputs_and_labels, pad
+from transformer.data.text_files import Pair
 from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.evaluation import score
+from transformer.evaluation.choosing import references_loss
+from transformer.evaluation.evaluate import Evaluation
+from transformer.inference import Translator
 from transformer.model import Transformer
+from transformer.model.eval_mode import eval_mode
+from transformer.model.masks import padding_mask
 from transformer.model.positions import Sinusoidal
 from transformer.model.scores import ScaledDotProduct, Score
 from transformer.training.module import TranslationModule
@@ -55,14 +62,14 @@ def post_norm_without_warmup() -> Patch:
     def without_warmup(schedule: str, warmup_steps: int, *length: Any) -> Callable[[int], float]:
         return learning_rate_factor(schedule, 0, *length)
 
-    return patch.object(module_file, "learning_rate_factor", without_warmup)
+    return patch.object(loop_file, "learning_rate_factor", without_warmup)
 
 
 def labels_not_shifted() -> Patch:
     loss = TranslationModule.loss
 
-    def loss_of_inputs(module: TranslationModule, batch: Batch, *record: Any) -> tuple[Tensor, Tensor]:
-        return loss(module, batch._replace(labels=batch.inputs), *record)
+    def loss_of_inputs(module: TranslationModule, batch: Batch) -> tuple[Tensor, Tensor]:
+        return loss(module, batch._replace(labels=batch.inputs))
 
     return patch.object(TranslationModule, "loss", loss_of_inputs)
 
@@ -95,14 +102,22 @@ def bos_and_eos_mixed_up() -> Patch:
 
 
 def teacher_forcing_as_decoding() -> Patch:
-    def predict_from_reference(module: TranslationModule, split: str, batch: Batch, search: Any) -> list[str]:
-        memory = module.model.encode(batch.source, batch.source_visible)
-        ids = module.model.decode(batch.inputs, memory).argmax(dim=-1)  # the inputs are the reference
-        lengths = (batch.labels != PAD).sum(dim=1) - 1
-        tokenizer = module.translator.target_tokenizer
-        return [tokenizer.decode(row[:length]) for row, length in zip(ids.tolist(), lengths.tolist(), strict=True)]
+    def predict_from_reference(
+        translator: Translator, pairs: list[Pair], search: Any, metrics: list[str], *rest: Any, **more: Any
+    ) -> Evaluation:
+        sources, references = map(list, zip(*pairs, strict=True))
+        source = pad([[*ids, EOS] for ids in translator.source_tokenizer.encode_all(sources)])
+        inputs, labels = inputs_and_labels(translator.target_tokenizer.encode_all(references))
+        with torch.inference_mode(), eval_mode(translator.model):
+            memory = translator.model.encode(source, padding_mask(source, PAD))
+            ids = translator.model.decode(inputs, memory).argmax(dim=-1)  # the inputs are the reference
+        lengths = (labels != PAD).sum(dim=1) - 1
+        tokenizer, rows = translator.target_tokenizer, zip(ids.tolist(), lengths.tolist(), strict=True)
+        hypotheses = [tokenizer.decode(row[:length]) for row, length in rows]
+        total, tokens = references_loss(translator, pairs)
+        return Evaluation(hypotheses, score(hypotheses, references, "en", metrics), total / tokens)
 
-    return patch.object(TranslationModule, "_translate", predict_from_reference)
+    return patch.object(loop_file, "evaluate", predict_from_reference)
 
 
 class Reference(NamedTuple):

@@ -16,7 +16,7 @@ from transformer.cli.launch import ENDS_WITH_PARENT
 from transformer.cli.pipeline import COMMAND, Stage, run_stages
 from transformer.config import UsageError
 from transformer.files import exclusive_lock
-from transformer.training.callbacks.signals import Interrupted, SignalHandler
+from transformer.signals import Interrupted, SignalHandler
 
 
 def stage(folder: Path, name: str, begin: str, resume: str = "raise SystemExit(9)") -> Stage:

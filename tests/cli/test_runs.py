@@ -23,7 +23,7 @@ from transformer.cli.runs import (
 from transformer.config import UsageError
 from transformer.evaluation.run_files import remove_run
 from transformer.files import LOCK, atomic_file
-from transformer.training.callbacks.signals import Interrupted
+from transformer.signals import Interrupted
 
 
 def test_the_newest_run_may_be_a_trial_of_a_sweep(runs: Path) -> None:

@@ -12,7 +12,7 @@ import torch
 from tests.cases import others_long
 from tests.processes import posix_only
 from tests.scripts.running import Run
-from transformer.training.callbacks.signals import SIGNALS, Interrupted, SignalHandler
+from transformer.signals import SIGNALS, Interrupted, SignalHandler
 
 pytestmark = posix_only
 

@@ -9,7 +9,7 @@ from tests.factories import tokenizer_settings
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.doctor.check_corpus import Examination
-from transformer.doctor.examine import _check_all, _preset_advice, _unseen
+from transformer.doctor.examine import _check_all, _unseen
 
 
 def corpus(folder: Path, train: list[Pair]) -> DataSettings:
@@ -62,20 +62,3 @@ def test_of_a_table_the_line_ends_cannot_be_seen_and_of_cut_splits_nor_the_space
     settings = corpus(tmp_path, TRAIN[:3])
     assert _unseen(settings, is_cut=False) == []
     assert _unseen(settings, is_cut=True) == ["edge spaces", "carriage returns"]
-
-
-@pytest.mark.parametrize(
-    ("experiment", "minutes", "tried"),
-    [
-        ("pairs_2k", None, ""),
-        ("pairs_10k", None, "; tried: experiment=pairs_10k"),
-        (None, None, "; tried: the settings as given"),
-        ("pairs_10k", 5.0, "; for this time: experiment=pairs_10k"),
-    ],
-)
-def test_what_was_tried_is_said_where_it_is_not_what_is_recommended(
-    experiment: str | None, minutes: float | None, tried: str
-) -> None:
-    assert _preset_advice("pairs_2k", 1999, experiment, minutes) == (
-        f"recommended for 1,999 pairs: experiment=pairs_2k{tried}"
-    )

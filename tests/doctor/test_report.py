@@ -6,15 +6,12 @@ from typing import Any
 import pytest
 
 from tests.doctor.corpora import TEST, TRAIN, VALIDATION, write
-from tests.factories import data_settings
+from tests.factories import data_settings, tokenizer_settings
 from transformer.data.corpus import DataSettings
-from transformer.doctor.budget import Proposal
+from transformer.data.datamodule import TranslationData
 from transformer.doctor.check_corpus import Examination
 from transformer.doctor.checks import CHECKS
-from transformer.doctor.estimate import CostEstimate
-from transformer.doctor.report import cost_as_dict, findings_as_dicts, next_command, proposal_as_dict, show, show_next
-
-COST = CostEstimate(8.0, 0.25, 100, 25.0, 3.0, 20.0, 1_500_000_000, 1_234_567, 10, "cpu: 2 threads")
+from transformer.doctor.report import findings_as_dicts, next_command, show, show_next, unknown_shares
 
 
 def files(**changes: Any) -> DataSettings:
@@ -26,9 +23,9 @@ def printed(capsys: pytest.CaptureFixture[str], **changes: Any) -> list[str]:
     report = {
         "corpus": {"name": "files", "directions": ["de-en"], "pairs": {"train": 1000, "validation": 10, "test": 20}},
         **{"findings": [], "languages": [], "swapped": False, "byte_order_marks": [], "dropped": 0, "cut": []},
-        **{"unseen": [], "advice": "recommended: this", "tokenizer_advice": "", "proposal": None},
+        **{"unseen": [], "advice": "recommended: this", "tokenizer_advice": ""},
         "tokenizer": {"kind": "bpe", "size": 2000, "unknown": {"test": {"de": 0.0, "en": 0.0}}},
-        "estimate": cost_as_dict(COST, 500),
+        "run": {"steps": 1500, "epochs": 4.96},
     }
     show(report | changes)
     return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
@@ -92,6 +89,15 @@ def test_unknown_tokens_are_told_by_split_and_language(capsys: pytest.CaptureFix
     assert "unknown tokens (word, 300 pieces): test en 1.2%" in lines
 
 
+def test_the_share_of_unknown_tokens_is_that_of_each_side(tmp_path: Path) -> None:
+    test = [("", " ".join(f"{word} qwxyz" for word in TRAIN[0][1].split()))]
+    data = TranslationData(
+        write(tmp_path, {"train": TRAIN, "test": test, "validation": VALIDATION}), tokenizer_settings("word", 2000), 1
+    )
+    assert unknown_shares(data)["train"] == {"de": 0.0, "en": 0.0}
+    assert unknown_shares(data)["test"] == {"de": 0.0, "en": 14 / 29}  # the full stop is known
+
+
 def test_the_training_pairs_of_all_directions_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     pairs = {"train": 100, "test": 3, "train.en-fr": 50, "test.en-fr": 3}
     lines = printed(capsys, corpus={"name": "files", "directions": ["de-en", "en-fr"], "pairs": pairs}, dropped=7)
@@ -99,24 +105,9 @@ def test_the_training_pairs_of_all_directions_are_counted(capsys: pytest.Capture
     assert "✗ 7 of 150 training pairs have such a fault" in lines
 
 
-def test_a_run_takes_its_steps_by_the_seconds_of_one(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(capsys)
-    assert "an epoch: 25 s (100 steps of 250 ms), 1.5 GB of memory, 1,234,567 parameters" in lines
-    assert "a run: 500 steps as set, 5.0 epochs, 125 s (validation not counted), and the test at its end 20 s" in lines
-
-
-def test_a_run_without_a_number_of_steps_has_no_end(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(capsys, estimate=cost_as_dict(COST, -1))
-    assert not [line for line in lines if line.startswith("a run: ")]
-
-
-@pytest.mark.parametrize(("minutes", "words"), [(1.0, "in 1 minute"), (6.5, "in 6.5 minutes")])
-def test_a_proposal_says_what_its_minutes_are_for(
-    minutes: float, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    proposal = Proposal(minutes, (), 1500, {"training": 375.0, "start and end": 12.0})
-    said = f"{words}: some 1,500 steps, 15.0 epochs, 387 s (training 375 s, start and end 12 s)"
-    assert said in printed(capsys, proposal=proposal_as_dict(proposal))
+def test_the_steps_of_a_run_and_their_epochs_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "a run: 1,500 steps as set, about 5.0 epochs" in printed(capsys)
+    assert not [line for line in printed(capsys, run=None) if line.startswith("a run: ")]
 
 
 def test_the_share_of_a_finding_is_of_its_split_and_only_training_pairs_are_dropped(tmp_path: Path) -> None:
@@ -128,7 +119,7 @@ def test_the_share_of_a_finding_is_of_its_split_and_only_training_pairs_are_drop
     assert found == {"train": (1 / 40, True, {"de": 1, "en": 0}), "test": (1 / 10, False, {"de": 1, "en": 0})}
 
 
-TYPED = ["data=files", "data.train=x", "output=r.json", "minutes=3", "seed=5", "+trainer.max_steps=9"]
+TYPED = ["data=files", "data.train=x", "output=r.json", "seed=5", "+trainer.max_steps=9"]
 CHOSEN = ["trainer.max_steps=4", "training.warmup_steps=7"]
 
 
@@ -168,6 +159,7 @@ def test_a_cleaned_copy_is_named_in_place_of_the_corpus() -> None:
 def test_what_to_do_next_is_what_helps(
     swapped: bool, error: bool, clean: bool, said: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = {"swapped": swapped, "tokenizer": {"error": "too few"} if error else {}}
-    show_next(report, ["seed=5"], files(), None, (), clean)
+    tokenizer = {"error": "too few"} if error else {}
+    report = {"swapped": swapped, "can_be_cleaned": clean, "tokenizer": tokenizer}
+    show_next(report, ["seed=5"], files(), None, ())
     assert capsys.readouterr().out.splitlines()[-1:] == ([said] if said else [])

@@ -22,7 +22,7 @@ from tests.reliability.runs import assert_equal_runs, corpus, last, position, se
 from tests.scripts.running import SMALL, script, start
 from transformer.inference import Translator
 from transformer.model.transformer import Decoder
-from transformer.training.callbacks.signals import SIGNALS, Interrupted, SignalHandler
+from transformer.signals import SIGNALS, Interrupted, SignalHandler
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.cases import others_long
 from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, train, trouble
-from transformer.training.callbacks.nonfinite import NonFiniteError, NonFiniteGuard
+from transformer.training.nonfinite import NonFiniteError, NonFiniteGuard
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -23,7 +23,7 @@ from tests.scripts.running import PROJECT, Run, ok, start
 from tests.training.small import DIGITS, ENGLISH
 from transformer.cli.pipeline import Stage, run_stages
 from transformer.files import exclusive_lock
-from transformer.training.callbacks.signals import Interrupted, SignalHandler
+from transformer.signals import Interrupted, SignalHandler
 
 pytestmark = posix_only
 FRENCH = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf"]

@@ -27,7 +27,7 @@ from tests.reliability.runs import (
     trouble,
 )
 from transformer import Translator
-from transformer.training.callbacks.signals import Interrupted
+from transformer.signals import Interrupted
 from transformer.training.resume import read_run
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

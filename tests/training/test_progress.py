@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from tests.reliability.runs import corpus, last, settings, term, train, trouble
 from transformer.training.callbacks import reporter
-from transformer.training.callbacks.signals import Interrupted
+from transformer.signals import Interrupted
 
 
 def test_a_file_sees_a_line_of_progress_between_validations(

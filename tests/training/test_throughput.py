@@ -12,7 +12,7 @@ from lightning import Callback, Trainer
 from tests import processes
 from tests.training.small import module_for, numbers_data, trainer_for
 from transformer.training.callbacks import throughput as throughput_module
-from transformer.training.callbacks.throughput import Throughput, peak_memory
+from transformer.training.throughput import Throughput, peak_memory
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -1,4 +1,4 @@
-"""Brings what was typed into Hydra's grammar: text and paths arrive literally, `trainer.NAME=VALUE` needs no `+`."""
+"""Brings what was typed into Hydra's grammar: text and paths arrive literally."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ from transformer.files import is_list_of_paths, read_path_list
 
 EXTRA_TESTS = "data.extra_tests."  # followed by a name of the user's own, and a path
 # Sections that may hold names our YAML does not have: Hydra takes these only with ++; {NAME: VALUE} sets several.
-OPEN_SECTIONS = ("trainer.", EXTRA_TESTS, "data.extra_tests={", "data.sha256={")
+OPEN_SECTIONS = (EXTRA_TESTS, "data.extra_tests={", "data.sha256={")
 PATHS = (
     *("checkpoint", "init_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference"),
     *("alignments", "api_key_file", "choose.reverse", "shortlist"),

@@ -54,12 +54,12 @@ def _command(script: str, *arguments: str) -> list[str]:
 
 def _training(folder: Path, arguments: list[str]) -> tuple[Stage, RunSettings]:
     """A run in a folder, whose settings are checked now and not hours later."""
-    from transformer.training.checks import checked_trainer  # takes seconds: Lightning
+    from transformer.training.checks import check_trainer
 
     settings = run_settings(_compose("train", arguments))
     run = read_run_settings(settings)
     check_settings(run, read_model(settings["model"]))
-    checked_trainer(settings["trainer"], run.training.averaging.kind)
+    check_trainer(run.trainer)
     begin, resume = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
     files = [folder / file for file in (MODELS[0], *((RESULTS, CARD) if run.test else ()))]  # written at the end
     return Stage(folder.name, begin, resume, folder / MODELS[-1], files), run

@@ -67,7 +67,7 @@ def check_words(config: DictConfig) -> None:
 
     `read` refuses it too, but knows the types of settings only after it has imported torch, which takes seconds.
     """
-    keys = [key for key in typed_overrides() if not key.startswith((*LITERAL, "trainer."))]
+    keys = [key for key in typed_overrides() if not key.startswith(LITERAL)]
     if words := {key: value for key in keys if isinstance(value := OmegaConf.select(config, key), str)}:
         presets = compose_again(without=words)
         for key, value in words.items():

@@ -12,19 +12,13 @@ import gc
 import os
 import signal
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any, NoReturn
 
 from transformer import __version__
 from transformer.cli import CONFIGS, Read, Work
 from transformer.config import UsageError
-from transformer.training.callbacks.signals import SIGNALS, Interrupted, SignalHandler
-
-# In the environment of a script that a pipeline starts: it ends with the pipeline, however that ends.
-ENDS_WITH_PARENT = "TRANSFORMER_ENDS_WITH_PARENT"
-
+from transformer.signals import SIGNALS, Interrupted, SignalHandler
 
 class PastHydra(BaseException):
     """Carries an error, its cause, past Hydra, which would print it in its own way."""
@@ -47,21 +41,6 @@ def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
     raise argparse.ArgumentError(None, message)
 
 
-def end_with_parent() -> None:
-    """Let this process end when the one that started it has, which may have been killed.
-
-    Until all processes of a run have found each other they wait in code that runs no Python, for half an hour.
-    """
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     """Return the exit status of a script; its errors are printed."""
     typed = sys.argv[1:]
@@ -70,7 +49,7 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
     import hydra
     from omegaconf import DictConfig
 
-    from transformer.cli.arguments import is_lightning_child, is_sweep, prepare, quote, split_override
+    from transformer.cli.arguments import is_sweep, prepare, quote, split_override
     from transformer.cli.compose import read_settings
     from transformer.cli.errors import configure_output, report, stdout_error
     from transformer.cli.hydra_errors import explain_error
@@ -101,8 +80,6 @@ def run_script(read: Read, work: Work, config_name: str, configs: Path) -> int:
         except Exception as error:
             raise PastHydra from error
 
-    if is_lightning_child(typed) or os.environ.pop(ENDS_WITH_PARENT, ""):
-        end_with_parent()
     try:
         if "--version" in typed:
             print(f"transformer-translator {__version__}", flush=True)

@@ -10,11 +10,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from transformer.cli.launch import ENDS_WITH_PARENT
 from transformer.config import UsageError
 from transformer.data.printable import say, shell_path
 from transformer.files import LOCK, atomic_write, exclusive_lock
-from transformer.training.callbacks.signals import Interrupted, SignalHandler
+from transformer.signals import Interrupted, SignalHandler
 
 COMMAND = "command.json"  # the settings that a folder was begun with
 
@@ -69,9 +68,8 @@ class Stage:
     def run(self) -> None:
         """Hands a signal on to the command, so that it can save. Raises ChildProcessError if it fails."""
         command, relay = self.resume if self.started.exists() else self.begin, SignalRelay()
-        environment = os.environ | {ENDS_WITH_PARENT: "true"}
         # Not in our group of processes: Ctrl-C in a terminal would come twice.
-        with relay, subprocess.Popen(command, start_new_session=True, env=environment) as process:
+        with relay, subprocess.Popen(command, start_new_session=True) as process:
             relay.command = process
             relay.hand_on()
             process.wait()

@@ -20,7 +20,7 @@ from transformer.cli import CONFIGS
 from transformer.config import UsageError
 from transformer.data.printable import script_command, shell_path
 from transformer.files import LOCK, MODELS, UNWRITABLE, exclusive_lock, is_list_of_paths, new_folder, run_of
-from transformer.training.callbacks.signals import Interrupted
+from transformer.signals import Interrupted
 
 # Folders that this process makes, or lets Hydra make, the deepest first: they go again if the run is refused.
 new_folders: list[Path] = []
@@ -113,7 +113,7 @@ def training_in(folder: Path) -> Iterator[None]:
     Where several processes train together, the first speaks for all. The others end in silence and without a failure,
     for which Lightning would kill the first.
     """
-    from transformer.training.callbacks.nonfinite import NonFiniteError
+    from transformer.training.nonfinite import NonFiniteError
     from transformer.training.loggers import is_rank_zero
 
     go_on = f"continue with: {script_command('train')} resume={shell_path(folder)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
@@ -14,20 +13,17 @@ from transformer.cli.compose import as_dict, by_key, chosen, compose_again, type
 from transformer.cli.lines import refuse_table
 from transformer.cli.places import check_output_file, check_output_folder
 from transformer.cli.runs import trial_folder
-from transformer.config import UsageError, flatten, from_part, shown
+from transformer.config import UsageError, flatten, from_part
 from transformer.data.corpus import FILE_SETTINGS
 from transformer.data.printable import script_command, shell_path
 from transformer.files import expanded, run_of
 
 if TYPE_CHECKING:
-    from transformer.doctor.estimate import Training
+    from transformer.doctor.plan import Plan
     from transformer.visualization.attention import View
 
 # Settings of the command line, or shorthands for settings elsewhere: not part of a run.
-NOT_SETTINGS = (
-    *("name", "runs", "cache", "resume", "debug", "output", "fix", "minutes", "input", "folds"),
-    *STAGES,
-)
+NOT_SETTINGS = ("name", "runs", "cache", "resume", "debug", "output", "fix", "input", "folds", *STAGES)
 # One word for all attentions and stacks of a model: its parts hold the values.
 NOT_MODEL = ("heads", "layers", "score")
 # A preset's own word for data.pairs.
@@ -99,30 +95,15 @@ def model_to_train(settings: dict[str, Any]) -> dict[str, Any]:
     return model
 
 
-def training_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Training:
-    """Return a training for the doctor to time: as typed, on top of `overrides`."""
-    from transformer.device import choose_precision
-    from transformer.doctor.estimate import Training
-    from transformer.training.checks import whole_numbers
+def plan_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Plan:
+    """Return the doctor's plan of a run: as typed, on top of `overrides`."""
+    from transformer.doctor.plan import Plan
     from transformer.training.config import read_run_settings
 
     below = {key: line for key, line in by_key(overrides).items() if key not in typed_overrides()}
     experiment = chosen("experiment") or below.get("experiment", "").partition("=")[2] or None
     settings = run_settings(as_dict(compose_again(*below.values())) if below else config)
-    trainer = whole_numbers(choose_precision(settings["trainer"]))
-    return Training(read_run_settings(settings), model_to_train(settings), trainer, experiment)
-
-
-def doctor_minutes(config: dict[str, Any]) -> float | None:
-    """Return `minutes=`; refuse what is no time, and settings that decide how long training takes besides."""
-    minutes = config["minutes"]
-    if minutes is None:
-        return None
-    if not isinstance(minutes, int | float) or isinstance(minutes, bool) or not 0 < minutes <= sys.float_info.max:
-        raise UsageError(f"minutes={shown(minutes)} must be a number > 0")
-    if clash := typed_overrides().keys() & {"trainer.max_steps", "trainer.max_epochs", "trainer.max_time"}:
-        raise UsageError(f"minutes= chooses how long to train: leave out {min(clash)}")
-    return float(minutes)
+    return Plan(overrides, read_run_settings(settings), model_to_train(settings), experiment)
 
 
 # How texts are translated: all scripts have these settings, and they form one section in the typed ones.

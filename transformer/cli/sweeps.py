@@ -28,13 +28,13 @@ from transformer.cli.runs import output_folder
 from transformer.config import UsageError
 from transformer.data.printable import say, shell_path
 from transformer.files import atomic_write, is_written_through
-from transformer.training.callbacks.signals import Interrupted, SignalHandler
+from transformer.signals import Interrupted, SignalHandler
 
 # A sweep of at most this many trials is checked in full before the first begins, which takes a few seconds.
 MAX_FULLY_CHECKED_TRIALS = 32
 # Hydra sets these in a trial; `read` sees from them that it reads for a trial, and in which folder.
 IN_TRIAL = ("hydra.mode=MULTIRUN", "hydra.runtime.output_dir=${hydra.sweep.dir}/${hydra.sweep.subdir}")
-ONE_PROCESS = {"strategy": "auto", "devices": "1", "num_nodes": "1"}  # arguments of the Trainer
+ONE_PROCESS = {"strategy": "auto", "devices": 1, "num_nodes": 1}
 OUTCOME = "trial.json"  # in the folder of a trial: its number, overrides, results and error
 
 
@@ -56,10 +56,8 @@ def trials_to_check(choices: list[list[str]]) -> Iterator[tuple[int, Sequence[st
 
 def check_devices(trainer: dict[str, Any]) -> None:
     """Refuse trials of several processes: Lightning would start them with the arguments of the whole sweep."""
-    values = {name: str(trainer.get(name, default)) for name, default in ONE_PROCESS.items()}
-    one = r"1|\[\d+\]" + "|auto" * (trainer.get("accelerator") == "cpu")  # all GPUs, but one process of a CPU
-    if values["strategy"].startswith("ddp") or values["num_nodes"] != "1" or not re.fullmatch(one, values["devices"]):
-        given = " ".join(f"trainer.{name}={value}" for name, value in values.items())
+    if any(trainer[name] != value for name, value in ONE_PROCESS.items()):
+        given = " ".join(f"trainer.{name}={trainer[name]}" for name in ONE_PROCESS)
         raise UsageError(f"-m cannot train with {given}: use trainer=cpu or trainer=gpu with trainer.devices=1")
 
 
@@ -165,8 +163,8 @@ def run_trial(read: Read, work: Work, config: DictConfig, debug: bool) -> None:
         process.join()
     except Interrupted as stopped:
         stopped.advice = f"what its trials have left is in {shell_path(Path(hydra_config.sweep.dir))}"
-        if hasattr(signal, "SIGUSR1"):  # which asks only once, should the trial have received the other signal too
-            os.kill(process.pid, signal.SIGUSR1)  # type: ignore[arg-type]
+        if stopped.number == signal.SIGTERM:  # Ctrl-C in a terminal has reached the trial too
+            os.kill(process.pid, signal.SIGTERM)  # type: ignore[arg-type]
         process.join()
         raise
     if not outcome.exists():

@@ -128,13 +128,18 @@ def make_batches(
     return batches
 
 
+def limited(batches: int, limit: int | float) -> int:
+    """How many of so many batches a limit leaves: it is a number of them, or as a float a share."""
+    return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
+
+
 class TokenBudgetSampler(Sampler[Index]):
     """Distributes the batches of an epoch: every process forms and shuffles all of them alike and takes its share.
 
     Each process gets the same number in every epoch, a multiple of `accumulate`, so that every update has as many;
     each pair comes exactly once: the largest batches are halved until there are enough. (Of pairs that are segmented
     again in each epoch, a few are left out of an epoch in which they come out far longer than in the first.) The order
-    depends on `seed` and the epoch alone; `start` is (epoch, batches of it to skip), where a resumed run goes on.
+    depends on `seed` and the epoch alone; `start_at` says where in it a process goes on.
     `buckets`: as in `make_batches`.
     """
 
@@ -147,24 +152,26 @@ class TokenBudgetSampler(Sampler[Index]):
         rank: int = 0,
         world_size: int = 1,
         accumulate: int = 1,
-        start: tuple[int, int] = (0, 0),
         buckets: IntArray | None = None,
     ) -> None:
         if len(split) < world_size:
             raise ValueError(f"{len(split)} sentences cannot be distributed to {world_size} processes")
         self.split, self.batch_tokens, self.seed, self.shuffle = split, batch_tokens, seed, shuffle
         self.rank, self.world_size, self.accumulate, self.buckets = rank, world_size, accumulate, buckets
-        self.epoch, self.skipped = start
+        self.start_at(epoch=0)
         self.count = 0  # of an epoch's batches: not known yet, as the first one decides
         self.count = len(self._batches(epoch=0))
         if split.resampled_each_epoch:  # some more, for epochs whose pairs come out longer than those of the first
             share = world_size * accumulate
             self.count += share * min(-(-self.count // (50 * share)), (len(split) - self.count) // share)
 
+    def start_at(self, epoch: int, batch: int = 0) -> None:
+        """The next iteration has the batches of this epoch of this process, from this one on."""
+        self.epoch, self.skipped = epoch, batch
+
     def set_epoch(self, epoch: int) -> None:
-        """Called by Lightning before each epoch; when it is called for the first, workers may have begun to read."""
-        if epoch != self.epoch:
-            self.epoch, self.skipped = epoch, 0
+        """What Lightning's Trainer calls before each epoch."""
+        self.start_at(epoch)
 
     def __len__(self) -> int:
         return self.count // self.world_size

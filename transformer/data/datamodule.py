@@ -10,7 +10,7 @@ import torch
 from lightning import LightningDataModule
 from torch.utils.data import DataLoader, Dataset
 
-from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, length_buckets
+from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, length_buckets, limited
 from transformer.data.corpus import DataSettings
 from transformer.data.encoded import EncodedSplit, Split, write_split
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
@@ -69,8 +69,6 @@ class TranslationData(LightningDataModule):
         self.datasets: dict[str, Dataset[Batch]] = {}
         # Whether the batches of training are padded to few lengths, so that their shapes come again.
         self.is_bucketed = bool(settings.length_buckets)
-        # Where training begins: an epoch, and how many of its batches a resumed run has had already.
-        self.start = (0, 0)
 
     def _check_languages(self) -> list[str]:
         """Reads the first pairs. Raises ValueError if source and target are swapped; other faults are returned."""
@@ -184,15 +182,17 @@ class TranslationData(LightningDataModule):
         """The names of the test and of the extra tests in all directions."""
         return [name for split in ("test", *self.settings.extra_tests) for name in self.names(split)]
 
-    def text_pairs(self, name: str) -> list[Pair]:
-        """The pairs of a split as text, for scoring."""
-        return list(self.settings.read(name))
+    def text_pairs(self, name: str, limit: int | float = 1.0) -> list[Pair]:
+        """The pairs of a split as text, for scoring: all, or those of its first batches, a number or a share of them."""
+        pairs = list(self.settings.read(name))
+        if limit == 1.0 and isinstance(limit, float):
+            return pairs
+        batches = [indices for _, indices in self.sampler(name)]
+        return [pairs[index] for indices in batches[: limited(len(batches), limit)] for index in indices.tolist()]
 
-    def loader(self, name: str) -> DataLoader[Batch]:
-        """Batches of a split for this process; only training is shuffled."""
-        train, trainer = name == "train", self.trainer
-        place = (trainer.global_rank, trainer.world_size, trainer.accumulate_grad_batches) if trainer else (0, 1, 1)
-        sampler = self.sampler(name, *place)
+    def loader(self, name: str, rank: int = 0, world_size: int = 1, accumulate: int = 1) -> DataLoader[Batch]:
+        """Batches of a split for one of `world_size` processes; only training is shuffled."""
+        train, sampler = name == "train", self.sampler(name, rank, world_size, accumulate)
         dataset = self.datasets.get(name) or PairDataset(self.examples(name), self.buckets(name))
         # Batches made on the CPU may be made ahead by workers, and are pinned, so that a GPU can fetch them meanwhile.
         on_cpu = isinstance(dataset, PairDataset)
@@ -200,7 +200,7 @@ class TranslationData(LightningDataModule):
         # An index is a whole batch already.
         return DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=workers, pin_memory=pin)
 
-    def sampler(self, name: str, rank: int, world_size: int, accumulate: int) -> TokenBudgetSampler:
+    def sampler(self, name: str, rank: int = 0, world_size: int = 1, accumulate: int = 1) -> TokenBudgetSampler:
         """The order of a split's batches for one of `world_size` processes; only training accumulates."""
         is_train = name == "train"
         return TokenBudgetSampler(
@@ -211,7 +211,6 @@ class TranslationData(LightningDataModule):
             rank=rank,
             world_size=world_size,
             accumulate=accumulate if is_train else 1,
-            start=self.start if is_train else (0, 0),
             buckets=self.buckets(name),
         )
 
@@ -225,7 +224,10 @@ class TranslationData(LightningDataModule):
         return length_buckets(self.examples(name).longest + 1) if name == "train" and self.is_bucketed else None
 
     def train_dataloader(self) -> DataLoader[Batch]:
-        return self.loader("train")
+        """For Lightning's Trainer, with use_distributed_sampler=False; the loop of this project asks `loader`."""
+        trainer = self.trainer
+        place = (trainer.global_rank, trainer.world_size, trainer.accumulate_grad_batches) if trainer else (0, 1, 1)
+        return self.loader("train", *place)
 
     def val_dataloader(self) -> list[DataLoader[Batch]]:
         return [self.loader(name) for name in self.names("validation")]

@@ -132,6 +132,27 @@ def console(stderr: bool = False) -> Console:
     return made
 
 
+class ProgressBar:
+    """A bar on a terminal, as a context; elsewhere nothing."""
+
+    def __init__(self, what: str) -> None:
+        from rich.progress import Progress  # not needed by a script that shows no bar
+
+        shown = console(stderr=True)
+        self._bar = Progress(console=shown, transient=True, disable=not shown.is_terminal)
+        self._task = self._bar.add_task(what)
+
+    def __enter__(self) -> "ProgressBar":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def update(self, done: int, total: int) -> None:
+        self._bar.update(self._task, completed=done, total=total)
+
+
 def with_progress(items: Iterable[Item], what: str, total: int | None = None) -> Iterable[Item]:
     """The items, and on a terminal a bar of how many are done. (Elsewhere the bar would leave an empty line, where an
     error has one line for itself.)"""

@@ -1,4 +1,4 @@
-"""The whole examination: check a corpus, write a cleaned copy, encode it as training would, time training, report."""
+"""The whole examination: check a corpus, write a cleaned copy, encode it as training would, report."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -12,33 +12,12 @@ from transformer.data.directions import arrow, direction_name
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.printable import with_progress
 from transformer.data.splitting import notes_of_cut, with_splits
-from transformer.data.tokenizer import VocabularyTooLargeError, advice
-from transformer.doctor.budget import Candidate, Proposal, propose, what_to_try
+from transformer.data.tokenizer import advice
 from transformer.doctor.check_corpus import Dropped, Examination
-from transformer.doctor.estimate import Training, estimate, preset_for
 from transformer.doctor.fix import clean_copy
-from transformer.doctor.report import cost_as_dict, findings_as_dicts, proposal_as_dict, unknown_shares
+from transformer.doctor.plan import Plan, make_plan, preset_advice, preset_for, run_length
+from transformer.doctor.report import findings_as_dicts, unknown_shares
 from transformer.doctor.text import Line
-from transformer.training.train import build_translator
-
-
-def _candidate(overrides: tuple[str, ...], training_for: Callable[[tuple[str, ...]], Training]) -> Candidate:
-    """The training with these overrides, and its corpus, prepared as training would, or why it cannot be trained on."""
-    settings = (training := training_for(overrides)).settings
-    if settings.tokenizer.kind not in ("bpe", "unigram") and settings.training.bpe_dropout:
-        overrides = (*overrides, "training.bpe_dropout=0")
-        settings = (training := training_for(overrides)).settings
-    try:
-        try:
-            data = TranslationData(settings.data, settings.tokenizer, settings.seed)
-        except VocabularyTooLargeError as error:  # of a small corpus: as many as it gives, unless the size was typed
-            overrides = (*overrides, f"tokenizer.vocabulary_size={error.max_size}")
-            settings = (training := training_for(overrides)).settings
-            data = TranslationData(settings.data, settings.tokenizer, settings.seed)
-        build_translator(settings, training.model, data, None)  # refuses sentences that are too long for the model
-        return Candidate(overrides, training, data, "")
-    except ValueError as error:
-        return Candidate(overrides, training, None, str(error))
 
 
 def _named(corpus: DataSettings, examination: Examination, split: str) -> str:
@@ -109,42 +88,13 @@ def _check_all(
     }
 
 
-def _choose_training(
-    preset: str, training_for: Callable[[tuple[str, ...]], Training], minutes: float | None
-) -> tuple[Candidate, Proposal | None]:
-    """The training with a preset, or what was typed in its place, timed; or the one that is proposed for so many
-    minutes."""
-    tried = [_candidate(overrides, training_for) for overrides in what_to_try(preset)[: 1 if minutes is None else 2]]
-    for candidate in tried[1:]:
-        candidate.stands_in = True
-    if tried[0].training.experiment != preset:  # it was typed
-        tried = tried[:1]
-    possible = [candidate for candidate in tried if candidate.data]
-    # The smaller model first, as the peak of memory only grows.
-    costs = estimate([candidate.training for candidate in reversed(possible)]) if possible else []
-    for candidate, cost in zip(reversed(possible), costs, strict=True):
-        candidate.cost = cost
-    return (tried[0], None) if minutes is None or not possible else propose(minutes, possible)
-
-
-def _preset_advice(preset: str, pairs: int, experiment: str | None, minutes: float | None) -> str:
-    text = f"recommended for {pairs:,} pairs: experiment={preset}"
-    if experiment == preset:
-        return text
-    instead = f"experiment={experiment}" if experiment else "the settings as given"
-    return f"{text}; {'for this time' if minutes else 'tried'}: {instead}"
-
-
 def examine(
-    corpus: DataSettings,
-    training_for: Callable[[tuple[str, ...]], Training],
-    fix: Path | None,
-    minutes: float | None,
+    corpus: DataSettings, plan_for: Callable[[tuple[str, ...]], Plan], fix: Path | None
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The report as plain data, and what to type beside the corpus to train as it says.
 
-    `training_for` gives the training to be timed, with such overrides beneath what was typed. `fix` is the folder of a
-    cleaned copy, if one is to be written; `minutes` are those that a run may take, if one is to be proposed.
+    `plan_for` gives the plan of a run with such overrides beneath what was typed. `fix` is the folder of a cleaned
+    copy, if one is to be written.
     """
     corpus.fetch()
     whole, corpus = corpus, with_splits(corpus)
@@ -155,11 +105,11 @@ def examine(
     examinations = [Examination(one, with_progress, [other for other in corpora if other != one]) for one in corpora]
     pairs = sum(examination.pairs["train"] for examination in examinations)
     preset = preset_for(pairs)
-    chosen, proposal = _choose_training(preset, training_for, minutes)
-    training, data = chosen.training, chosen.data
+    plan = make_plan(preset, plan_for)
+    data, tokenizer = plan.data, plan.settings.tokenizer
     checked = _check_all(corpus, examinations, data, fix)
-    known = {"size": len(data.source_tokenizer), "unknown": unknown_shares(data)} if data else {"error": chosen.error}
-    steps, cut = int(training.trainer.get("max_steps", -1)), notes_of_cut(corpus, whole)
+    known = {"size": len(data.source_tokenizer), "unknown": unknown_shares(data)} if data else {"error": plan.error}
+    cut = notes_of_cut(corpus, whole)
     report = {
         "corpus": {
             "name": corpus.name,
@@ -169,11 +119,10 @@ def examine(
         **checked,
         "cut": cut,
         "unseen": _unseen(corpus, is_cut=bool(cut)),
-        "tokenizer": {"kind": training.settings.tokenizer.kind, **known},
-        "advice": _preset_advice(preset, pairs, training.experiment, minutes),
-        "tokenizer_advice": advice(corpus.all_languages, training.settings.tokenizer),
+        "tokenizer": {"kind": tokenizer.kind, **known},
+        "advice": preset_advice(preset, pairs, plan.experiment),
+        "tokenizer_advice": advice(corpus.all_languages, tokenizer),
         "preset": preset,
-        "estimate": cost_as_dict(chosen.cost, steps) if chosen.cost else None,
-        "proposal": proposal_as_dict(proposal) if proposal else None,
+        "run": run_length(data, plan.settings.trainer) if data else None,
     }
-    return report, proposal.overrides if proposal else chosen.overrides
+    return report, plan.overrides

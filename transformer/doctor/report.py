@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,8 @@ from rich.table import Table
 from transformer.data.corpus import FILE_SETTINGS, SPLITS, DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.printable import console, print_safely, script_command, shell_word
-from transformer.doctor.budget import Proposal
 from transformer.doctor.check_corpus import Examination
 from transformer.doctor.checks import CHECKS
-from transformer.doctor.estimate import CostEstimate
 from transformer.training.summary import unknown_share
 
 Report = dict[str, Any]
@@ -53,23 +50,13 @@ def unknown_shares(data: TranslationData) -> dict[str, dict[str, float]]:
     return shares
 
 
-def cost_as_dict(cost: CostEstimate, steps: int) -> dict[str, Any]:
-    """An estimate, and what a run of so many steps takes by it (−1: the number of steps is not known)."""
-    run = {"steps": steps, "seconds": steps * cost.seconds_per_step, "epochs": steps / cost.steps_per_epoch}
-    return asdict(cost) | ({"run": run} if steps > 0 else {})
-
-
-def proposal_as_dict(proposal: Proposal) -> dict[str, Any]:
-    return asdict(proposal) | {"seconds": proposal.seconds}
-
-
 def _share(value: float) -> str:
     """A percentage; one above 0 is never rounded to 0."""
     return f"{value:.1%}" if value >= 0.0005 else f"{value:.2%}" if value >= 0.00005 else "<0.01%"
 
 
 def _show_training(report: Report, out: Console) -> None:
-    tokenizer, cost = report["tokenizer"], report["estimate"]
+    tokenizer = report["tokenizer"]
     if "error" in tokenizer:
         out.print(f"\nno training as things are: {tokenizer['error']}")
         return
@@ -84,24 +71,8 @@ def _show_training(report: Report, out: Console) -> None:
     out.print(report["advice"])
     if report["tokenizer_advice"]:
         out.print(report["tokenizer_advice"])
-    out.print(
-        f"an epoch: {cost['seconds_per_epoch']:,.0f} s ({cost['steps_per_epoch']:,} steps of "
-        f"{1000 * cost['seconds_per_step']:,.0f} ms), {cost['peak_bytes'] / 1e9:.1f} GB of memory, "
-        f"{cost['parameters']:,} parameters"
-    )
-    if proposal := report["proposal"]:
-        parts = ", ".join(f"{name} {seconds:,.0f} s" for name, seconds in proposal["parts"].items())
-        out.print(
-            f"in {proposal['minutes']:g} minute{'s' * (proposal['minutes'] != 1)}: some {proposal['steps']:,} steps, "
-            f"{proposal['steps'] / cost['steps_per_epoch']:,.1f} epochs, {proposal['seconds']:,.0f} s ({parts})"
-        )
-    elif "run" in cost:
-        run = cost["run"]
-        out.print(
-            f"a run: {run['steps']:,} steps as set, {run['epochs']:,.1f} epochs, {run['seconds']:,.0f} s "
-            f"(validation not counted), and the test at its end {cost['seconds_to_test']:,.0f} s"
-        )
-    out.print(f"measured here in {cost['steps_timed']} steps: {cost['machine']}")
+    if run := report["run"]:
+        out.print(f"a run: {run['steps']:,} steps as set, about {run['epochs']:,.1f} epochs")
 
 
 def show(report: Report) -> None:
@@ -160,7 +131,7 @@ def next_command(
     typed: Sequence[str], corpus: DataSettings, fix: Path | None, chosen: Sequence[str], clean: bool
 ) -> str:
     """Say what to type next: for a cleaned copy, if `clean`, or to train with what is `chosen` and not yet typed."""
-    typed = [argument for argument in typed if not argument.startswith(("output=", "fix=", "minutes="))]
+    typed = [argument for argument in typed if not argument.startswith(("output=", "fix="))]
     keys = {argument.lstrip("+").partition("=")[0] for argument in typed}
     more = [override for override in chosen if override.partition("=")[0] not in keys]
     if fix is None:
@@ -181,14 +152,10 @@ def next_command(
 
 
 def show_next(
-    report: Report,
-    typed: Sequence[str],
-    corpus: DataSettings,
-    fix: Path | None,
-    chosen: Sequence[str],
-    clean: bool,
+    report: Report, typed: Sequence[str], corpus: DataSettings, fix: Path | None, chosen: Sequence[str]
 ) -> None:
     """Print what to do next: `next_command`, or what no command does."""
+    clean = report["can_be_cleaned"]
     if report["swapped"]:
         print_safely("", "Next: correct data.source_language, data.target_language or data.columns (✗ above)")
     elif clean or "error" not in report["tokenizer"]:  # else no command trains on it as it is

@@ -56,6 +56,17 @@ def pair_log_probabilities(
     return results
 
 
+def references_loss(
+    translator: Translator, pairs: Sequence[tuple[str, str]], batch_tokens: int | None = None
+) -> tuple[float, int]:
+    """−Σ log p(reference | source) in nats and the tokens of these references; pairs that the model cannot take are
+    left out."""
+    targets = translator.target_tokenizer.encode_all([target for _, target in pairs])
+    values = pair_log_probabilities(translator, pairs, batch_tokens)
+    scored = [(value, len(ids) + 1) for value, ids in zip(values, targets, strict=True) if value > -math.inf]
+    return -sum(value for value, _ in scored), sum(tokens for _, tokens in scored)
+
+
 class Chooser:
     """Translates as `translator` does, and puts the hypotheses of each text into the order of its choice."""
 

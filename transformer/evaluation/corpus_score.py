@@ -1,34 +1,41 @@
-"""BLEU while training: of a corpus that comes in batches, on one process or several."""
+"""A score of a corpus that comes in parts, on one process or several."""
 
+import sacrebleu.metrics
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from transformer.evaluation.metrics import bleu
+from transformer.evaluation.metrics import METRICS
 
 
-class CorpusBLEU(Metric):
-    """BLEU of a corpus that comes in parts, on one process or several.
+class CorpusScore(Metric):
+    """A metric of METRICS over a corpus that comes in parts.
 
-    Its state is sacrebleu's sufficient statistics (matched and possible n-grams for n = 1…4, and both lengths), which
-    are summed: the value is sacrebleu's on the whole text however it was split.
+    Its state is sacrebleu's sufficient statistics (of BLEU matched and possible n-grams and both lengths), which are
+    summed over parts and processes: the value is sacrebleu's on the whole text however it was split.
     """
 
-    higher_is_better = True
     full_state_update = False
     statistics: Tensor
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, name: str, language: str) -> None:
         super().__init__()
-        self.bleu = bleu(language)
-        # Two lengths, then matched and possible n-grams.
-        counts = torch.zeros(2 + 2 * self.bleu.max_ngram_order, dtype=torch.int64)
-        self.add_state("statistics", counts, dist_reduce_fx="sum")
+        self.metric: sacrebleu.metrics.base.Metric = METRICS[name].build(language)
+        self.add_state("statistics", torch.zeros(self._statistics([""], [""]).shape[1:]).double(), dist_reduce_fx="sum")
+
+    def _statistics(self, hypotheses: list[str], references: list[str]) -> Tensor:
+        return torch.tensor(self.metric._extract_corpus_statistics(hypotheses, [references]), dtype=torch.float64)
 
     def update(self, hypotheses: list[str], references: list[str]) -> None:
-        parts = self.bleu._extract_corpus_statistics(hypotheses, [references])
-        self.statistics += torch.tensor(parts, device=self.statistics.device).sum(dim=0)
+        if hypotheses:
+            self.statistics += self._statistics(hypotheses, references).sum(dim=0).to(self.statistics.device)
 
     def compute(self) -> Tensor:
-        value = self.bleu._compute_score_from_stats(self.statistics.tolist()).score
+        counts = [int(count) if count.is_integer() else count for count in self.statistics.tolist()]
+        value = self.metric._compute_score_from_stats(counts).score
         return torch.tensor(value, dtype=torch.float64)
+
+    @property
+    def signature(self) -> str:
+        """How sacrebleu computes it."""
+        return str(self.metric.get_signature())

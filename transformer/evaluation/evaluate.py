@@ -1,27 +1,84 @@
-"""Scores a translator on a split of a corpus, or on files, and keeps the results apart by what they are of."""
+"""Scores a translator: `evaluate` is the one way to a score. Below it, what scripts/evaluate.py reads and writes."""
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+from torchmetrics import MeanMetric
+
 from transformer.data.corpus import RESERVED_NAMES, DataSettings, split_name
 from transformer.data.directions import Direction, arrow
-from transformer.data.printable import print_safely, with_progress
+from transformer.data.printable import print_safely
 from transformer.data.splitting import hash64
 from transformer.data.text_files import Pair, read_pairs
 from transformer.device import MachineSettings
-from transformer.evaluation.choosing import Chooser
+from transformer.evaluation.choosing import Chooser, references_loss
+from transformer.evaluation.corpus_score import CorpusScore
 from transformer.evaluation.metrics import METRICS, MetricSettings, Scores
 from transformer.evaluation.run_files import EVALUATION, EVALUATION_LOCK, corpus_of
+from transformer.evaluation.processes import gather, process_place
 from transformer.files import RESULTS, atomic_write, exclusive_lock, hypotheses_file, read_json, sha256
+from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.inference.settings import ChoiceSettings, InferenceSettings
 
 log = logging.getLogger(__name__)
-CHUNK = 256  # sentences translated between two moves of the progress bar; more where a batch takes many
+CHUNK = 256  # sentences translated between two calls of `on_progress`; more where a batch takes many
+
+
+class Evaluation(NamedTuple):
+    """The translations of all texts, their scores, and, where asked for, the loss of the references: nats a token, the
+    end symbol included."""
+
+    hypotheses: list[str]
+    scores: Scores
+    loss: float | None
+
+
+def evaluate(
+    translator: Translator | Chooser,
+    pairs: Sequence[Pair],
+    search: SearchSettings,
+    metrics: Iterable[str],
+    batch_tokens: int | None = None,
+    with_loss: bool = False,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Evaluation:
+    """Translates and scores pairs of source and reference: the one way to a score, while training and after it.
+
+    Several processes take a share of the sentences each, and all of them return all of it. Each calls `on_progress`
+    equally often, with how many of its sentences are done and how many there are.
+    """
+    rank, processes = process_place()
+    # Each chunk has sentences of like length, the longest first: memory runs out at once if it does.
+    mine = sorted(range(len(pairs)), key=lambda index: -len(pairs[index][0]))[rank::processes]
+    one = translator if isinstance(translator, Translator) else translator.translator
+    total, size = -(-len(pairs) // processes), max(CHUNK, (batch_tokens or one.default_batch_tokens) // 8)
+    # The states are summed on the device that the processes speak over.
+    device = one.device if one.device.type == "cuda" else torch.device("cpu")
+    scores = {name: CorpusScore(name, one.target_language).to(device) for name in metrics}
+    loss, hypotheses = MeanMetric().to(device), dict[int, str]()
+    for start in range(0, total, size):
+        indices = mine[start : start + size]
+        sources, references = ([pairs[index][side] for index in indices] for side in (0, 1))
+        n_best = translator.n_best(sources, search, batch_tokens, line_numbers=[index + 1 for index in indices])
+        hypotheses.update(zip(indices, (found[0].text for found in n_best), strict=True))
+        for score in scores.values():
+            score.update([hypotheses[index] for index in indices], references)
+        if with_loss:
+            total_loss, tokens = references_loss(one, [pairs[index] for index in indices], batch_tokens)
+            if tokens:
+                loss.update(total_loss / tokens, tokens)
+        on_progress(min(start + size, total), total)
+    values = {name: float(score.compute()) for name, score in scores.items()}
+    mean = float(loss.compute()) if with_loss else None
+    gathered = gather(hypotheses)
+    texts = [gathered[index] for index in range(len(pairs))]
+    return Evaluation(texts, Scores(values, {name: score.signature for name, score in scores.items()}), mean)
 
 
 @dataclass(frozen=True)
@@ -120,17 +177,6 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: Direction, di
     if settings.data is None and not _is_tested(unique, one.digest(name), run):
         log.warning("the sentences of split=%s are not those that %s was tested on: they have changed since", name, run)
     return _texts(_own_name(unique, one.digest(name), run, corpus.name), one.read(name))
-
-
-def translate_texts(chooser: Chooser, texts: Texts, search: SearchSettings, batch_tokens: int | None) -> list[str]:
-    """Translate chunk by chunk, so that there is progress to see."""
-    hypotheses: list[str] = []
-    size = max(CHUNK, (batch_tokens or chooser.translator.default_batch_tokens) // 8)
-    for start in with_progress(range(0, len(texts.sources), size), f"translating {texts.name}"):
-        chunk = texts.sources[start : start + size]
-        n_best = chooser.n_best(chunk, search, batch_tokens, line_numbers=range(start + 1, start + 1 + len(chunk)))
-        hypotheses += [translations[0].text for translations in n_best]
-    return hypotheses
 
 
 def _earlier(path: Path, digest: str, by_split: Iterable[str]) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from transformer.files import (
     LOCK,
     METRICS_LOG,
     RESULTS,
-    SEEN_SENTENCES,
     TRANSLATOR,
     atomic_write,
     read_file,
@@ -35,7 +34,7 @@ MAX_TEXT_BYTES = 1 << 30  # of a file of translations
 # All that a run writes, and its folders that hold files.
 WRITTEN = (
     *(CONFIG, RESULTS, EVALUATION, "hypotheses.*.txt", CARD, TRANSLATOR),
-    *(METRICS_LOG, "curves.png", SEEN_SENTENCES, LOCK, EVALUATION_LOCK),
+    *(METRICS_LOG, "curves.png", LOCK, EVALUATION_LOCK),
     *("checkpoints", "attention", "tensorboard", "wandb"),
 )
 FOLDERS = ("checkpoints", "attention", "tensorboard")

@@ -117,8 +117,8 @@ class Translator:
     shortlist: Shortlist | None = None
     # The file, or else the split, whose lines the texts are: warnings and errors name it before the number.
     lines_of = ""
-    # Whether a text of several sentences, which is translated as one, is named in the log.
-    warns_of_sentences = False
+    # Whether texts that the model cannot read are named in the log, and those of several sentences, translated as one.
+    warns_of_sources, warns_of_sentences = True, False
     # Whether greedy search makes probabilities of its logits. It is a few percent faster without, but then its
     # scores are nan.
     greedy_scores = True
@@ -398,7 +398,8 @@ class Translator:
             if LONE_SURROGATE.search(text):
                 raise ValueError(f"{place} {line} is no Unicode text: half of a surrogate pair stands alone in it")
         all_ids, encoded = self.source_tokenizer.encode_all(texts), []
-        self._source_check.check(texts, all_ids, line_numbers, place)
+        if self.warns_of_sources:
+            self._source_check.check(texts, all_ids, line_numbers, place)
         if split_lines == "long" and self.warns_of_sentences:
             whole = [
                 (line, text) for line, text, ids in zip(line_numbers, texts, all_ids, strict=True) if len(ids) <= limit

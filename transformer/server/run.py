@@ -19,7 +19,7 @@ from transformer.config import UsageError
 from transformer.data.directions import Direction
 from transformer.data.printable import say, shell_word
 from transformer.server.settings import ServerSettings
-from transformer.training.callbacks.signals import ASKS_ONLY, SIGNALS, Interrupted
+from transformer.signals import SIGNALS, Interrupted
 
 log = logging.getLogger(__name__)
 # Beyond it, a request is answered with 503 at once, and beyond SPARE more a connection is closed at once. Each takes a
@@ -113,7 +113,7 @@ def stopping(server: uvicorn.Server) -> Iterator[list[int]]:
         if not received:
             received.append(number)
             server.should_exit = True
-        elif number != ASKS_ONLY:
+        else:
             say(str(Interrupted(number, "at once")))
             os._exit(128 + number)  # threads still compute, and Python would wait for them
 

@@ -1,8 +1,9 @@
-"""All settings of a run but the model's and the Trainer's, as plain typed data; configs/train.yaml names the files that
-explain them."""
+"""All settings of a run but the model's, as plain typed data; configs/train.yaml names the files that explain them."""
 
 import importlib.util
+import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from transformer.config import from_dict
@@ -20,6 +21,51 @@ from transformer.training.regularization import REGULARIZERS
 Steps = Annotated[int, ">= 1", "<= 1000000000"]
 WarmupSteps = Annotated[int, ">= 0", "<= 1000000000"]  # 0: no warm-up
 LoggerName = Literal["csv", "tensorboard", "wandb"]
+# Of an epoch or a split: a number of batches, or, up to 1.0, a share of them.
+BatchLimit = Annotated[int | float, ">= 0", "<= 1000000000"]
+
+
+@dataclass(frozen=True)
+class TrainerSettings:
+    """On what training runs and when it ends, in the words of Lightning's Trainer; configs/trainer/auto.yaml explains
+    each."""
+
+    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"]
+    devices: Annotated[int, ">= -1", "<= 100000"]
+    num_nodes: Annotated[int, ">= 1", "<= 100000"]
+    strategy: Literal["auto", "ddp"]
+    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
+    max_steps: Annotated[int, ">= -1", "<= 1000000000000"]
+    max_epochs: Annotated[int, ">= -1", "<= 1000000000000"]
+    max_time: str | None
+    gradient_clip_val: Annotated[float, ">= 0", "<= 1000000000"] | None
+    accumulate_grad_batches: Annotated[int, ">= 1", "<= 1000000"]
+    limit_train_batches: BatchLimit
+    limit_val_batches: BatchLimit
+    limit_test_batches: BatchLimit
+    log_every_n_steps: Annotated[int, ">= 1", "<= 1000000000"]
+    deterministic: bool
+
+    def __post_init__(self) -> None:
+        for name in ("max_steps", "max_epochs", "devices", "limit_train_batches", "limit_test_batches"):
+            if getattr(self, name) == 0:
+                raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test")
+        for name in ("limit_train_batches", "limit_val_batches", "limit_test_batches"):
+            limit = getattr(self, name)
+            if isinstance(limit, float) and limit > 1:
+                raise ValueError(f"trainer.{name}={limit} must be a whole number of batches, or a share of them to 1.0")
+        if self.max_seconds is not None and self.max_seconds <= 0:
+            raise ValueError(f"trainer.max_time={self.max_time} leaves no time: 00:00:10:00 are ten minutes")
+
+    @property
+    def max_seconds(self) -> float | None:
+        """The limit of time; None: there is none. Raises ValueError for what is no time."""
+        if self.max_time is None:
+            return None
+        if not re.fullmatch(r"\d{1,5}(:\d\d){3}", self.max_time):
+            raise ValueError(f"trainer.max_time={self.max_time} must be DD:HH:MM:SS: 00:00:10:00 are ten minutes")
+        days, hours, minutes, seconds = map(int, self.max_time.split(":"))
+        return timedelta(days, seconds, hours=hours, minutes=minutes).total_seconds()
 
 
 @dataclass(frozen=True)
@@ -63,7 +109,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class RunSettings(MetricSettings):
-    """A whole run, but for the model (the tokenizers decide its vocabularies) and Lightning's Trainer."""
+    """A whole run, but for the model: the tokenizers decide its vocabularies."""
 
     test: bool
     seed: Annotated[int, ">= 0", "<= 4294967295"]
@@ -72,16 +118,15 @@ class RunSettings(MetricSettings):
     data: DataSettings
     tokenizer: TokenizerSettings
     training: TrainingSettings
+    trainer: TrainerSettings
     validation_search: SearchSettings
     search: SearchSettings
     machine: MachineSettings
 
 
 def read_run_settings(settings: dict[str, Any]) -> RunSettings:
-    """Reads all settings of a run, strictly; those of its model and of the Trainer are read where they are used."""
-    return from_dict(
-        RunSettings, {key: value for key, value in settings.items() if key not in ("model", "trainer")}, ""
-    )
+    """Reads all settings of a run, strictly; those of its model are read where they are used."""
+    return from_dict(RunSettings, {key: value for key, value in settings.items() if key != "model"}, "")
 
 
 def check_settings(settings: RunSettings, model: ModelConfig) -> None:
@@ -115,6 +160,11 @@ def check_settings(settings: RunSettings, model: ModelConfig) -> None:
         raise ValueError(
             "training.dropout_warmup_steps changes dropout at every step, and each time training.compile would compile "
             "the model again: set only one of them"
+        )
+    if settings.trainer.limit_val_batches == 0 and settings.training.averaging.kind != "none":
+        raise ValueError(
+            f"training.averaging.kind={settings.training.averaging.kind} needs a validation, which says whether the "
+            "average is better: leave out trainer.limit_val_batches=0"
         )
     if settings.training.optimizer == "muon":
         require_muon()

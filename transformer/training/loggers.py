@@ -1,19 +1,15 @@
-"""Where the numbers of a run go while it trains."""
+"""Where the numbers of a run go while it trains: Lightning's loggers, in the run's folder."""
 
+import csv
 import logging
 import warnings
 from pathlib import Path
 
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
-from lightning.pytorch.loggers.csv_logs import ExperimentWriter
-from lightning.pytorch.utilities import rank_zero_only
+from lightning.fabric.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.fabric.utilities import rank_zero_only
 
-from transformer.data.corpus import MAX_DIRECTIONS
-from transformer.files import METRICS_LOG, atomic_write, read_file
+from transformer.files import METRICS_LOG
 from transformer.training.config import LoggerName
-
-# Of metrics.csv, which may be a stranger's; a column for each direction.
-MAX_LOG_BYTES, MAX_ROW_BYTES = 1 << 28, 10_000 + 200 * MAX_DIRECTIONS
 
 
 def is_rank_zero() -> bool:
@@ -21,48 +17,26 @@ def is_rank_zero() -> bool:
     return getattr(rank_zero_only, "rank", 0) == 0
 
 
-def _is_utf8(row: bytes) -> bool:
-    try:
-        row.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def read_rows(path: Path) -> list[bytes]:
-    """The heading and the rows of metrics.csv. Raises ValueError, naming the file, for what is no log of a run."""
-    rows = read_file(path, MAX_LOG_BYTES).splitlines(keepends=True)
-    for number, row in enumerate(rows, 1):
-        if len(row) > MAX_ROW_BYTES or b'"' in row or b"\0" in row or not _is_utf8(row):
-            raise ValueError(f"{path} line {number} is no row of numbers: delete the file, or put back what it held")
-    return rows
-
-
-class CSVFile(ExperimentWriter):
-    """Goes on after so many rows of what is there, where Lightning's would begin by deleting it."""
-
-    def __init__(self, path: Path, rows: int) -> None:
-        there = read_rows(path) if rows and path.exists() else []
-        if there:
-            atomic_write(path, b"".join(there[: 1 + rows]))
-        else:
-            path.unlink(missing_ok=True)
-        super().__init__(str(path.parent))
-        self.metrics_keys = sorted(there[0].decode().strip().split(",")) if there else []
-
-    def _check_log_dir_exists(self) -> None:
-        pass
-
-
-def build_logger(name: LoggerName, folder: Path, rows: int, steps: int) -> Logger:
+def build_logger(name: LoggerName, folder: Path, rows: int = 0, steps: int = 0) -> Logger:
     """A resumed run keeps its history as it was at its checkpoint: `rows` of metrics.csv, the points of `steps`."""
     if name == "tensorboard":
-        return TensorBoardLogger(folder, name="", version="tensorboard", purge_step=steps or None)
+        return TensorBoardLogger(folder, name="", version="tensorboard", purge_step=steps + 1 if steps else None)
     if name == "wandb":
+        from lightning.pytorch.loggers import WandbLogger
+
         return WandbLogger(save_dir=folder)
-    logger = CSVLogger(folder, name="", version="")
+    logger, log = CSVLogger(folder, name="", version=""), folder / METRICS_LOG
     if is_rank_zero():
-        logger._experiment = CSVFile(folder / METRICS_LOG, rows)
+        kept: list[dict[str, str]] = []
+        if rows and log.exists():
+            with log.open(encoding="utf-8", newline="") as file:
+                kept = list(csv.DictReader(file))[:rows]
+        # Lightning's logger begins a new file: the rows until the checkpoint are logged again.
+        for row in kept:
+            step = int(row.pop("step"))
+            values = {name: int(value) if value.isdecimal() else float(value) for name, value in row.items() if value}
+            logger.log_metrics(values, step)
+        logger.save()
     return logger
 
 

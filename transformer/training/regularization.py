@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from transformer.config import Registry
 from transformer.model import Transformer
+from transformer.model.dropout import Dropout
 
 
 def drop_words(model: Transformer, probability: float) -> None:
@@ -53,3 +54,25 @@ def regularize(model: Transformer, probabilities: dict[str, float]) -> None:
     for name, probability in probabilities.items():
         if probability:
             REGULARIZERS[name](model, probability)
+
+
+class DropoutWarmup:
+    """Raises all dropout of a model in even steps from 0 to what its settings say, over the first `steps` updates
+    (Curriculum Dropout, Morerio et al. 2017, with a straight line for their curve).
+
+    Dropout prevents overfitting. While the sentences are new there is nothing to prevent, and it only slows learning
+    down.
+    """
+
+    def __init__(self, model: Transformer, steps: int) -> None:
+        self.steps = steps
+        self.dropouts = [(module, module.p) for module in model.modules() if isinstance(module, Dropout)] * (steps > 0)
+
+    def before_step(self, step: int) -> None:
+        """`step` updates were made."""
+        for dropout, p in self.dropouts:
+            dropout.p = p * min(1.0, step / self.steps)
+
+    def end(self) -> None:
+        for dropout, p in self.dropouts:
+            dropout.p = p

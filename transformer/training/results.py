@@ -10,6 +10,7 @@ from pathlib import Path
 
 from transformer.data.printable import print_safely, script_command, shell_path, shell_word
 from transformer.evaluation import METRICS, Scores
+from transformer.evaluation.evaluate import Evaluation
 from transformer.files import RESULTS, atomic_write, hypotheses_file
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
@@ -57,16 +58,15 @@ def revision() -> str | None:
 
 def write_results(
     folder: Path,
-    scores: dict[str, Scores],
-    outputs: dict[str, list[str]],
+    evaluations: dict[str, Evaluation],
     corpus: dict[str, str],
     seconds: float,
     cost: dict[str, float],
 ) -> None:
     """Writes `hypotheses.<split>.txt` and `test.json`; `corpus` are the digests of the files a split was read from."""
-    for split, hypotheses in outputs.items():
-        atomic_write(hypotheses_file(folder, split), "".join(f"{text}\n" for text in hypotheses).encode())
-    results = {split: of_split.to_dict() for split, of_split in scores.items()} | {
+    for split, one in evaluations.items():
+        atomic_write(hypotheses_file(folder, split), "".join(f"{text}\n" for text in one.hypotheses).encode())
+    results = {split: one.scores.to_dict() for split, one in evaluations.items()} | {
         "versions": versions(),
         "corpus": corpus,
         "revision": revision(),

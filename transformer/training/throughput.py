@@ -6,10 +6,8 @@ import sys
 import time
 from array import array
 from pathlib import Path
-from typing import Any
 
 import torch
-from lightning import Callback, Trainer
 from torch import Tensor
 
 
@@ -26,49 +24,53 @@ def peak_memory(status: Path = Path("/proc/self/status")) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-class Throughput(Callback):
+class Throughput:
     """Measures a run: the median time of a step, with loading and logging but without validation and checkpoints after
     it, how many target tokens a second that makes, and the peak of memory."""
 
     # The first steps allocate memory and choose kernels; those of a compiled model compile for each kind of batch. A
     # run with no others counts its last one.
-    warmup_steps, compiled_warmup_steps = 6, 30
+    WARMUP_STEPS, COMPILED_WARMUP_STEPS = 6, 30
 
-    def __init__(self) -> None:
+    def __init__(self, is_compiled: bool = False) -> None:
+        self.warmup_steps = self.COMPILED_WARMUP_STEPS if is_compiled else self.WARMUP_STEPS
         self.step_seconds = array("d")
         # Of each step of the warm-up, then of all others together. On a GPU tensors: numbers would wait for it.
-        self.step_tokens: list[Tensor | int] = []
-        self.last: tuple[float, Tensor | int] | None = None
+        self.step_tokens: list[Tensor] = []
+        self.tokens = torch.zeros(())  # of all steps of this process
+        self.last: float | None = None
+        self.training_seconds = 0.0
 
-    def on_train_start(self, trainer: Trainer, module: Any) -> None:
-        if module.settings.compile:
-            self.warmup_steps = self.compiled_warmup_steps
-        self.last = time.perf_counter(), module.tokens_seen
+    def start(self) -> None:
+        """A step begins now, after something else."""
+        self.last = time.perf_counter()
 
-    def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
-        if (batch_index + 1) % trainer.accumulate_grad_batches:
-            return
-        now, tokens = time.perf_counter(), module.tokens_seen
-        if self.last is not None:
-            self.step_seconds.append(now - self.last[0])
-            if len(self.step_tokens) <= self.warmup_steps:
-                self.step_tokens.append(tokens - self.last[1])
-            else:
-                self.step_tokens[-1] = self.step_tokens[-1] + tokens - self.last[1]
-        self.last = now, tokens
+    def after_step(self, tokens: Tensor) -> None:
+        """A step of so many target tokens, of all processes, has ended, and the next one begins."""
+        now = time.perf_counter()
+        if self.last is None:
+            self.last = now
+        self.step_seconds.append(now - self.last)
+        self.training_seconds += now - self.last
+        self.last, self.tokens = now, self.tokens.to(tokens.device) + tokens
+        if len(self.step_tokens) <= self.warmup_steps:
+            self.step_tokens.append(tokens)
+        else:
+            self.step_tokens[-1] = self.step_tokens[-1] + tokens
 
-    def on_validation_end(self, trainer: Trainer, module: Any) -> None:
-        self.last = None
+    @property
+    def tokens_per_second(self) -> float:
+        """Of all steps so far. Waits for a GPU."""
+        return float(self.tokens) / max(self.training_seconds, 1e-9)
 
-    def measured(self, trainer: Trainer) -> dict[str, float]:
+    def measured(self, device: torch.device) -> dict[str, float]:
         """Milliseconds a step and target tokens a second, if a step was trained, and peak memory in MB: the GPU's where
         there is one, else the process's."""
         skipped = min(self.warmup_steps, len(self.step_seconds) - 1)
         seconds, tokens = self.step_seconds[skipped:], self.step_tokens[skipped:]
-        on_gpu = trainer.strategy.root_device.type == "cuda"
-        memory = torch.cuda.max_memory_allocated() if on_gpu else peak_memory()
+        memory = torch.cuda.max_memory_allocated() if device.type == "cuda" else peak_memory()
         measured = {"peak MB": float(round(memory / 1e6))}
         if seconds:
             measured["ms/step"] = round(1000 * statistics.median(seconds), 1)
-            measured["tokens/s"] = float(round(int(sum(tokens)) / sum(seconds)))
+            measured["tokens/s"] = float(round(float(sum(tokens)) / sum(seconds)))
         return measured

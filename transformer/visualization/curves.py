@@ -38,11 +38,10 @@ def running_mean(values: list[float]) -> list[float]:
 
 
 def curves_figure(columns: dict[str, Points]) -> Figure:
-    rates = [name for name in columns if name.startswith("lr-")]
     panels = [
         ("loss (nats per token)", ["train/loss", "validation/loss"]),
         ("validation BLEU", ["validation/bleu", *(name for name in columns if name.startswith("validation/bleu."))]),
-        ("learning rate", rates[:1]),
+        ("learning rate", ["train/learning_rate"]),
     ]
     figure = blank(13.0, 3.6)
     for axes, (label, names) in zip(figure.subplots(1, len(panels)), panels, strict=True):
