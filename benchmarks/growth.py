@@ -26,8 +26,8 @@ from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
 from transformer.device import MachineSettings, configure_torch
 from transformer.model.packed import pack
-from transformer.training.throughput import peak_memory
 from transformer.training.loss import linear_cross_entropy
+from transformer.training.throughput import peak_memory
 
 STEPS = 5
 # What a series changes, and what stays: batch tokens, sentence length, vocabulary.

@@ -15,6 +15,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import OverrideParseException
 from hydra.main import get_args_parser
 from omegaconf import DictConfig
+from transformer.training.trainer_arguments import check_trainer_arguments
 
 from tests.cases import others_long
 from tests.cli.project import refusal
@@ -31,7 +32,6 @@ from transformer.config import UsageError, from_dict
 from transformer.data.printable import shell_word
 from transformer.inference.settings import TranslateSettings
 from transformer.training.checks import check_trainer
-from transformer.training.trainer_arguments import check_trainer_arguments
 
 
 @pytest.mark.parametrize(

@@ -32,15 +32,15 @@ def test_the_presets_that_there_are_are_those_that_are_recommended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("experiment", "tried"),
+    ("experiment", "used"),
     [
         ("pairs_2k", ""),
-        ("pairs_10k", "; tried: experiment=pairs_10k"),
-        (None, "; tried: the settings as given"),
+        ("pairs_10k", "; used here: experiment=pairs_10k"),
+        (None, "; used here: the settings as given"),
     ],
 )
-def test_what_was_tried_is_said_where_it_is_not_what_is_recommended(experiment: str | None, tried: str) -> None:
-    assert preset_advice("pairs_2k", 1999, experiment) == f"recommended for 1,999 pairs: experiment=pairs_2k{tried}"
+def test_what_is_used_is_said_where_it_is_not_what_is_recommended(experiment: str | None, used: str) -> None:
+    assert preset_advice("pairs_2k", 1999, experiment) == f"recommended for 1,999 pairs: experiment=pairs_2k{used}"
 
 
 def planner(folder: Path, *typed: str, pairs: int = 300) -> Callable[[tuple[str, ...]], Plan]:

@@ -25,7 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str], **changes: Any) -> list[str]:
         **{"findings": [], "languages": [], "swapped": False, "byte_order_marks": [], "dropped": 0, "cut": []},
         **{"unseen": [], "advice": "recommended: this", "tokenizer_advice": ""},
         "tokenizer": {"kind": "bpe", "size": 2000, "unknown": {"test": {"de": 0.0, "en": 0.0}}},
-        "run": {"steps": 1500, "epochs": 4.96},
+        "run": None,
     }
     show(report | changes)
     return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
@@ -105,9 +105,16 @@ def test_the_training_pairs_of_all_directions_are_counted(capsys: pytest.Capture
     assert "✗ 7 of 150 training pairs have such a fault" in lines
 
 
-def test_the_steps_of_a_run_and_their_epochs_are_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "a run: 1,500 steps as set, about 5.0 epochs" in printed(capsys)
-    assert not [line for line in printed(capsys, run=None) if line.startswith("a run: ")]
+@pytest.mark.parametrize(("epochs", "said"), [(0.21, "0.2"), (4.96, "5"), (17.006, "17"), (1234.5678, "1,234.6")])
+def test_the_steps_of_a_run_and_their_epochs_are_said(
+    epochs: float, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = printed(capsys, run={"steps": 1500, "epochs": epochs})
+    assert f"a run: 1,500 steps as set, about {said} epochs" in lines
+
+
+def test_of_a_run_without_a_number_of_steps_no_length_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not [line for line in printed(capsys) if line.startswith("a run: ")]
 
 
 def test_the_share_of_a_finding_is_of_its_split_and_only_training_pairs_are_dropped(tmp_path: Path) -> None:

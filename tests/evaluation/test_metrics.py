@@ -5,10 +5,10 @@ import random
 import pytest
 import sacrebleu
 from sacrebleu.metrics import CHRF
+from transformer.evaluation.corpus_bleu import CorpusBLEU
 
 from transformer.config import from_dict
 from transformer.evaluation import METRICS, Scores, score
-from transformer.evaluation.corpus_bleu import CorpusBLEU
 from transformer.evaluation.metrics import Metric, MetricSettings
 
 random.seed(3)

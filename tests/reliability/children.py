@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch.utilities import rank_zero_only
+from transformer.training.callbacks.checkpointing import AtomicCheckpoints
 
 from tests import factories
 from tests.factories import tokenizer_settings
@@ -28,7 +29,6 @@ from transformer.files import new_folder
 from transformer.inference import checkpoint
 from transformer.inference.translator import BEAM
 from transformer.model.config import AttentionConfig, DecoderConfig, EncoderConfig, FeedForwardConfig
-from transformer.training.callbacks.checkpointing import AtomicCheckpoints
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 

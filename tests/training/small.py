@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from lightning import Trainer
+from transformer.training.callbacks.checkpointing import AtomicCheckpoints
 
 from tests.data.corpora import settings as data_settings
 from tests.data.corpora import write
@@ -14,7 +15,6 @@ from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
 from transformer.inference.translator import BEAM
-from transformer.training.callbacks.checkpointing import AtomicCheckpoints
 from transformer.training.config import TrainingSettings
 from transformer.training.module import TranslationModule
 

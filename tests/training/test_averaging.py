@@ -9,14 +9,14 @@ import pytest
 import torch
 from lightning import Callback, Trainer
 from torch import Tensor
+from transformer.training.callbacks.averaging import WeightAveraging, averaging_note
+from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 
 from tests.cases import others_long
 from tests.reliability.runs import corpus, settings, train
 from tests.training.small import SETTINGS, module_for, numbers_data, trainer_for
 from transformer import Translator
 from transformer.data.datamodule import TranslationData
-from transformer.training.callbacks.averaging import WeightAveraging, averaging_note
-from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 from transformer.training.config import AveragingSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

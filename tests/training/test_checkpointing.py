@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from transformer.training.callbacks.checkpointing import BestCheckpoint, ValidationCheckpoint
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from lightning import Trainer
+from transformer.training.trainer_arguments import trainer_names
 
 from tests.cases import others_long
 from tests.data.corpora import write
@@ -13,7 +14,6 @@ from tests.reliability.runs import corpus, settings, train
 from tests.training.small import module_for, trainer_for
 from transformer.data.datamodule import TranslationData
 from transformer.training.checks import check_limits, whole_numbers
-from transformer.training.trainer_arguments import trainer_names
 
 
 @pytest.mark.parametrize(("part", "split"), [("train", "train"), ("val", "validation"), ("test", "test")])

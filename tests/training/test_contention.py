@@ -11,12 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from transformer.training.callbacks import contention as module
+from transformer.training.callbacks.contention import Contention, seconds_waited
 
 from tests.reliability.runs import corpus, settings, train
 from tests.training.small import module_for, numbers_data
 from transformer.device import available_cores
-from transformer.training.callbacks import contention as module
-from transformer.training.callbacks.contention import Contention, seconds_waited
 from transformer.training.summary import show_run
 
 pytestmark = pytest.mark.skipif(not seconds_waited(), reason="needs a Linux that counts how long threads wait")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from transformer.training.callbacks.dropout_warmup import DropoutWarmup
 
 from tests.training.small import SETTINGS, module_for, numbers_data, trainer_for
 from transformer.model.dropout import Dropout
-from transformer.training.callbacks.dropout_warmup import DropoutWarmup
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -9,6 +9,9 @@ import torch
 from lightning import Callback, LightningModule, Trainer
 from torch.nn import functional
 from torch.utils.data import DataLoader
+from transformer.training.callbacks.resumed_optimizer import ResumedOptimizer
+from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
+from transformer.training.callbacks.validation import FinalValidation
 
 from tests.cases import others_long, skip_without
 from tests.data.corpora import settings
@@ -19,9 +22,6 @@ from transformer.data.batching import Batch
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
 from transformer.inference.translator import BEAM
-from transformer.training.callbacks.resumed_optimizer import ResumedOptimizer
-from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
-from transformer.training.callbacks.validation import FinalValidation
 from transformer.training.config import TrainingSettings
 from transformer.training.module import TranslationModule
 from transformer.training.optim import learning_rate_factor

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 from lightning import LightningModule
+from transformer.training.callbacks.out_of_memory import CurrentBatch, explain_out_of_memory
 
 from tests.training.small import trainer_for
 from transformer.data.batching import Batch
-from transformer.training.callbacks.out_of_memory import CurrentBatch, explain_out_of_memory
 
 GPU = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 

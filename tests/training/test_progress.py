@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformer.training.callbacks import reporter
 
 from tests.reliability.runs import corpus, last, settings, term, train, trouble
-from transformer.training.callbacks import reporter
 from transformer.signals import Interrupted
 
 

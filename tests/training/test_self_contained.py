@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 
 from tests.data.corpora import settings, write
 from tests.factories import tokenizer_settings
 from tests.training.small import module_for, trainer_for
 from transformer.data.datamodule import TranslationData
-from transformer.training.callbacks.self_contained import SelfContainedCheckpoint
 
 
 def test_a_checkpoint_of_other_tokenizers_is_refused(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from lightning import Callback, Trainer
+from transformer.training.callbacks import throughput as throughput_module
 
 from tests import processes
 from tests.training.small import module_for, numbers_data, trainer_for
-from transformer.training.callbacks import throughput as throughput_module
 from transformer.training.throughput import Throughput, peak_memory
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

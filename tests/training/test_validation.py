@@ -8,10 +8,10 @@ import torch
 from lightning import LightningModule
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
+from transformer.training.callbacks.validation import Patience
 
 from tests.reliability.runs import corpus, last, position, settings, train
 from tests.training.small import trainer_for
-from transformer.training.callbacks.validation import Patience
 
 BLEUS = [10.0, 30.0, 30.0, 20.0, 40.0, 30.0, 20.0, 10.0, 50.0]
 

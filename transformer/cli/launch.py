@@ -20,6 +20,7 @@ from transformer.cli import CONFIGS, Read, Work
 from transformer.config import UsageError
 from transformer.signals import SIGNALS, Interrupted, SignalHandler
 
+
 class PastHydra(BaseException):
     """Carries an error, its cause, past Hydra, which would print it in its own way."""
 

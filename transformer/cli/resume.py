@@ -27,12 +27,14 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     checkpoint that no run can go on from.
     """
     from transformer.evaluation.run_files import check_entries
-    from transformer.training.resume import read_run
+    from transformer.training.checkpoints import read_run
 
     groups = GlobalHydra.instance().config_loader()
     for key, line in typed_overrides().items():
         if line.startswith("~") or groups.get_group_options(key.partition("@")[0]):
-            raise UsageError(f"{line}: a resumed run keeps its choices: give single settings, as data.batch_tokens=1024")
+            raise UsageError(
+                f"{line}: a resumed run keeps its choices: give single settings, as data.batch_tokens=1024"
+            )
     check_entries(output_folder())
     resume = Path(config["resume"]).absolute()
     checkpoint = resume if resume.is_file() else output_folder() / LAST_CHECKPOINT

@@ -113,8 +113,8 @@ def training_in(folder: Path) -> Iterator[None]:
     Where several processes train together, the first speaks for all. The others end in silence and without a failure,
     for which Lightning would kill the first.
     """
-    from transformer.training.nonfinite import NonFiniteError
     from transformer.training.loggers import is_rank_zero
+    from transformer.training.nonfinite import NonFiniteError
 
     go_on = f"continue with: {script_command('train')} resume={shell_path(folder)}"
     try:

@@ -183,7 +183,7 @@ class TranslationData(LightningDataModule):
         return [name for split in ("test", *self.settings.extra_tests) for name in self.names(split)]
 
     def text_pairs(self, name: str, limit: int | float = 1.0) -> list[Pair]:
-        """The pairs of a split as text, for scoring: all, or those of its first batches, a number or a share of them."""
+        """The pairs of a split as text, for scoring: all, or those of its first batches (a number or a share)."""
         pairs = list(self.settings.read(name))
         if limit == 1.0 and isinstance(limit, float):
             return pairs

@@ -70,8 +70,8 @@ def run_length(data: TranslationData, trainer: TrainerSettings) -> dict[str, int
 
 
 def preset_advice(preset: str, pairs: int, experiment: str | None) -> str:
-    """The recommended experiment, and what was tried in its place."""
+    """The recommended experiment, and what is used in its place."""
     text = f"recommended for {pairs:,} pairs: experiment={preset}"
     if experiment == preset:
         return text
-    return f"{text}; tried: {f'experiment={experiment}' if experiment else 'the settings as given'}"
+    return f"{text}; used here: {f'experiment={experiment}' if experiment else 'the settings as given'}"

@@ -72,7 +72,8 @@ def _show_training(report: Report, out: Console) -> None:
     if report["tokenizer_advice"]:
         out.print(report["tokenizer_advice"])
     if run := report["run"]:
-        out.print(f"a run: {run['steps']:,} steps as set, about {run['epochs']:,.1f} epochs")
+        epochs = f"{run['epochs']:,.1f}".removesuffix(".0")
+        out.print(f"a run: {run['steps']:,} steps as set, about {epochs} epochs")
 
 
 def show(report: Report) -> None:

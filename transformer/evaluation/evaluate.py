@@ -19,8 +19,8 @@ from transformer.device import MachineSettings
 from transformer.evaluation.choosing import Chooser, references_loss
 from transformer.evaluation.corpus_score import CorpusScore
 from transformer.evaluation.metrics import METRICS, MetricSettings, Scores
-from transformer.evaluation.run_files import EVALUATION, EVALUATION_LOCK, corpus_of
 from transformer.evaluation.processes import gather, process_place
+from transformer.evaluation.run_files import EVALUATION, EVALUATION_LOCK, corpus_of
 from transformer.files import RESULTS, atomic_write, exclusive_lock, hypotheses_file, read_json, sha256
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings

@@ -31,7 +31,7 @@ def check_trainer(trainer: TrainerSettings) -> TrainerSettings:
     precision = choose_precision(trainer.precision, trainer.accelerator)
     if precision == "16-mixed" and kind == "cpu":
         raise ValueError("trainer.precision=16-mixed needs a GPU: give trainer.precision=32-true or bf16-mixed")
-    return replace(trainer, precision=precision)
+    return replace(trainer, precision=precision)  # type: ignore[arg-type]
 
 
 def check_size(config: ModelConfig) -> None:

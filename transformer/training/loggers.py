@@ -35,7 +35,7 @@ def build_logger(name: LoggerName, folder: Path, rows: int = 0, steps: int = 0) 
         for row in kept:
             step = int(row.pop("step"))
             values = {name: int(value) if value.isdecimal() else float(value) for name, value in row.items() if value}
-            logger.log_metrics(values, step)
+            logger.log_metrics(values, step)  # type: ignore[arg-type]
         logger.save()
     return logger
 

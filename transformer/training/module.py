@@ -1,4 +1,4 @@
-"""One training step, batch → loss, as an ordinary LightningModule: `training.loop` trains it, or Lightning's Trainer."""
+"""One training step, batch → loss, as an ordinary LightningModule, for `training.loop` or Lightning's Trainer."""
 
 from dataclasses import asdict
 from typing import Any

@@ -21,7 +21,7 @@ class NonFiniteError(ValueError):
 
 @dataclass(frozen=True)
 class Update:
-    """What an update was made from: its batches as (number in the epoch, indices of its pairs, loss), of one process."""
+    """What an update was made from, in one process: its batches as (number in the epoch, indices of pairs, loss)."""
 
     step: int
     epoch: int

@@ -1,16 +1,13 @@
 """What is checked before a run resumes from a checkpoint: which settings must stay, and which have changed."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from transformer.config import UsageError, flatten, shown
 from transformer.data.corpus import FILE_SETTINGS
-from transformer.data.printable import one_line, say
 from transformer.device import MachineSettings, device_kind
-from transformer.inference.checkpoint import load_training
 
 # A different value of these makes a different run. Corpora are compared by their bytes, not by their paths.
 FIXED = (
@@ -24,8 +21,6 @@ PATHS = tuple(
     f"data.{name}"
     for name in (*FILE_SETTINGS, "name", "columns", "split", "extra_tests", "synthetic", "cache", "url", "sha256")
 )
-# What a run can go on from has these.
-KEYS = ("progress", "optimizer", "averaging", "precision", "seconds", "rows", "sharding", "settings")
 
 
 def numerics(accelerator: str) -> dict[str, Any]:
@@ -49,19 +44,8 @@ def restore_numerics(machine: MachineSettings, accelerator: str, saved: dict[str
     return replace(machine, matmul_precision=before["matmul_precision"])
 
 
-def read_run(path: Path) -> dict[str, Any]:
-    """A checkpoint to go on from, read whole and checked. Raises ValueError for one that no run can continue from."""
-    checkpoint = load_training(path)
-    if missing := [key for key in KEYS if key not in checkpoint]:
-        raise ValueError(
-            f"{path} is of another version of this program (it has no {missing[0]}) and cannot be resumed; "
-            f"init_from={path} begins a new run with its weights"
-        )
-    return checkpoint
-
-
 def check_resumption(saved: dict[str, Any], settings: dict[str, Any]) -> list[str]:
-    """Compares the `settings` with those of the checkpoint that `read_run` has read; returns each setting that has
+    """Compares the `settings` with those of a checkpoint; returns each setting that has
     changed, and each test set, as a line. Raises UsageError where the run cannot go on with them."""
     steps, max_steps = saved["progress"]["step"], settings["trainer"]["max_steps"]
     if 0 <= max_steps < steps:
@@ -85,13 +69,3 @@ def check_resumption(saved: dict[str, Any], settings: dict[str, Any]) -> list[st
         )
     tests = [f"the files of {key.removeprefix('digests.')}" for key in changed if within(key, "digests")]
     return [lines[key] for key in changed if not within(key, *PATHS, "digests")] + tests
-
-
-def load_state(training: Any, checkpoint: dict[str, Any], path: Path) -> None:
-    """Lets the training go on from a checkpoint. Raises ValueError for one whose states do not fit."""
-    try:
-        if note := training.load(checkpoint):
-            say(note)
-    except (KeyError, IndexError, TypeError, RuntimeError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {one_line(error, 200)}"
-        raise ValueError(f"{path}: no run can continue from it, its states do not fit ({reason})") from error

@@ -30,6 +30,7 @@ from transformer.inference.saved_translator import SavedTranslator
 from transformer.model import ModelConfig, Transformer
 from transformer.signals import SignalHandler
 from transformer.training.card import write_card
+from transformer.training.checkpoints import read_run
 from transformer.training.checks import check_enough_sentences, check_lengths, check_limits, check_size
 from transformer.training.config import RunSettings
 from transformer.training.embeddings import initialize_embeddings
@@ -41,7 +42,7 @@ from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.out_of_memory import explain_out_of_memory
 from transformer.training.reporter import spread
 from transformer.training.results import Result, draw_attentions, write_results
-from transformer.training.resume import check_resumption, load_state, numerics, read_run, restore_numerics
+from transformer.training.resume import check_resumption, numerics, restore_numerics
 from transformer.training.summary import show_run
 from transformer.visualization.curves import draw_curves
 
@@ -99,13 +100,13 @@ def build_fabric(settings: RunSettings, folder: Path, saved: dict[str, Any] | No
     torch.use_deterministic_algorithms(trainer.deterministic)
     if trainer.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
-    rows, steps = (saved["rows"], saved["progress"]["step"]) if saved else (0, 0)
+    rows, steps = (saved["progress"]["rows"], saved["progress"]["step"]) if saved else (0, 0)
     return Fabric(
         accelerator=device_kind(trainer.accelerator),
         devices=trainer.devices,
         num_nodes=trainer.num_nodes,
         strategy=trainer.strategy,
-        precision=trainer.precision,
+        precision=trainer.precision,  # type: ignore[arg-type]
         loggers=[build_logger(name, folder, rows, steps) for name in settings.loggers],
     )
 
@@ -131,16 +132,15 @@ def curves_of(folder: Path) -> Hook:
 def choose_weights(training: Training) -> float | None:
     """Gives the model the weights that are to be tested, and returns their validation BLEU: those of best.ckpt, or the
     last step's, if these are better than their average. None where nothing was validated."""
-    best, progress, fabric = training.progress.best, training.progress, training.fabric
+    best, limit, says = training.progress.best, training.settings.trainer.limit_val_batches, is_rank_zero()
     if best is None or not (training.folder / BEST_CHECKPOINT).exists():
         return None
-    if not training.validates:
-        if fabric.is_global_zero:
-            say("the best weights that were validated are kept (trainer.limit_val_batches=0 validates none)")
-    elif training.average.is_used and progress.validated == progress.step and training.all_is_validated:
+    if not training.validates and says:
+        say("the weights of the best validation so far are kept (trainer.limit_val_batches=0 validates no others)")
+    if training.average.is_used and limit == 1.0 and isinstance(limit, float):
         last = mean_bleu({name: training.evaluate(name) for name in training.pairs})
         is_better = last > best
-        if fabric.is_global_zero:
+        if says:
             kept = "last" if is_better else "averaged"
             say(f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights: the {kept} are kept")
         if is_better:
@@ -241,7 +241,7 @@ def run(
         hooks = {"on_step": on_step, "on_validation": [*drawing, *on_validation]}
         training = Training(fabric, module, data, settings, saved_settings, folder, signals, guide, **hooks)
         if saved and resume:
-            load_state(training, saved, resume)
+            training.resume(saved, resume)
         training.fit()
         end_compiling(translator.model)
         cost = training.throughput.measured(fabric.device)
@@ -250,8 +250,10 @@ def run(
             save_translator(translator, data, data.text_pairs("validation"), folder)
         evaluations = evaluate_tests(training) if settings.test else {}
 
-    samples = samples_of(evaluations["test"], data.text_pairs("test", trainer.limit_test_batches)) if evaluations else []
-    if evaluations and fabric.is_global_zero:
+    if not evaluations:
+        return Result(bleu, {}, cost, [])
+    samples = samples_of(evaluations["test"], data.text_pairs("test", trainer.limit_test_batches))
+    if fabric.is_global_zero:
         write_results(folder, evaluations, data.digests, time.monotonic() - started, cost)
         write_card(folder, translator, data, saved_settings, machine)
         draw_attentions(translator, samples, folder / "attention")

@@ -1,0 +1,116 @@
+"""The checkpoint of a run: what is in it, saved whole or not at all, and how training goes on from it."""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from lightning import Fabric
+
+from transformer.config import from_dict
+from transformer.data.printable import one_line, say
+from transformer.files import BEST_CHECKPOINT, RESULTS, TRANSLATOR, atomic_file
+from transformer.inference.checkpoint import load_training
+from transformer.training.averaging import WeightAverage
+from transformer.training.module import TranslationModule
+
+# Far more than any run has of anything: a checkpoint with a larger count was not written by this program.
+Count = Annotated[int, ">= 0", "<= 1000000000000"]
+# What a run can go on from has these.
+KEYS = ("progress", "optimizer", "averaging", "precision", "seconds", "sharding", "settings")
+
+
+@dataclass(frozen=True)
+class TrainProgress:
+    """Where a run stands between two updates: the epochs, batches of the current epoch (of each process) and updates
+    that are done; the update that was validated last (-1: none), the best validation BLEU so far (None: there is none),
+    how many validations in a row were not better, and the rows of the log."""
+
+    epoch: Count = 0
+    batch: Count = 0
+    step: Count = 0
+    validated: Annotated[int, ">= -1", "<= 1000000000000"] = -1
+    best: float | None = None
+    not_better: Count = 0
+    rows: Count = 0
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """A checkpoint to go on from, read whole and checked. Raises ValueError for one that no run can continue from."""
+    checkpoint = load_training(path)
+    if missing := [key for key in KEYS if key not in checkpoint]:
+        raise ValueError(
+            f"{path} is of another version of this program (it has no {missing[0]}) and cannot be resumed; "
+            f"init_from={path} begins a new run with its weights"
+        )
+    return checkpoint
+
+
+class Checkpoints:
+    """Saves and loads what a run holds, in its `folder`. `settings` go into every checkpoint; `sharding` is what
+    decides, beside seed and corpus, which batches a process gets."""
+
+    def __init__(
+        self,
+        folder: Path,
+        fabric: Fabric,
+        module: TranslationModule,
+        optimizer: torch.optim.Optimizer,
+        average: WeightAverage,
+        sharding: list[int | float],
+        settings: dict[str, Any],
+    ) -> None:
+        self.folder, self.fabric, self.module, self.optimizer = folder, fabric, module, optimizer
+        self.average, self.sharding, self.settings = average, sharding, settings
+
+    def save(self, progress: TrainProgress, seconds: float, *names: str) -> None:
+        """Writes checkpoints of these names; `seconds` are those that the run has taken. Their `state_dict` holds the
+        average of the weights, if there is one, for whoever translates with them."""
+        for logger in self.fabric.loggers:
+            logger.save()
+        with self.average.in_use():
+            checkpoint: dict[str, Any] = {
+                "state_dict": self.module.state_dict(),
+                "hyper_parameters": dict(self.module.hparams),
+            }
+            self.module.on_save_checkpoint(checkpoint)
+        checkpoint |= {
+            "progress": asdict(progress),
+            "optimizer": self.optimizer.state_dict(),
+            "averaging": self.average.state_dict(),
+            "precision": self.fabric.strategy.precision.state_dict(),  # the scale of fp16
+            "seconds": seconds,
+            "sharding": self.sharding,
+            "settings": self.settings,
+        }
+        if BEST_CHECKPOINT in names:
+            # An earlier end of the run has left them: no model and no score of a folder is of other weights.
+            for left in (TRANSLATOR, RESULTS):
+                (self.folder / left).unlink(missing_ok=True)
+        for name in names:
+            with atomic_file(self.folder / name) as file:
+                torch.save(checkpoint, file)
+
+    def load(self, checkpoint: dict[str, Any], path: Path) -> tuple[TrainProgress, float]:
+        """Takes over what `read_run` has read in the file `path`, under the settings as they are now; returns where the
+        run stands and the seconds that it has taken. Raises ValueError for states that do not fit."""
+        try:
+            self.module.on_load_checkpoint(checkpoint)
+            self.module.load_state_dict(checkpoint["state_dict"])
+            self.average.load_state_dict(checkpoint["averaging"])
+            groups = self.optimizer.param_groups
+            options = [{key: group[key] for key in group if key != "params"} for group in groups]
+            self.optimizer.load_state_dict(checkpoint["optimizer"])
+            for group, now in zip(self.optimizer.param_groups, options, strict=True):
+                group.update(now)
+            self.fabric.strategy.precision.load_state_dict(checkpoint["precision"])
+            progress = from_dict(TrainProgress, checkpoint["progress"], "progress")
+            seconds = float(checkpoint["seconds"])
+        except (KeyError, IndexError, TypeError, RuntimeError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {one_line(error, 200)}"
+            raise ValueError(f"{path}: no run can continue from it, its states do not fit ({reason})") from error
+        if checkpoint["sharding"] != self.sharding and progress.batch > 0:
+            progress = replace(progress, epoch=progress.epoch + 1, batch=0)
+            if self.fabric.is_global_zero:
+                say(f"other processes or batches than before: the run continues with its next epoch, {progress.epoch}")
+        return progress, seconds
