@@ -24,7 +24,6 @@ def read(config: dict[str, Any]) -> Job:
     from transformer.cli.runs import check_init_from, check_new_run
     from transformer.cli.settings import model_to_train, run_settings
     from transformer.model.config import read_model
-    from transformer.training.checks import check_trainer
     from transformer.training.config import check_settings, read_run_settings
 
     settings, checkpoint = resume_run(config) if config["resume"] else (run_settings(config), None)
@@ -36,6 +35,8 @@ def read(config: dict[str, Any]) -> Job:
     check_settings(typed, read_model(settings["model"]))
     if checkpoint is None:
         typed.data.check_files()
+    from transformer.training.checks import check_trainer  # Lightning, which takes a second
+
     return Job(replace(typed, trainer=check_trainer(typed.trainer)), settings["model"], checkpoint)
 
 

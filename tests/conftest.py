@@ -13,17 +13,18 @@ import pytest
 
 from tests.browsers import CHROMIUM, FIREFOX, Chromium, Firefox
 
-# A background job ignores these, and so would the scripts that tests send them to.
-for _number in (signal.SIGINT, getattr(signal, "SIGQUIT", None), getattr(signal, "SIGHUP", None)):
-    if _number is not None and signal.getsignal(_number) == signal.SIG_IGN:
-        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+# A background job ignores it, and so would the scripts that tests send it to.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers share the cores; before torch is imported, and for all processes that a test starts.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # All entries of transformer/ except cli, whose types are Hydra's.
-ENTRIES = "config device files model data inference evaluation visualization training export doctor server"
+ENTRIES = (
+    "config device files processes signals model data inference evaluation visualization training export doctor server"
+)
 # Folders of files that take long, which go first: in the end no worker is left alone with a long file.
 LONG = "scripts reliability cli visualization export server doctor tests".split()
 # The beginnings of the names of files that open a browser (or stand beside some that do).

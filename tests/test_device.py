@@ -144,11 +144,12 @@ def test_bf16_that_a_gpu_emulates_is_not_what_it_multiplies_fast(monkeypatch: py
     assert find_hardware("gpu").instructions.keys() == {"fp16", "bf16"}
 
 
-def test_without_an_accelerator_the_precision_is_that_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_precision_is_that_of_the_gpu_unless_the_cpu_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transformer.device.cpu_features", set[str])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: True)
-    assert choose_precision({"precision": "auto"})["precision"] == "bf16-mixed"
+    assert choose_precision("auto", "auto") == choose_precision("auto", "gpu") == "bf16-mixed"
+    assert choose_precision("auto", "cpu") == "32-true"
 
 
 @pytest.mark.skipif(not hasattr(torch.cpu, "_is_avx512_bf16_supported"), reason="torch cannot tell")
@@ -174,19 +175,19 @@ def test_auto_is_bf16_only_where_it_is_fast(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("transformer.device.find_hardware", lambda accelerator: hardware)
-    assert choose_precision({"precision": "auto", "max_steps": 5}) == {"precision": training, "max_steps": 5}
+    assert choose_precision("auto", "auto") == training
     assert parse_precision("auto", hardware) == translating
     assert not caplog.records
 
 
-@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true", "16-mixed", "32-true", 32, "64-true"])
+@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed", "32-true"])
 def test_what_is_set_wins_and_is_warned_of_where_it_is_emulated(
-    precision: str | int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    precision: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("transformer.device.find_hardware", lambda accelerator: OLD_CPU)
     with caplog.at_level(logging.WARNING):
-        assert choose_precision({"precision": precision}) == {"precision": precision}
-    slow = [f"trainer.precision={precision}: this CPU has no"] if "16" in str(precision) else []
+        assert choose_precision(precision, "auto") == precision
+    slow = [f"trainer.precision={precision}: this CPU has no"] if "16" in precision else []
     assert [record.getMessage()[: len(slow[0])] for record in caplog.records] == slow
     assert all("\n" not in record.getMessage() for record in caplog.records)
 

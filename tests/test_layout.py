@@ -14,8 +14,8 @@ PROJECT = Path(__file__).parents[1]
 PACKAGE = PROJECT / "transformer"
 # In the order of docs/architecture.md: each may import what stands before it.
 ENTRIES = (
-    *("config", "device", "files", "model", "data", "inference", "evaluation", "visualization", "training", "export"),
-    *("doctor", "server", "cli"),
+    *("config", "device", "files", "processes", "signals", "model", "data", "inference", "evaluation"),
+    *("visualization", "training", "export", "doctor", "server", "cli"),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -41,7 +41,7 @@ class SignalHandler:
     """A context in which signals raise Interrupted. Within `deferred` the first one is only kept in `received`. If a
     library makes another error of Interrupted, it still leaves the context as Interrupted.
 
-    A signal that is ignored stays ignored: nohup asks for that.
+    A signal that is ignored stays ignored, as SIGINT of what a shell script starts with &.
     """
 
     def __init__(self) -> None:

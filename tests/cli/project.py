@@ -33,8 +33,8 @@ CONFIGS = {
     "data/files.yaml": "{directory: null, train: '???', size: 3}",
     "model/small.yaml": "{dim: 8, heads: 4, encoder: {layers: 2, heads: '${model.heads}'}}",
     "model/gated.yaml": "{dim: 8, heads: 4, gates: 2, encoder: {layers: 2, heads: '${model.heads}'}}",
-    "trainer/cpu.yaml": "{max_epochs: 1, devices: 1, strategy: auto}",
-    "trainer/ddp.yaml": "{max_epochs: 1, devices: 2, strategy: ddp}",
+    "trainer/cpu.yaml": "{max_steps: 9, max_epochs: -1, devices: 1, num_nodes: 1, strategy: auto}",
+    "trainer/ddp.yaml": "{max_steps: 9, max_epochs: -1, devices: 2, num_nodes: 1, strategy: ddp}",
     "experiment/wide.yaml": "# @package _global_\nmodel: {dim: 16}",
 }
 

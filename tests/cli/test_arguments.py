@@ -191,20 +191,13 @@ def test_the_children_of_lightning_prepare_the_same_arguments(tmp_path: Path) ->
     assert child == [*prepare(typed, CONFIGS), f"hydra.run.dir={quote(str(folder))}", *added[1:]]
 
 
-def test_every_argument_of_the_trainer_can_be_given(project: Path) -> None:
-    given = ["trainer.max_steps=5", "trainer.max_epochs=3", "trainer.limit_val_batches=0.5"]
-    trainer = compose(project, *given)["trainer"]
-    assert (trainer["max_steps"], trainer["max_epochs"], trainer["limit_val_batches"]) == (5, 3, 0.5)
-    assert compose(project, "~trainer.strategy")["trainer"].keys() == {"max_epochs", "devices"}
-
-
 def test_who_counts_in_epochs_is_not_stopped_by_the_presets_steps(project: Path) -> None:
     assert compose(project, "trainer.max_epochs=3")["trainer"]["max_steps"] == -1
 
 
 @pytest.mark.parametrize("epochs", ["null", "Null", "-1"])
 def test_who_asks_for_no_limit_of_epochs_keeps_the_presets_steps(epochs: str) -> None:
-    assert prepare([f"trainer.max_epochs={epochs}"], CONFIGS) == [f"++trainer.max_epochs={epochs}"]
+    assert prepare([f"trainer.max_epochs={epochs}"], CONFIGS) == [f"trainer.max_epochs={epochs}"]
 
 
 def test_test_sets_and_digests_of_ones_own_are_given_by_name_or_together() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from transformer.cli import PROJECT
-from transformer.cli.errors import describe, rank, report
+from transformer.cli.errors import describe, report
+from transformer.processes import rank
 from transformer.data.printable import SafeFormatter, script_command, shell_word, terminal_safe
 
 

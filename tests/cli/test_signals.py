@@ -1,6 +1,5 @@
 """Whatever asks a script to end does so in one line, from the first moment to the last; training saves before that."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -86,35 +85,55 @@ def test_a_sweep_takes_the_trial_that_runs_with_it(project: Path, tmp_path: Path
     assert done.stderr.splitlines()[-2:] == ["stopped", of_sweep]
 
 
-# Ends with the process that has started it; tells its number.
-CHILD = """
-import os, time
-from transformer.cli.launch import end_with_parent
-end_with_parent()
-print(os.getpid(), flush=True)
-time.sleep(300)
-print("alone", flush=True)
-"""
-PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
-
-
-def test_a_process_of_a_run_ends_with_the_one_that_started_it() -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT, CHILD], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        child = int(parent.stdout.readline())
-        os.kill(child, 0)  # it is there
-        parent.kill()
-        parent.wait()
-        assert parent.stdout.read() == ""  # its end comes once nobody holds the pipe
-
-
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with SignalHandler():
-            signal.raise_signal(signal.SIGHUP)  # as under nohup
+            signal.raise_signal(signal.SIGINT)  # as of what a shell script starts with &
             with pytest.raises(Interrupted, match="stopped by SIGTERM"):
                 signal.raise_signal(signal.SIGTERM)
-        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     finally:
-        signal.signal(signal.SIGHUP, before)
+        signal.signal(signal.SIGINT, before)
+
+
+def test_within_deferred_the_first_signal_waits_and_the_second_ends_the_program() -> None:
+    with SignalHandler() as signals:
+        with signals.deferred():
+            signal.raise_signal(signal.SIGTERM)
+            assert signals.received == signal.SIGTERM
+            with pytest.raises(Interrupted, match="stopped at once, without saving, by SIGINT"):
+                signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Interrupted, match="stopped by SIGTERM"):
+            signal.raise_signal(signal.SIGTERM)
+
+
+# Both signals would raise Interrupted; within at_once the system ends the process.
+AT_ONCE = """
+import signal, sys
+from transformer.signals import Interrupted, SignalHandler
+with SignalHandler() as signals:
+    try:
+        with signals.at_once():
+            pass
+        signal.raise_signal(int(sys.argv[1]))
+    except Interrupted:
+        print("raised", flush=True)
+    with signals.at_once():
+        signal.raise_signal(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_within_at_once_a_signal_ends_the_process_and_after_it_is_raised_again(number: signal.Signals) -> None:
+    done = subprocess.run([sys.executable, "-c", AT_ONCE, str(int(number))], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (-number, "raised\n")
+
+
+def test_a_handler_of_before_is_there_again_after_the_context() -> None:
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with SignalHandler() as signals:
+        with signals.at_once():
+            assert [signal.getsignal(number) for number in SIGNALS] == [signal.SIG_DFL] * len(SIGNALS)
+        assert signal.SIG_DFL not in [signal.getsignal(number) for number in SIGNALS]
+    assert [signal.getsignal(number) for number in SIGNALS] == before

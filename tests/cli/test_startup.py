@@ -41,7 +41,7 @@ def test_a_question_needs_no_torch() -> None:
 @pytest.mark.long
 def test_a_mistake_in_a_word_needs_no_torch(tmp_path: Path) -> None:
     mistakes = ("model.hed=3", "data=nix", "--heads=8", "seed=x", "model.heads=x", "test=maybe", "metrics=bleu")
-    mistakes += ("trainer.max_stepz=3", "trainer.max_time=1h", "trainer.strategy=fsdp", "trainer.logger=csv")
+    mistakes += ("trainer.max_stepz=3", "trainer.devices=auto", "trainer.logger=csv")
     scripts = ("translate", "evaluate", "export", "explain text=a")
     commands = [*(f"train {mistake}" for mistake in mistakes), *(f"{script} checkpoint=nowhere" for script in scripts)]
     ends = imported_by(*(f"{command} runs={tmp_path}" for command in commands))
@@ -52,6 +52,7 @@ def test_a_mistake_in_a_word_needs_no_torch(tmp_path: Path) -> None:
 def test_a_wrong_number_and_a_missing_corpus_need_no_lightning(tmp_path: Path) -> None:
     missing = "data=files data.pairs=nowhere.tsv data.source_language=de data.target_language=en"
     mistakes = ("model.heads=7", "training.learning_rate=-1", "search.min_length=999", missing)
+    mistakes += ("trainer.max_time=1h", "trainer.strategy=fsdp", "trainer.max_steps=0")
     ends = imported_by(*(f"train {mistake} runs={tmp_path}" for mistake in mistakes))
     assert dict(zip(mistakes, ends, strict=True)) == dict.fromkeys(mistakes, (2, ["sacrebleu", "torch"]))
 

@@ -1,24 +1,37 @@
-"""What is scored is read from a run's folder as data: a stranger's folder chooses no place to write to."""
+"""A translator is scored in one way; what is scored is read from a run's folder as data: a stranger's folder chooses no
+place to write to."""
 
 import json
 import logging
+import math
 import threading
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch.nn.functional import cross_entropy
 
+from tests.cases import others_long
 from tests.factories import composed, data_settings
-from tests.reliability import hostile
+from tests.processes import posix_only
+from tests.reliability.children import TOY, in_processes, small_translator
+from transformer import Translator
 from transformer.cli.settings import INFERENCE
 from transformer.config import from_dict
-from transformer.evaluation.choosing import Chooser
-from transformer.evaluation.evaluate import EvaluationSettings, Texts, read_texts, translate_texts, write_evaluation
-from transformer.evaluation.metrics import score
+from transformer.data.printable import ProgressBar
+from transformer.data.text_files import read_lines
+from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.evaluation.choosing import Chooser, references_loss
+from transformer.evaluation.evaluate import CHUNK, EvaluationSettings, Texts, evaluate, read_texts, write_evaluation
+from transformer.evaluation.metrics import METRICS, score
 from transformer.evaluation.run_files import write_config
 from transformer.inference.settings import ChoiceSettings
 from transformer.inference.translator import BEAM
+from transformer.model.masks import padding_mask
+
+CHOICE = composed(name="evaluate")["choose"]
 
 
 def run_in(folder: Path, **changes: Any) -> Path:
@@ -51,11 +64,98 @@ def evaluation(folder: Path, **changes: Any) -> EvaluationSettings:
     return from_dict(EvaluationSettings, settings | changes, "")
 
 
-def test_an_error_in_a_pipe_stands_alone_without_a_bar_of_progress(capfd: pytest.CaptureFixture[str]) -> None:
-    translator = hostile.translator()
-    chooser = Chooser(translator, from_dict(ChoiceSettings, composed(name="evaluate")["choose"], "choose"))
-    with pytest.raises(ValueError, match=r"search\.min_length=2000 is more than"):
-        translate_texts(chooser, Texts("test", ["a"], ["b"]), replace(BEAM, min_length=2000, max_length=3000), None)
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return small_translator()
+
+
+# More than one chunk, in no order of length; the last three have a side that the model cannot take as one.
+PAIRS = [*zip(read_lines(TOY / "train.de"), read_lines(TOY / "train.en"), strict=True)][: CHUNK + 50]
+PAIRS += [("", "nothing"), ("nichts", ""), ("ja", "word " * 40)]
+GREEDY = replace(BEAM, method="greedy", length_ratio=1.0, length_extra=2)
+
+
+@pytest.mark.parametrize("method", others_long(["greedy", "beam", "sampling"]))
+def test_an_evaluation_in_chunks_has_the_translations_and_the_scores_of_all_at_once(
+    translator: Translator, method: str
+) -> None:
+    search, done = replace(GREEDY, method=method), []
+    found = evaluate(translator, PAIRS, search, METRICS, 500, on_progress=lambda *progress: done.append(progress))
+    texts, references = map(list, zip(*PAIRS, strict=True))
+    assert found.hypotheses == translator.translate(texts, search, 500)
+    assert found.scores == score(found.hypotheses, references, "en", METRICS)
+    assert found.loss is None
+    assert done == [(CHUNK, len(PAIRS)), (len(PAIRS), len(PAIRS))]
+
+
+def test_of_a_choice_the_chosen_are_scored(translator: Translator) -> None:
+    chooser = Chooser(translator, from_dict(ChoiceSettings, CHOICE | {"method": "mbr", "samples": 3}, "choose"))
+    search = replace(GREEDY, method="sampling")
+    found = evaluate(chooser, PAIRS[:20], search, ["chrf"])
+    assert found.hypotheses == [best.text for best, *_ in chooser.n_best([text for text, _ in PAIRS[:20]], search)]
+    assert found.hypotheses != evaluate(translator, PAIRS[:20], search, ["chrf"]).hypotheses
+
+
+def test_the_loss_is_the_cross_entropy_of_the_references(translator: Translator) -> None:
+    total, tokens = 0.0, 0
+    for text, reference in PAIRS:
+        source, target = translator.source_tokenizer.encode(text), translator.target_tokenizer.encode(reference)
+        if source and target and max(len(source), len(target)) < translator.max_length:
+            ids = torch.tensor([[*source, EOS]])
+            with torch.inference_mode():
+                logits = translator.model(ids, torch.tensor([[BOS, *target]]), padding_mask(ids, PAD))
+            total += cross_entropy(logits[0], torch.tensor([*target, EOS]), reduction="sum").item()
+            tokens += len(target) + 1
+    assert evaluate(translator, PAIRS, GREEDY, ["bleu"], with_loss=True).loss == pytest.approx(total / tokens, rel=1e-5)
+    assert evaluate(translator, PAIRS, GREEDY, ["bleu"], 100, with_loss=True).loss == pytest.approx(
+        total / tokens, rel=1e-5
+    )
+
+
+def test_a_loss_that_is_no_number_is_not_left_out(translator: Translator) -> None:
+    assert math.isnan(evaluate(translator, PAIRS[-3:], GREEDY, ["bleu"], with_loss=True).loss or 0.0)
+    spoiled = small_translator()
+    with torch.no_grad():
+        for weight in spoiled.model.decoder.parameters():
+            weight.fill_(math.nan)
+    total, tokens = references_loss(spoiled, PAIRS)
+    assert math.isnan(total)
+    assert tokens == references_loss(translator, PAIRS)[1] > 2 * CHUNK
+
+
+def evaluate_together(rank: int, folder: Path) -> None:
+    """What one of two processes finds."""
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+    done: list[tuple[int, int]] = []
+    found = evaluate(
+        small_translator(), PAIRS, GREEDY, METRICS, with_loss=True, on_progress=lambda *part: done.append(part)
+    )
+    content = found.hypotheses, found.scores.to_dict(), found.loss, done
+    (folder / f"{rank}.json").write_text(json.dumps(content), encoding="utf-8")
+    torch.distributed.destroy_process_group()
+
+
+@posix_only
+def test_two_processes_share_the_work_and_both_know_all_of_it(translator: Translator, tmp_path: Path) -> None:
+    assert in_processes(2, evaluate_together, tmp_path) == [0, 0]
+    (first, *of_first), (second, *of_second) = (
+        json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1)
+    )
+    alone = evaluate(translator, PAIRS, GREEDY, METRICS, with_loss=True)
+    assert first == second == alone.hypotheses
+    assert of_first == of_second
+    assert of_first[0] == alone.scores.to_dict()
+    assert of_first[1] == pytest.approx(alone.loss, rel=1e-5)
+    half = -(-len(PAIRS) // 2)
+    assert of_first[2] == [[half, half]]
+
+
+def test_an_error_in_a_pipe_stands_alone_without_a_bar_of_progress(
+    translator: Translator, capfd: pytest.CaptureFixture[str]
+) -> None:
+    search = replace(BEAM, min_length=2000, max_length=3000)
+    with pytest.raises(ValueError, match=r"search\.min_length=2000 is more than"), ProgressBar("translating") as bar:
+        evaluate(translator, [("a", "b")], search, ["bleu"], on_progress=bar.update)
     assert capfd.readouterr() == ("", "")
 
 

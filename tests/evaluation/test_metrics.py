@@ -1,14 +1,18 @@
 """Scores are sacrebleu's, in whatever parts the text comes."""
 
 import random
+from itertools import pairwise
 
 import pytest
 import sacrebleu
-from sacrebleu.metrics import CHRF
-from transformer.evaluation.corpus_bleu import CorpusBLEU
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU, CHRF, TER
 
+from tests.cases import others_long
 from transformer.config import from_dict
 from transformer.evaluation import METRICS, Scores, score
+from transformer.evaluation.corpus_score import CorpusScore
 from transformer.evaluation.metrics import Metric, MetricSettings
 
 random.seed(3)
@@ -20,16 +24,44 @@ HYPOTHESES = [
 ]
 
 
+# By their public interface, as METRICS should build them.
+OF_SACREBLEU = {
+    ("bleu", "de"): BLEU(),
+    ("chrf", "de"): CHRF(),
+    ("ter", "de"): TER(),
+    ("bleu", "zh"): BLEU(tokenize="zh"),
+    ("ter", "zh"): TER(normalized=True, asian_support=True),
+}
+
+
+@pytest.mark.parametrize(("name", "language"), others_long([*OF_SACREBLEU]))
 @pytest.mark.parametrize("parts", [1, 2, 7, 60])
-def test_bleu_of_any_split_into_shards_is_sacrebleus_on_the_whole(parts: int) -> None:
-    metrics = [CorpusBLEU("de") for _ in range(parts)]
+def test_a_score_of_any_split_into_shards_is_sacrebleus_on_the_whole(name: str, language: str, parts: int) -> None:
+    shards = [CorpusScore(name, language) for _ in range(parts)]
     for i, (hypothesis, reference) in enumerate(zip(HYPOTHESES, REFERENCES, strict=True)):
-        metrics[i % parts].update([hypothesis], [reference])
-    whole = CorpusBLEU("de")
-    for metric in metrics:  # as processes do: the states are summed
-        whole.statistics += metric.statistics
-        whole._update_count += 1
-    assert whole.compute().item() == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+        shards[i % parts].update([hypothesis], [reference])
+    whole = CorpusScore(name, language)
+    whole.update([], [])  # of a process that got no sentence
+    for shard in shards:  # as processes do
+        whole.merge_state(shard)
+    expected = OF_SACREBLEU[name, language]
+    assert whole.compute().item() == expected.corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert whole.signature == str(expected.get_signature())
+
+
+TEXTS = st.lists(st.sampled_from([*WORDS, "", "我是", "a-b", "&"]), max_size=8).map(" ".join)
+
+
+@settings(max_examples=50)
+@given(pairs=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=12), cuts=st.lists(st.integers(0, 12), max_size=3))
+def test_a_score_of_any_texts_in_any_portions_is_sacrebleus(pairs: list[tuple[str, str]], cuts: list[int]) -> None:
+    hypotheses, references = map(list, zip(*pairs, strict=True))
+    assert {name for name, _ in OF_SACREBLEU} == METRICS.keys()
+    for (name, language), expected in OF_SACREBLEU.items():
+        metric = CorpusScore(name, language)
+        for start, end in pairwise(sorted([0, *cuts, len(pairs)])):
+            metric.update(hypotheses[start:end], references[start:end])
+        assert metric.compute().item() == expected.corpus_score(hypotheses, [references]).score
 
 
 def test_scores_are_sacrebleus_own_with_signatures() -> None:

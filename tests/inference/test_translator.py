@@ -199,6 +199,10 @@ def test_a_line_too_long_is_named_and_split_or_refused(
         of_file.translate(["ja", long], split_lines="never")
     of_file.translate(["жзд"])
     assert caplog.messages[-1].startswith("german.txt line 1: not in the model's vocabulary: ж")
+    silent, count = copy(translator), len(caplog.messages)
+    silent.warns_of_sources = False
+    assert silent.translate("щ", SOON) == translator.translate("щ", SOON)
+    assert len(caplog.messages) == count + 1  # the other one's
     for text in (long, "wir 3.5 gehen z.B. in… den Park. " * 12):
         pieces = encode_sentences(split_sentences(text), translator.source_tokenizer, 31)
         assert all(0 < len(piece) <= 31 for piece in pieces)

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from lightning.pytorch.utilities import rank_zero_only
-from transformer.training.callbacks.checkpointing import AtomicCheckpoints
 
 from tests import factories
 from tests.factories import tokenizer_settings
@@ -29,6 +28,7 @@ from transformer.files import new_folder
 from transformer.inference import checkpoint
 from transformer.inference.translator import BEAM
 from transformer.model.config import AttentionConfig, DecoderConfig, EncoderConfig, FeedForwardConfig
+from transformer.training.checkpoints import write_checkpoint
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 
@@ -105,7 +105,7 @@ def _answer(sending: Connection, function: Callable[..., Any], arguments: tuple[
     sending.send(answer)
 
 
-def in_processes(count: int, function: Callable[..., Any], *arguments: Any, seconds: float = 600) -> list[int | None]:
+def in_processes(count: int, function: Callable[..., Any], *arguments: Any, seconds: float = 60) -> list[int | None]:
     """How processes end that train together, each in `function(rank, *arguments)`: as SLURM starts them, unwatched.
 
     After so many seconds those that are left are killed.
@@ -137,7 +137,7 @@ def save_for_ever(path: Path, first: int, megabytes: int, sending: Connection) -
     """Saves one checkpoint after another; tells each that is done."""
     content = training_content(small_translator(), megabytes)
     for step in count(first):
-        AtomicCheckpoints().save_checkpoint(content | {"global_step": step}, path)
+        write_checkpoint(path, content | {"global_step": step})
         sending.send(step)
 
 
@@ -149,7 +149,7 @@ def save_with_limit(path: Path, limit: int | None) -> str:
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     try:
-        AtomicCheckpoints().save_checkpoint(content | {"global_step": 2}, path)
+        write_checkpoint(path, content | {"global_step": 2})
     except OSError as error:
         return str(error)
     return "saved"
@@ -167,7 +167,7 @@ def save_on_full_disk(folder: Path, free: int) -> tuple[str, int, list[str]] | N
     if library.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=4m"):
         return None
     path, content = folder / "last.ckpt", training_content(small_translator(), 1)
-    AtomicCheckpoints().save_checkpoint(content, path)
+    write_checkpoint(path, content)
     disk = os.statvfs(folder)
     (folder / "other").write_bytes(bytes(disk.f_bavail * disk.f_bsize - free))
     said = save_with_limit(path, None)
@@ -185,7 +185,7 @@ def save_in_read_only_folder(path: Path) -> list[str]:
         path.parent.chmod(mode)
         try:
             content = training_content(small_translator()) | {"global_step": step}
-            AtomicCheckpoints().save_checkpoint(content, path)
+            write_checkpoint(path, content)
             said.append("saved")
         except OSError as error:
             said.append(str(error))

@@ -166,7 +166,7 @@ def lie_in_checkpoint(run: Path, chance: random.Random, outside: Path) -> str:
     path = regular(run / "checkpoints" / chance.choice(["last.ckpt", "last.ckpt", "best.ckpt"]))
     checkpoint = torch.load(path, weights_only=True)
     part = chance.choice(
-        ["run", "run", "run", "callbacks", "callbacks", "hyper_parameters", "loops", "lr_schedulers", ""]
+        [*["settings"] * 3, "progress", "optimizer", "averaging", "seconds", "sharding", "hyper_parameters", ""]
     )
     if part:
         checkpoint[part] = changed(checkpoint[part], chance, outside)
@@ -323,7 +323,7 @@ class Scripts:
         runs = {"runs": f"[{self.home / 'other'},{run}]"}
         return {
             "translate": lambda: translate.translate(translate.read(self.configs["translate"] | checkpoint)),
-            "evaluate": lambda: evaluate.evaluate(evaluate.read(self.configs["evaluate"] | checkpoint)),
+            "evaluate": lambda: evaluate.evaluate_run(evaluate.read(self.configs["evaluate"] | checkpoint)),
             "explain": lambda: explain.explain_text(explain.read(self.configs["explain"] | checkpoint | page)),
             "export": lambda: export.export_translator(export.read(self.configs["export"] | checkpoint | file)),
             "compare": lambda: compare.compare(compare.read(self.configs["compare"] | runs)),
@@ -334,7 +334,6 @@ class Scripts:
         with read_write(HydraConfig.get().runtime):
             HydraConfig.get().runtime.output_dir = str(run)
         find_resumable(str(run), self.home)
-        # Resuming composes once more, to see what was typed.
         with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3", job_name="train"):
             job = train.read(self.configs["resume"] | {"resume": str(run)})
         train.train(job)

@@ -115,7 +115,7 @@ def _(path: Path) -> None:
 
 @hostile("code_beside.ckpt")
 def _(path: Path) -> None:
-    training_file(path, *parts(), callbacks={"x": [with_code(path.parent)]})
+    training_file(path, *parts(), optimizer={"x": [with_code(path.parent)]})
 
 
 @hostile("code_bare.ckpt")

@@ -50,7 +50,7 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
     plain = composed(*OVERRIDES)
     plain["data"] |= {name: str(corpus / name) for name in ("train", "validation", "test", "cache")}
     plain["model"] = {key: value for key, value in plain["model"].items() if key in MODEL_KEYS}
-    plain = {key: plain[key] for key in (*(field.name for field in fields(RunSettings)), "model", "trainer")}
+    plain = {key: plain[key] for key in (*(field.name for field in fields(RunSettings)), "model")}
     for path, value in changes.items():
         *above, key = path.split("__")
         place = plain
@@ -61,10 +61,11 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
 
 
 def assert_equal_runs(one: Path, other: Path) -> None:
-    """Bit for bit: weights, optimizer, schedule, callbacks, position and settings of both checkpoints, the log, the
-    picture and the translations."""
+    """Bit for bit: weights, optimizer, averages, position and settings of both checkpoints (all but the time that was
+    taken), the log, the picture and the translations."""
     for name in ("last", "best"):
         saved, expected = (torch.load(run / "checkpoints" / f"{name}.ckpt", weights_only=True) for run in (one, other))
+        assert saved.pop("seconds") > 0 < expected.pop("seconds")
         assert_equal(saved, expected, (str(one), str(other)), name)
     for name in ("metrics.csv", "curves.png", "hypotheses.test.txt"):
         assert (one / name).exists() == (other / name).exists(), name
@@ -88,10 +89,10 @@ def assert_equal(saved: Any, expected: Any, folders: tuple[str, str], where: str
         assert (saved.replace(*folders) if isinstance(saved, str) else saved) == expected, where
 
 
-def train(folder: Path, plain: dict[str, Any], resume: Path | None = None, replace: bool = False) -> None:
+def train(folder: Path, plain: dict[str, Any], resume: Path | None = None, replace: bool = False, **hooks: Any) -> None:
     folder.mkdir(exist_ok=True)
-    rest = {key: value for key, value in plain.items() if key not in ("model", "trainer")}
-    run(from_dict(RunSettings, rest, ""), plain["model"], plain["trainer"], folder, resume, replace)
+    rest = {key: value for key, value in plain.items() if key != "model"}
+    run(from_dict(RunSettings, rest, ""), plain["model"], folder, resume, replace, **hooks)
 
 
 def last(folder: Path) -> Path | None:
@@ -101,12 +102,13 @@ def last(folder: Path) -> Path | None:
 
 
 def position(folder: Path) -> dict[str, Any]:
-    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["run"]["progress"]
+    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["progress"]
 
 
 @contextmanager
 def trouble(batch: int, cause: Callable[[torch.Tensor], torch.Tensor | None]) -> Iterator[None]:
-    """Calls `cause` with the decoder's states in the middle of the so-manyth batch, of training or validation."""
+    """Calls `cause` with the decoder's states in the middle of batch number `batch`, of training, or of the pass in
+    which a validation computes its loss."""
     left = batch
 
     def count_down(module: torch.nn.Module, inputs: Any, output: Any) -> Any:

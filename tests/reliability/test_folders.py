@@ -48,12 +48,11 @@ def tamper(run: Path, outside: Path) -> None:
     path = run / "checkpoints" / "last.ckpt"
     checkpoint: dict[str, Any] = torch.load(path, weights_only=True)
     victims = [f"local://{outside}/folder", f"{run}/checkpoints/../../../victim", str(outside / "folder")]
-    for state in checkpoint["callbacks"].values():
-        if "best_model_path" in state:
-            state |= dict(zip(("best_model_path", "kth_best_model_path", "last_model_path"), victims, strict=True))
-            state |= {"best_k_models": {victims[0]: torch.tensor(-1.0)}, "dirpath": str(outside)}
-            state |= {"best_model_score": torch.tensor(-1.0)}
-    settings = checkpoint["run"]["settings"]
+    # As Lightning's Trainer writes it: files that a better checkpoint replaces.
+    paths = dict(zip(("best_model_path", "kth_best_model_path", "last_model_path"), victims, strict=True))
+    more = {"best_k_models": {victims[0]: torch.tensor(-1.0)}, "dirpath": str(outside)}
+    checkpoint["callbacks"] = {"ModelCheckpoint{}": paths | more | {"best_model_score": torch.tensor(-1.0)}}
+    settings = checkpoint["settings"]
     settings["trainer"]["max_steps"] = 4
     settings["loggers"] = ["csv", "wandb"]
     settings["data"] |= {"url": f"file://{outside}", "directory": str(outside), "sha256": {"new.de": "0" * 64}}
@@ -77,7 +76,7 @@ def test_resuming_a_hostile_run_harms_nothing_outside_it(home: Path, run: Path) 
     resumed = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
     assert resumed["seed"] == yaml.safe_load((home / "run" / "config.yaml").read_text(encoding="utf-8"))["seed"]
     assert (resumed["data"]["url"], resumed["loggers"]) == (None, ["csv"])
-    assert resumed["trainer"]["max_steps"] == torch.load(run / "checkpoints" / "last.ckpt")["global_step"] == 4
+    assert resumed["trainer"]["max_steps"] == torch.load(run / "checkpoints" / "last.ckpt")["progress"]["step"] == 4
     texts = b"".join(path.read_bytes() for path in run.rglob("*") if path.is_file())
     assert SECRET.encode() not in texts
     assert b"${oc.env:FUZZ_SECRET}" in texts

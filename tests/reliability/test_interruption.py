@@ -27,9 +27,9 @@ from transformer.signals import SIGNALS, Interrupted, SignalHandler
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-@pytest.mark.parametrize(("batch", "steps", "validating"), [(1, 1, False), (7, 6, True), (10, 7, False)])
-def test_a_signal_ends_a_run_within_a_step_or_a_batch_of_validation(
-    tmp_path: Path, batch: int, steps: int, validating: bool
+@pytest.mark.parametrize(("batch", "steps", "validated"), [(1, 1, -1), (7, 6, -1), (8, 7, 6)])
+def test_a_signal_ends_a_run_within_a_step_or_a_validation(
+    tmp_path: Path, batch: int, steps: int, validated: int
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with (
@@ -39,7 +39,7 @@ def test_a_signal_ends_a_run_within_a_step_or_a_batch_of_validation(
         trouble(batch + 1, lambda _: pytest.fail("went on")),
     ):
         train(tmp_path / "run", settings(corpus(tmp_path)))
-    assert (position(tmp_path / "run")["steps"], position(tmp_path / "run")["validating"]) == (steps, validating)
+    assert (position(tmp_path / "run")["step"], position(tmp_path / "run")["validated"]) == (steps, validated)
     assert not (tmp_path / "run" / "hypotheses.test.txt").exists()
     assert signal.getsignal(signal.SIGTERM) == before
 
@@ -166,16 +166,16 @@ def test_the_script_says_how_to_go_on_and_that_does(tmp_path: Path) -> None:
     quick = ["trainer.limit_val_batches=1", "trainer.limit_test_batches=1", "search=greedy"]
     training = start("train", *SMALL, *chosen, *quick, "cache=cache", "hydra.run.dir=run", cwd=tmp_path)
     training.wait_for("step 4 of")
-    training.send_signal(signal.SIGUSR1)
+    training.send_signal(signal.SIGTERM)
     stopped = training.wait()
-    assert stopped.returncode == 128 + signal.SIGUSR1
+    assert stopped.returncode == 128 + signal.SIGTERM
     last_line = stopped.stderr.splitlines()[-1]
     match = re.fullmatch(
-        r"stopped and saved at step (\d+), by SIGUSR1; continue with: python \S*train\.py (resume=run)", last_line
+        r"stopped and saved at step (\d+), by SIGTERM; continue with: python \S*train\.py (resume=run)", last_line
     )
     assert match, last_line
     steps = int(match[1]) + 1
     resumed = script("train", *shell_words(match[2]), f"trainer.max_steps={steps}", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert f"changed: trainer.max_steps={steps} (was 100000)" in resumed.stderr
-    assert position(tmp_path / "run")["steps"] == steps
+    assert position(tmp_path / "run")["step"] == steps

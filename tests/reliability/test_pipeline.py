@@ -1,6 +1,5 @@
 """Back-translation as one command, killed in any stage: the same command goes on, and ends like one never stopped."""
 
-import contextlib
 import os
 import re
 import shutil
@@ -17,12 +16,11 @@ import torch
 from safetensors.torch import load_file
 
 from tests.data.corpora import write
-from tests.processes import CHILDREN, posix_only
+from tests.processes import posix_only
 from tests.reliability.runs import OVERRIDES
-from tests.scripts.running import PROJECT, Run, ok, start
+from tests.scripts.running import Run, ok, start
 from tests.training.small import DIGITS, ENGLISH
 from transformer.cli.pipeline import Stage, run_stages
-from transformer.files import exclusive_lock
 from transformer.signals import Interrupted, SignalHandler
 
 pytestmark = posix_only
@@ -143,47 +141,9 @@ def test_no_pair_of_one_direction_has_a_held_out_sentence_of_another(tmp_path: P
 
 # The commands of a pipeline.
 
-SCRIPT = f"""
-import sys, time
-from pathlib import Path
-sys.path.insert(0, {str(PROJECT)!r})
-from transformer.cli.launch import launch
-from transformer.files import exclusive_lock
-
-def work(settings):
-    with exclusive_lock(Path("lock"), "it"):
-        Path("begun").touch()
-        time.sleep({SECONDS})
-
-launch(lambda config: config, work, config_name="translate")
-"""
-
 
 def stage_of(folder: Path, *command: str) -> Stage:
     return Stage("only", [sys.executable, *command], ["false"], folder / "begun", [folder / "finished"])
-
-
-def run_script(folder: Path) -> None:
-    os.chdir(folder)
-    run_stages([stage_of(folder, "script.py")], folder)
-
-
-def is_free(lock: Path) -> bool:
-    with contextlib.suppress(OSError), exclusive_lock(lock, "it"):
-        return True
-    return False
-
-
-def test_a_stage_ends_when_its_pipeline_is_killed(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
-    pipeline = CHILDREN.Process(target=run_script, args=(tmp_path,))
-    pipeline.start()
-    wait_until((tmp_path / "begun").exists)
-    assert not is_free(tmp_path / "lock")
-    pipeline.kill()
-    killed = time.monotonic()
-    wait_until(lambda: is_free(tmp_path / "lock"))
-    assert time.monotonic() - killed < SECONDS / 4  # not because its own time is over
 
 
 def test_a_signal_while_a_command_is_started_reaches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def stages_of(*typed: str) -> list[Stage]:
         [
             ("forward=data.synthetic_ratio=0", "data.synthetic_ratio=0.0 must be > 0"),
             ("reverse=model.heads=7", "model.encoder.self_attention.heads=7 does not divide model.dim=32"),
-            ("forward=trainer.precision=16-true", "trainer.precision=16-true would train other weights"),
+            ("forward=trainer.precision=16-true", "trainer.precision=16-true is not allowed"),
             (
                 "forward=model.tied_embeddings=all tokenizer.joint=false",
                 "model.tied_embeddings=all needs one vocabulary",

@@ -165,7 +165,7 @@ def test_translations_of_another_search_are_named_as_such(
     caplog.set_level("INFO")
     folder = copied(home, "again")
     other_search = composed("evaluate", "checkpoint=again", "search=greedy", "search.max_length=3", "device=cpu")
-    evaluate.evaluate(evaluate.read(other_search))
+    evaluate.evaluate_run(evaluate.read(other_search))
     assert "again/hypotheses.test.txt was replaced: it held other translations" in caplog.text
     assert (folder / "hypotheses.test.txt").read_text(encoding="utf-8") != (
         home / "sweep/0/hypotheses.test.txt"
@@ -196,7 +196,7 @@ def test_runs_that_were_tested_with_different_searches_are_warned_of(
     assert "newer: as the run was tested (beam=5)" in printed
     assert "older: as the run was tested (beam=2)" in printed
     for run in ("newer", "older"):
-        evaluate.evaluate(evaluate.read(composed("evaluate", f"checkpoint={run}", "search=greedy", "device=cpu")))
+        evaluate.evaluate_run(evaluate.read(composed("evaluate", f"checkpoint={run}", "search=greedy", "device=cpu")))
     compared("runs=[newer,older]", "sentences=0")
     assert "one search" not in capsys.readouterr().out
     alter(copied(home, "no_search") / "config.yaml", "\nsearch:", "\nsought:")
@@ -226,7 +226,7 @@ def test_a_run_that_evaluate_has_translated_as_it_was_tested_is_like_the_others(
 ) -> None:
     folder = copied(home, "as_tested")
     search = ["search.max_length=8", "search.length_ratio=1.0", "search.length_extra=5"]
-    evaluate.evaluate(evaluate.read(composed("evaluate", "checkpoint=as_tested", *search, "device=cpu")))
+    evaluate.evaluate_run(evaluate.read(composed("evaluate", "checkpoint=as_tested", *search, "device=cpu")))
     alter(folder / "evaluation.json", '"patience": 1.0,', "")  # a setting that this evaluation did not know yet
     capsys.readouterr()
     compared("runs=[sweep/0,as_tested]", "sentences=0")
@@ -249,7 +249,7 @@ def test_translations_that_were_scored_again_by_other_metrics_are_known(
         of_one.pop("ter", None)
     (folder / "test.json").write_text(json.dumps(results), encoding="utf-8")
     again = ("checkpoint=other_metrics", "search=greedy", "search.max_length=3", "device=cpu", "metrics=[ter]")
-    evaluate.evaluate(evaluate.read(composed("evaluate", *again)))
+    evaluate.evaluate_run(evaluate.read(composed("evaluate", *again)))
     compared("runs=[sweep/0,other_metrics]")
     assert "other_metrics: translated again by evaluate.py (method=greedy" in capsys.readouterr().out
 

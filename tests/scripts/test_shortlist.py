@@ -101,6 +101,6 @@ def test_a_score_says_which_shortlist_it_is_of(home: Path) -> None:
     learn("output=scored.safetensors")
     typed = ("checkpoint=run", "device=cpu", "output=scores", "search=greedy", "search.max_length=6", "cache=cache")
     for given in ((), ("shortlist=scored.safetensors",)):
-        evaluate_script.evaluate(evaluate_script.read(compose("evaluate", *prepare((*typed, *given), CONFIGS))))
+        evaluate_script.evaluate_run(evaluate_script.read(compose("evaluate", *prepare((*typed, *given), CONFIGS))))
         search = json.loads(Path("scores/evaluation.json").read_bytes())["searches"]["test"]
         assert search.get("shortlist") == (sha256(Path("scored.safetensors")) if given else None)

@@ -5,17 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning import Trainer
-from transformer.training.callbacks.checkpointing import AtomicCheckpoints
+from lightning import Fabric, Trainer
 
 from tests.data.corpora import settings as data_settings
 from tests.data.corpora import write
 from tests.factories import composed, model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
+from transformer.cli.settings import run_settings
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
 from transformer.inference.translator import BEAM
-from transformer.training.config import TrainingSettings
+from transformer.signals import SignalHandler
+from transformer.training.config import RunSettings, TrainingSettings
+from transformer.training.loop import Training
 from transformer.training.module import TranslationModule
 
 SETTINGS = from_dict(
@@ -46,22 +48,35 @@ def module_for(data: TranslationData, settings: TrainingSettings = SETTINGS, **m
     config = from_dict(ModelConfig, model_dict(source_vocab_size=size, target_vocab_size=size, **model), "model")
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
     translator = Translator(Transformer(config), tokenizers, ("de", "en"), data.settings.all_directions)
-    scored = {
-        name: corpus.languages for name, (corpus, split) in data.all_splits.items() if split in ("validation", "test")
-    }
-    pairs = {name: data.text_pairs(name) for name in scored}
-    return TranslationModule(translator, settings, pairs, replace(BEAM, method="greedy"), BEAM, ["bleu"], scored)
+    return TranslationModule(translator, settings)
+
+
+def fabric_for(processes: int = 1) -> Fabric:
+    fabric = Fabric(accelerator="cpu", devices=processes, strategy="ddp" if processes > 1 else "auto")
+    fabric.launch()
+    return fabric
+
+
+def training_for(
+    module: TranslationModule, data: TranslationData, folder: Path, processes: int = 1, **more: Any
+) -> Training:
+    """A training of this module on the CPU, in float32, with further trainer settings; those of `more` that have a name
+    of Training are given to it."""
+    given = {name: more.pop(name) for name in ("guide", "on_step", "on_validation") if name in more}
+    plain = {key: value for key, value in run_settings(composed()).items() if key != "model"}
+    plain["trainer"] |= {"accelerator": "cpu", "precision": "32-true", "gradient_clip_val": None} | more
+    settings = replace(
+        from_dict(RunSettings, plain, ""),
+        data=data.settings,
+        training=module.settings,
+        validation_search=replace(BEAM, method="greedy", length_ratio=1.0, length_extra=2),
+    )
+    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+    return Training(fabric_for(processes), module, data, settings, {}, folder, SignalHandler(), **given)
 
 
 def trainer_for(folder: Path, **arguments: Any) -> Trainer:
-    quiet = {
-        "accelerator": "cpu",
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "enable_checkpointing": False,
-        "use_distributed_sampler": False,
-        "num_sanity_val_steps": 0,
-        "plugins": [AtomicCheckpoints()],
-    }
-    return Trainer(default_root_dir=folder, **(quiet | arguments))
+    """Lightning's Trainer, as users have it."""
+    quiet = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    more = {"use_distributed_sampler": False, "num_sanity_val_steps": 0}
+    return Trainer(default_root_dir=folder, **(quiet | more | arguments))

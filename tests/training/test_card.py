@@ -15,6 +15,7 @@ from tests.training.small import module_for, numbers_data
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.evaluation import Scores
+from transformer.evaluation.evaluate import Evaluation
 from transformer.files import CARD, RESULTS
 from transformer.training.card import license_id, terms, write_card
 from transformer.training.results import write_results
@@ -63,8 +64,8 @@ def card(folder: Path, data: TranslationData, results: dict[str, Any], **changes
     plain = settings(folder, **changes) | {"metrics": ["bleu"]}
     plain["data"] |= {"directions": data.settings.directions}
     cost = {"peak MB": 1234.0, "ms/step": 12.5}
-    scores = {name: Scores({"bleu": 12.345}, {"bleu": "nrefs:1"}) for name in data.test_names}
-    write_results(folder, scores, {name: ["eins", "zwei"] for name in scores}, {}, seconds=90.0, cost=cost)
+    evaluation = Evaluation(["eins", "zwei"], Scores({"bleu": 12.345}, {"bleu": "nrefs:1"}), None)
+    write_results(folder, dict.fromkeys(data.test_names, evaluation), {}, seconds=90.0, cost=cost)
     path = folder / RESULTS
     path.write_text(json.dumps(json.loads(path.read_bytes()) | results), encoding="utf-8")
     write_card(folder, module_for(data).translator, data, plain, "cpu: 1 thread")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tests.training.small import DIGITS, SETTINGS, module_for, numbers_data, trainer_for
+from tests.training.small import DIGITS, SETTINGS, module_for, numbers_data, training_for
 from transformer.data.batching import Batch
 from transformer.data.tokenizer import EOS, PAD
 from transformer.model.attention import AttentionRecord
@@ -87,8 +87,7 @@ def test_a_guided_head_looks_at_translations_after_a_few_steps(tmp_path: Path) -
         vocabularies = len(data.source_tokenizer), len(data.target_tokenizer)
         settings = GuidedAlignmentSettings(weight=weight, steps=40)
         guide = GuidedAlignment.learn([data.split("train")], vocabularies, settings)
-        module.guided_alignment = guide if weight else None
-        trainer_for(tmp_path, max_steps=40, limit_val_batches=0).fit(module, datamodule=data)
+        training_for(module, data, tmp_path, guide=guide if weight else None, max_steps=40, limit_val_batches=0).fit()
         attended.append(attention_to_translations(module, batch))
     without, guided = attended
     assert guided > without + 0.2
@@ -98,10 +97,10 @@ def test_the_logged_loss_is_that_of_the_translation_alone(tmp_path: Path) -> Non
     data, logged = numbers_data(tmp_path), []
     for guide in (None, GuidedAlignment(torch.rand(100, 100), ONE)):
         module = module_for(data, SETTINGS)
-        module.guided_alignment = guide
-        trainer = trainer_for(tmp_path, max_steps=1, limit_val_batches=0)
-        trainer.fit(module, datamodule=data)
-        logged.append(float(trainer.callback_metrics["train/loss"]))
+        training = training_for(module, data, tmp_path, guide=guide, max_steps=1, limit_val_batches=0)
+        training.fit()
+        logged.append(float(training.reporter.loss or 0))
+    assert logged[0] > 1
     assert logged[0] == pytest.approx(logged[1])  # a recorded attention is summed in another order
 
 

@@ -44,7 +44,7 @@ def plain(folder: Path, **changes: Any) -> dict[str, Any]:
 
 
 def prepared(folder: Path, **changes: Any) -> TranslationData:
-    rest = {key: value for key, value in plain(folder, **changes).items() if key not in ("model", "trainer")}
+    rest = {key: value for key, value in plain(folder, **changes).items() if key != "model"}
     return prepare_data(from_dict(RunSettings, rest, ""), None)
 
 

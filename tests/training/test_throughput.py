@@ -1,20 +1,15 @@
 """What a run says of its costs."""
 
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from lightning import Callback, Trainer
-from transformer.training.callbacks import throughput as throughput_module
+import torch
 
 from tests import processes
-from tests.training.small import module_for, numbers_data, trainer_for
+from transformer.training import throughput as throughput_module
 from transformer.training.throughput import Throughput, peak_memory
-
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def test_the_peak_of_memory_is_known_where_the_system_does_not_tell_it(tmp_path: Path) -> None:
@@ -25,48 +20,30 @@ def test_the_peak_of_memory_is_known_where_the_system_does_not_tell_it(tmp_path:
 
 
 def measure(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float], **arguments: Any
-) -> tuple[dict[str, float], list[int]]:
-    """What a training says whose batches take so many seconds by their number and whose validations take an hour, and
-    the target tokens of each step."""
-    data, throughput, clock, tokens = numbers_data(folder), Throughput(), [0.0], [0]
-
-    class Clock(Callback):
-        def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_index: int) -> None:
-            clock[0] += seconds(trainer.fit_loop.epoch_loop.total_batch_idx + 1)
-
-        def on_train_batch_end(self, trainer: Trainer, module: Any, *arguments: Any) -> None:
-            if int(module.tokens_seen) > tokens[-1]:
-                tokens.append(int(module.tokens_seen))
-
-        def on_validation_start(self, trainer: Trainer, module: Any) -> None:
-            clock[0] += 3600
-
+    monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float], steps: int, validate_every: int = 100
+) -> dict[str, float]:
+    """What is measured where step n takes so many seconds and has 10 n tokens, and a validation takes an hour."""
+    throughput, clock = Throughput(), [0.0]
     monkeypatch.setattr(throughput_module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    often = {"check_val_every_n_epoch": None, "val_check_interval": 4, "limit_val_batches": 1}
-    trainer = trainer_for(folder, callbacks=[Clock(), throughput], **(often | arguments))
-    trainer.fit(module_for(data), datamodule=data)
-    return throughput.measured(trainer), [after - before for before, after in pairwise(tokens)]
+    throughput.start()
+    for step in range(1, steps + 1):
+        clock[0] += seconds(step)
+        throughput.after_step(torch.tensor(10 * step))
+        if step % validate_every == 0:
+            clock[0] += 3600
+            throughput.start()
+    return throughput.measured(torch.device("cpu"))
 
 
-def test_the_time_of_a_step_is_that_after_the_warm_up_and_without_validation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said, tokens = measure(tmp_path, monkeypatch, lambda batch: 10.0 if batch <= 6 else 2.0, max_steps=12)
-    assert said["ms/step"] == 2000
-    # Steps 5 and 9 follow a validation and are not measured: of the others the warm-up is 1 to 4, 6 and 7.
-    counted = [tokens[step - 1] for step in (8, 10, 11, 12)]
-    assert said["tokens/s"] == round(sum(counted) / 8)
+def test_the_time_of_a_step_is_that_after_the_warm_up_and_without_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measure(monkeypatch, lambda step: 10.0 if step <= 6 else 2.0, steps=12, validate_every=4)
+    assert found["ms/step"] == 2000
+    assert found["tokens/s"] == round(sum(10 * step for step in range(7, 13)) / 12)
 
 
-def test_a_step_of_several_batches_takes_the_time_of_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said, tokens = measure(
-        tmp_path, monkeypatch, lambda batch: 2.0, max_steps=8, accumulate_grad_batches=2, limit_val_batches=0
-    )
-    assert said["ms/step"] == 4000
-    assert said["tokens/s"] == round(sum(tokens[6:]) / 8)
+def test_a_run_of_few_steps_has_the_time_of_its_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert measure(monkeypatch, float, steps=3)["ms/step"] == 3000
 
 
-def test_a_run_of_few_steps_has_the_time_of_its_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said, _ = measure(tmp_path, monkeypatch, float, max_steps=3)
-    assert said["ms/step"] == 3000
+def test_a_run_without_a_step_has_no_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert measure(monkeypatch, float, steps=0).keys() == {"peak MB"}

@@ -145,5 +145,5 @@ def prepare(typed: Sequence[str], configs: Path) -> list[str]:
         raise UsageError("resume= continues what was stopped, in its own place: leave out -m and hydra.run.dir")
     epochs = prepared.get("trainer.max_epochs", "=null").partition("=")[2]
     if epochs.lower() not in ("null", "-1"):
-        prepared.setdefault("trainer.max_steps", "++trainer.max_steps=-1")  # or the preset's steps would end it earlier
+        prepared.setdefault("trainer.max_steps", "trainer.max_steps=-1")  # or the preset's steps would end it earlier
     return [*prepared.values(), *options]

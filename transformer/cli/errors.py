@@ -9,6 +9,7 @@ import traceback
 
 from transformer.data.printable import SafeFormatter, one_line, say, silence
 from transformer.files import UNWRITABLE
+from transformer.processes import rank
 
 STDOUT = "stdout"  # the name of a file in an error that tells of no other one
 
@@ -30,12 +31,6 @@ def configure_output() -> None:
     handler.setFormatter(SafeFormatter())
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
     logging.getLogger("lightning").propagate = False  # it brings a handler of its own
-
-
-def rank() -> int:
-    """Return the number of this process among those that torchrun, Lightning or SLURM has started together."""
-    numbers = [os.environ.get(name, "") for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID")]
-    return next((int(number) for number in numbers if number.isdecimal()), 0)
 
 
 def describe(error: BaseException) -> str:

@@ -125,8 +125,8 @@ def launch(read: Read, work: Work, config_name: str, configs: Path = CONFIGS) ->
         with SignalHandler():
             status = run_script(read, work, config_name, configs)
     except Interrupted as stopped:
-        from transformer.cli.errors import rank
         from transformer.data.printable import say
+        from transformer.processes import rank
 
         status = 128 + stopped.number
         if rank() == 0:

@@ -20,6 +20,7 @@ from transformer.cli import CONFIGS
 from transformer.config import UsageError
 from transformer.data.printable import script_command, shell_path
 from transformer.files import LOCK, MODELS, UNWRITABLE, exclusive_lock, is_list_of_paths, new_folder, run_of
+from transformer.processes import rank
 from transformer.signals import Interrupted
 
 # Folders that this process makes, or lets Hydra make, the deepest first: they go again if the run is refused.
@@ -113,15 +114,14 @@ def training_in(folder: Path) -> Iterator[None]:
     Where several processes train together, the first speaks for all. The others end in silence and without a failure,
     for which Lightning would kill the first.
     """
-    from transformer.training.loggers import is_rank_zero
     from transformer.training.nonfinite import NonFiniteError
 
     go_on = f"continue with: {script_command('train')} resume={shell_path(folder)}"
     try:
-        with exclusive_lock(folder / LOCK, f"the run {folder}") if is_rank_zero() else contextlib.nullcontext():
+        with exclusive_lock(folder / LOCK, f"the run {folder}") if rank() == 0 else contextlib.nullcontext():
             yield
     except (NonFiniteError, Interrupted) as error:
-        if not is_rank_zero():
+        if rank() != 0:
             sys.exit(0)
         if isinstance(error, Interrupted):
             error.advice = go_on if (folder / MODELS[-1]).exists() else "nothing was saved yet"

@@ -54,8 +54,10 @@ def trials_to_check(choices: list[list[str]]) -> Iterator[tuple[int, Sequence[st
             yield place * step, [*first[:index], value, *first[index + 1 :]]
 
 
-def check_devices(trainer: dict[str, Any]) -> None:
+def check_devices(config: DictConfig) -> None:
     """Refuse trials of several processes: Lightning would start them with the arguments of the whole sweep."""
+    trainer = config.get("trainer")
+    trainer = ONE_PROCESS | (dict(trainer) if isinstance(trainer, DictConfig) else {})
     if any(trainer[name] != value for name, value in ONE_PROCESS.items()):
         given = " ".join(f"trainer.{name}={trainer[name]}" for name in ONE_PROCESS)
         raise UsageError(f"-m cannot train with {given}: use trainer=cpu or trainer=gpu with trainer.devices=1")
@@ -98,7 +100,7 @@ def check_trials(arguments: list[str], config_name: str, configs: Path, read: Re
         taken: dict[str, set[str]] = {} if config_name == "evaluate" else {"output": set(), "alignments": set()}
         try:
             for config in composed:
-                check_devices(config.get("trainer") or {})
+                check_devices(config)
                 config.hydra.sweep.dir = folder
                 HydraConfig.instance().set_config(config)
                 read_settings(read, config)

@@ -63,8 +63,8 @@ def references_loss(
     left out."""
     targets = translator.target_tokenizer.encode_all([target for _, target in pairs])
     values = pair_log_probabilities(translator, pairs, batch_tokens)
-    scored = [(value, len(ids) + 1) for value, ids in zip(values, targets, strict=True) if value > -math.inf]
-    return -sum(value for value, _ in scored), sum(tokens for _, tokens in scored)
+    scored = [(value, len(ids) + 1) for value, ids in zip(values, targets, strict=True) if value != -math.inf]
+    return -math.fsum(value for value, _ in scored), sum(tokens for _, tokens in scored)
 
 
 class Chooser:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,12 +20,12 @@ from transformer.device import MachineSettings
 from transformer.evaluation.choosing import Chooser, references_loss
 from transformer.evaluation.corpus_score import CorpusScore
 from transformer.evaluation.metrics import METRICS, MetricSettings, Scores
-from transformer.evaluation.processes import gather, process_place
 from transformer.evaluation.run_files import EVALUATION, EVALUATION_LOCK, corpus_of
 from transformer.files import RESULTS, atomic_write, exclusive_lock, hypotheses_file, read_json, sha256
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.inference.settings import ChoiceSettings, InferenceSettings
+from transformer.processes import gather, place
 
 log = logging.getLogger(__name__)
 CHUNK = 256  # sentences translated between two calls of `on_progress`; more where a batch takes many
@@ -53,7 +54,7 @@ def evaluate(
     Several processes take a share of the sentences each, and all of them return all of it. Each calls `on_progress`
     equally often, with how many of its sentences are done and how many there are.
     """
-    rank, processes = process_place()
+    rank, processes = place()
     # Each chunk has sentences of like length, the longest first: memory runs out at once if it does.
     mine = sorted(range(len(pairs)), key=lambda index: -len(pairs[index][0]))[rank::processes]
     one = translator if isinstance(translator, Translator) else translator.translator
@@ -61,7 +62,8 @@ def evaluate(
     # The states are summed on the device that the processes speak over.
     device = one.device if one.device.type == "cuda" else torch.device("cpu")
     scores = {name: CorpusScore(name, one.target_language).to(device) for name in metrics}
-    loss, hypotheses = MeanMetric().to(device), dict[int, str]()
+    # A loss that is no number stays so; by default it would be left out.
+    loss, hypotheses = MeanMetric(nan_strategy=math.nan).to(device), dict[int, str]()
     for start in range(0, total, size):
         indices = mine[start : start + size]
         sources, references = ([pairs[index][side] for index in indices] for side in (0, 1))
@@ -71,8 +73,7 @@ def evaluate(
             score.update([hypotheses[index] for index in indices], references)
         if with_loss:
             total_loss, tokens = references_loss(one, [pairs[index] for index in indices], batch_tokens)
-            if tokens:
-                loss.update(total_loss / tokens, tokens)
+            loss.update(total_loss / max(1, tokens), tokens)
         on_progress(min(start + size, total), total)
     values = {name: float(score.compute()) for name, score in scores.items()}
     mean = float(loss.compute()) if with_loss else None

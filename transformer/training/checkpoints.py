@@ -35,6 +35,12 @@ class TrainProgress:
     rows: Count = 0
 
 
+def write_checkpoint(path: Path, checkpoint: dict[str, Any]) -> None:
+    """Writes a file whole or not at all."""
+    with atomic_file(path) as file:
+        torch.save(checkpoint, file)
+
+
 def read_run(path: Path) -> dict[str, Any]:
     """A checkpoint to go on from, read whole and checked. Raises ValueError for one that no run can continue from."""
     checkpoint = load_training(path)
@@ -88,25 +94,24 @@ class Checkpoints:
             for left in (TRANSLATOR, RESULTS):
                 (self.folder / left).unlink(missing_ok=True)
         for name in names:
-            with atomic_file(self.folder / name) as file:
-                torch.save(checkpoint, file)
+            write_checkpoint(self.folder / name, checkpoint)
 
     def load(self, checkpoint: dict[str, Any], path: Path) -> tuple[TrainProgress, float]:
         """Takes over what `read_run` has read in the file `path`, under the settings as they are now; returns where the
         run stands and the seconds that it has taken. Raises ValueError for states that do not fit."""
+        self.module.on_load_checkpoint(checkpoint)
         try:
-            self.module.on_load_checkpoint(checkpoint)
             self.module.load_state_dict(checkpoint["state_dict"])
             self.average.load_state_dict(checkpoint["averaging"])
             groups = self.optimizer.param_groups
-            options = [{key: group[key] for key in group if key != "params"} for group in groups]
+            options = [{key: group[key] for key in group if key not in ("params", "lr")} for group in groups]
             self.optimizer.load_state_dict(checkpoint["optimizer"])
             for group, now in zip(self.optimizer.param_groups, options, strict=True):
                 group.update(now)
             self.fabric.strategy.precision.load_state_dict(checkpoint["precision"])
             progress = from_dict(TrainProgress, checkpoint["progress"], "progress")
             seconds = float(checkpoint["seconds"])
-        except (KeyError, IndexError, TypeError, RuntimeError, AttributeError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             reason = f"{type(error).__name__}: {one_line(error, 200)}"
             raise ValueError(f"{path}: no run can continue from it, its states do not fit ({reason})") from error
         if checkpoint["sharding"] != self.sharding and progress.batch > 0:

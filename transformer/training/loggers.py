@@ -6,15 +6,10 @@ import warnings
 from pathlib import Path
 
 from lightning.fabric.loggers import CSVLogger, Logger, TensorBoardLogger
-from lightning.fabric.utilities import rank_zero_only
 
 from transformer.files import METRICS_LOG
+from transformer.processes import rank
 from transformer.training.config import LoggerName
-
-
-def is_rank_zero() -> bool:
-    """Whether this is the process that prints and writes for all."""
-    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 def build_logger(name: LoggerName, folder: Path, rows: int = 0, steps: int = 0) -> Logger:
@@ -26,7 +21,7 @@ def build_logger(name: LoggerName, folder: Path, rows: int = 0, steps: int = 0) 
 
         return WandbLogger(save_dir=folder)
     logger, log = CSVLogger(folder, name="", version=""), folder / METRICS_LOG
-    if is_rank_zero():
+    if rank() == 0:
         kept: list[dict[str, str]] = []
         if rows and log.exists():
             with log.open(encoding="utf-8", newline="") as file:

@@ -37,7 +37,7 @@ class Reporter:
     line a validation, sample translations when BLEU improves, and while testing a line every half minute. The first
     process speaks, the others are silent."""
 
-    def __init__(self, speaks: bool, settings: RunSettings, total_steps: float, throughput: Throughput) -> None:
+    def __init__(self, speaks: bool, settings: RunSettings, total_steps: int | float, throughput: Throughput) -> None:
         """`total_steps` of the whole run; infinite where only time or patience ends it."""
         self.speaks, self.settings, self.total_steps, self.throughput = speaks, settings, total_steps, throughput
         self.console = console(stderr=True)
@@ -78,7 +78,7 @@ class Reporter:
             self.bar = None
         if why_over and self.first_step < step < self.total_steps:
             self._print(f"no further step after {step:,}: {why_over}")
-            if self.first_step < self.settings.training.warmup_steps:  # at the start nobody knew how far it would come
+            if self.settings.trainer.max_time:  # at the start nobody knew how far it would come
                 self._print(warmup_note(self.settings.training.warmup_steps, step))
 
     def after_step(self, step: int, loss: Tensor) -> None:

@@ -14,7 +14,7 @@ from transformer.evaluation.evaluate import Evaluation
 from transformer.files import RESULTS, atomic_write, hypotheses_file
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
-from transformer.training.loggers import is_rank_zero
+from transformer.processes import rank
 from transformer.visualization.attention import NAMES, View, draw_reading, read
 
 log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ def show_result(result: Result, folder: Path, search: SearchSettings) -> None:
 
     The length penalty is the model's own by now, and need not be typed.
     """
-    if not is_rank_zero():
+    if rank() != 0:
         return
     usual = asdict(SearchSettings(length_penalty=search.length_penalty))
     chosen = [f"search.{key}={value}" for key, value in asdict(search).items() if value != usual[key]]

@@ -28,6 +28,7 @@ from transformer.inference import Translator, checkpoint
 from transformer.inference.checkpoint import load_training
 from transformer.inference.saved_translator import SavedTranslator
 from transformer.model import ModelConfig, Transformer
+from transformer.processes import rank
 from transformer.signals import SignalHandler
 from transformer.training.card import write_card
 from transformer.training.checkpoints import read_run
@@ -36,7 +37,7 @@ from transformer.training.config import RunSettings
 from transformer.training.embeddings import initialize_embeddings
 from transformer.training.guided_alignment import GuidedAlignment
 from transformer.training.leakage import overlap_notes
-from transformer.training.loggers import build_logger, is_rank_zero, silence_lightning
+from transformer.training.loggers import build_logger, silence_lightning
 from transformer.training.loop import Training, mean_bleu
 from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.out_of_memory import explain_out_of_memory
@@ -113,7 +114,7 @@ def build_fabric(settings: RunSettings, folder: Path, saved: dict[str, Any] | No
 
 def launch(fabric: Fabric, settings: RunSettings, signals: SignalHandler) -> None:
     """Starts the other processes of the run, if it has any, and waits until all have found each other."""
-    if settings.trainer.num_nodes > 1 and is_rank_zero():
+    if settings.trainer.num_nodes > 1 and rank() == 0:
         say(f"waiting for the processes of all {settings.trainer.num_nodes} nodes")
     with signals.at_once() if settings.trainer.strategy == "ddp" else nullcontext():
         fabric.launch()
@@ -132,7 +133,7 @@ def curves_of(folder: Path) -> Hook:
 def choose_weights(training: Training) -> float | None:
     """Gives the model the weights that are to be tested, and returns their validation BLEU: those of best.ckpt, or the
     last step's, if these are better than their average. None where nothing was validated."""
-    best, limit, says = training.progress.best, training.settings.trainer.limit_val_batches, is_rank_zero()
+    best, limit, says = training.progress.best, training.settings.trainer.limit_val_batches, rank() == 0
     if best is None or not (training.folder / BEST_CHECKPOINT).exists():
         return None
     if not training.validates and says:
@@ -226,7 +227,7 @@ def run(
     on_this_machine = len(getattr(fabric.strategy, "parallel_devices", None) or [fabric.device])
     check_enough_sentences(data, on_this_machine * trainer.num_nodes)
     check_limits(data, trainer, on_this_machine * trainer.num_nodes)
-    if is_rank_zero():
+    if rank() == 0:
         # SLURM and torchrun start the processes themselves, and may give each cores of its own.
         shares_cores = fabric.device.type == "cpu" and fabric.strategy.launcher is not None
         show_run(data, translator, machine, on_this_machine if shares_cores else 1, settings.init_from)
