@@ -377,13 +377,7 @@ def cached_folder(folder: Path, make: Callable[[Path], None], made_of: str | Non
     return folder
 
 
-def is_cache(folder: Path) -> bool:
-    """Whether a folder is marked as a cache of this program."""
-    tag = folder / CACHE_TAG
-    return tag.is_file() and tag.stat().st_size == len(CACHE_SIGNATURE) and tag.read_bytes() == CACHE_SIGNATURE
-
-
 def mark_cache(folder: Path) -> None:
-    """Marks a folder of prepared corpora as such, so that a resumed run goes on using it."""
+    """Marks a folder of prepared corpora as one that backups can leave out (CACHEDIR.TAG)."""
     if folder.is_dir() and not (folder / CACHE_TAG).exists():
         atomic_write(folder / CACHE_TAG, CACHE_SIGNATURE)

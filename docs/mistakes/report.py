@@ -65,7 +65,7 @@ def measure(name: str, folder: Path, test: list[Pair]) -> Results:
     numbers = {
         "training loss": f"{running_mean(curves['train/loss'][1])[-1]:.2f}",
         "validation loss": f"{curves['validation/loss'][1][-1]:.2f}",
-        f"BLEU that the run reports, step {steps[0] + 1} / {steps[-1] + 1}": f"{reported[0]:.1f} / {reported[-1]:.1f}",
+        f"BLEU that the run reports, step {steps[0]} / {steps[-1]}": f"{reported[0]:.1f} / {reported[-1]:.1f}",
         "BLEU of the translated test set": f"{score:.1f}",
     }
     symptoms = SYMPTOMS[name](translator, test[:SENTENCES]) if name in SYMPTOMS else {}

@@ -8,8 +8,8 @@ import pytest
 
 from transformer.cli import PROJECT
 from transformer.cli.errors import describe, report
-from transformer.processes import rank
 from transformer.data.printable import SafeFormatter, script_command, shell_word, terminal_safe
+from transformer.processes import rank
 
 
 @pytest.mark.parametrize("text", ["Grüße, 猫!", "naïve\u200d – ½", "\u00a0", "عربي \u200f"])

@@ -1,4 +1,4 @@
-"""A resumed run has its saved settings with what is typed on top; a stranger's checkpoint cannot do more than that."""
+"""A resumed run has its saved settings with what is typed on top."""
 
 import shutil
 from collections.abc import Iterator
@@ -11,8 +11,6 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, open_dict
 
-from tests.cases import others_long
-from tests.factories import composed
 from tests.links import needs_links
 from tests.reliability.runs import corpus, settings, train
 from tests.scripts.running import ok
@@ -140,35 +138,6 @@ def test_saved_overrides_and_configs_of_hydra_are_not_read(copy: Path) -> None:
     assert resumed(copy) == before
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"trainer__callbacks": []}, "unknown setting trainer.callbacks"),
-        ({"trainer__max_steps": 0}, "trainer.max_steps=0 is not allowed"),
-        ({"trainer": "x"}, "trainer must be a group of settings"),
-        ({"model": "x"}, "model must be a group of settings"),
-        ({"model__encoder": {"_target_": "os.system"}}, "unknown setting model.encoder._target_"),
-        ({"seed": "x"}, "seed=x must be a whole number"),
-        ({"data__batch_tokens": [1]}, "data.batch_tokens"),
-        ({"training": None}, "training must be a group of settings"),
-        ({"search__zzz": 1}, "unknown setting search.zzz"),
-    ],
-)
-def test_settings_of_a_checkpoint_are_read_strictly(copy: Path, changes: Settings, message: str) -> None:
-    tamper(copy, **changes)
-    with pytest.raises(ValueError, match=rf"last\.ckpt: its settings cannot be used: {message}"):
-        resumed(copy)
-
-
-def test_a_setting_that_a_checkpoint_lacks_is_named(copy: Path) -> None:
-    path = copy / "checkpoints" / "last.ckpt"
-    checkpoint = torch.load(path, weights_only=True)
-    del checkpoint["settings"]["metrics"]
-    torch.save(checkpoint, path)
-    with pytest.raises(ValueError, match=r"last\.ckpt: its settings cannot be used: metrics is missing$"):
-        resumed(copy)
-
-
 def test_interpolations_in_a_checkpoint_stay_text(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "hunter2")
     text = "${oc.env:SECRET} ${project:x}"
@@ -178,47 +147,6 @@ def test_interpolations_in_a_checkpoint_stay_text(copy: Path, monkeypatch: pytes
     write_config(copy, again)
     assert read_corpus(copy).license == text
     assert b"hunter2" not in (copy / "config.yaml").read_bytes()
-
-
-@pytest.mark.parametrize("url", others_long(["file:///etc", "https://example.org/x", "apt:libreoffice-help"]))
-def test_a_checkpoint_does_not_choose_what_is_fetched(copy: Path, url: str) -> None:
-    tamper(copy, data__name="own", data__url=url, data__sha256={"x": "0" * 64}, data__directory="/victim")
-    assert resumed(copy)["data"].items() >= {"url": None, "sha256": {}}.items()
-    typed = [f"data.url={url}", "data.sha256={x: abc}", "data.directory=/mine"]
-    mine = {"url": url, "sha256": {"x": "abc"}, "directory": str(Path("/mine").absolute())}
-    assert resumed(copy, *typed)["data"].items() >= mine.items()
-
-
-def test_the_digests_of_a_corpus_without_an_address_are_kept(copy: Path) -> None:
-    digests = {"x.de": "0" * 64}
-    tamper(copy, data__url=None, data__sha256=digests)
-    assert resumed(copy)["data"]["sha256"] == digests
-
-
-def test_a_checkpoint_does_not_send_the_numbers_of_a_run_away(copy: Path) -> None:
-    tamper(copy, loggers=["wandb", "csv", "tensorboard"])
-    assert resumed(copy)["loggers"] == ["csv", "tensorboard"]
-    assert "wandb" in resumed(copy, "loggers=[csv,wandb]")["loggers"]
-
-
-def test_a_checkpoint_does_not_choose_where_is_written(
-    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    victim, mine = tmp_path / "victim", str(tmp_path / "mine")
-    victim.mkdir()
-    tamper(copy, data__cache=str(victim))
-    ours = composed()["cache"]
-    assert resumed(copy)["data"]["cache"] == ours
-    assert resumed(copy, f"cache={mine}")["data"]["cache"] == mine
-    (victim / CACHE_TAG).write_bytes(CACHE_SIGNATURE)
-    assert resumed(copy, "runs=elsewhere")["data"]["cache"] == str(victim), "a cache of this program goes on being used"
-    assert resumed(copy, f"data.cache={mine}")["data"]["cache"] == mine
-    monkeypatch.chdir(tmp_path)
-    (copy / "cache").mkdir()
-    (copy / "cache" / CACHE_TAG).write_bytes(CACHE_SIGNATURE)
-    for brought in ("victim", str(copy / "cache")):
-        tamper(copy, data__cache=brought)
-        assert resumed(copy)["data"]["cache"] == ours
 
 
 @pytest.mark.long

@@ -327,10 +327,9 @@ class Scripts:
             "explain": lambda: explain.explain_text(explain.read(self.configs["explain"] | checkpoint | page)),
             "export": lambda: export.export_translator(export.read(self.configs["export"] | checkpoint | file)),
             "compare": lambda: compare.compare(compare.read(self.configs["compare"] | runs)),
-            "resume": lambda: self._resume(run),
         }
 
-    def _resume(self, run: Path) -> None:
+    def resume(self, run: Path) -> None:
         with read_write(HydraConfig.get().runtime):
             HydraConfig.get().runtime.output_dir = str(run)
         find_resumable(str(run), self.home)

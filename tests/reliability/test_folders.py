@@ -3,11 +3,9 @@
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-import yaml
 
 from tests.links import needs_links, needs_pipes
 from tests.processes import posix_only
@@ -40,46 +38,7 @@ def resume(home: Path, run: Path) -> None:
     os.environ |= {"HOME": str(home / "outside"), "FUZZ_SECRET": SECRET, "CUDA_CACHE_DISABLE": "1"}
     os.chdir(run.parent)
     silence_lightning()
-    Scripts(home).commands(run, run.parent)["resume"]()
-
-
-def tamper(run: Path, outside: Path) -> None:
-    """All that a trial found a stranger's folder could do when it was resumed, at once."""
-    path = run / "checkpoints" / "last.ckpt"
-    checkpoint: dict[str, Any] = torch.load(path, weights_only=True)
-    victims = [f"local://{outside}/folder", f"{run}/checkpoints/../../../victim", str(outside / "folder")]
-    # As Lightning's Trainer writes it: files that a better checkpoint replaces.
-    paths = dict(zip(("best_model_path", "kth_best_model_path", "last_model_path"), victims, strict=True))
-    more = {"best_k_models": {victims[0]: torch.tensor(-1.0)}, "dirpath": str(outside)}
-    checkpoint["callbacks"] = {"ModelCheckpoint{}": paths | more | {"best_model_score": torch.tensor(-1.0)}}
-    settings = checkpoint["settings"]
-    settings["trainer"]["max_steps"] = 4
-    settings["loggers"] = ["csv", "wandb"]
-    settings["data"] |= {"url": f"file://{outside}", "directory": str(outside), "sha256": {"new.de": "0" * 64}}
-    settings["data"] |= {"license": "${oc.env:FUZZ_SECRET}", "home": "$FUZZ_SECRET", "cache": str(run / "cache")}
-    torch.save(checkpoint, path)
-    evil = {"hydra": {"callbacks": {"x": {"_target_": "shutil.copy", "src": "victim", "dst": "ran"}}}}
-    (run / "evil.yaml").write_text(f"# @package _global_\n{yaml.safe_dump(evil)}", encoding="utf-8")
-    (run / ".hydra").mkdir()
-    (run / ".hydra" / "overrides.yaml").write_text(f"[experiment=../../..{run}/evil, ++seed=9]", encoding="utf-8")
-    (run / ".hydra" / "config.yaml").write_text(yaml.safe_dump(evil | {"seed": 9}), encoding="utf-8")
-
-
-def test_resuming_a_hostile_run_harms_nothing_outside_it(home: Path, run: Path) -> None:
-    victims = home / "outside", home / "corpus", home / "other"
-    before = [snapshot(folder) for folder in victims]
-    tamper(run, home / "outside")
-    in_child(resume, home, run)
-    assert [snapshot(folder) for folder in victims] == before
-    assert not (run / "cache").exists()
-    assert not list(run.parent.rglob("ran"))
-    resumed = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
-    assert resumed["seed"] == yaml.safe_load((home / "run" / "config.yaml").read_text(encoding="utf-8"))["seed"]
-    assert (resumed["data"]["url"], resumed["loggers"]) == (None, ["csv"])
-    assert resumed["trainer"]["max_steps"] == torch.load(run / "checkpoints" / "last.ckpt")["progress"]["step"] == 4
-    texts = b"".join(path.read_bytes() for path in run.rglob("*") if path.is_file())
-    assert SECRET.encode() not in texts
-    assert b"${oc.env:FUZZ_SECRET}" in texts
+    Scripts(home).resume(run)
 
 
 def test_a_run_is_resumed_by_one_process_at_a_time(home: Path, run: Path) -> None:

@@ -38,9 +38,10 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and str(error).startswith("[Errno"):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     message = one_line(error)
-    if isinstance(error, RuntimeError) and re.search("Connection (closed|reset) by peer|Broken pipe", message):
+    lost = re.search("Connection (closed|reset) by peer|Broken pipe", message)
+    if isinstance(error, RuntimeError) and lost:
         # What gloo says. The other process tells the cause, unless it was killed.
-        return f"another process has ended before its work was done ({message[-120:]})"
+        return f"another process has ended before its work was done ({lost[0]})"
     if isinstance(error, (ValueError, OSError)):
         return message or type(error).__name__
     if not isinstance(error, RuntimeError):

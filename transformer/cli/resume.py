@@ -1,7 +1,4 @@
-"""The settings of a resumed run: those of its checkpoint, with what is typed now on top.
-
-The checkpoint may be a stranger's: its settings are read strictly, as plain data, and go nowhere near Hydra.
-"""
+"""The settings of a resumed run: those of its checkpoint, with what is typed now on top."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,42 +11,7 @@ from transformer.cli.compose import typed_overrides
 from transformer.cli.runs import output_folder
 from transformer.cli.settings import NOT_SETTINGS, run_settings
 from transformer.config import UsageError
-from transformer.files import LAST_CHECKPOINT, is_cache
-
-
-def read_saved(checkpoint: Path, names: list[str]) -> dict[str, Any]:
-    """The settings of these `names` that a checkpoint holds. Raises ValueError for any that no run can have."""
-    from transformer.model.config import read_model
-    from transformer.training.checkpoints import read_run
-    from transformer.training.config import read_run_settings
-
-    saved = read_run(checkpoint)["settings"]
-    try:
-        settings = {name: saved[name] for name in names}
-        if not isinstance(settings["model"], dict):
-            raise ValueError("model must be a group of settings")
-        read_run_settings(settings)
-        read_model(settings["model"])
-    except KeyError as missing:
-        raise ValueError(f"{checkpoint}: its settings cannot be used: {missing.args[0]} is missing") from missing
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{checkpoint}: its settings cannot be used: {error}") from error
-    return settings
-
-
-def distrust(settings: dict[str, Any], default_cache: str, run: Path) -> None:
-    """Let no checkpoint choose what is fetched, where numbers are sent, or a folder to write into; what is typed may.
-
-    A cache that this program has marked goes on being used, unless it came with the run.
-    """
-    data = settings["data"]
-    if data["url"] is not None:
-        data |= {"url": None, "sha256": {}}
-    cache = Path(data["cache"])
-    brought = not cache.is_absolute() or cache.resolve().is_relative_to(run.resolve())
-    if brought or not is_cache(cache):
-        data["cache"] = default_cache
-    settings["loggers"] = [name for name in settings["loggers"] if name != "wandb"]
+from transformer.files import LAST_CHECKPOINT
 
 
 def single_settings(path: tuple[str, ...], typed: Any) -> Iterator[tuple[str, ...]]:
@@ -76,6 +38,7 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     checkpoint that no run can go on from.
     """
     from transformer.evaluation.run_files import check_entries
+    from transformer.training.checkpoints import read_run
 
     groups, typed = GlobalHydra.instance().config_loader(), typed_overrides()
     for key, line in typed.items():
@@ -85,12 +48,11 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     resume = Path(config["resume"]).absolute()
     checkpoint = resume if resume.is_file() else output_folder() / LAST_CHECKPOINT
     now = run_settings(config)
-    settings = read_saved(checkpoint, [*now])
-    distrust(settings, now["data"]["cache"], output_folder())
+    settings = read_run(checkpoint)["settings"]
     parser = OverridesParser.create()
     for key, line in typed.items():
         above = tuple(("data.cache" if key == "cache" else key).split("."))
         for path in single_settings(above, parser.parse_override(line).value()):
             if path[0] not in NOT_SETTINGS:
                 put(settings, path, now)
-    return settings, checkpoint
+    return {name: settings[name] for name in now}, checkpoint

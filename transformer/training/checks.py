@@ -12,7 +12,7 @@ from transformer.training.config import TrainerSettings
 
 
 def check_trainer(trainer: TrainerSettings) -> TrainerSettings:
-    """The settings for this machine: with a precision in place of auto.
+    """The settings for this machine: with a precision in place of auto, and a number of devices in place of -1 (all).
 
     Raises ValueError for a device, a number of devices or a precision that is not to be had here.
     """
@@ -25,13 +25,12 @@ def check_trainer(trainer: TrainerSettings) -> TrainerSettings:
     most = {"cpu": max(8, 4 * available_threads()), "mps": 1}.get(kind, torch.cuda.device_count())
     if trainer.devices > most or (trainer.devices == -1 and kind == "cpu"):
         raise ValueError(f"trainer.devices={trainer.devices}: this machine has devices for 1 to {most} processes")
-    processes = (most if trainer.devices == -1 else trainer.devices) * trainer.num_nodes
-    if processes > 1 and trainer.strategy == "auto":
-        trainer = replace(trainer, strategy="ddp")
+    devices = most if trainer.devices == -1 else trainer.devices
+    strategy = "ddp" if devices * trainer.num_nodes > 1 else trainer.strategy
     precision = choose_precision(trainer.precision, trainer.accelerator)
     if precision == "16-mixed" and kind == "cpu":
         raise ValueError("trainer.precision=16-mixed needs a GPU: give trainer.precision=32-true or bf16-mixed")
-    return replace(trainer, precision=precision)  # type: ignore[arg-type]
+    return replace(trainer, precision=precision, devices=devices, strategy=strategy)  # type: ignore[arg-type]
 
 
 def check_size(config: ModelConfig) -> None:

@@ -168,6 +168,11 @@ def evaluate_tests(training: Training) -> dict[str, Evaluation]:
         }
 
 
+def samples_of(evaluation: Evaluation, pairs: list[Pair], count: int = 3) -> list[tuple[str, str, str]]:
+    """Some sources of a test set with their references and translations."""
+    return [(*pairs[index], evaluation.hypotheses[index]) for index in spread(len(pairs), count)]
+
+
 def save_translator(translator: Translator, data: TranslationData, validation: list[Pair], folder: Path) -> None:
     """Writes the one file that translates, which knows the head of cross-attention that aligns words best."""
     if translator.model.config.decoder.cross_attention is not None:
@@ -221,16 +226,15 @@ def run(
         initialize_embeddings(translator.model, [data.split(name) for name in data.names("train")], settings.seed)
     module = TranslationModule(translator, settings.training)
     guide = build_guided_alignment(settings, data, steps_done)
+    check_enough_sentences(data, trainer.devices * trainer.num_nodes)
+    check_limits(data, trainer, trainer.devices * trainer.num_nodes)
     if replace:
         remove_run(folder)
     fabric = build_fabric(settings, folder, saved)
-    on_this_machine = len(getattr(fabric.strategy, "parallel_devices", None) or [fabric.device])
-    check_enough_sentences(data, on_this_machine * trainer.num_nodes)
-    check_limits(data, trainer, on_this_machine * trainer.num_nodes)
     if rank() == 0:
         # SLURM and torchrun start the processes themselves, and may give each cores of its own.
         shares_cores = fabric.device.type == "cpu" and fabric.strategy.launcher is not None
-        show_run(data, translator, machine, on_this_machine if shares_cores else 1, settings.init_from)
+        show_run(data, translator, machine, trainer.devices if shares_cores else 1, settings.init_from)
         say(*(f"changed: {line}" for line in changes), *([] if saved else leakage_notes(data)))
         write_config(folder, settings_dict)
         mark_cache(data.cache)
@@ -259,8 +263,3 @@ def run(
         write_card(folder, translator, data, saved_settings, machine)
         draw_attentions(translator, samples, folder / "attention")
     return Result(bleu, {name: one.scores for name, one in evaluations.items()}, cost, samples)
-
-
-def samples_of(evaluation: Evaluation, pairs: list[Pair], count: int = 3) -> list[tuple[str, str, str]]:
-    """Some sources of a test set with their references and translations."""
-    return [(*pairs[index], evaluation.hypotheses[index]) for index in spread(len(pairs), count)]
