@@ -51,11 +51,10 @@ def test_an_unexpected_error_says_its_type_and_how_to_see_more() -> None:
     assert describe(ValueError()) == "ValueError"
 
 
-def test_a_process_that_lost_another_one_says_so_with_the_end_of_the_message() -> None:
+def test_a_process_that_lost_another_one_says_so() -> None:
     gloo = f"[/a/long/path/{'x' * 200}/pair.cc:1] Connection closed by peer [10.0.0.7]"
     told = describe(RuntimeError(gloo))
-    assert told.startswith("another process has ended before its work was done (")
-    assert told.endswith("Connection closed by peer [10.0.0.7])")
+    assert told == "another process has ended before its work was done (Connection closed by peer)"
     assert describe(ValueError("Broken pipe")) == "Broken pipe"
 
 

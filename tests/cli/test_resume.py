@@ -21,6 +21,7 @@ from transformer.cli.resume import resume_run
 from transformer.config import UsageError, flatten
 from transformer.evaluation.run_files import read_config, read_corpus, write_config
 from transformer.files import CACHE_SIGNATURE, CACHE_TAG, read_file
+from transformer.training.config import read_run_settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 Settings = dict[str, Any]
@@ -136,6 +137,19 @@ def test_saved_overrides_and_configs_of_hydra_are_not_read(copy: Path) -> None:
         )
     (copy / "config.yaml").write_text("hydra: {callbacks: {x: {_target_: os.system}}}\nseed: 9\n", encoding="utf-8")
     assert resumed(copy) == before
+
+
+def test_a_checkpoint_of_another_version_is_refused_by_the_setting_that_it_lacks_or_has_besides(copy: Path) -> None:
+    tamper(copy, trainer__callbacks=[])
+    with pytest.raises(ValueError, match=r"^unknown setting trainer\.callbacks: allowed: accelerator"):
+        read_run_settings(resumed(copy))
+    path = copy / "checkpoints" / "last.ckpt"
+    checkpoint = torch.load(path, weights_only=True)
+    del checkpoint["settings"]["metrics"], checkpoint["settings"]["trainer"]["callbacks"]
+    torch.save(checkpoint, path)
+    with pytest.raises(ValueError, match=r"^the setting metrics is missing$"):
+        read_run_settings(resumed(copy))
+    assert read_run_settings(resumed(copy, "metrics=[chrf]")).metrics == ["chrf"]
 
 
 def test_interpolations_in_a_checkpoint_stay_text(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,8 @@ def test_batches_of_bpe_dropout_are_made_by_the_lengths_of_their_epoch(
         assert {len(share) for share in indices} == {len(dealt[0])}  # in every epoch as many as Lightning was told
         assert len(dealt[0]) % accumulated == 0
         assert sorted(int(pair) for share in indices for _, batch in share for pair in batch) == list(range(len(split)))
-    resumed = TokenBudgetSampler(split, 512, 1, True, 0, world, accumulated, start=(5, 4))
+    resumed = TokenBudgetSampler(split, 512, 1, True, 0, world, accumulated)
+    resumed.start_at(5, 4)
     assert len(resumed) == len(dealt[0])
     assert [batch.tolist() for _, batch in resumed] == [batch.tolist() for _, batch in indices[0][4:]]
 

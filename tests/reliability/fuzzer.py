@@ -1,7 +1,7 @@
 """Run folders full of lies, and what the scripts do with them: for `test_folders`.
 
 `lie` changes one thing (seldom three) in a copy of a small real run, by a grammar of what a stranger could write:
-every text field, every file and its kind. `try_folder` gives the folder to six scripts in a process of its own, which
+every text field, every file and its kind. `try_folder` gives the folder to five scripts in a process of its own, which
 watches what they do.
 """
 
@@ -41,8 +41,6 @@ from transformer.training.loggers import silence_lightning
 SECRET = "hunter2-of-the-environment"
 TRACE = "FUZZ_TRACE" in os.environ  # tells each folder, and where a muddled line came from
 MAX_SECONDS, MAX_MEMORY = 120, 1 << 30
-# What resuming runs of our own: the commit of the checkout, in test.json.
-OWN_COMMANDS = ("git",)
 FORBIDDEN = (
     *("os.system", "os.exec", "os.posix_spawn", "os.spawn", "subprocess.Popen", "os.kill", "ctypes.dlopen"),
     *("socket.connect", "socket.getaddrinfo", "socket.bind", "urllib.Request", "pty.spawn"),
@@ -259,11 +257,6 @@ class Watch:
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.on or event not in FORBIDDEN:
             return
-        program = str(arguments[0]) if arguments else ""
-        if event == "subprocess.Popen" and Path(program).name in OWN_COMMANDS:
-            return
-        if event in ("os.posix_spawn", "os.exec") and Path(program).name in OWN_COMMANDS:
-            return
         if event == "ctypes.dlopen" and not str(arguments[0]).startswith("/tmp"):
             return
         self.seen.append(f"{event} {arguments!r:.200}")
@@ -298,7 +291,7 @@ def real_run(home: Path) -> Path:
 
 
 class Scripts:
-    """The six scripts, whose configurations are composed once, for the folder of any run beside `home`."""
+    """Six scripts, whose configurations are composed once, for the folder of any run beside `home`."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -314,7 +307,7 @@ class Scripts:
         }
 
     def commands(self, run: Path, work: Path) -> dict[str, Callable[[], Any]]:
-        """Each script on a run's folder, from its settings to its end."""
+        """The five that a run's folder of a stranger may be given to, each from its settings to its end."""
         checkpoint, page, file = (
             {"checkpoint": str(run)},
             {"output": f"{work}/page.html"},
@@ -330,6 +323,7 @@ class Scripts:
         }
 
     def resume(self, run: Path) -> None:
+        """The sixth, for one's own runs."""
         with read_write(HydraConfig.get().runtime):
             HydraConfig.get().runtime.output_dir = str(run)
         find_resumable(str(run), self.home)

@@ -96,7 +96,7 @@ def test_a_link_of_the_users_own_beside_a_checkpoint_is_let_be(tmp_path: Path) -
 def test_folders_that_lie_harm_nothing_start_nothing_and_get_one_line(home: Path) -> None:
     number = trials(6, 2000)
     lost = in_child(try_folders, home, 0, number, seconds=7200)
-    report("folders that lie harm nothing, start nothing and get one line from each of six scripts", number, lost)
+    report("folders that lie harm nothing, start nothing and get one line from each of five scripts", number, lost)
 
 
 # Rows of a log that are text; a file of a terabyte as translations.

@@ -72,7 +72,7 @@ def test_a_repeated_trial_keeps_the_earlier_model_until_its_corpus_is_ready(tmp_
     with pytest.raises(ValueError, match=r"is less than one"):
         train(run, plain, replace=True)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == earlier
-    del plain["trainer"]["limit_train_batches"]
+    plain["trainer"]["limit_train_batches"] = 1.0
     train(run, plain, replace=True)
     assert not (run / "hypotheses.news.txt").exists()
     assert (run / "notes.txt").exists()

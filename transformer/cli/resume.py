@@ -55,4 +55,5 @@ def resume_run(config: dict[str, Any]) -> tuple[dict[str, Any], Path]:
         for path in single_settings(above, parser.parse_override(line).value()):
             if path[0] not in NOT_SETTINGS:
                 put(settings, path, now)
-    return {name: settings[name] for name in now}, checkpoint
+    # One that an earlier version of this program did not have is missed where all are read.
+    return {name: settings[name] for name in now if name in settings}, checkpoint

@@ -18,6 +18,7 @@ def overlap_notes(train: Iterable[Pair], scored: dict[str, list[Pair]]) -> list[
     found = {place for pair in train for text in pair for place in held_out.get(comparable(text), ())}
     counts = Counter(split for split, _ in found)
     return [
-        f"{split}: a side of {count:,} of {len(scored[split]):,} sentences is in train too (doctor.py lists them)"
-        for split, count in counts.items()
+        f"{split}: a side of {counts[split]:,} of {len(pairs):,} sentences is in train too (doctor.py lists them)"
+        for split, pairs in scored.items()
+        if counts[split]
     ]
