@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from transformer.files import METRICS_LOG
-from transformer.training.loggers import build_logger
+from transformer.training.loggers import build_logger, read_log
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -44,3 +44,10 @@ def test_tensorboard_forgets_what_was_logged_after_the_checkpoint(tmp_path: Path
         logger.finalize("success")
     events = accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [(event.step, event.value) for event in events.Scalars("loss")] == [(1, 1), (2, 2), (3, 33), (5, 35)]
+
+
+@pytest.mark.parametrize("row", [b"x,2\n", b"1,\xff\n", b"1,two\n", b"1,2,3\n"])
+def test_a_log_that_is_none_is_refused_by_its_name(tmp_path: Path, row: bytes) -> None:
+    (tmp_path / METRICS_LOG).write_bytes(b"step,train/loss\n1,1.0\n" + row)
+    with pytest.raises(ValueError, match=f"{METRICS_LOG} is no log of a run: delete it, or put back"):
+        read_log(tmp_path / METRICS_LOG)

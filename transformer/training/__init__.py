@@ -1,1 +1,1 @@
-"""Training with Lightning. Read `module` and `loss`, then `train`; what keeps a run safe is in `callbacks`."""
+"""Training on Lightning Fabric. Read `loop`, then `module` and `loss`; `train` makes a whole run of them."""

@@ -49,6 +49,7 @@ def read_run(path: Path) -> dict[str, Any]:
             f"{path} is of another version of this program (it has no {missing[0]}) and cannot be resumed; "
             f"init_from={path} begins a new run with its weights"
         )
+    from_dict(TrainProgress, checkpoint["progress"], f"{path}: progress")
     return checkpoint
 
 

@@ -4,12 +4,28 @@ import csv
 import logging
 import warnings
 from pathlib import Path
+from typing import Any
 
 from lightning.fabric.loggers import CSVLogger, Logger, TensorBoardLogger
 
 from transformer.files import METRICS_LOG
 from transformer.processes import rank
 from transformer.training.config import LoggerName
+
+
+def read_log(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """The steps and numbers of the rows of a metrics.csv. Raises ValueError, naming the file, for anything else."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        return [
+            (int(row.pop("step")), {name: int(n) if n.isdecimal() else float(n) for name, n in row.items() if n})
+            for row in rows
+        ]
+    except FileNotFoundError:
+        return []
+    except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
+        raise ValueError(f"{path} is no log of a run: delete it, or put back what it held ({error})") from error
 
 
 def build_logger(name: LoggerName, folder: Path, rows: int = 0, steps: int = 0) -> Logger:
@@ -22,15 +38,9 @@ def build_logger(name: LoggerName, folder: Path, rows: int = 0, steps: int = 0) 
         return WandbLogger(save_dir=folder)
     logger, log = CSVLogger(folder, name="", version=""), folder / METRICS_LOG
     if rank() == 0:
-        kept: list[dict[str, str]] = []
-        if rows and log.exists():
-            with log.open(encoding="utf-8", newline="") as file:
-                kept = list(csv.DictReader(file))[:rows]
         # Lightning's logger begins a new file: the rows until the checkpoint are logged again.
-        for row in kept:
-            step = int(row.pop("step"))
-            values = {name: int(value) if value.isdecimal() else float(value) for name, value in row.items() if value}
-            logger.log_metrics(values, step)  # type: ignore[arg-type]
+        for step, numbers in read_log(log)[:rows] if rows else ():
+            logger.log_metrics(numbers, step)
         logger.save()
     return logger
 

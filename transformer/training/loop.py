@@ -254,7 +254,6 @@ class Training:
         self.agreement.flush()
         step = self.progress.step
         if not self.validates:
-            self.progress = replace(self.progress, validated=step)
             self.save(LAST_CHECKPOINT)
             return
         self.reporter.begin()
