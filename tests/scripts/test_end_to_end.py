@@ -11,6 +11,7 @@ import torch
 from tests.cases import others_long
 from tests.scripts.running import SMALL, TOY, ok, refused, script
 from transformer import Translator
+from transformer.inference.search import SearchSettings
 
 GREEDY = ["search=greedy", "search.max_length=8"]  # a model of twelve steps does not end by itself
 SENTENCES = 61  # to validate and test on: odd, so that two processes get unequal shares
@@ -186,19 +187,28 @@ def test_texts_are_taken_literally_and_hypotheses_come_with_scores(run: Path) ->
     assert scores == sorted(scores, reverse=True)
 
 
-@pytest.mark.long
-def test_two_processes_share_one_folder_and_score_every_sentence_once(home: Path) -> None:
-    arguments = [*small(home), "trainer=ddp", "trainer.accelerator=cpu", "hydra.run.dir=two"]
-    few = ["trainer.max_steps=4", "training.validate_every=4", "trainer.limit_val_batches=1"]
-    printed = ok("train", *arguments, *few, cwd=home)
+@pytest.mark.parametrize(
+    ("positions", "processes"), others_long([("sinusoidal", 2), ("learned", 1), ("sinusoidal", 1), ("learned", 2)], 2)
+)
+def test_a_run_is_trained_evaluated_and_loaded(home: Path, positions: str, processes: int) -> None:
+    """With 8 heads, on one process and on two, which share one folder and score every sentence once."""
+    several = ["trainer=ddp", "trainer.accelerator=cpu"] if processes == 2 else ["trainer=cpu"]
+    name = f"{positions}{processes}"
+    few = ["trainer.max_steps=3", f"model.positions={positions}", "model.heads=8", *GREEDY]
+    printed = ok("train", *small(home), *few, *several, f"hydra.run.dir={name}", cwd=home)
     assert printed.count("test: BLEU") == 1
-    run = home / "two"
-    assert len((run / "hypotheses.test.txt").read_text(encoding="utf-8").split("\n")) == SENTENCES + 1
-    results = json.loads((run / "test.json").read_text(encoding="utf-8"))
-    ok("evaluate", "checkpoint=two", "output=two_scored", *SMALL[-4:-2], cwd=home)
-    again = json.loads((home / "two_scored" / "evaluation.json").read_text(encoding="utf-8"))
-    assert again["test"]["bleu"] == pytest.approx(results["test"]["bleu"], abs=1e-9)
-    assert not (home / "runs").exists()
+    assert (home / name / "config.yaml").exists()
+    assert not (home / "runs").exists(), "all processes write into one folder"
+    hypotheses = (home / name / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines()
+    assert len(hypotheses) == SENTENCES
+    ok("evaluate", f"checkpoint={name}", *GREEDY, f"output={name}_again", cwd=home)
+    assert (home / f"{name}_again" / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines() == hypotheses
+    translator = Translator.load(home / name)
+    attentions = translator.model.config.encoder.self_attention, translator.model.config.decoder.cross_attention
+    assert [one.heads for one in attentions if one] == [8, 8]
+    assert translator.model.config.positions == positions
+    sources = (home / "few.de").read_text(encoding="utf-8").splitlines()
+    assert translator.translate(sources, SearchSettings("greedy", max_length=8)) == hypotheses
 
 
 @pytest.mark.long
