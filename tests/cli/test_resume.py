@@ -139,7 +139,7 @@ def test_saved_overrides_and_configs_of_hydra_are_not_read(copy: Path) -> None:
     assert resumed(copy) == before
 
 
-def test_a_checkpoint_of_another_version_is_refused_by_the_setting_that_it_lacks_or_has_besides(copy: Path) -> None:
+def test_a_setting_that_an_older_checkpoint_lacks_or_has_is_named(copy: Path) -> None:
     tamper(copy, trainer__callbacks=[])
     with pytest.raises(ValueError, match=r"^unknown setting trainer\.callbacks: allowed: accelerator"):
         read_run_settings(resumed(copy))

@@ -39,9 +39,18 @@ def test_a_signal_ends_a_run_within_a_step_or_a_validation(
         trouble(batch + 1, lambda _: pytest.fail("went on")),
     ):
         train(tmp_path / "run", settings(corpus(tmp_path)))
-    assert (position(tmp_path / "run")["step"], position(tmp_path / "run")["validated"]) == (steps, validated)
+    assert (position(tmp_path / "run")["step"], position(tmp_path / "run")["validated_step"]) == (steps, validated)
     assert not (tmp_path / "run" / "hypotheses.test.txt").exists()
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_signal_after_the_last_validation_ends_a_run_before_its_test(tmp_path: Path) -> None:
+    plain = settings(corpus(tmp_path), trainer__max_steps=1)
+    with pytest.raises(Interrupted, match="stopped and saved at step 1, by SIGTERM"):
+        train(tmp_path / "run", plain, on_validation=[lambda _: signal.raise_signal(signal.SIGTERM)])
+    assert not (tmp_path / "run" / "test.json").exists()
+    train(tmp_path / "run", plain, last(tmp_path / "run"))
+    assert (tmp_path / "run" / "test.json").exists()
 
 
 def test_a_signal_after_the_last_step_is_told_too(tmp_path: Path) -> None:

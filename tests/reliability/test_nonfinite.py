@@ -67,9 +67,9 @@ def test_fp16_goes_on_after_an_infinite_gradient_but_not_after_such_a_loss(tmp_p
         training = training_for(module_for(data), data, tmp_path)
         agreement = training.agreement
         agreement.trainer = replace(agreement.trainer, precision=precision)
-        sums, update = agreement.sum(torch.stack([loss, loss, finite])), Update(0, 0, 0.1, [])
+        sums, update = agreement.sum_over_processes(torch.stack([loss, loss, finite])), Update(0, 0, 0.1, [])
         with pytest.raises(NonFiniteError, match="at step 0, ") if ends else nullcontext():
-            agreement.read(sums, norm, update)
+            agreement.check(sums, norm, update)
 
 
 def test_of_equal_validations_the_later_weights_are_the_best(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_the_log_is_the_same_if_a_run_was_stopped_in_its_last_validation(home: P
     train(tmp_path / "whole", plain)
     with pytest.raises(Interrupted), trouble(2, term):  # after the only step, in the validation
         train(tmp_path / "run", plain)
-    assert (position(tmp_path / "run")["step"], position(tmp_path / "run")["validated"]) == (1, -1)
+    assert (position(tmp_path / "run")["step"], position(tmp_path / "run")["validated_step"]) == (1, -1)
     train(tmp_path / "run", plain, last(tmp_path / "run"))
     assert_equal_runs(tmp_path / "run", tmp_path / "whole")
 
@@ -288,6 +288,30 @@ def test_a_checkpoint_of_another_version_serves_init_from_and_no_more(home: Path
     train(tmp_path / "new", settings(home, **UNTESTED, init_from=str(path), trainer__max_steps=1))
 
 
+@pytest.mark.parametrize(
+    ("less", "more", "steps"),
+    others_long(
+        [
+            # Fewer batches an epoch than are done of the present one.
+            ({"trainer__max_steps": 5}, {"trainer__max_steps": 9, "trainer__limit_train_batches": 3}, 9),
+            # Two epochs of 4 batches a step each, then two of 2 steps.
+            (
+                {"trainer__max_epochs": 2, "trainer__limit_train_batches": 4},
+                {"trainer__max_epochs": 4, "trainer__accumulate_grad_batches": 2},
+                12,
+            ),
+        ]
+    ),
+)
+def test_a_run_resumed_with_other_epochs_ends_where_they_do(
+    home: Path, tmp_path: Path, less: dict[str, int], more: dict[str, int], steps: int
+) -> None:
+    epochs = UNTESTED | ({"trainer__max_steps": -1} if "trainer__max_epochs" in less else {})
+    train(tmp_path / "run", settings(home, **epochs | less))
+    train(tmp_path / "run", settings(home, **epochs | less | more), last(tmp_path / "run"))
+    assert position(tmp_path / "run")["step"] == steps
+
+
 @pytest.mark.long
 def test_a_resumed_run_that_is_stopped_again_is_used_with_its_best_weights(home: Path, tmp_path: Path) -> None:
     train(tmp_path / "run", settings(home, **UNTESTED, trainer__max_steps=6))
@@ -318,7 +342,7 @@ def test_two_processes_stop_together_and_go_on_exactly(
     # Amid the third step, and amid the validation after the sixth.
     for batch, place in ((3, (3, -1)), (4, (6, -1))):
         assert in_processes(2, process, tmp_path / "run", plain, batch) == [143, 143]
-        assert (position(tmp_path / "run")["step"], position(tmp_path / "run")["validated"]) == place
+        assert (position(tmp_path / "run")["step"], position(tmp_path / "run")["validated_step"]) == place
     assert in_processes(2, process, tmp_path / "run", plain, 0) == [0, 0]
     assert_equal_runs(tmp_path / "run", tmp_path / "whole")
     # On one device: what cannot be exact is said.

@@ -34,14 +34,14 @@ class Watch:
         self.steps, self.then = [weights(module)], list[int]()
         self.validated: list[dict[str, Tensor]] = []
         self.training = training_for(module, data, folder, **trainer, on_step=[self.step])
-        evaluate = self.training.evaluate
+        evaluate = self.training.evaluate_split
 
         def watched(name: str) -> Any:
             self.then.append(self.training.progress.step)
             self.validated.append(weights(module))
             return evaluate(name)
 
-        self.training.evaluate = watched  # type: ignore[method-assign]
+        self.training.evaluate_split = watched  # type: ignore[method-assign]
         self.training.fit()
 
     def step(self, training: Training) -> None:

@@ -193,20 +193,20 @@ def test_a_run_ends_after_so_many_validations_without_a_better_bleu(
 ) -> None:
     module = module_for(data, replace(SETTINGS, validate_every=1, patience=patience))
     training = training_for(module, data, tmp_path, max_steps=steps, limit_val_batches=1)
-    evaluate = training.evaluate
+    evaluate = training.evaluate_split
 
     def scored(name: str) -> Any:
         found = evaluate(name)
         scores = replace(found.scores, values={"bleu": BLEUS[training.progress.step - 1]})
         return found._replace(scores=scores)
 
-    training.evaluate = scored  # type: ignore[method-assign]
+    training.evaluate_split = scored  # type: ignore[method-assign]
     training.fit()
-    assert training.progress.step == training.progress.validated == done
+    assert training.progress.step == training.progress.validated_step == done
     # Of equal ones the later is kept.
     best = torch.load(tmp_path / "checkpoints" / "best.ckpt", weights_only=True)
     wanted = max(range(done), key=lambda number: (BLEUS[number], number)) + 1
-    assert (best["progress"]["step"], best["progress"]["best"]) == (wanted, BLEUS[wanted - 1])
+    assert (best["progress"]["step"], best["progress"]["best_bleu"]) == (wanted, BLEUS[wanted - 1])
 
 
 def test_a_run_that_is_over_is_validated_and_not_again_when_it_is_resumed(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_run_that_is_over_is_validated_and_not_again_when_it_is_resumed(tmp_pa
     for _ in range(2):
         train(run, plain, last(run), on_validation=[lambda training: seen.append(training.progress.step)])
         assert seen == [2]
-        assert position(run)["validated"] == 2
+        assert position(run)["validated_step"] == 2
 
 
 def test_what_a_user_does_at_each_step_sees_the_gradient_and_can_log(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.reliability.runs import settings
 from transformer.config import UsageError, from_dict
 from transformer.device import MachineSettings
-from transformer.training.resume import check_resumption, numerics, restore_numerics
+from transformer.training.checks import check_resumption, numerics, restore_numerics
 
 DIGESTS = {"train": "1", "validation": "2", "synthetic": "none", "test": "4"}
 

@@ -1,6 +1,6 @@
 """What all processes of a run know after each step: the sums of their losses, and whether one of them has to stop.
 
-The host reads these numbers without waiting for the device: on a CPU at once, on a GPU one step later.
+The host reads these numbers without waiting for an NVIDIA GPU: at once elsewhere, there one step later.
 """
 
 import math
@@ -19,26 +19,26 @@ from transformer.training.nonfinite import Update, nonfinite_error
 
 
 class Agreement:
-    """`pairs` are those that are trained on, to name them; `save_every` is a number of minutes."""
+    """Sums over the processes, the guard against sums that are not finite, the run's clock, and signals."""
 
     def __init__(
         self,
         fabric: Fabric,
         signals: SignalHandler,
         trainer: TrainerSettings,
-        save_every: float | None,
-        pairs: Split,
+        save_every_minutes: float | None,
+        training_pairs: Split,
     ) -> None:
-        self.fabric, self.signals, self.trainer, self.pairs = fabric, signals, trainer, pairs
-        self.save_every, self.max_seconds = save_every, trainer.max_seconds
+        self.fabric, self.signals, self.trainer, self.training_pairs = fabric, signals, trainer, training_pairs
+        self.save_every_minutes, self.max_seconds = save_every_minutes, trainer.max_seconds
         self.is_asked_to_stop = self.is_time_to_save = False
         self.share_of_time = 0.0  # of trainer.max_time, that is over
         self._seconds_before, self._started, self._saved = 0.0, time.monotonic(), time.monotonic()
-        # Of the step before, on a GPU: numbers on their way to the host, and when they have come.
-        self._waiting: tuple[Tensor, Callable[[], None], Update] | None = None
+        # Of the step before, on a GPU: numbers on their way to the host, and what waits until they have come.
+        self._pending: tuple[Tensor, Callable[[], None], Update] | None = None
 
     def start(self, seconds_before: float) -> None:
-        """The clock begins now; a run that goes on has used some seconds before."""
+        """The clock begins now; a resumed run has used some seconds before."""
         self._seconds_before, self._started, self._saved = seconds_before, time.monotonic(), time.monotonic()
         if self.max_seconds:
             self.share_of_time = seconds_before / self.max_seconds
@@ -48,61 +48,67 @@ class Agreement:
         """By the run so far."""
         return self._seconds_before + time.monotonic() - self._started
 
-    def saved(self) -> None:
+    def note_saved(self) -> None:
         self._saved, self.is_time_to_save = time.monotonic(), False
 
-    def sum(self, sums: Tensor) -> Tensor:
-        """The `sums` of all processes, and the sums of three flags of theirs, which `read` heeds."""
+    def _flags(self) -> list[float]:
+        """Of this process: was it asked to stop; and of the first process: is a checkpoint due by the clock, and the
+        share of the time that is over."""
         first, minutes = self.fabric.is_global_zero, (time.monotonic() - self._saved) / 60
-        flags = [
+        return [
             float(self.signals.received is not None),
-            float(first and self.save_every is not None and minutes >= self.save_every),
+            float(first and self.save_every_minutes is not None and minutes >= self.save_every_minutes),
             self.seconds_used / self.max_seconds if first and self.max_seconds else 0.0,
         ]
-        sums = torch.cat([sums, torch.tensor(flags, device=sums.device)])
+
+    def _heed(self, stop: float, save: float, share_of_time: float) -> None:
+        self.is_asked_to_stop, self.is_time_to_save, self.share_of_time = stop > 0, save > 0, share_of_time
+
+    def sum_over_processes(self, numbers: Tensor) -> Tensor:
+        """The sums of these numbers, and of the `_flags`, over all processes."""
+        flags = torch.tensor(self._flags(), pin_memory=numbers.is_cuda).to(numbers.device, non_blocking=True)
+        sums = torch.cat([numbers, flags])
         if self.fabric.world_size > 1:  # not fabric.all_reduce, which has a barrier where the host waits for the device
             torch.distributed.all_reduce(sums)
         return sums
 
-    def read(self, sums: Tensor, norm: Tensor, update: Update) -> None:
-        """Takes over what the processes agree on after an update: the `sum` of (loss, …) and the norm of the gradient.
-
-        Raises NonFiniteError if one of them is not finite: on a CPU before the update is made, on a GPU at the next
-        step.
-        """
+    def check(self, sums: Tensor, norm: Tensor, update: Update) -> None:
+        """Raises NonFiniteError before an update that would spoil the weights: the first of the `sums`,
+        the loss, or the norm of the gradient is not finite. On an NVIDIA GPU this is seen at the next step."""
         numbers = torch.cat([sums, norm[None].float()])
-        if numbers.device.type != "cuda":
-            return self._heed(numbers.tolist(), update)
+        if not numbers.is_cuda:
+            self._check(numbers.tolist(), update)
+            return
         copy = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True).copy_(numbers, non_blocking=True)
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record()
-        self.flush()
-        self._waiting = copy, event.synchronize, update
-        return None
+        self.check_pending()
+        self._pending = copy, event.synchronize, update
 
-    def flush(self) -> None:
-        """Reads what nobody has read yet, as before a checkpoint."""
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            numbers, wait, update = waiting
+    def check_pending(self) -> None:
+        """Checks the step that nobody has looked at yet, as before a checkpoint."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            numbers, wait, update = pending
             wait()
-            self._heed(numbers.tolist(), update)
+            self._check(numbers.tolist(), update)
 
-    def _heed(self, numbers: list[float], update: Update) -> None:
-        loss, *_, stop, save, self.share_of_time, norm = numbers
-        self.is_asked_to_stop, self.is_time_to_save = stop > 0, save > 0
+    def _check(self, numbers: list[float], update: Update) -> None:
+        loss, norm, flags = numbers[0], numbers[-1], numbers[-4:-1]
+        self._heed(*flags)
         # fp16's scaler leaves out an update whose gradient is not finite, lowers its scale and goes on.
         is_scaled = self.trainer.precision == "16-mixed"
         if not math.isfinite(loss) or not (is_scaled or math.isfinite(norm)):
-            raise nonfinite_error(update, norm, self.pairs, can_save=self.fabric.device.type != "cuda")
+            raise nonfinite_error(update, norm, self.training_pairs, can_save=self.fabric.device.type != "cuda")
 
     def stop_if_asked(self) -> None:
-        """Between two chunks of a validation: raises Interrupted in all processes if one of them was asked to stop."""
-        stop = torch.tensor(float(self.signals.received is not None), device=self.fabric.device)
-        if self.fabric.world_size > 1:
-            torch.distributed.all_reduce(stop)
-        if stop > 0:
+        """Between two parts of a validation, and at the end: looks at clock and signals, and raises Interrupted in all
+        processes if one of them was asked to stop."""
+        sums = self.sum_over_processes(torch.zeros(0, device=self.fabric.device))
+        self._heed(*sums.tolist())
+        if self.is_asked_to_stop:
             raise self.interrupted()
 
     def interrupted(self) -> Interrupted:
+        # Where another process has received the signal, nobody here knows which one it was.
         return Interrupted(self.signals.received or signal.SIGTERM, can_save=True)

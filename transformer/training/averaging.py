@@ -39,7 +39,7 @@ class WeightAverage:
 
     @property
     def is_used(self) -> bool:
-        """Whether there is another average than the weights. (That of no snapshots is none.)"""
+        """Whether there is an average: with kind=last there is none before the first validation."""
         return self.settings.kind == "exponential" or bool(self.snapshots)
 
     def after_step(self, step: int) -> None:

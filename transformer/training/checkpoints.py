@@ -22,17 +22,15 @@ KEYS = ("progress", "optimizer", "averaging", "precision", "seconds", "sharding"
 
 @dataclass(frozen=True)
 class TrainProgress:
-    """Where a run stands between two updates: the epochs, batches of the current epoch (of each process) and updates
-    that are done; the update that was validated last (-1: none), the best validation BLEU so far (None: there is none),
-    how many validations in a row were not better, and the rows of the log."""
+    """Where a run stands between two updates."""
 
-    epoch: Count = 0
-    batch: Count = 0
-    step: Count = 0
-    validated: Annotated[int, ">= -1", "<= 1000000000000"] = -1
-    best: float | None = None
-    not_better: Count = 0
-    rows: Count = 0
+    epoch: Count = 0  # that are done
+    batch: Count = 0  # of the current epoch that are done, by each process
+    step: Count = 0  # updates that are done
+    validated_step: Annotated[int, ">= -1", "<= 1000000000000"] = -1  # the last that was validated; -1: none
+    best_bleu: float | None = None  # of all validations so far
+    not_better: Count = 0  # validations in a row, since the best
+    log_rows: Count = 0
 
 
 def write_checkpoint(path: Path, checkpoint: dict[str, Any]) -> None:
@@ -91,7 +89,7 @@ class Checkpoints:
             "settings": self.settings,
         }
         if BEST_CHECKPOINT in names:
-            # An earlier end of the run has left them: no model and no score of a folder is of other weights.
+            # An earlier end of the run has left these; they are of its old best weights.
             for left in (TRANSLATOR, RESULTS):
                 (self.folder / left).unlink(missing_ok=True)
         for name in names:
@@ -105,6 +103,7 @@ class Checkpoints:
             self.module.load_state_dict(checkpoint["state_dict"])
             self.average.load_state_dict(checkpoint["averaging"])
             groups = self.optimizer.param_groups
+            # Weight decay, betas, …: as they are set now. The learning rate is set at every step.
             options = [{key: group[key] for key in group if key not in ("params", "lr")} for group in groups]
             self.optimizer.load_state_dict(checkpoint["optimizer"])
             for group, now in zip(self.optimizer.param_groups, options, strict=True):

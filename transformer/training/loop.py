@@ -1,7 +1,8 @@
 """The training loop. Begin with `Training.fit`: step after step, a validation every so often, and how it ends.
 
 All randomness of a batch is a function of its place (seed, process, epoch, batch). So a checkpoint holds no state of a
-random generator, and a run that goes on from one ends with the same weights, bit for bit, as one that never stopped.
+random generator, and a run that goes on from one ends with the same weights, bit for bit, as one that never stopped
+(unless trainer.max_time lets the clock decide on the learning rate).
 """
 
 import math
@@ -42,11 +43,10 @@ from transformer.training.throughput import Throughput
 
 def seed_batch(seed: int, rank: int, epoch: int, batch: int, device: torch.device) -> None:
     """Seeds torch for a training batch by its place."""
-    of_batch = int(np.random.SeedSequence([seed, rank, epoch, batch]).generate_state(1, np.uint64)[0])
-    # 10 µs; torch.manual_seed takes ten times as long to look for other devices.
-    torch.default_generator.manual_seed(of_batch)
+    number = int(np.random.SeedSequence([seed, rank, epoch, batch]).generate_state(1, np.uint64)[0])
+    torch.default_generator.manual_seed(number)  # ten times as fast as torch.manual_seed, which looks for GPUs
     if device.type != "cpu":
-        torch.manual_seed(of_batch)
+        torch.manual_seed(number)
 
 
 def mean_bleu(evaluations: dict[str, Evaluation]) -> float:
@@ -55,7 +55,8 @@ def mean_bleu(evaluations: dict[str, Evaluation]) -> float:
 
 
 def mean_loss(evaluations: dict[str, Evaluation]) -> float:
-    return sum(one.loss or 0.0 for one in evaluations.values()) / len(evaluations)
+    losses = [one.loss for one in evaluations.values() if one.loss is not None]
+    return sum(losses) / len(losses)
 
 
 class Training:
@@ -75,44 +76,55 @@ class Training:
         on_validation: Sequence[Callable[["Training"], None]] = (),
     ) -> None:
         """`fabric` knows the device, the precision, the processes and the loggers. `saved_settings` go into every
-        checkpoint. `on_step` and `on_validation` are called with this object after each."""
-        trainer, training = settings.trainer, settings.training
+        checkpoint in `folder`. The functions of `on_step` and `on_validation` are called with this object after each
+        step or validation."""
+        trainer, chosen = settings.trainer, settings.training
         self.fabric, self.module, self.data, self.settings, self.folder = fabric, module, data, settings, folder
         self.signals, self.guide, self.on_step, self.on_validation = signals, guide, on_step, on_validation
-        self.progress, self.seconds_before = TrainProgress(), 0.0  # what an earlier process has done
+        self.progress, self.seconds_before = TrainProgress(), 0.0  # of an earlier process, once `resume` was called
 
         self.loader = data.loader("train", fabric.global_rank, fabric.world_size, trainer.accumulate_grad_batches)
-        self.batches_per_epoch = limited(len(self.loader), trainer.limit_train_batches)
-        by_epochs = trainer.max_epochs * (self.batches_per_epoch // trainer.accumulate_grad_batches)
-        # Updates of the whole run, unless its time or its patience ends it before.
-        self.total_steps = min((limit for limit in (trainer.max_steps, by_epochs) if limit >= 0), default=math.inf)
-
+        self.batches_per_epoch = limited(len(self.loader), trainer.limit_train_batches)  # of each process
+        # Fabric's module sums gradients over processes; it calls `module`, whose `model` is the Transformer.
         optimizer = module.build_optimizer(fused=can_be_fused(trainer.precision))
-        self.model, self.optimizer = fabric.setup(module, optimizer)
+        self.fabric_module, self.optimizer = fabric.setup(module, optimizer)
         self.weights = list(module.model.parameters())
-        self.average = WeightAverage(self.weights, training.averaging)
-        self.dropout_warmup = DropoutWarmup(module.model, training.dropout_warmup_steps)
-        self.throughput = Throughput(bool(training.compile))
-        batches = fabric.world_size, trainer.accumulate_grad_batches, data.settings.batch_tokens, data.is_bucketed
-        sharding = [*batches, training.bpe_dropout]
+        self.average = WeightAverage(self.weights, chosen.averaging)
+        self.dropout_warmup = DropoutWarmup(module.model, chosen.dropout_warmup_steps)
+        self.throughput = Throughput(bool(chosen.compile))
+        self.agreement = Agreement(fabric, signals, trainer, chosen.checkpoint_every_minutes, data.examples("train"))
+        # What decides, beside seed and corpus, which batches a process gets.
+        batches = fabric.world_size, trainer.accumulate_grad_batches, data.settings.batch_tokens, self.batches_per_epoch
+        sharding = [*batches, data.is_bucketed, chosen.bpe_dropout]
         self.checkpoints = Checkpoints(folder, fabric, module, self.optimizer, self.average, sharding, saved_settings)
-        minutes = training.checkpoint_every_minutes
-        self.agreement = Agreement(fabric, signals, trainer, minutes, data.examples("train"))
-        by_time = (lambda: self.agreement.share_of_time) if trainer.max_time else None
-        self.rate = learning_rate_factor(training.schedule, training.warmup_steps, self.total_steps, by_time)
+        self.plan_steps()
 
-        self.pairs = {name: data.text_pairs(name, trainer.limit_val_batches) for name in data.names("validation")}
+        limit = trainer.limit_val_batches
+        self.validation_pairs = {name: data.text_pairs(name, limit) for name in data.names("validation")}
         # What translates each split: the same model, asked for the split's direction.
         self.translators = {}
-        for name in [*self.pairs, *data.test_names]:
-            one = copy(module.translator.in_direction(*data.all_splits[name][0].languages))
-            one.lines_of, one.greedy_scores, one.warns_of_sources = name, False, False
-            self.translators[name] = one
-        self.reporter = Reporter(fabric.is_global_zero, settings, self.total_steps, self.throughput)
+        for name in [*self.validation_pairs, *data.test_names]:
+            translator = copy(module.translator.in_direction(*data.all_splits[name][0].languages))
+            translator.lines_of = name
+            translator.greedy_scores = translator.warns_of_sources = False
+            self.translators[name] = translator
+        self.reporter = Reporter(fabric.is_global_zero, settings, self.throughput)
 
     def resume(self, checkpoint: dict[str, Any], path: Path) -> None:
         """Goes on from what `read_run` has read in the file `path`."""
         self.progress, self.seconds_before = self.checkpoints.load(checkpoint, path)
+        self.plan_steps()
+
+    def plan_steps(self) -> None:
+        """How many updates the whole run has, unless its time or its patience ends it before, and its schedule."""
+        trainer, chosen, progress = self.settings.trainer, self.settings.training, self.progress
+        self.total_steps: int | float = math.inf if trainer.max_steps < 0 else trainer.max_steps
+        if trainer.max_epochs >= 0:
+            batches_left = (trainer.max_epochs - progress.epoch) * self.batches_per_epoch - progress.batch
+            by_epochs = progress.step + max(0, batches_left) // trainer.accumulate_grad_batches
+            self.total_steps = min(self.total_steps, by_epochs)
+        by_time = (lambda: self.agreement.share_of_time) if trainer.max_time else None
+        self.rate_factor = learning_rate_factor(chosen.schedule, chosen.warmup_steps, self.total_steps, by_time)
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
 
@@ -120,26 +132,27 @@ class Training:
         """Trains until the steps, the epochs, the time or the patience of the run are over; the last weights are
         validated.
 
-        Raises NonFiniteError, and Interrupted where a signal has asked it to stop; both after it has saved.
+        Raises NonFiniteError, and Interrupted where a signal has asked it to stop. Both are raised after it has saved,
+        if there is anything to save.
         """
-        training, steps = self.settings.training, self.batches_of_steps()
+        chosen, steps, ended_by_itself = self.settings.training, self.batches_of_steps(), False
         self.module.train()
         self.agreement.start(self.seconds_before)
+        self.reporter.start(self.progress.step, self.total_steps, self.seconds_before, self.why_over())
         self.throughput.start()
-        self.reporter.start(self.progress.step, self.seconds_before, self.why_over())
-        ended_by_itself = False
-        with self.signals.deferred():
+        with self.signals.deferred():  # a first signal waits until `step` or `evaluate_split` asks for it
             try:
-                if self.is_due(training.validate_every) and self.progress.validated != self.progress.step:
-                    self.validate()  # this validation was interrupted
+                if self.is_due(chosen.validate_every) and self.progress.validated_step != self.progress.step:
+                    self.validate()  # due, but not done when the run was stopped
                 while self.why_over() is None:
                     self.step(next(steps))
-                    if self.is_due(training.validate_every):
+                    if self.is_due(chosen.validate_every):
                         self.validate()
-                    elif self.is_due(training.checkpoint_every_steps) or self.agreement.is_time_to_save:
+                    elif self.is_due(chosen.checkpoint_every_steps) or self.agreement.is_time_to_save:
                         self.save(LAST_CHECKPOINT)
-                if self.progress.validated != self.progress.step:
+                if self.progress.validated_step != self.progress.step:
                     self.validate()
+                self.agreement.stop_if_asked()
                 ended_by_itself = True
             except (Interrupted, NonFiniteError) as error:
                 if error.can_save:
@@ -168,7 +181,7 @@ class Training:
     def batches_of_steps(self) -> Iterator[list[Batch]]:
         """The batches of every step from here on, epoch after epoch."""
         sampler: Any = self.loader.sampler
-        while True:
+        while True:  # at the end of an epoch, `step` has moved `progress` on to the next one
             done = self.progress.batch
             sampler.start_at(self.progress.epoch, done)
             epoch = islice(self.loader, self.batches_per_epoch - done)
@@ -179,21 +192,25 @@ class Training:
         """One update of the weights, by the gradient of Σ loss / Σ target tokens: both sums go over all `batches` and
         all processes. Raises NonFiniteError, and Interrupted where the run was asked to stop."""
         progress, trainer = self.progress, self.settings.trainer
-        learning_rate = self.settings.training.learning_rate * self.rate(progress.step)
+        learning_rate = self.settings.training.learning_rate * self.rate_factor(progress.step)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.dropout_warmup.before_step(progress.step)
+        if self.guide and not self.guide.weight(progress.step):
+            self.guide = None  # its table takes much memory
 
         self.optimizer.zero_grad()
-        sums, seen = self.backward(batches)
-        _, loss, tokens, *_ = sums
-        self.fabric.strategy.precision.unscale_gradients(self.optimizer.optimizer)  # of fp16
+        numbers, seen = self.backward(batches)
+        sums = self.agreement.sum_over_processes(numbers)
+        loss, tokens = sums[1], sums[2]
+        self.fabric.strategy.precision.unscale_gradients(self.optimizer.optimizer)  # of 16-mixed
         gradients = [weight.grad for weight in self.weights if weight.grad is not None]
         torch._foreach_mul_(gradients, 1 / tokens)
         norm = torch.nn.utils.get_total_norm(gradients)
         if trainer.gradient_clip_val:
             torch.nn.utils.clip_grads_with_norm_(self.weights, trainer.gradient_clip_val, norm)
-        self.agreement.read(sums, norm, Update(progress.step, progress.epoch, learning_rate, seen))
+        # What is not finite is found before the update.
+        self.agreement.check(sums, norm, Update(progress.step, progress.epoch, learning_rate, seen))
         self.optimizer.step()
 
         epoch, batch = progress.epoch, progress.batch + len(batches)
@@ -212,32 +229,29 @@ class Training:
             raise self.agreement.interrupted()
 
     def backward(self, batches: list[Batch]) -> tuple[Tensor, list[tuple[int, Tensor, Tensor]]]:
-        """Leaves in the weights the gradient of the summed loss of all batches and processes. Returns sums over these
-        (the loss with and without guided alignment, target tokens, and what `Agreement.sum` adds), and number, pairs
-        and loss of each batch of this process."""
+        """Leaves in the weights the gradient of the summed loss of all batches and processes. Returns three sums over
+        the batches of this process (the objective, which is the loss with guided alignment; the loss; target tokens),
+        and the number, pairs and objective of each batch."""
         fabric, progress, seen = self.fabric, self.progress, []
-        sums = torch.zeros(3, device=fabric.device)
-        guide_weight = self.guide.weight(progress.step) if self.guide else 0.0
-        if not guide_weight:
-            self.guide = None  # its table takes much memory
-        last = progress.batch + len(batches) - 1
+        sums, last = torch.zeros(3, device=fabric.device), progress.batch + len(batches) - 1
         for number, batch in enumerate(map(fabric.to_device, batches), progress.batch):
             seed_batch(self.settings.seed, fabric.global_rank, progress.epoch, number, fabric.device)
             record = self.module.record = AttentionRecord(cross=[]) if self.guide else None
-            is_summed = number == last or fabric.world_size == 1  # over processes, by DDP
-            with self.explain_out_of_memory(batch), fabric.no_backward_sync(self.model, enabled=not is_summed):
+            sums_gradients = number == last or fabric.world_size == 1  # over the processes
+            with self.memory_of(batch), fabric.no_backward_sync(self.fabric_module, enabled=not sums_gradients):
                 with fabric.autocast():
                     tokens = (batch.labels != PAD).sum()
-                    loss = total = self.model.training_step(batch, number) * tokens
+                    loss = objective = self.fabric_module.training_step(batch, number) * tokens  # a sum, not a mean
                     if self.guide and record and record.cross:
-                        total = loss + guide_weight * self.guide.loss(record.cross, batch)
-                fabric.backward(total * fabric.world_size)  # of the processes' gradients DDP takes the mean
-            sums += torch.stack([total.detach().float(), loss.detach().float(), tokens.float()])
-            seen.append((number, batch.indices, total.detach()))
+                        objective = loss + self.guide.weight(progress.step) * self.guide.loss(record.cross, batch)
+                fabric.backward(objective * fabric.world_size)  # the mean over processes, which DDP takes, is the sum
+            sums += torch.stack([objective.detach().float(), loss.detach().float(), tokens.float()])
+            seen.append((number, batch.indices, objective.detach()))
         self.module.record = None
-        return self.agreement.sum(sums), seen
+        return sums, seen
 
-    def explain_out_of_memory(self, batch: Batch) -> AbstractContextManager[None]:
+    def memory_of(self, batch: Batch) -> AbstractContextManager[None]:
+        """A context in which an error of memory names the batch."""
         (count, source), target = batch.source.shape, batch.labels.shape[1]
         what = f"a training batch of {count} sentence{'s' * (count != 1)} × {source} source × {target} target tokens"
         return explain_out_of_memory(what, f"data.batch_tokens (now {self.settings.data.batch_tokens})")
@@ -245,31 +259,32 @@ class Training:
     # ---- validation -------------------------------------------------------------------------------------------------
 
     @property
-    def validates(self) -> bool:
+    def has_validation(self) -> bool:
         return self.settings.trainer.limit_val_batches != 0
 
     def validate(self) -> None:
-        """Scores the weights, or their average; saves last.ckpt, and best.ckpt if no BLEU was better. With
+        """Scores the weights, or their average; saves best.ckpt if no BLEU was better, and last.ckpt. With
         trainer.limit_val_batches=0 it only saves."""
-        self.agreement.flush()
-        step = self.progress.step
-        if not self.validates:
+        self.agreement.check_pending()
+        step, best = self.progress.step, self.progress.best_bleu
+        if not self.has_validation:
             self.save(LAST_CHECKPOINT)
             return
         self.reporter.begin()
         self.average.before_validation(step)
         with self.average.in_use():
-            evaluations = {name: self.evaluate(name) for name in self.pairs}
-        bleu, loss, best = mean_bleu(evaluations), mean_loss(evaluations), self.progress.best
-        is_better = best is None or bleu > best
-        not_better = 0 if is_better else self.progress.not_better + 1
-        self.progress = replace(self.progress, validated=step, best=bleu if is_better else best, not_better=not_better)
+            evaluations = {name: self.evaluate_split(name) for name in self.validation_pairs}
+        bleu, loss = mean_bleu(evaluations), mean_loss(evaluations)
+        if is_better := best is None or bleu > best:
+            self.progress = replace(self.progress, validated_step=step, best_bleu=bleu, not_better=0)
+        else:
+            self.progress = replace(self.progress, validated_step=step, not_better=self.progress.not_better + 1)
 
         bleus = {direction_name(self.translators[name].languages): e.scores["bleu"] for name, e in evaluations.items()}
         several = {f"validation/bleu.{name}": value for name, value in bleus.items() if len(bleus) > 1}
         self.log({"validation/loss": loss, "validation/bleu": bleu} | several)
-        # Of equal ones the later is the best: the first are often all 0.
-        self.save(LAST_CHECKPOINT, *([BEST_CHECKPOINT] if is_better or bleu == best else []))
+        # Of equal ones the later is the best: the first are often all 0. last.ckpt comes last, as it names the best.
+        self.save(*([BEST_CHECKPOINT] if is_better or bleu == best else []), LAST_CHECKPOINT)
         self.reporter.validated(step, loss, bleu, bleus, self.samples(evaluations) if is_better else [])
         for call in self.on_validation:
             call(self)
@@ -281,33 +296,32 @@ class Training:
         for place, (name, one) in enumerate(evaluations.items()):
             count = len(range(place, self.settings.training.samples, len(evaluations)))
             for index in spread(len(one.hypotheses), count):
-                source, reference = self.pairs[name][index]
+                source, reference = self.validation_pairs[name][index]
                 samples.append((source, one.hypotheses[index], reference))
         return samples
 
-    def evaluate(self, name: str) -> Evaluation:
-        """Of a split of validation, with the model as it is. Raises Interrupted."""
+    def evaluate_split(self, name: str) -> Evaluation:
+        """Of validation, with the model as it is. Raises Interrupted."""
 
         def on_progress(done: int, total: int) -> None:
             self.agreement.stop_if_asked()
             self.reporter.progressed("validated", done, total)
 
-        search, remedy = self.settings.validation_search, "validation_search.beam"
-        with explain_out_of_memory("a validation", remedy):
-            return evaluate(
-                self.translators[name], self.pairs[name], search, ["bleu"], with_loss=True, on_progress=on_progress
-            )
+        pairs, search = self.validation_pairs[name], self.settings.validation_search
+        with explain_out_of_memory("a validation", "validation_search.beam"):
+            return evaluate(self.translators[name], pairs, search, ["bleu"], with_loss=True, on_progress=on_progress)
 
     # ---- log and checkpoints ----------------------------------------------------------------------------------------
 
     def log(self, numbers: dict[str, Any]) -> None:
         """To the loggers, as a row of the present step."""
         self.fabric.log_dict(numbers | {"epoch": self.progress.epoch}, step=self.progress.step)
-        self.progress = replace(self.progress, rows=self.progress.rows + 1)
+        self.progress = replace(self.progress, log_rows=self.progress.log_rows + 1)
 
     def save(self, *names: str) -> None:
         """Writes checkpoints of these names, by the first process. Raises NonFiniteError where weights are spoiled."""
-        self.agreement.flush()
-        self.agreement.saved()
+        self.agreement.check_pending()
+        self.agreement.note_saved()
         if self.fabric.is_global_zero:
             self.checkpoints.save(self.progress, self.agreement.seconds_used, *names)
+        self.throughput.start()

@@ -94,7 +94,7 @@ class TranslationModule(LightningModule):
         content = tensors(self.model, self.translator.tokenizers)
         checkpoint["tokenizers"] = {name: content[name] for name in content if name.startswith("tokenizer.")}
         checkpoint["weights"] = [name for name in content if not name.startswith("tokenizer.")]
-        # The digest is of the checkpoint's weights, which may be an average.
+        # The digest is of the checkpoint's weights: a callback of Lightning's Trainer may have put others there.
         content |= {name: checkpoint["state_dict"][f"model.{name}"].cpu() for name in checkpoint["weights"]}
         checkpoint["sha256"] = digest(self.translator.description(), content)
 

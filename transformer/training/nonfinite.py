@@ -1,4 +1,4 @@
-"""Ends training at a loss or gradient that is not finite, and says which batch it came from."""
+"""The error that ends training at a loss or gradient that is not finite: it says which batch that came from."""
 
 import math
 from dataclasses import dataclass
@@ -47,8 +47,9 @@ def nonfinite_error(update: Update, norm: float, pairs: Split, can_save: bool) -
         f"{', …' if len(numbers) > 10 else ''})"
         for number, numbers, _ in (bad or batches)[:4]
     )
+    kept = "the weights before it are saved" if can_save else "the last checkpoint before it stays"
     return NonFiniteError(
-        f"{what} at step {update.step}, {where}, learning rate {update.learning_rate:.3g}: the weights before it are "
-        "kept; try a lower training.learning_rate or more training.warmup_steps",
+        f"{what} at step {update.step}, {where}, learning rate {update.learning_rate:.3g}: {kept}; try a lower "
+        "training.learning_rate or more training.warmup_steps",
         can_save,
     )

@@ -37,17 +37,19 @@ class Reporter:
     line a validation, sample translations when BLEU improves, and while testing a line every half minute. The first
     process speaks, the others are silent."""
 
-    def __init__(self, speaks: bool, settings: RunSettings, total_steps: int | float, throughput: Throughput) -> None:
-        """`total_steps` of the whole run; infinite where only time or patience ends it."""
-        self.speaks, self.settings, self.total_steps, self.throughput = speaks, settings, total_steps, throughput
+    def __init__(self, speaks: bool, settings: RunSettings, throughput: Throughput) -> None:
+        self.speaks, self.settings, self.throughput = speaks, settings, throughput
+        self.total_steps: int | float = math.inf
         self.console = console(stderr=True)
         self.started = self.last_line = self.stage_started = time.monotonic()
         self.first_step, self.seconds_before = 0, 0.0
         self.loss: Tensor | None = None  # of the last step
         self.bar: Progress | None = None
 
-    def start(self, step: int, seconds_before: float, why_over: str | None) -> None:
-        """Training begins after `step` updates and some seconds of an earlier process; `why_over`: it ends at once."""
+    def start(self, step: int, total_steps: int | float, seconds_before: float, why_over: str | None) -> None:
+        """Training begins after `step` of `total_steps` updates (infinite where only time or patience ends it) and some
+        seconds of an earlier process; `why_over`: it ends at once."""
+        self.total_steps = total_steps
         self.started = self.last_line = time.monotonic()
         self.first_step, self.seconds_before = step, seconds_before
         chosen, total = self.settings.training, self.total_steps

@@ -32,7 +32,15 @@ from transformer.processes import rank
 from transformer.signals import SignalHandler
 from transformer.training.card import write_card
 from transformer.training.checkpoints import read_run
-from transformer.training.checks import check_enough_sentences, check_lengths, check_limits, check_size
+from transformer.training.checks import (
+    check_enough_sentences,
+    check_lengths,
+    check_limits,
+    check_resumption,
+    check_size,
+    numerics,
+    restore_numerics,
+)
 from transformer.training.config import RunSettings
 from transformer.training.embeddings import initialize_embeddings
 from transformer.training.guided_alignment import GuidedAlignment
@@ -43,7 +51,6 @@ from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.out_of_memory import explain_out_of_memory
 from transformer.training.reporter import spread
 from transformer.training.results import Result, draw_attentions, write_results
-from transformer.training.resume import check_resumption, numerics, restore_numerics
 from transformer.training.summary import show_run
 from transformer.visualization.curves import draw_curves
 
@@ -101,7 +108,7 @@ def build_fabric(settings: RunSettings, folder: Path, saved: dict[str, Any] | No
     torch.use_deterministic_algorithms(trainer.deterministic)
     if trainer.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
-    rows, steps = (saved["progress"]["rows"], saved["progress"]["step"]) if saved else (0, 0)
+    rows, steps = (saved["progress"]["log_rows"], saved["progress"]["step"]) if saved else (0, 0)
     return Fabric(
         accelerator=device_kind(trainer.accelerator),
         devices=trainer.devices,
@@ -133,13 +140,13 @@ def curves_of(folder: Path) -> Hook:
 def choose_weights(training: Training) -> float | None:
     """Gives the model the weights that are to be tested, and returns their validation BLEU: those of best.ckpt, or the
     last step's, if these are better than their average. None where nothing was validated."""
-    best, limit, says = training.progress.best, training.settings.trainer.limit_val_batches, rank() == 0
+    best, limit, says = training.progress.best_bleu, training.settings.trainer.limit_val_batches, rank() == 0
     if best is None or not (training.folder / BEST_CHECKPOINT).exists():
         return None
-    if not training.validates and says:
+    if not training.has_validation and says:
         say("the weights of the best validation so far are kept (trainer.limit_val_batches=0 validates no others)")
     if training.average.is_used and limit == 1.0 and isinstance(limit, float):
-        last = mean_bleu({name: training.evaluate(name) for name in training.pairs})
+        last = mean_bleu({name: training.evaluate_split(name) for name in training.validation_pairs})
         is_better = last > best
         if says:
             kept = "last" if is_better else "averaged"
