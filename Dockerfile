@@ -5,7 +5,7 @@ FROM python:3.12-slim
 RUN useradd --create-home translator
 WORKDIR /app
 # First torch, which no change of the code installs again, and for the CPU alone: with CUDA it takes some gigabytes more.
-RUN pip install --no-cache-dir "torch>=2.7,<2.14" --index-url https://download.pytorch.org/whl/cpu
+RUN pip install --no-cache-dir "torch>=2.10,<2.14" --index-url https://download.pytorch.org/whl/cpu
 COPY pyproject.toml README.md LICENSE ./
 COPY transformer transformer
 COPY scripts scripts

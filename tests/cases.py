@@ -11,15 +11,6 @@ def needs_torch(version: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(torch.__version__ < version, reason=f"needs torch {version} or later")
 
 
-needs_muon = needs_torch("2.9")
-
-
-def skip_without(optimizer: str) -> None:
-    """Skips a test of an optimizer that this torch lacks."""
-    if optimizer == "muon" and not hasattr(torch.optim, "Muon"):
-        pytest.skip("torch has no Muon")
-
-
 def others_long(cases: Iterable[Any], short: int = 1) -> list[Any]:
     """The first cases of a test as they are; the others are marked as long, as together they take seconds."""
     marked = list(cases)

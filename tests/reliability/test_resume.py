@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.cases import others_long, skip_without
+from tests.cases import others_long
 from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import in_processes
@@ -83,7 +83,6 @@ def in_pieces(folder: Path, plain: dict[str, Any], pieces: Iterator[int]) -> lis
 )
 def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: str) -> None:
     plain = settings(home, **UNTESTED | KINDS[kind])
-    skip_without(plain["training"]["optimizer"])
     train(tmp_path / "whole", plain)
     lost, stops = [], 0
     for trial in range(trials(1, 8)):

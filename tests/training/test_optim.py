@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.cases import needs_muon
 from tests.factories import small_model
 from transformer import Transformer
 from transformer.training.optim import OPTIMIZERS, can_be_fused, learning_rate_factor, warmup_note
@@ -84,7 +83,6 @@ def test_no_optimizer_divides_by_the_scale_of_fp16_after_the_gradient_was_clippe
         assert getattr(optimizer, "_step_supports_amp_scaling", False) == unscales  # torch's GradScaler asks for this
 
 
-@needs_muon
 def test_muon_updates_the_matrices_of_layers_and_adamw_the_rest() -> None:
     (ours, loss), (theirs, their_loss) = model_and_loss(), model_and_loss()
     optimizer = OPTIMIZERS["muon"](ours, 1e-2, (0.9, 0.98), 0.1, False)
@@ -110,7 +108,6 @@ def test_muon_updates_the_matrices_of_layers_and_adamw_the_rest() -> None:
         assert torch.equal(mine, other)
 
 
-@needs_muon
 def test_muon_goes_on_exactly_from_a_saved_state() -> None:
     (one, loss), (other, other_loss) = model_and_loss(), model_and_loss()
 
@@ -128,13 +125,6 @@ def test_muon_goes_on_exactly_from_a_saved_state() -> None:
     steps(resumed, other_loss, 2)
     for weight, same in zip(one.parameters(), other.parameters(), strict=True):
         assert torch.equal(weight, same)
-
-
-def test_muon_is_refused_in_one_line_where_torch_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch.optim, "Muon", raising=False)
-    with pytest.raises(ValueError, match=r"optimizer=muon needs torch 2\.9 or later, this is 2.*choose") as error:
-        OPTIMIZERS["muon"](model_and_loss()[0], 1e-2, (0.9, 0.98), 0.1, True)
-    assert "\n" not in str(error.value)
 
 
 def test_a_warm_up_longer_than_a_third_of_a_run_is_said() -> None:

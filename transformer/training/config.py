@@ -15,7 +15,7 @@ from transformer.files import expanded
 from transformer.inference.search import SearchSettings
 from transformer.model.config import ModelConfig, Rate
 from transformer.training.guided_alignment import GuidedAlignmentSettings
-from transformer.training.optim import OPTIMIZERS, SCHEDULES, require_muon
+from transformer.training.optim import OPTIMIZERS, SCHEDULES
 from transformer.training.regularization import REGULARIZERS
 
 Steps = Annotated[int, ">= 1", "<= 1000000000"]
@@ -166,8 +166,6 @@ def check_settings(settings: RunSettings, model: ModelConfig) -> None:
             f"training.averaging.kind={settings.training.averaging.kind} needs a validation, which says whether the "
             "average is better: leave out trainer.limit_val_batches=0"
         )
-    if settings.training.optimizer == "muon":
-        require_muon()
     if (cache := expanded(settings.data.cache)).exists() and not cache.is_dir():
         raise ValueError(f"cache={cache} is a file: name a folder")
     if "wandb" in settings.loggers and not importlib.util.find_spec("wandb"):

@@ -42,15 +42,6 @@ def adam(
     return torch.optim.Adam(groups, learning_rate, betas, weight_decay=weight_decay, fused=fused)
 
 
-def require_muon() -> None:
-    """Raises ValueError where torch has no Muon."""
-    if not hasattr(torch.optim, "Muon"):
-        raise ValueError(
-            f"training.optimizer=muon needs torch 2.9 or later, this is {torch.__version__}: upgrade torch, or choose "
-            "training.optimizer=adamw"
-        )
-
-
 class MuonAdamW(torch.optim.Optimizer):
     """Muon for the matrices of the layers and AdamW for everything else, as one optimizer with one schedule and state.
 
@@ -84,11 +75,7 @@ class MuonAdamW(torch.optim.Optimizer):
 def muon(
     model: Transformer, learning_rate: float, betas: tuple[float, float], weight_decay: float, fused: bool
 ) -> torch.optim.Optimizer:
-    """Muon (Jordan et al. 2024) for the hidden matrices, AdamW for embeddings, output projection and vectors.
-
-    Raises ValueError where torch has no Muon.
-    """
-    require_muon()
+    """Muon (Jordan et al. 2024) for the hidden matrices, AdamW for embeddings, output projection and vectors."""
     return MuonAdamW(model, learning_rate, betas, weight_decay, fused)
 
 
