@@ -36,9 +36,7 @@ def evaluate_run(settings: EvaluationSettings) -> dict[str, float]:
 
     started = time.monotonic()
     checkpoints, inference = [*map(Path, settings.checkpoints)], settings.inference
-    translator = load_ensemble(
-        checkpoints, inference.device, inference.precision, *settings.languages, inference.shortlist
-    )
+    translator = load_ensemble(checkpoints, inference.device, inference.precision, *settings.languages)
     digest = sha256_of(checkpoints)  # now: a run that is still training replaces them
     translator.configure_torch(settings.machine)
     translator.greedy_scores = False  # nobody sees them

@@ -67,9 +67,7 @@ def test_a_text_arrives_through_hydra(project: Path, text: str) -> None:
 
 LITERAL = [
     *("text name host checkpoint init_from resume runs cache input output fix source reference").split(),
-    *(
-        "alignments api_key_file choose.reverse shortlist reverse augment forward finetune data.extra_tests.news"
-    ).split(),
+    *("alignments api_key_file choose.reverse reverse augment forward finetune data.extra_tests.news").split(),
     *(f"data.{name}" for name in ("directory", "pairs", "train", "validation", "test", "file", "cache")),
 ]
 

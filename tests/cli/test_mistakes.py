@@ -160,8 +160,6 @@ def test_a_setting_of_how_texts_are_translated_is_named_as_it_is_typed() -> None
 def test_a_file_that_is_missing_is_named_with_its_setting_and_the_remedy() -> None:
     given = composed(name="translate")
     for change, message in (
-        ({"shortlist": "nix"}, "^shortlist=nix: no such file; python scripts/shortlist.py makes one$"),
-        ({"shortlist": "/"}, "^shortlist=/: no such file; python scripts/shortlist.py makes one$"),
         ({"input": "nix"}, "^input=nix: no such file$"),
         ({"alignments": "/"}, "^alignments=/ is a folder: name a file in it$"),
     ):

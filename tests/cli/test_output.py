@@ -120,21 +120,6 @@ def test_another_input_other_settings_and_another_model_are_refused(translation:
     assert {name: Path(name).read_bytes() for name in translation.names()} == kept
 
 
-def test_a_shortlist_that_has_changed_under_its_name_is_another_one(translation: Translation) -> None:
-    shortlist = translation.file.with_name("shortlist")
-
-    def run(content: str, resume: bool) -> None:
-        shortlist.write_text(content, encoding="utf-8")
-        with open_output("out.en", {"inference": {"shortlist": str(shortlist)}}, [translation.model], resume) as output:
-            output.write(["eins"], "ONE\n")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run("old", resume=False)
-    with pytest.raises(UsageError, match=r"was made with shortlist=.*shortlist \(sha256 [0-9a-f]{64}\)$"):
-        run("new", resume=True)
-
-
 def test_a_setting_to_be_repeated_on_resuming_is_named_as_it_is_typed(translation: Translation) -> None:
     def run(batch_tokens: int | None, resume: bool) -> None:
         settings = {"inference": {"batch_tokens": batch_tokens}}

@@ -101,7 +101,7 @@ def test_the_root_is_a_folder(root: str) -> None:
 def test_results_are_written_where_no_model_is(runs: Path) -> None:
     check_output_file(str(runs / "early" / "english.txt"))
     check_output_file(str(runs / "early" / "english.PNG"), [".png"])
-    check_output_file(str(runs / "early" / "shortlist.safetensors"), [".safetensors"])
+    check_output_file(str(runs / "early" / "english.safetensors"), [".safetensors"])
     check_output_file(str(runs / "translator.safetensors"), [".safetensors"])
     if os.name == "posix":
         check_output_file("/dev/stdout")

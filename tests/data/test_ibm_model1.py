@@ -25,7 +25,7 @@ def test_the_probabilities_are_those_of_model_1(monkeypatch: pytest.MonkeyPatch,
         expected = defaultdict(lambda: defaultdict(float))
         for word, of_word in counts.items():
             expected[word] = defaultdict(float, {id: count / of_word.total() for id, count in of_word.items()})
-    found = translation_probabilities(PAIRS, (12, 11), "counting")
+    found = translation_probabilities(PAIRS, (12, 11))
     for word in range(12):
         for id in range(11):
             assert found[word, id].item() == pytest.approx(expected[word][id] if word in expected else 0, abs=1e-6)

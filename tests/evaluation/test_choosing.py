@@ -212,10 +212,10 @@ def test_a_reverse_run_is_asked_for_the_other_direction(
     saved = Translator(reverse.model, reverse.tokenizers, directions[0], directions)
     saved.save(tmp_path / "reverse.safetensors")
     settings = replace(SCORE, method="rerank", reverse=str(tmp_path / "reverse.safetensors"))
-    loaded = Chooser.load(translator, settings, InferenceSettings("cpu", "float32", 2048, None))
+    loaded = Chooser.load(translator, settings, InferenceSettings("cpu", "float32", 2048))
     chosen = Chooser(translator, settings, saved.in_direction("en", "de")).n_best(TEXTS, SEARCH)
     assert loaded.n_best(TEXTS, SEARCH) == chosen != translator.n_best(TEXTS, SEARCH)
-    rounded = Chooser.load(translator, settings, InferenceSettings("cpu", "bfloat16", 2048, None)).reverse
+    rounded = Chooser.load(translator, settings, InferenceSettings("cpu", "bfloat16", 2048)).reverse
     assert rounded is not None
     assert rounded.model.output.weight.dtype == torch.bfloat16
 
@@ -228,7 +228,7 @@ def test_a_reverse_run_of_other_languages_is_named(translator: Translator, rever
         Chooser.load(
             translator,
             replace(SCORE, method="rerank", reverse=str(path)),
-            InferenceSettings("cpu", "float32", 2048, None),
+            InferenceSettings("cpu", "float32", 2048),
         )
 
 

@@ -31,7 +31,7 @@ ctranslate2 = pytest.importorskip("ctranslate2", reason="the export extra is not
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 LOADING = TranslatorSettings(
-    None, None, BEAM, MachineSettings(1, "highest", None), InferenceSettings("cpu", "auto", None, shortlist=None)
+    None, None, BEAM, MachineSettings(1, "highest", None), InferenceSettings("cpu", "auto", None)
 )
 
 VARIANTS: dict[str, dict[str, object]] = {
@@ -155,8 +155,6 @@ def test_what_only_checkpoints_can_do_is_refused_for_an_export(taught: Translato
         ValueError, match="engine is an export: an ensemble is of checkpoints, name what it was made of"
     ):
         load_translator([tmp_path / "t.safetensors", tmp_path / "engine"], LOADING)
-    with pytest.raises(ValueError, match="shortlist= needs a checkpoint"):
-        load_translator([tmp_path / "engine"], replace(LOADING, inference=replace(LOADING.inference, shortlist="x")))
     with pytest.raises(ValueError, match="alignments= needs a checkpoint"):
         AlignmentSettings(None, None, False).head_of(engine)
 

@@ -531,4 +531,4 @@ def test_a_device_or_precision_that_nobody_has_is_refused_with_the_settings(
     device: str, precision: str, message: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
-        InferenceSettings(device, precision, None, None)
+        InferenceSettings(device, precision, None)

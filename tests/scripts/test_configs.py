@@ -87,7 +87,7 @@ def test_every_preset_leaves_the_precision_to_the_hardware(choice: str) -> None:
 
 
 SCRIPTS = sorted(path for path in CONFIGS.glob("*.yaml") if path.stem != "command_line")
-SHARED = ("source_language", "target_language", "device", "batch_tokens", "shortlist", "cache", "debug")
+SHARED = ("source_language", "target_language", "device", "batch_tokens", "cache", "debug")
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)

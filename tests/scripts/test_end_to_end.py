@@ -312,7 +312,6 @@ def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[
                 ["translate", "text=ja", "output=x", "alignments=run/checkpoints/last.ckpt"],
                 "alignments=run/checkpoints/last.c",
             ),
-            (["shortlist", "checkpoint=run", "output=run/translator.safetensors"], "must stay as it is: name another"),
             (["doctor", "output=run/config.yaml"], "output=run/config.yaml must end in .json"),
             (["translate", "checkpoint=run", "input=run"], "input=run is a folder: name a file in it"),
             (["translate", "text=ja", "output=run"], "output=run is a folder: name a file in it"),

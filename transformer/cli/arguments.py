@@ -19,7 +19,7 @@ EXTRA_TESTS = "data.extra_tests."  # followed by a name of the user's own, and a
 OPEN_SECTIONS = (EXTRA_TESTS, "data.extra_tests={", "data.sha256={")
 PATHS = (
     *("checkpoint", "init_from", "resume", "runs", "cache", "input", "output", "fix", "source", "reference"),
-    *("alignments", "api_key_file", "choose.reverse", "shortlist"),
+    *("alignments", "api_key_file", "choose.reverse"),
     *(f"data.{name}" for name in (*FILE_SETTINGS, "file", "cache")),
 )
 STAGES = ("reverse", "augment", "forward", "finetune")  # further settings, for back_translate.py to hand on

@@ -23,17 +23,13 @@ from transformer.files import (
     flush_folder,
     is_written_through,
     open_through,
-    sha256,
     sha256_of,
 )
 
 
 def made_by(settings: dict[str, Any], *models: Path) -> dict[str, str]:
     """What decides the translations by models (files, or an export's folder) with these settings."""
-    plain = dict(flatten(settings))
-    if shortlist := plain.get("inference.shortlist"):  # by what is in it, too
-        plain["inference.shortlist"] = f"{shortlist} (sha256 {sha256(Path(shortlist))})"
-    return {"model": sha256_of(models)} | {key: shown(value) for key, value in plain.items()}
+    return {"model": sha256_of(models)} | {key: shown(value) for key, value in flatten(settings)}
 
 
 AnyPartialOutput = TypeVar("AnyPartialOutput", bound="PartialOutput")

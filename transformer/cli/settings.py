@@ -15,7 +15,7 @@ from transformer.cli.places import check_output_file, check_output_folder
 from transformer.cli.runs import trial_folder
 from transformer.config import UsageError, flatten, from_part
 from transformer.data.corpus import FILE_SETTINGS
-from transformer.data.printable import script_command, shell_path
+from transformer.data.printable import shell_path
 from transformer.files import expanded, run_of
 
 if TYPE_CHECKING:
@@ -107,14 +107,12 @@ def plan_for(config: dict[str, Any], overrides: tuple[str, ...]) -> Plan:
 
 
 # How texts are translated: all scripts have these settings, and they form one section in the typed ones.
-INFERENCE = ("device", "precision", "batch_tokens", "shortlist")
+INFERENCE = ("device", "precision", "batch_tokens")
 
 
 def _with_inference_settings(config: dict[str, Any]) -> dict[str, Any]:
     settings = {key: value for key, value in config.items() if key not in (*INFERENCE, "runs", "debug", "checkpoint")}
     settings["inference"] = {key: config[key] for key in INFERENCE}
-    if (shortlist := config["shortlist"]) is not None and not Path(shortlist).is_file():
-        raise UsageError(f"shortlist={shortlist}: no such file; {script_command('shortlist')} makes one")
     if "resume" in config:  # it arrives as text
         settings["resume"] = {"true": True, "false": False}.get(config["resume"], config["resume"])
     return settings

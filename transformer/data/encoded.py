@@ -15,7 +15,7 @@ from transformer.data.tokenizer import Tokenizer
 # anywhere.
 CHUNK, MAX_CHARACTERS = 10_000, 10_000_000
 NUMBERS = ("numbers", "too_long", "empty")  # what stands in `folder` of an EncodedSplit, besides the ids
-# At most so many pairs are counted for embeddings, alignments or a shortlist: more would change little.
+# At most so many pairs are counted for embeddings or alignments: more would change little.
 MAX_COUNTED = 200_000
 Lengths = tuple[IntArray, IntArray]  # tokens of each pair's source and target
 

@@ -32,12 +32,12 @@ def _chunks(pairs: Sequence[IdPair]) -> Iterator[tuple[Int[Tensor, "pairs source
 
 
 def translation_probabilities(
-    pairs: Sequence[IdPair], vocabularies: tuple[int, int], description: str
+    pairs: Sequence[IdPair], vocabularies: tuple[int, int]
 ) -> Float[Tensor, "source_vocabulary target_vocabulary"]:
     """p(target id | source id) by IBM's model 1 (Brown et al. 1993, section 4.2). EOS, which every source has, is its
-    empty word. `description` stands beside the progress bar."""
+    empty word."""
     probabilities, chunks = torch.ones(vocabularies), list(_chunks(pairs))
-    for _ in with_progress(range(ITERATIONS), description):
+    for _ in with_progress(range(ITERATIONS), "counting alignments"):
         counts = torch.zeros(vocabularies)
         for source, target in chunks:
             places = source[:, :, None] * vocabularies[1] + target[:, None, :]

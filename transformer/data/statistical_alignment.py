@@ -1,7 +1,7 @@
 """Which words of a sentence pair translate each other, counted in the pairs alone.
 
-By words, and with a preference for the diagonal: a judge of what a model has learned. (`ibm_model1` counts ids, for
-training and for a shortlist.)
+By words, and with a preference for the diagonal: a judge of what a model has learned. (`ibm_model1` counts the ids that
+training takes.)
 """
 
 import re

@@ -21,7 +21,7 @@ from transformer.evaluation.choosing import Chooser, references_loss
 from transformer.evaluation.corpus_score import CorpusScore
 from transformer.evaluation.metrics import METRICS, MetricSettings, Scores
 from transformer.evaluation.run_files import EVALUATION, EVALUATION_LOCK, corpus_of
-from transformer.files import RESULTS, atomic_write, exclusive_lock, hypotheses_file, read_json, sha256
+from transformer.files import RESULTS, atomic_write, exclusive_lock, hypotheses_file, read_json
 from transformer.inference import Translator
 from transformer.inference.search import SearchSettings
 from transformer.inference.settings import ChoiceSettings, InferenceSettings
@@ -212,8 +212,6 @@ def write_evaluation(
     output, search = Path(settings.output), asdict(settings.search)
     if settings.choose.method != "score":
         search["choose"] = asdict(settings.choose)
-    if settings.inference.shortlist is not None:
-        search["shortlist"] = sha256(Path(settings.inference.shortlist))
     results = {
         texts.name: scores.to_dict(),
         "checkpoint": " ".join(settings.checkpoints),

@@ -41,13 +41,11 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
             raise ValueError(f"{exports[0]} is an export: an ensemble is of checkpoints, name what it was made of")
         if inference.precision != "auto":
             raise ValueError(f"precision={inference.precision}: that of an export was chosen when it was made")
-        if inference.shortlist is not None:
-            raise ValueError("shortlist= needs a checkpoint: the engine of an export scores the whole vocabulary")
         engine = load_export(exports[0], inference.device, machine.threads or available_threads())
         if (translator := engine.in_direction(*languages)) is engine:
             engine.warn_if_zero_shot()  # else `in_direction` does
     else:
-        translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages, inference.shortlist)
+        translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages)
     translator.greedy_scores = False  # nothing that loads here shows them
     weights = translator.model.output.weight.dtype
     if isinstance(settings, TranslateSettings):

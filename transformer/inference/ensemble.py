@@ -10,7 +10,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.data.directions import arrow
-from transformer.inference.shortlist import load_shortlist
 from transformer.inference.translator import SearchState, Translator
 
 
@@ -62,10 +61,8 @@ class Ensemble(Translator):
                     "(train them on one corpus, with the same settings of the tokenizer and other seeds)"
                 )
 
-    def init_state(
-        self, source: Int[Tensor, "sentences source"], shortlist: Int[Tensor, " ids"] | None = None
-    ) -> EnsembleState:
-        return EnsembleState(tuple(member.init_state(source, shortlist) for member in self.members))
+    def init_state(self, source: Int[Tensor, "sentences source"]) -> EnsembleState:
+        return EnsembleState(tuple(member.init_state(source) for member in self.members))
 
     def log_probabilities(
         self, ids: Int[Tensor, " rows"], state: EnsembleState
@@ -96,14 +93,10 @@ def load_ensemble(
     precision: str = "float32",
     source_language: str | None = None,
     target_language: str | None = None,
-    shortlist: str | None = None,
 ) -> Translator:
-    """The translator in one file, or those in several as an `Ensemble`, with a shortlist. Raises as these do, and
-    ValueError for no file."""
+    """The translator in one file, or those in several as an `Ensemble`. Raises as these do, and ValueError for no
+    file."""
     if isinstance(paths, str | Path):
         raise TypeError(f"paths must be a list of files, not one: load_ensemble(['{paths}', …])")
     members = [Translator.load(path, device, precision, source_language, target_language) for path in paths]
-    translator = Ensemble(members) if len(members) != 1 else members[0]
-    if shortlist is not None:
-        translator.shortlist = load_shortlist(Path(shortlist), translator.tokenizers, translator.languages)
-    return translator
+    return Ensemble(members) if len(members) != 1 else members[0]

@@ -183,9 +183,9 @@ class FastTransformer:
         origins = torch.tensor([[[0, 0], [0, 0]], [[1, 0], [1, 1]]])
 
         def search(stepping: Any, state: Any) -> Tensor:
-            logits, state = stepping.step(ids[:2], state, model.output)
+            logits, state = stepping.step(ids[:2], state)
             for position, chosen in zip(range(1, length), origins, strict=False):
-                next_logits, state = stepping.step(ids.roll(position)[:4], state.select(chosen), model.output)
+                next_logits, state = stepping.step(ids.roll(position)[:4], state.select(chosen))
                 logits = torch.cat([logits, next_logits])
             return logits.float()
 
@@ -214,9 +214,7 @@ class FastTransformer:
         return FastCache(keys, values, memory.new_empty(sentences, 1, 0), sources, length)
 
     @torch.no_grad()
-    def step(
-        self, ids: Int[Tensor, " rows"], cache: FastCache, output: nn.Module
-    ) -> tuple[Float[Tensor, "rows vocabulary"], FastCache]:
+    def step(self, ids: Int[Tensor, " rows"], cache: FastCache) -> tuple[Float[Tensor, "rows vocabulary"], FastCache]:
         """As `Transformer.step` does."""
         hypotheses = hypotheses_per_sentence(len(ids), len(cache.score_mask))
         states = self.model.decoder.embedding(ids[:, None], cache.length).flatten(0, 1)
@@ -226,4 +224,4 @@ class FastTransformer:
         for layer, target, source in zip(self.decoder_layers, targets, cache.sources, strict=True):
             states = layer(states, target, source, score_mask)
         cache.length += 1
-        return output(self.model.decoder.norm(states)), cache
+        return self.model.output(self.model.decoder.norm(states)), cache

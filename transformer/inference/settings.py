@@ -15,12 +15,11 @@ from transformer.inference.translator import SplitLines, Translator
 
 @dataclass(frozen=True)
 class InferenceSettings:
-    """Where to translate, in which precision, how many tokens at a time, and the file of a shortlist, if any."""
+    """Where to translate, in which precision, and how many tokens at a time."""
 
     device: str
     precision: str
     batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] | None
-    shortlist: str | None
 
     def __post_init__(self) -> None:
         parse_device(self.device)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, overl
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from transformer.config import read_value
 from transformer.data.batching import batches_by_length, pad
@@ -37,7 +37,6 @@ from transformer.inference.fast_transformer import FastTransformer
 from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.search import DEFAULT_LENGTH_PENALTY, Hypothesis, SearchSettings, search
 from transformer.inference.search_memory import check_search_memory
-from transformer.inference.shortlist import Shortlist, select_outputs
 from transformer.inference.source_check import SourceCheck
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask
@@ -58,8 +57,7 @@ AnyTranslator = TypeVar("AnyTranslator", bound="Translator")
 @dataclass(frozen=True)
 class Translation:
     """A text in the target language, with its pieces. `log_probability` is in nats, `score` is log-probability /
-    length^α (see `SearchSettings.score`). Of a text translated in parts, both are sums over the parts. With a shortlist
-    both are too high, because its softmax has only the ids of the shortlist."""
+    length^α (see `SearchSettings.score`). Of a text translated in parts, both are sums over the parts."""
 
     text: str
     score: float
@@ -95,12 +93,10 @@ def check_finite(scores: float) -> None:
 
 
 class SearchState(NamedTuple):
-    """The state of a search between two steps: the model that makes the steps, its cache, and the layer that makes
-    logits of its states."""
+    """The state of a search between two steps: the model that makes the steps, and its cache."""
 
     model: Transformer | FastTransformer
     cache: Any  # `Cache` or `FastCache`
-    output: nn.Linear
 
     def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> SearchState:
         return self._replace(cache=self.cache.select(origins, sentences))
@@ -113,8 +109,6 @@ class Translator:
     alignment: AlignmentHead | None = None
     # Of searches that set none.
     length_penalty: float = DEFAULT_LENGTH_PENALTY
-    # Which target ids are considered; None: all.
-    shortlist: Shortlist | None = None
     # The file, or else the split, whose lines the texts are: warnings and errors name it before the number.
     lines_of = ""
     # Whether texts that the model cannot read are named in the log, and those of several sentences, translated as one.
@@ -192,7 +186,6 @@ class Translator:
             return self
         other = copy(self)
         other._set_direction(self.source_tokenizer, languages)
-        other.shortlist = None  # it is of one direction
         other.warn_if_zero_shot()
         return other
 
@@ -436,17 +429,16 @@ class Translator:
         """The positions of the model."""
         return min(model.config.max_length for model in self.models)
 
-    def init_state(self, source: Int[Tensor, "sentences source"], shortlist: Int[Tensor, " ids"] | None = None) -> Any:
-        """What a search begins with: the cache in which the encoded sources stand. With a `shortlist` its ids alone are
-        scored: entry i of a row of scores is that of shortlist[i]."""
-        visible, output, fast = padding_mask(source, PAD), select_outputs(self.model.output, shortlist), self.fast_model
+    def init_state(self, source: Int[Tensor, "sentences source"]) -> Any:
+        """What a search begins with: the cache in which the encoded sources stand."""
+        visible, fast = padding_mask(source, PAD), self.fast_model
         if fast is not None and fast.applies_to(self.model):
-            return SearchState(fast, fast.encode_and_init_cache(source, visible), output)
-        return SearchState(self.model, self.model.decoder.init_cache(self.model.encode(source, visible)), output)
+            return SearchState(fast, fast.encode_and_init_cache(source, visible))
+        return SearchState(self.model, self.model.decoder.init_cache(self.model.encode(source, visible)))
 
     def logits(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
         """The logits of the next token after the newest id of each row, and the state with it: one step of a search."""
-        logits, cache = state.model.step(ids, state.cache, state.output)
+        logits, cache = state.model.step(ids, state.cache)
         return logits.float(), state._replace(cache=cache)
 
     def log_probabilities(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
@@ -463,17 +455,12 @@ class Translator:
     ) -> list[list[Translation]]:
         """Translates one batch of ids; `line_numbers` are the sentences' own numbers, for sampling."""
         source = pad([[*ids, EOS] for ids in sources]).to(self.device)
-        # With a shortlist the search knows ids by their place in it. The special ids are the first, as everywhere.
-        shortlist = self.shortlist.ids(source) if self.shortlist else None
-
         scored = self.greedy_scores or settings.method != "greedy"
-        scores_of = self.log_probabilities if scored else self.logits
 
-        def step(ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-            scores, state = scores_of(ids if shortlist is None else shortlist[ids], state)
+        def checked_step(ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+            scores, state = self.log_probabilities(ids, state)
             # One logit that is no finite number spoils its whole row, and one row the sum.
-            if scored:
-                check_finite(scores[:, 0].sum().item())
+            check_finite(scores[:, 0].sum().item())
             return scores, state
 
         bos_ids = torch.full((len(sources),), BOS, device=self.device)
@@ -481,14 +468,11 @@ class Translator:
         max_lengths = [min(self.max_length - 1, n) for n in settings.max_lengths([len(ids) for ids in sources])]
         # The precision of training would reach in here too: a score must not depend on who asks for it.
         with full_precision(self.device):
-            results = search(
-                step, self.init_state(source, shortlist), bos_ids, EOS, max_lengths, line_numbers, settings
-            )
+            step, state = checked_step if scored else self.logits, self.init_state(source)
+            results = search(step, state, bos_ids, EOS, max_lengths, line_numbers, settings)
         if not scored:
             check_finite(sum(one.log_probability for hypotheses in results for one in hypotheses))
             results = [[Hypothesis(one.ids, math.nan, math.nan) for one in hypotheses] for hypotheses in results]
-        if shortlist is not None:
-            results = [[one._replace(ids=shortlist[one.ids].tolist()) for one in hypotheses] for hypotheses in results]
         return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in results]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:

@@ -207,21 +207,18 @@ class Transformer(nn.Module):
         states, _ = self.decoder(inputs, self.decoder.init_cache(memory), record)
         return states
 
-    def step(
-        self, ids: Int[Tensor, " rows"], cache: Cache, output: nn.Module | None = None
-    ) -> tuple[Float[Tensor, "rows vocabulary"], Cache]:
+    def step(self, ids: Int[Tensor, " rows"], cache: Cache) -> tuple[Float[Tensor, "rows vocabulary"], Cache]:
         """Logits, before the softmax, of the id after the newest one of each row, and the cache that includes it.
 
         `ids` [rows] hold one new id for each row (hypothesis): BOS at the first step, then the id that was chosen.
         `cache` is `decoder.init_cache(memory)` at the first step, then what the step before returned; one that was
         given is not to be used again. The rows of a sentence stand together, equally many for each: `Cache.select`
-        says which hypotheses go on. `output` makes the logits in place of the model's own layer. Not for training: keys
-        and values are written in place.
+        says which hypotheses go on. Not for training: keys and values are written in place.
 
         Returns logits [rows, target_vocab_size]: the last position of what `decode` gives for the whole target.
         """
         states, cache = self.decoder(ids[:, None], cache)
-        return (output or self.output)(states[:, -1]), cache
+        return self.output(states[:, -1]), cache
 
     def forward(
         self,

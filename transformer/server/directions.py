@@ -61,7 +61,7 @@ def load_directions(
     for name, path in checkpoints:
         # Only float32 gives one text one translation, whoever else asks; an export has the precision that it has.
         precision = settings.precision or ("auto" if is_export(path) else "float32")
-        inference = InferenceSettings(settings.device, precision, settings.batch_tokens, shortlist=None)
+        inference = InferenceSettings(settings.device, precision, settings.batch_tokens)
         translator = load_translator(
             [path], TranslatorSettings(None, None, settings.search, settings.machine, inference)
         )

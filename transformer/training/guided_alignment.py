@@ -61,7 +61,7 @@ class GuidedAlignment:
         check_memory(12 * source * target, what, "give training.guided_alignment.weight=0")
         pairs = [split.pair(0, number) for split, number in evenly_spread(splits)]
         ids = [(source_ids.tolist(), target_ids.tolist()) for source_ids, target_ids in pairs]
-        return cls(translation_probabilities(ids, vocabularies, "counting alignments"), settings)
+        return cls(translation_probabilities(ids, vocabularies), settings)
 
     def weight(self, step: int) -> float:
         return self.settings.weight * max(0.0, 1 - step / self.settings.steps)
