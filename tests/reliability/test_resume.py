@@ -84,18 +84,19 @@ def in_pieces(folder: Path, plain: dict[str, Any], pieces: Iterator[int]) -> lis
 def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: str) -> None:
     plain = settings(home, **UNTESTED | KINDS[kind])
     train(tmp_path / "whole", plain)
-    lost, stops = [], 0
+    lost, stops, amid_epochs = [], 0, 0
     for trial in range(trials(1, 8)):
         folder, chance = tmp_path / f"{trial}", random.Random(trial)
         # A validation counts as a batch: the run gets on, and stops in validations too.
         pieces = chance.choices(range(*trials((3, 8), (3, 9))), k=1000)
         places = in_pieces(folder, plain, iter(pieces))
-        assert any(place["batch"] > 0 for place in places)
+        amid_epochs += sum(place["batch"] > 0 for place in places)
         stops += len(places)
         try:
             assert_equal_runs(folder, tmp_path / "whole")
         except AssertionError as error:
             lost.append(f"trial {trial}: {error}")
+    assert amid_epochs > 0
     report(f"exact resume: {kind}", stops, lost)
 
 
