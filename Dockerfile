@@ -14,4 +14,4 @@ RUN pip install --no-cache-dir -e '.[serve]'
 USER translator
 EXPOSE 5000
 # Reached through Docker's own port, which -p opens to whom you like.
-ENTRYPOINT ["python", "scripts/serve.py", "host=0.0.0.0", "checkpoint=/model.safetensors"]
+ENTRYPOINT ["python", "scripts/serve.py", "--host", "0.0.0.0", "--checkpoint", "/model.safetensors"]

@@ -86,7 +86,7 @@ def vocabulary(directory: Path | None) -> int:
 
 def settings(directory: Path | None) -> tuple[DataSettings, TokenizerSettings]:
     """Multi30k in `directory`, or the bundled corpus, and a joint tokenizer."""
-    composed = compose("train", "data=multi30k" if directory else "data=toy", f"data.batch_tokens={BATCH_TOKENS}")
+    composed = compose("data=multi30k" if directory else "data=toy", f"data.batch_tokens={BATCH_TOKENS}")
     data = composed["data"] | {"extra_tests": {}}
     if directory:  # as it is: nothing is fetched
         names = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
@@ -105,9 +105,8 @@ def config(size: Size, vocabulary: int) -> ModelConfig:
     sizes = f"model.dim={size.dim}", f"model.heads={size.heads}", f"model.layers={size.layers}"
     parts = "encoder.self_attention", "decoder.self_attention", "decoder.cross_attention", "feed_forward"
     dropout = [f"model.{part}.dropout={DROPOUT}" for part in parts]
-    model = compose(
-        "train", "model=base", "model.norm=pre", *sizes, f"model.feed_forward.dim={size.feed_forward}", *dropout
-    )["model"]
+    sizes += (f"model.feed_forward.dim={size.feed_forward}",)
+    model = compose("model=base", "model.norm=pre", *sizes, *dropout)["model"]
     model = {key: model[key] for key in model if key not in ("heads", "layers", "score")}
     return from_dict(
         ModelConfig, model | dict.fromkeys(("source_vocab_size", "target_vocab_size"), vocabulary), "model"

@@ -21,7 +21,8 @@ from benchmarks.peers import WARM_UP, on, timed
 from transformer import Transformer
 from transformer.data.batching import Batch, PairDataset
 from transformer.data.tokenizer import PAD
-from transformer.device import MachineSettings, configure_torch
+from transformer.device import configure_torch
+from transformer.machine import MachineSettings
 from transformer.model.masks import padding_mask
 from transformer.training.loss import linear_cross_entropy
 

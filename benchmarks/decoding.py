@@ -25,8 +25,8 @@ from benchmarks.peers import marian
 from transformer import Transformer, Translator
 from transformer.data.batching import pad
 from transformer.data.tokenizer import EOS, PAD
-from transformer.device import MachineSettings
 from transformer.inference.translator import BATCH_TOKENS, BATCH_TOKENS_ON_GPU, BEAM
+from transformer.machine import MachineSettings
 
 SENTENCES = 64
 

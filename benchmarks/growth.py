@@ -24,7 +24,8 @@ from transformer import Transformer
 from transformer.data.batching import TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
-from transformer.device import MachineSettings, configure_torch
+from transformer.device import configure_torch
+from transformer.machine import MachineSettings
 from transformer.model.packed import pack
 from transformer.training.loss import linear_cross_entropy
 from transformer.training.throughput import peak_memory

@@ -41,7 +41,7 @@ TRANSLATE = """async texts => {
 FIRST = """\
 import sys
 from transformer import Translator
-from transformer.inference.search import SearchSettings
+from transformer.inference.settings import SearchSettings
 Translator.load(sys.argv[1]).translate(sys.argv[2], SearchSettings(method="greedy"))
 """
 

@@ -52,7 +52,7 @@ def compared(systems: list[str] | None, factors: list[float]) -> list[tuple[str,
 def usual_learning_rate(system: str, settings: list[str]) -> float:
     """The project's stands in its preset."""
     if system == "ours":
-        return float(compose("train", *settings)["training"]["learning_rate"])
+        return float(compose(*settings)["training"]["learning_rate"])
     return LEARNING_RATES[system]
 
 

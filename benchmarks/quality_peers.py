@@ -27,7 +27,7 @@ from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, pa
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.device import device_kind, find_hardware
-from transformer.evaluation import score
+from transformer.evaluation.metrics import score
 
 # The peak, reached after the project's number of warm-up steps.
 LEARNING_RATES = {"torch": 1e-3, "transformers": 1e-3}
@@ -57,7 +57,7 @@ class Plan:
 
 
 def read_plan(directory: Path | None, overrides: list[str]) -> Plan:
-    composed = compose("train", *overrides)
+    composed = compose(*overrides)
     model, training, seed = composed["model"], composed["training"], composed["seed"]
     data, tokenizer = settings(directory)
     torch.set_num_threads(composed["machine"]["threads"])

@@ -26,8 +26,8 @@ from rich.table import Table
 from benchmarks.common import PROJECT, Row, Setting, alone
 from benchmarks.decoding import corpus_batches, fresh
 from transformer import Translator
-from transformer.device import MachineSettings
 from transformer.inference.translator import BEAM
+from transformer.machine import MachineSettings
 
 CLIENTS = (1, 8, 64)
 HEADERS = {"Content-Type": "application/json"}
@@ -48,9 +48,9 @@ def sentences(setting: Setting, requests: int) -> tuple[list[str], int]:
 @contextmanager
 def serving(model: Path, setting: Setting, length: int) -> Iterator[int]:
     """The port of a server, which runs as users run it."""
-    settings = ["port=0", "page=false", f"device={setting.device}", f"machine.threads={setting.threads}"]
-    settings += [f"search.min_length={length}", f"search.max_length={length}"]
-    command = [sys.executable, str(PROJECT / "scripts" / "serve.py"), f"checkpoint={model}", *settings]
+    settings = ["--port", "0", "--no-page", "--device", setting.device, "--threads", str(setting.threads)]
+    settings += ["--min-length", str(length), "--max-length", str(length)]
+    command = [sys.executable, str(PROJECT / "scripts" / "serve.py"), "--checkpoint", str(model), *settings]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         lines = iter(server.stderr.readline, "")

@@ -24,7 +24,7 @@ SMALL = (
     *("trainer.limit_val_batches=1", "test=false", "loggers=[]"),
 )
 # The model of one step finds no end: its translation is held to the length of a real one.
-SHORT = ("search=greedy", "search.length_ratio=1", "search.length_extra=2")
+SHORT = ("--method", "greedy", "--length-ratio", "1", "--length-extra", "2")
 
 
 def script(name: str, *arguments: str) -> list[str]:
@@ -46,9 +46,8 @@ def main(runs: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         run = f"{folder}/run"
         subprocess.run(
-            script("train", *SMALL, f"cache={folder}", f"hydra.run.dir={run}"), check=True, capture_output=True
+            script("train", *SMALL, f"data.cache={folder}", f"hydra.run.dir={run}"), check=True, capture_output=True
         )
-        model, text = f"checkpoint={run}/translator.safetensors", "text=Guten Morgen!"
         load = f"from transformer import Translator; Translator.load('{run}')"
         commands = {
             "import torch": [sys.executable, "-c", "import torch"],
@@ -58,7 +57,7 @@ def main(runs: int) -> list[Row]:
             "--help": script("train", "--help"),
             "--version": script("train", "--version"),
             "Translator.load": [sys.executable, "-c", load],
-            "translate one sentence": script("translate", model, text, *SHORT),
+            "translate one sentence": script("translate", "Guten Morgen!", "--checkpoint", run, *SHORT),
             "import lightning": [sys.executable, "-c", "import lightning"],
         }
         seconds: dict[str, list[float]] = {name: [] for name in commands}

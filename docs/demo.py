@@ -1,7 +1,7 @@
 """Writes docs/demo.html anew, with the weights that are in it: `python docs/demo.py`.
 
 Needed after any change of the page (transformer/visualization/page). Other weights, from a run on the bundled corpus:
-`python scripts/export.py format=page checkpoint=RUN text="Am Dienstag lesen wir ein Buch." output=docs/demo.html`.
+`python scripts/export.py page --checkpoint RUN --text "Am Dienstag lesen wir ein Buch." --output docs/demo.html`.
 """
 
 from pathlib import Path

@@ -7,28 +7,33 @@ from typing import Any
 
 from transformer import ModelConfig, Transformer
 from transformer.cli.compose import compose
-from transformer.cli.settings import corpus_settings
+from transformer.cli.train import of_run
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
+from transformer.model.config import read_model
 
 # Distinct sizes, so that no swapped axes fit by chance.
 SMALL_MODEL = (
     *("model=tiny", "model.dim=24", "model.heads=3", "model.max_length=64"),
     *("model.dropout=0.0", "model.feed_forward.dim=37"),
 )
-MODEL_KEYS = {field.name for field in dataclasses.fields(ModelConfig)}
 _composed = functools.cache(compose)
 
 
 def composed(*overrides: str, name: str = "train") -> dict[str, Any]:
     """The settings of scripts/NAME.py with overrides as plain data, for the caller to change."""
-    return copy.deepcopy(_composed(name, *overrides))
+    return copy.deepcopy(_composed(*overrides, name=name))
+
+
+def run_dict(*overrides: str) -> dict[str, Any]:
+    """The settings of a run as plain data, but for those of its model."""
+    return {key: value for key, value in of_run(composed(*overrides)).items() if key != "model"}
 
 
 def data_settings(*overrides: str, **changes: object) -> DataSettings:
     """Settings of a corpus: overrides as on a command line ("data=toy"; by default "data=files"), then changed keys."""
-    return from_dict(DataSettings, corpus_settings(composed(*(overrides or ["data=files"]))["data"]) | changes, "data")
+    return from_dict(DataSettings, composed(*(overrides or ["data=files"]))["data"] | changes, "data")
 
 
 def tokenizer_settings(kind: str, vocabulary_size: int, **changes: object) -> TokenizerSettings:
@@ -38,7 +43,7 @@ def tokenizer_settings(kind: str, vocabulary_size: int, **changes: object) -> To
 
 def model_dict(**changes: object) -> dict[str, Any]:
     """The configuration of a small model as plain data, with 29 ids; `a__b=x` sets a.b."""
-    model = {key: value for key, value in composed(*SMALL_MODEL)["model"].items() if key in MODEL_KEYS}
+    model = dataclasses.asdict(read_model(composed(*SMALL_MODEL)["model"]))
     model |= {"source_vocab_size": 29, "target_vocab_size": 29}
     for path, value in changes.items():
         *above, key = path.split("__")

@@ -7,15 +7,14 @@ import weakref
 # What is imported stays: to look for garbage in it, again and again, would take a fifth of the time.
 gc.disable()
 for module in (
-    *("hydra", "pytest", "transformer.training.train", "transformer.visualization.explain"),
+    *("pytest", "transformer.training.train", "transformer.visualization.explain"),
     *("transformer.export.formats", "transformer.evaluation.evaluate", "transformer.doctor.examine"),
-    *("transformer.cli.launch", "transformer.cli.hydra_errors", "transformer.cli.sweeps"),
+    *("transformer.cli.app", "transformer.cli.train", "transformer.cli.translate", "transformer.cli.evaluate"),
     *("tests.reliability.children", "tests.reliability.runs"),
 ):
     importlib.import_module(module)
 importlib.import_module("tests.composing").parse_once()
-for script in ("train", "translate", "evaluate"):
-    importlib.import_module("tests.factories").composed(name=script)
+importlib.import_module("tests.factories").composed()
 gc.collect()
 gc.freeze()
 gc.enable()

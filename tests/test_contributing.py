@@ -69,7 +69,7 @@ def test_there_is_a_recipe_for_every_place_to_extend() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("arguments", RUNS, ids=" ".join)
 def test_the_commands_of_the_recipes_train(copy: Path, tmp_path: Path, arguments: list[str]) -> None:
-    places = [f"cache={tmp_path}/cache", f"hydra.run.dir={tmp_path}/run"]
+    places = [f"data.cache={tmp_path}/cache", f"hydra.run.dir={tmp_path}/run"]
     done = Run(str(copy / "scripts" / "train.py"), *SMALL, *places, *arguments, cwd=copy, project=copy).wait()
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "translator.safetensors").exists()

@@ -15,10 +15,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.factories import composed
 from transformer.device import (
     Hardware,
-    MachineSettings,
     available_cores,
     available_memory,
     available_threads,
@@ -38,6 +36,9 @@ from transformer.device import (
     processor_name,
     worker_count,
 )
+from transformer.evaluation.settings import EvaluationInference
+from transformer.inference.settings import InferenceSettings
+from transformer.machine import MachineSettings
 
 OLD_LAPTOP = {"sse4_2", "avx2", "fma", "f16c"}
 OLD_CPU, NEW_CPU = Hardware("cpu", {}), Hardware("cpu", {"bf16": "AVX512_BF16"})
@@ -212,8 +213,8 @@ def test_the_first_lines_of_a_run_say_why_a_precision_was_taken() -> None:
 
 
 def test_translating_chooses_by_hardware_and_scores_are_the_same_everywhere() -> None:
-    assert composed(name="translate")["precision"] == "auto"
-    assert composed(name="evaluate")["precision"] == "float32"
+    assert InferenceSettings().precision == "auto"
+    assert EvaluationInference().precision == "float32"
 
 
 @pytest.mark.skipif(torch.backends.mps.is_available(), reason="this machine has it")

@@ -9,8 +9,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from tests.links import needs_links, needs_pipes
 from transformer.files import (
@@ -20,9 +18,7 @@ from transformer.files import (
     cached_folder,
     exclusive_lock,
     expanded,
-    is_list_of_paths,
     read_file,
-    read_path_list,
     run_of,
 )
 
@@ -201,29 +197,6 @@ def test_a_file_larger_than_asked_for_is_not_read(tmp_path: Path) -> None:
     assert read_file(tmp_path / "file", max_bytes=9) == bytes(9)
     with pytest.raises(ValueError, match="no file of at most 8 bytes"):
         read_file(tmp_path / "file", max_bytes=8)
-
-
-@given(st.lists(st.text("ab /.-,'\"", min_size=1), min_size=1, max_size=4), st.booleans())
-def test_paths_that_are_written_as_a_list_are_read_as_they_were(paths: list[str], in_brackets: bool) -> None:
-    written = []
-    for path in paths:
-        assume(not {"'", '"'} <= {*path})
-        quote = '"' if "'" in path else "'" if {",", '"'} & {*path} or path != path.strip() else ""
-        written.append(quote + path + quote)
-    text = ", ".join(written)
-    assert read_path_list(f"[{text}]" if in_brackets else text) == paths
-
-
-def test_a_file_whose_own_name_has_a_comma_is_one_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("a").touch()
-    Path("folder").mkdir()
-    Path("folder/b").touch()
-    assert is_list_of_paths("a,folder/b")
-    assert not is_list_of_paths("a,folder/c")
-    Path("a,folder").mkdir()
-    Path("a,folder/b").touch()
-    assert not is_list_of_paths("a,folder/b")
 
 
 def test_the_home_folder_of_a_user_who_is_not_known_stays_as_it_is(

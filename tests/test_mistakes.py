@@ -61,7 +61,7 @@ def test_the_command_trains_a_mistake_once_and_compares_it(tmp_path: Path, capsy
     corpus = [f"data.{split}={tmp_path}/few" for split in ("validation", "test")]
     tiny = [*SMALL_MODEL, "tokenizer.vocabulary_size=300", "data.batch_tokens=200", "machine.matmul_precision=highest"]
     steps = ["trainer.max_steps=2", "training.validate_every=2", "trainer.log_every_n_steps=1"]
-    overrides = [*corpus, f"data.train={tmp_path}/some", f"cache={tmp_path}/cache", *tiny, *steps]
+    overrides = [*corpus, f"data.train={tmp_path}/some", f"data.cache={tmp_path}/cache", *tiny, *steps]
 
     run.main(["labels_not_shifted"], overrides, tmp_path / "runs")
     output = capsys.readouterr()

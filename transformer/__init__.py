@@ -1,25 +1,26 @@
 """A trainable encoder-decoder Transformer for translation, to understand, to train and to use."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transformer.model import ModelConfig, Transformer
+    from transformer.model.config import ModelConfig
+    from transformer.model.transformer import Transformer
     from transformer.visualization.notebook import Translator
 
 __version__ = "0.1.0"
 __all__ = ["ModelConfig", "Transformer", "Translator"]
+PLACES = {
+    "ModelConfig": "transformer.model.config",
+    "Transformer": "transformer.model.transformer",
+    "Translator": "transformer.visualization.notebook",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: importing torch takes seconds that `--help` does not need."""
-    if name == "Translator":
-        from transformer.visualization.notebook import Translator
-
-        return Translator
-    if name in ("ModelConfig", "Transformer"):
-        from transformer import model
-
-        return getattr(model, name)
+    if name in PLACES:
+        return getattr(importlib.import_module(PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

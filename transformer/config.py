@@ -1,43 +1,73 @@
-"""Reads typed settings from plain data, strictly: what YAML or a stranger's file says is checked before use."""
+"""Typed settings: dataclasses that check themselves, read strictly from plain data, which may be an untrusted file's.
+
+A setting is declared once, with its type, what else is to be said of it, its default, and a sentence:
+
+    beam: Annotated[int, ">= 1", "<= 1000"] = 5
+    \"\"\"hypotheses kept\"\"\"
+
+Beside a type stand bounds, a `Registry` whose names are the choices, and the marks PATH, FIXED and OFF_CARD.
+"""
 
 import dataclasses
+import enum
+import importlib
 import math
 import numbers
 import operator
+import os
 import types
 import typing
+from collections import UserDict
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 
 
 class UsageError(ValueError):
-    """A mistake in what a user has asked for; its message names the key and the remedy."""
+    """A mistake in what a user has asked for; its message names the setting or file and the remedy."""
 
 
-class Registry(dict[str, T]):
-    """The choices of a setting by name. Hashable, so that it can stand within a type: list[Annotated[str, METRICS]]."""
+class SettingError(UsageError):
+    """A wrong value of the setting `key`; `problem` follows it, as in "model.heads" and "=0 must be >= 1"."""
 
-    __hash__ = object.__hash__  # type: ignore[assignment]
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(key, problem)
+        self.key, self.problem = key, problem
+
+    def __str__(self) -> str:
+        return f"{self.key}{self.problem}"
+
+    def within(self, section: str) -> "SettingError":
+        """The same error, with the setting named from outside its section."""
+        return SettingError(f"{section}.{self.key}".strip("."), self.problem)
 
 
-# Bounds stand beside a type, as in Annotated[float, ">= 0", "< 1"]; so does a registry, whose names are the choices, as
-# in Annotated[str, SCORES].
+class Registry(UserDict[str, T]):
+    """The choices of a setting by name. What is slow to import is registered as "module:name", and imported when it is
+    first asked for."""
+
+    def __getitem__(self, name: str) -> T:
+        value: Any = self.data[name]
+        if isinstance(value, str):
+            module, _, attribute = value.partition(":")
+            value = getattr(importlib.import_module(module), attribute)
+        return value
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # it stands within types: list[Annotated[str, METRICS]]
+
+
+class Mark(enum.Enum):
+    PATH = "a path: ~ is expanded, and a relative one is taken from the current folder"
+    FIXED = "a resumed run cannot change it"
+    OFF_CARD = "the model card does not show it"
+
+
+PATH, FIXED, OFF_CARD = Mark.PATH, Mark.FIXED, Mark.OFF_CARD
 COMPARISONS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
-
-
-def _under(path: str, key: object) -> str:
-    return f"{path}.{key}" if path else str(key)
-
-
-def _check_names(plain: dict[Any, Any], names: list[str], path: str) -> None:
-    for key in plain:
-        if key not in names:
-            near = get_close_matches(str(key), names, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
-            raise ValueError(f"unknown setting {_under(path, key)}: {hint}")
+KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 def shown(value: Any) -> str:
@@ -49,11 +79,22 @@ def shown(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def _choice(allowed: tuple[Any, ...], value: Any, path: str) -> Any:
+def check_names(plain: dict[Any, Any], names: list[str]) -> None:
+    """Raises SettingError for a setting that is none of `names`."""
+    for key in plain:
+        if key not in names:
+            near = get_close_matches(str(key), names, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
+            raise SettingError(str(key), f": no such setting; {hint}")
+
+
+def _choice(allowed: tuple[Any, ...], value: Any) -> Any:
     # A boolean equals 0 or 1 and a list is not hashable: compare type and value.
     if any(type(value) is type(one) and value == one for one in allowed):
         return value
-    raise ValueError(f"{path}={shown(value)} is not allowed; choose one of {', '.join(map(str, allowed))}")
+    near = get_close_matches(str(value), map(str, allowed), n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise SettingError("", f"={shown(value)} is not allowed; {hint}choose one of {', '.join(map(str, allowed))}")
 
 
 def _is_choice(hint: Any) -> bool:
@@ -62,89 +103,147 @@ def _is_choice(hint: Any) -> bool:
     return typing.get_origin(hint) is Literal or isinstance(registry, Mapping)
 
 
-def read_value(hint: Any, value: Any, path: str) -> Any:
-    """`value` as the type `hint`, or a ValueError that names the setting, `path`, and says what is allowed."""
-    if typing.get_origin(hint) is typing.Annotated:
-        inner, *bounds = typing.get_args(hint)
-        if isinstance(bounds[0], Mapping):
-            return _choice(tuple(bounds[0]), value, path)
-        value = read_value(inner, value, path)
-        for bound in bounds:
-            sign, limit = bound.split()
-            if not COMPARISONS[sign](value, float(limit)):
-                raise ValueError(f"{path}={shown(value)} must be {' and '.join(bounds)}")
-        return value
+def _read_annotated(inner: Any, said: list[Any], value: Any) -> Any:
+    for choices in said:
+        if isinstance(choices, Mapping):
+            return _choice(tuple(choices), value)
+    value = read_value(inner, value)
+    if PATH in said and value is not None:
+        if value == "":
+            raise SettingError("", "= is empty: give a path, or null for none")
+        return str(Path(os.path.expanduser(value)).absolute())  # noqa: PTH111  (pathlib's fails for an unknown user)
+    bounds = [bound for bound in said if isinstance(bound, str)]
+    for bound in bounds:
+        sign, limit = bound.split()
+        if not COMPARISONS[sign](value, float(limit)):
+            raise SettingError("", f"={shown(value)} must be {' and '.join(bounds)}")
+    return value
+
+
+def _read_list(hint: Any, value: list[Any]) -> list[Any]:
+    items = [read_value(hint, item) for item in value]
+    if _is_choice(hint) and (twice := [item for item in items if items.count(item) > 1]):
+        raise SettingError("", f" names {twice[0]} twice: leave one of them out")
+    return items
+
+
+def _read_dict(key_hint: Any, hint: Any, value: dict[Any, Any]) -> dict[str, Any]:
+    if typing.get_origin(key_hint) is typing.Annotated:  # names from a registry
+        check_names(value, list(typing.get_args(key_hint)[1]))
+    for name in value:
+        if not isinstance(name, str):
+            raise SettingError("", f": the name {name} must be text: write it in quotes, '{name}'")
+    return {name: read_value(hint, item, name) for name, item in value.items()}
+
+
+def _read_float(value: numbers.Real) -> float:
+    try:
+        number = float(value)  # one of NumPy's too, from Python
+    except OverflowError:  # of a whole number that is too large
+        number = math.inf
+    if not math.isfinite(number):
+        raise SettingError("", f"={value} must be a finite number")
+    return number
+
+
+def _read(hint: Any, value: Any) -> Any:
     if dataclasses.is_dataclass(hint):
-        return from_dict(hint, value, path)  # type: ignore[arg-type]
+        return value if isinstance(value, hint) else from_dict(hint, value)  # type: ignore[arg-type]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _read_annotated(arguments[0], list(arguments[1:]), value)
     if origin is Literal:
-        return _choice(arguments, value, path)
+        return _choice(arguments, value)
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
             return None
         kinds = [argument for argument in arguments if argument is not type(None)]
         if kinds == [int, float] and type(value) is int:  # a count, where a float is a share
             return value
-        return read_value(kinds[-1], value, path)
+        return _read(kinds[-1], value)
     if origin is list and isinstance(value, list | tuple):
-        items = [read_value(arguments[0], item, path) for item in value]
-        if _is_choice(arguments[0]) and (twice := [item for item in items if items.count(item) > 1]):
-            raise ValueError(f"{path} names {twice[0]} twice: leave one of them out")
-        return items
+        return _read_list(arguments[0], list(value))
     if origin is dict and isinstance(value, dict):
-        if typing.get_origin(arguments[0]) is typing.Annotated:  # names from a registry
-            _check_names(value, list(typing.get_args(arguments[0])[1]), path)
-        if numbers_for_names := [key for key in value if not isinstance(key, str)]:
-            name = numbers_for_names[0]
-            raise ValueError(f"{path}: the name {name} must be text: write it in quotes, '{name}'")
-        return {key: read_value(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
+        return _read_dict(arguments[0], arguments[1], value)
     if hint is float and isinstance(value, numbers.Real) and not isinstance(value, bool):
-        try:
-            number = float(value)  # one of NumPy's too, from Python
-        except OverflowError:  # of a whole number that is too large
-            number = math.inf
-        if not math.isfinite(number):
-            raise ValueError(f"{path}={value} must be a finite number")
-        return number
+        return _read_float(value)
     if hint is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return int(value)  # one of NumPy's too, from Python
     if type(value) is hint:
         return value
-    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-    wanted = names.get(hint) or (
-        f"a list, as {path}=[A,B]"
-        if origin is list
-        else f"a group of settings, as {path}.NAME=VALUE or '{path}={{NAME: VALUE}}'"
-    )
-    raise ValueError(f"{path}={shown(value)} must be {wanted}")
+    wanted = KINDS.get(hint) or ("a list, [A,B]" if origin is list else "settings by name, {NAME: VALUE}")
+    raise SettingError("", f"={shown(value)} must be {wanted}")
 
 
-def read_fields(cls: type, plain: Any, path: str) -> dict[str, Any]:
-    """The fields of the dataclass `cls` as `from_dict` reads them, for a class that checks itself when it is built."""
-    names = [field.name for field in dataclasses.fields(cls)]
+def read_value(hint: Any, value: Any, key: str = "") -> Any:
+    """`value` as the type `hint`. Raises SettingError, naming the setting `key`, that says what is allowed."""
+    try:
+        return _read(hint, value)
+    except SettingError as error:
+        raise error.within(key) from None
+
+
+def read_fields(cls: type, plain: Any) -> dict[str, Any]:
+    """The fields of the dataclass `cls` from plain data, those that are missing with their defaults, for a class that
+    checks itself when it is built."""
+    fields = dataclasses.fields(cls)
     if not isinstance(plain, dict):
-        inside = ", ".join(_under(path, name) for name in names)
-        raise ValueError(f"{path} must be a group of settings ({inside}), not {plain!r}")
-    hints = typing.get_type_hints(cls, include_extras=True)
-    _check_names(plain, names, path)
-    for name in names:
-        if name not in plain:
-            raise ValueError(f"the setting {_under(path, name)} is missing")
-    return {name: read_value(hints[name], plain[name], _under(path, name)) for name in names}
+        inside = ", ".join(field.name for field in fields)
+        raise SettingError("", f"={shown(plain)} must be settings by name: {inside}")
+    check_names(plain, [field.name for field in fields])
+    hints, values = typing.get_type_hints(cls, include_extras=True), {}
+    for field in fields:
+        if field.name in plain:
+            values[field.name] = read_value(hints[field.name], plain[field.name], field.name)
+        elif field.default_factory is not dataclasses.MISSING:
+            values[field.name] = field.default_factory()
+        elif field.default is not dataclasses.MISSING:
+            values[field.name] = field.default
+        else:
+            raise SettingError(field.name, " is missing")
+    return values
 
 
-def from_dict(cls: type[T], plain: Any, path: str) -> T:
+def from_dict(cls: type[T], plain: Any, path: str = "") -> T:
     """Reads a dataclass from plain dicts and scalars, strictly; `path` names the place in error messages ("": the top).
 
-    An unknown or missing key, a wrong type or a value that is not allowed raises ValueError saying what is.
+    What is missing has its default. An unknown key, a wrong type or a value that is not allowed raises SettingError,
+    which says what is.
     """
-    return cls(**read_fields(cls, plain, path))
+    try:
+        return cls(**read_fields(cls, plain))
+    except SettingError as error:
+        raise error.within(path) from None
 
 
-def from_part(cls: type[T], plain: dict[str, Any]) -> T:
-    """Reads a dataclass as `from_dict` does, from those settings that are its fields; other settings are ignored."""
-    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    return from_dict(cls, {name: plain[name] for name in names if name in plain}, "")
+class Settings:
+    """A frozen dataclass whose values are checked and converted when it is built, from Python too."""
+
+    def __post_init__(self) -> None:
+        """Raises SettingError."""
+        for name, value in read_fields(type(self), vars(self)).items():
+            object.__setattr__(self, name, value)
+
+
+def setting(default: Any) -> Any:
+    """The default of a list or a dict: each object gets its own copy."""
+    return dataclasses.field(default_factory=lambda: type(default)(default))
+
+
+def marked(cls: type, mark: Mark, above: str = "") -> Iterator[str]:
+    """The full names of all settings, or whole sections, that a dataclass declares with a mark."""
+    for name, hint in typing.get_type_hints(cls, include_extras=True).items():
+        said, parts = [hint], []
+        while said:  # within unions, lists and dicts too: dict[str, Annotated[str, PATH]]
+            one = said.pop()
+            parts.append(one)
+            said.extend(typing.get_args(one) if typing.get_origin(one) is not Literal else ())
+        if mark in parts:
+            yield f"{above}{name}"
+            continue
+        for part in parts:
+            if dataclasses.is_dataclass(part):
+                yield from marked(part, mark, f"{above}{name}.")  # type: ignore[arg-type]
 
 
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

@@ -13,13 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import torch
 
+from transformer.machine import MachineSettings, MatmulPrecision
+
 log = logging.getLogger(__name__)
 
-MatmulPrecision = Literal["highest", "high", "medium"]
 # `medium` keeps a compiled kernel for every shape: it is worth that memory only if it is at least this much faster.
 MIN_SPEEDUP = 1.25
 # Between calls of torch, Python runs one thread at a time: more workers than these would wait for each other.
@@ -33,15 +34,6 @@ CPU_INSTRUCTIONS = {
     "bf16": {"amx_bf16": "AMX", "avx512_bf16": "AVX512_BF16", "bf16": "ARM BF16"},
     "fp16": {"amx_fp16": "AMX", "avx512_fp16": "AVX512_FP16", "asimdhp": "ARM FP16"},
 }
-
-
-@dataclass(frozen=True)
-class MachineSettings:
-    """How torch uses the machine; None lets `configure_torch` choose. configs/machine/auto.yaml explains each."""
-
-    threads: Annotated[int, ">= 1", "<= 1024"] | None
-    matmul_precision: MatmulPrecision | None
-    attention: Literal["math", "fused"] | None
 
 
 def half_precision_type(precision: str) -> Literal["bf16", "fp16"] | None:
@@ -152,18 +144,13 @@ def parse_device(name: str) -> torch.device:
     return device
 
 
-def check_precision(name: str) -> None:
-    """Raises ValueError for what `parse_precision` does not know."""
-    if name != "auto" and name not in PRECISIONS:
-        raise ValueError(f"precision={name} is not allowed; choose one of auto, {', '.join(PRECISIONS)}")
-
-
 def parse_precision(name: str, hardware: Hardware) -> torch.dtype:
     """The dtype of float32, bfloat16, float16 or auto (bfloat16 where the hardware multiplies it fast, else float32).
 
     One that is slow is warned of. Raises ValueError, naming these, for others.
     """
-    check_precision(name)
+    if name != "auto" and name not in PRECISIONS:
+        raise ValueError(f"precision={name} is not allowed; choose one of auto, {', '.join(PRECISIONS)}")
     if name == "auto":
         name = "bfloat16" if "bf16" in hardware.instructions else "float32"
     if why := hardware.why_slow(name):

@@ -5,7 +5,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 import shutil
 import socket
 import stat
@@ -37,6 +36,11 @@ CACHE_TAG = "CACHEDIR.TAG"
 CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# Prepared corpora of transformer-translator.\n"
 # Two machines that share a folder may have processes of the same number.
 HOST = socket.gethostname()
+# What lies beside the package in the project's folder, and within it where it was installed from a wheel.
+CONFIGS, BUNDLED_CORPUS, LIBREOFFICE_HELP = (
+    next(path for path in (Path(__file__).parent / name, Path(__file__).parents[1] / name) if path.is_dir())
+    for name in ("configs", "data/toy", "data/libreoffice_help")
+)
 MAX_BYTES = 1 << 20  # of a file of settings or results, which takes some thousand
 
 
@@ -86,19 +90,6 @@ def run_of(model: Path) -> Path:
 def hypotheses_file(run: Path, split: str) -> Path:
     """The translations of a split that a run or an evaluation leaves."""
     return run / f"hypotheses.{split}.txt"
-
-
-def read_path_list(text: str) -> list[str]:
-    """Read the paths of `[A,B]`, with or without the brackets; one that holds a comma stands in quotes."""
-    inside = text.strip().removeprefix("[").removesuffix("]")
-    found = re.findall(r"""\s*(?:"([^"]*)"|'([^']*)'|([^,]+?))\s*(?:,|$)""", inside)
-    return ["".join(path) for path in found]
-
-
-def is_list_of_paths(text: str) -> bool:
-    """Recognize several paths, A,B: all are there, and none has this whole name."""
-    paths = [Path(path) for path in read_path_list(text)]
-    return len(paths) > 1 and not Path(text).exists() and all(path.exists() for path in paths)
 
 
 # ---- files

@@ -13,7 +13,7 @@ from docs.mistakes.zoo import MISTAKES, REFERENCES
 from transformer.data.text_files import Pair
 from transformer.evaluation.metrics import bleu
 from transformer.files import atomic_write
-from transformer.inference import Translator
+from transformer.inference.translator import Translator
 from transformer.visualization.attention import NAMES, SIDES
 from transformer.visualization.curves import Points, read_metrics, running_mean
 from transformer.visualization.picture import save

@@ -20,14 +20,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from docs.mistakes.report import compare, draw, table, write_page
 from docs.mistakes.zoo import MISTAKES, REFERENCES
-from transformer.cli import PROJECT
 from transformer.cli.compose import compose
-from transformer.cli.settings import run_settings
+from transformer.cli.train import model_settings, of_run
 from transformer.data.corpus import DataSettings
 from transformer.signals import Interrupted
 from transformer.training.checks import check_trainer
 from transformer.training.config import read_run_settings
 from transformer.training.train import run
+
+PROJECT = Path(__file__).resolve().parents[2]
 
 # The bundled corpus and its model, but fewer steps. On a CPU, where attention is written out in Python: a fused kernel
 # could not be broken from outside.
@@ -41,17 +42,17 @@ def train(name: str, folder: Path, overrides: Sequence[str], again: bool) -> Dat
     """Trains one of MISTAKES or REFERENCES in `folder`, unless that is done; returns the settings of its corpus."""
     mistake = MISTAKES.get(name)
     reference = REFERENCES[mistake.reference if mistake else name]
-    config = run_settings(compose("train", *SETTINGS, *reference.settings, *overrides))
-    settings = read_run_settings(config)
+    config = of_run(compose(*SETTINGS, *reference.settings, *overrides))
+    settings, model = read_run_settings(config), model_settings(config, typed=[])
     settings = replace(settings, trainer=check_trainer(settings.trainer))
-    plain = asdict(settings) | {"model": config["model"]}
+    plain = asdict(settings) | {"model": model}
     record, text = folder / "settings.json", json.dumps(plain, indent=1)
     if again or not record.exists() or record.read_text(encoding="utf-8") != text:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         print(f"\n== {name}: {(mistake or reference).title}", file=sys.stderr)
         with mistake.made() if mistake else contextlib.nullcontext():
-            run(settings, config["model"], folder)
+            run(settings, model, folder)
         record.write_text(text, encoding="utf-8")  # last: it says that the run is finished
     return settings.data
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from docs.mistakes.zoo import padding_attended_to
 from transformer.data.text_files import Pair
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.inference import Translator
-from transformer.inference.search import SearchSettings
+from transformer.inference.settings import SearchSettings
+from transformer.inference.translator import Translator
 from transformer.model.attention import AttentionRecord
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask

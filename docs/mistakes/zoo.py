@@ -21,15 +21,15 @@ import transformer.training.loop as loop_file
 from transformer.data.batching import Batch, inputs_and_labels, pad
 from transformer.data.text_files import Pair
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.evaluation import score
 from transformer.evaluation.choosing import references_loss
 from transformer.evaluation.evaluate import Evaluation
-from transformer.inference import Translator
-from transformer.model import Transformer
+from transformer.evaluation.metrics import score
+from transformer.inference.translator import Translator
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask
 from transformer.model.positions import Sinusoidal
 from transformer.model.scores import ScaledDotProduct, Score
+from transformer.model.transformer import Transformer
 from transformer.training.module import TranslationModule
 from transformer.training.optim import learning_rate_factor
 

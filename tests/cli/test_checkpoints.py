@@ -1,4 +1,4 @@
-"""`checkpoint=` takes the model that is meant, and says which one it took."""
+"""`--checkpoint` takes the model that is meant, and says which one it took."""
 
 import json
 import os
@@ -13,11 +13,12 @@ from transformer.cli.checkpoints import (
     announce_checkpoint,
     find_checkpoint,
     find_checkpoints,
-    find_reverse,
     model_name,
     read_card,
+    with_reverse,
 )
 from transformer.config import UsageError
+from transformer.inference.settings import ChoiceSettings
 
 
 def finish(run: Path, time: float, bleu: float = 34.25, directions: int = 1) -> Path:
@@ -32,65 +33,74 @@ def finish(run: Path, time: float, bleu: float = 34.25, directions: int = 1) -> 
     return model
 
 
-def test_a_checkpoint_is_a_file_or_the_best_of_a_run(runs: Path, tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def _beside_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_checkpoint_is_a_file_or_the_best_of_a_run(runs: Path) -> None:
     last = runs / "early" / "checkpoints" / "last.ckpt"
-    assert find_checkpoint(str(last), runs) == find_checkpoint(str(runs / "early"), runs) == last
+    assert find_checkpoint(str(last)) == find_checkpoint(str(runs / "early")) == last
     for better in ("checkpoints/best.ckpt", "translator.safetensors"):
         (runs / "early" / better).write_text("", encoding="utf-8")
-        assert find_checkpoint(str(runs / "early"), runs) == runs / "early" / better
-    for value, message in (("nix", "no such file"), (str(tmp_path), "has none of"), (None, "no run in")):
-        with pytest.raises(FileNotFoundError, match=message):
-            find_checkpoint(value, tmp_path / "empty")
+        assert find_checkpoint(str(runs / "early")) == runs / "early" / better
 
 
-def test_without_checkpoint_the_run_that_finished_last_is_taken(runs: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"no run in .* has finished: checkpoint=.*sweep[/\\]0 takes what that one has"
-    ):
-        find_checkpoint(None, runs)
+@pytest.mark.parametrize("value", ["nix", ".", None])
+def test_without_a_model_there_is_none(tmp_path: Path, value: str | None) -> None:
+    with pytest.raises(FileNotFoundError, match="--checkpoint"):
+        find_checkpoint(value)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_without_a_name_the_run_that_finished_last_is_taken(runs: Path) -> None:
+    trial = Path("runs", "sweep", "0")
+    with pytest.raises(UsageError, match=re.escape(f"--checkpoint {trial} takes what that one has")):
+        find_checkpoint(None)
     first, second = finish(runs / "early", 1e9 - 9), finish(runs / "sweep" / "0", 1e9 - 8)
-    assert find_checkpoint(None, runs) == second
+    assert find_checkpoints([]) == [trial / "translator.safetensors"]
+    assert find_checkpoint(None).samefile(second)
     os.utime(first)
-    assert find_checkpoint(None, runs) == first
+    assert find_checkpoint(None).samefile(first)
 
 
 def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
-    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(runs.parent)
-    model = finish(runs / "early", 1e9 - 1.5)
-    announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
+    early, trial = Path("runs", "early"), Path("runs", "sweep", "0")
+    model = finish(early, 1e9 - 1.5)
+    announce_checkpoint(None, model)
     facts = "newest finished run, de → en, test bleu 34.2, 2 newer not finished"
-    assert capsys.readouterr().err == f"checkpoint={Path('runs/early')} ({facts})\n"
+    assert capsys.readouterr().err == f"--checkpoint {early} ({facts})\n"
     os.utime(model, (1e9 - 0.5, 1e9 - 0.5))
-    announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
+    announce_checkpoint(None, model)
     assert "test bleu 34.2, 1 newer not finished)" in capsys.readouterr().err
     for checkpoint in ("runs/early", "runs/early/checkpoints/last.ckpt"):
-        announce_checkpoint({"checkpoint": checkpoint, "runs": str(runs)}, find_checkpoint(checkpoint, runs))
+        announce_checkpoint(checkpoint, find_checkpoint(checkpoint))
         assert capsys.readouterr().err == ""
-    announce_checkpoint({"checkpoint": "runs/sweep/0", "runs": str(runs)}, find_checkpoint("runs/sweep/0", runs))
-    trial = Path("runs/sweep/0")
+    announce_checkpoint("runs/sweep/0", find_checkpoint("runs/sweep/0"))
     said = f"{trial} has not finished its training, this is its last.ckpt: train.py resume={trial} continues it"
     assert capsys.readouterr().err == f"{said}\n"
     for directions, others in ((2, "1 other direction"), (3, "2 other directions")):
-        os.utime(finish(runs / "early", 1, directions=directions))  # now: its own last.ckpt is older
-        announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
+        os.utime(finish(early, 1, directions=directions))  # now: its own last.ckpt is older
+        announce_checkpoint(None, model)
         assert f"newest finished run, de → en and {others}, test bleu 34.2)" in capsys.readouterr().err
     no_description = b'{"__metadata__": {"translator": "[]"}}'
     for damaged in (b"", b"\xff" * 40, (9).to_bytes(8, "little") + b'{"a": [1]', b"\x26" + bytes(7) + no_description):
         model.write_bytes(damaged)  # whoever loads it says so
-        announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
-        assert capsys.readouterr().err == f"checkpoint={Path('runs', 'early')} (newest finished run)\n"
+        announce_checkpoint(None, model)
+        assert capsys.readouterr().err == f"--checkpoint {early} (newest finished run)\n"
 
 
 @needs_links
 def test_results_that_cannot_be_read_take_nothing_from_the_announcement(
-    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = finish(runs / "early", 1e9)
-    os.utime(runs / "early" / "checkpoints" / "last.ckpt")  # the same run is none that was passed over
+    early = Path("runs", "early")
+    model = finish(early, 1e9)
+    os.utime(early / "checkpoints" / "last.ckpt")  # the same run is none that was passed over
     whole = '{"test": {"bleu": 1}}'
-    (tmp_path / "other.json").write_text(whole, encoding="utf-8")
+    Path("other.json").write_text(whole, encoding="utf-8")
     for damaged in (
         "",
         "[]",
@@ -101,12 +111,12 @@ def test_results_that_cannot_be_read_take_nothing_from_the_announcement(
         f'{{"test": {{"bleu": {10**400}}}}}',
         whole + " " * (1 << 22),
     ):
-        (runs / "early" / "test.json").write_text(damaged, encoding="utf-8")
-        announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
+        (early / "test.json").write_text(damaged, encoding="utf-8")
+        announce_checkpoint(None, model)
         assert capsys.readouterr().err.endswith("early (newest finished run, de → en)\n"), damaged[:30]
-    (runs / "early" / "test.json").unlink()
-    (runs / "early" / "test.json").symlink_to(tmp_path / "other.json")
-    announce_checkpoint({"checkpoint": None, "runs": str(runs)}, model)
+    (early / "test.json").unlink()
+    (early / "test.json").symlink_to(Path("other.json").absolute())
+    announce_checkpoint(None, model)
     assert "bleu" not in capsys.readouterr().err
 
 
@@ -129,48 +139,43 @@ def test_a_model_card_that_is_missing_or_no_text_is_none(runs: Path) -> None:
 
 @posix_only
 def test_a_pipe_in_the_place_of_weights_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
-    (tmp_path / "run" / "checkpoints" / "best.ckpt").touch()
-    os.mkfifo(tmp_path / "run" / "translator.safetensors")
-    checkpoint = find_checkpoint(None, tmp_path)
-    announce_checkpoint({"checkpoint": None, "runs": str(tmp_path)}, checkpoint)
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "checkpoints" / "best.ckpt").touch()
+    os.mkfifo(run / "translator.safetensors")
+    checkpoint = find_checkpoint(str(run))
+    assert checkpoint == run / "checkpoints" / "best.ckpt"
+    announce_checkpoint(None, checkpoint)
     assert capsys.readouterr().err.endswith("run (newest finished run)\n")
 
 
 def test_an_export_is_taken_alone_or_among_several_only_where_it_can_be_used(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "export.json").touch()
     last = runs / "early" / "checkpoints" / "last.ckpt"
-    assert find_checkpoints(str(tmp_path), runs) == [tmp_path]
-    assert find_checkpoints(f"[{last},{tmp_path}]", runs) == [last, tmp_path]
-    said = f"checkpoint={tmp_path} is an export, which this script cannot use"
-    for value in (str(tmp_path), f"[{last},{tmp_path}]"):
-        with pytest.raises(UsageError, match=re.escape(said)):
-            find_checkpoints(value, runs, exports=False)
-    with pytest.raises(UsageError, match=re.escape(said)):
-        find_checkpoint(str(tmp_path), runs)
+    assert find_checkpoints([str(tmp_path)]) == [tmp_path]
+    assert find_checkpoints([str(last), str(tmp_path)]) == [last, tmp_path]
+    for values in ([str(tmp_path)], [str(last), str(tmp_path)]):
+        with pytest.raises(UsageError, match=f"^--checkpoint {re.escape(str(tmp_path))} is an export"):
+            find_checkpoints(values, exports=False)
+    with pytest.raises(UsageError, match=f"^--checkpoint {re.escape(str(tmp_path))} is an export"):
+        find_checkpoint(str(tmp_path))
 
 
-def test_the_model_that_reranks_is_found_and_named_by_its_own_setting(runs: Path) -> None:
-    choose = {"method": "rerank", "reverse": None}
-    assert find_reverse({"choose": choose, "runs": str(runs)}) == choose
-    found = find_reverse({"choose": choose | {"reverse": str(runs / "early")}, "runs": str(runs)})
-    assert found == choose | {"reverse": str(runs / "early" / "checkpoints" / "last.ckpt")}
-    with pytest.raises(FileNotFoundError, match=r"^choose.reverse=nix: no such file or run folder$"):
-        find_reverse({"choose": choose | {"reverse": "nix"}, "runs": str(runs)})
+def test_the_model_that_reranks_is_found_and_named_by_its_own_flag(runs: Path) -> None:
+    assert with_reverse(ChoiceSettings()) == ChoiceSettings()
+    found = with_reverse(ChoiceSettings(choose="rerank", reverse=str(runs / "early")))
+    last = runs / "early" / "checkpoints" / "last.ckpt"
+    assert (found.choose, found.models) == ("rerank", [last])
+    with pytest.raises(FileNotFoundError, match=r"^--reverse .*nix: no such file or run folder$"):
+        with_reverse(ChoiceSettings(choose="rerank", reverse="nix"))
 
 
-def test_one_of_several_checkpoints_may_hold_a_comma_in_quotes(tmp_path: Path) -> None:
-    paths = [tmp_path / name for name in ("a,b.safetensors", "c.safetensors")]
-    for path in paths:
-        path.touch()
-    assert find_checkpoints(f"['{paths[0]}', {paths[1]}]", tmp_path) == paths
-
-
-def test_a_folder_whose_name_stands_in_brackets_is_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("[1]").mkdir()
-    Path("[1]", "translator.safetensors").touch()
-    assert find_checkpoints("[1]", tmp_path) == [Path("[1]", "translator.safetensors")]
+@pytest.mark.parametrize("name", ["a,b", "[1]", "[a,b]", "a = ü"])
+def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    model = Path(name, "translator.safetensors")
+    model.parent.mkdir()
+    model.touch()
+    assert find_checkpoints([name]) == [model]
 
 
 @pytest.mark.parametrize("is_run", [False, True])
@@ -179,22 +184,12 @@ def test_a_folder_of_hugging_face_is_a_model_unless_it_is_a_run(tmp_path: Path, 
     if is_run:
         (tmp_path / "translator.safetensors").touch()
     expected = tmp_path / "translator.safetensors" if is_run else tmp_path
-    assert find_checkpoint(str(tmp_path), tmp_path) == expected
+    assert find_checkpoint(str(tmp_path)) == expected
 
 
 @needs_links
 def test_a_model_that_is_named_twice_is_refused_by_any_of_its_paths(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(runs / "early")
     for other in (runs / "early", runs / "early" / "checkpoints" / "last.ckpt", tmp_path / "link"):
-        with pytest.raises(UsageError, match=r"early,.*\] names .*last\.ckpt twice: leave one of them out"):
-            find_checkpoints(f"[{runs}/early,{runs}/sweep/0,{other}]", runs)
-
-
-def test_several_models_are_refused_where_one_is_needed(runs: Path) -> None:
-    for value in (f"[{runs}/early,{runs}/later]", f"{runs}/early,{runs}/later"):
-        with pytest.raises(UsageError, match="one model is taken here, not several"):
-            find_checkpoint(value, runs)
-    with pytest.raises(UsageError, match=r"several models need brackets: checkpoint=\[.*early,.*later\]"):
-        find_checkpoints(f"{runs}/early,{runs}/later", runs)
-    with pytest.raises(FileNotFoundError, match="no such file or run folder"):
-        find_checkpoint(f"{runs}/early,nowhere", runs)
+        with pytest.raises(UsageError, match=r"^--checkpoint names .*last\.ckpt twice: leave one of them out"):
+            find_checkpoints([f"{runs}/early", f"{runs}/sweep/0", str(other)])

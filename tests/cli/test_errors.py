@@ -1,14 +1,19 @@
-"""An error is one line, and foreign text in it steers no terminal."""
+"""An error is one line, foreign text in it steers no terminal, and streams take all text, or nobody listens."""
 
 import logging
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
-from transformer.cli import PROJECT
-from transformer.cli.errors import describe, report
-from transformer.data.printable import SafeFormatter, script_command, shell_word, terminal_safe
+from tests.processes import posix_only
+from tests.scripts.running import PROJECT
+from transformer.cli.errors import describe, report, status_of
+from transformer.data.printable import SafeFormatter, console, say, script_command, shell_word, silence, terminal_safe
 from transformer.processes import rank
 
 
@@ -44,9 +49,8 @@ def test_an_error_with_escape_sequences_is_one_harmless_line(capsys: pytest.Capt
 
 
 def test_an_unexpected_error_says_its_type_and_how_to_see_more() -> None:
-    assert describe(KeyError("x")) == "KeyError: 'x' (debug=true shows where)"
-    assert describe(RuntimeError("x")) == "x (debug=true shows where)"
-    assert describe(KeyError()) == "KeyError (debug=true shows where)"
+    for error, said in ((KeyError("x"), "KeyError: 'x'"), (RuntimeError("x"), "x"), (KeyError(), "KeyError")):
+        assert describe(error).startswith(f"{said} (--debug")
     assert describe(ValueError("x")) == "x"
     assert describe(ValueError()) == "ValueError"
 
@@ -119,4 +123,133 @@ def test_a_command_names_a_script_as_it_can_be_started_from_here(
         assert python == "python"
         assert Path(script) == Path(typed).with_name("train.py")
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "my_own.py")])  # a user of the library
-    assert script_command("train") == "python scripts/train.py"
+    assert script_command("train") == "translator train"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (None, 0),
+        (ValueError("a mistake"), 2),
+        (FileNotFoundError("no such file"), 2),
+        (OSError(28, "No space left on device"), 1),
+        (RuntimeError("a failure"), 1),
+        (MemoryError(), 1),
+        (BrokenPipeError(), 141),
+    ],
+)
+def test_the_exit_status_tells_a_mistake_from_a_failure(
+    error: Exception | None, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def work() -> None:
+        if error:
+            raise error
+
+    with (tmp_path / "out").open("w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert status_of(work, lambda: False) == status
+
+
+# Streams.
+
+
+# An environment in which Python's own streams take ASCII alone.
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "printed"), [({}, "ä → 你".encode()), ({"PYTHONIOENCODING": "latin-1"}, b"\xe4 \\u2192 \\u4f60")]
+)
+def test_a_pipe_gets_utf8_wherever_it_is_unless_another_encoding_is_asked_for(
+    asked: dict[str, str], printed: bytes
+) -> None:
+    code = "from transformer.cli.errors import configure_output as c; c(); print('\\xe4 \\u2192 \\u4f60', end='')"
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | ASCII | asked, capture_output=True)
+    assert done.stdout == printed
+
+
+def test_the_stream_of_a_notebook_stays_as_it_is() -> None:
+    # In a process of its own: what is set up here would stay for all later tests.
+    code = """
+import io, sys
+from transformer.cli.errors import configure_output
+sys.stdout, sys.stderr, terminal = io.StringIO(), io.StringIO(), sys.stdout
+configure_output()
+print("→", file=sys.stderr)
+print("→")
+terminal.buffer.write((sys.stdout.getvalue() + sys.stderr.getvalue()).encode())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout.decode().split() == ["→", "→"]
+
+
+WITHOUT_STREAMS = """
+import sys
+from transformer.cli.errors import configure_output
+configure_output()
+for stream in (sys.stdout, sys.stderr):
+    stream.write("for nobody")
+    stream.flush()
+with open(sys.argv[1], "w") as file:
+    file.write(str(file.fileno()))
+"""
+
+
+@posix_only
+@pytest.mark.parametrize(
+    ("closed", "said"),
+    [("<&- >&- 2>&-", (b"", b"")), (">&-", (b"", b"for nobody")), ("2>&-", (b"for nobody", b""))],
+)
+def test_what_goes_to_a_closed_stream_goes_nowhere_and_into_no_file(
+    tmp_path: Path, closed: str, said: tuple[bytes, bytes]
+) -> None:
+    command = ["sh", "-c", f'exec "$0" -c "$1" "$2" {closed}', sys.executable, WITHOUT_STREAMS, str(tmp_path / "file")]
+    done = subprocess.run(command, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, *said)
+    assert int((tmp_path / "file").read_text(encoding="utf-8")) > 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
+def test_results_that_find_no_room_are_told_in_one_line() -> None:
+    command = [sys.executable, "-m", "transformer", "translate", "--help"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=PROJECT)
+    assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")
+
+
+@posix_only
+def test_a_reader_that_has_gone_is_no_error() -> None:
+    code = "import sys, transformer.cli.errors as e; sys.exit(e.status_of(lambda: print('a\\n' * 10**6), bool))"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + 13
+
+
+@pytest.fixture
+def unread() -> Iterator[TextIO]:
+    """A pipe to write to whose reader has gone."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        yield pipe
+        silence(pipe)
+
+
+@posix_only
+def test_a_log_that_nobody_reads_ends_no_work(unread: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", unread)
+    out = console(stderr=True)
+    for _ in range(2):
+        out.print("a validation")
+    say("a line")
+
+
+@posix_only
+def test_a_table_whose_reader_has_gone_is_told_to_the_script(unread: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", unread)
+    with pytest.raises(BrokenPipeError):
+        console().print("a table")

@@ -85,8 +85,17 @@ def test_a_text_is_one_line_and_what_can_be_read_only_once_is_not_counted() -> N
     assert count_lines(os.devnull) is None
 
 
+def test_a_file_that_is_missing_and_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"^--input .*nix: no such file$"):
+        count_lines(str(tmp_path / "nix"))
+    with pytest.raises(UsageError, match=f"^--input {re.escape(str(tmp_path))} is a folder"):
+        count_lines(str(tmp_path))
+
+
 @pytest.mark.parametrize("name", ["pairs.tsv", "PAIRS.CSV", "pairs.tsv.gz"])
 def test_a_table_is_not_taken_for_sentences(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("eins\tone\n", encoding="utf-8")
-    with pytest.raises(UsageError, match=f"^input=.*{re.escape(name)} is a table: write its column into a file of its"):
+    with pytest.raises(
+        UsageError, match=f"^--input .*{re.escape(name)} is a table: write its column into a file of its"
+    ):
         count_lines(str(tmp_path / name))

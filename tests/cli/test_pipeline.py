@@ -29,6 +29,11 @@ def done(name: str) -> str:
     return f"log.write('{name} '); Path('{name}.done').touch()"
 
 
+def run(stages: list[Stage], folder: Path) -> None:
+    """Each time it runs, it leaves a mark in the folder first."""
+    run_stages(stages, folder, (folder / "prepared").touch)
+
+
 def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -43,37 +48,38 @@ def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
     (tmp_path / COMMAND).write_text("[]", encoding="utf-8")  # of which nothing has begun
     for _ in range(2):
         with pytest.raises(ChildProcessError, match=r"second has failed: fix that, and the same command continues"):
-            run_stages(stages, tmp_path)
-    run_stages(stages, tmp_path)
+            run(stages, tmp_path)
+    run(stages, tmp_path)
     assert (tmp_path / "log").read_text(encoding="utf-8") == "first fails killed second third "
     capsys.readouterr()
-    run_stages(stages, tmp_path)
+    run(stages, tmp_path)
     assert capsys.readouterr().err.splitlines() == [f"{name}: finished before" for name in ("first", "second", "third")]
+    (tmp_path / "prepared").unlink()
     with pytest.raises(UsageError, match=rf"{COMMAND} was begun with other settings: repeat these, or give another"):
-        run_stages(stages[:2], tmp_path)
+        run(stages[:2], tmp_path)
     for changed in ("{", "[" * 100_000, "7", "[1, 2, 3]", '[["ls"], [3], ["ls"]]'):
         (tmp_path / COMMAND).write_text(changed, encoding="utf-8")
         with pytest.raises(UsageError, match="was begun with other settings"):
-            run_stages(stages, tmp_path)
+            run(stages, tmp_path)
+    assert not (tmp_path / "prepared").exists()
 
 
 def test_a_folder_in_which_another_process_runs_stages_is_left_alone(tmp_path: Path) -> None:
     with exclusive_lock(tmp_path / ".lock", "it"), pytest.raises(OSError, match=f"^{re.escape(str(tmp_path))} is in"):
-        run_stages([stage(tmp_path, "first", done("first"))], tmp_path)
+        run([stage(tmp_path, "first", done("first"))], tmp_path)
     assert {path.name for path in tmp_path.iterdir()} <= {".lock"}  # on Windows no lock is left
 
 
-def test_another_python_and_another_place_of_the_project_are_no_other_settings(tmp_path: Path) -> None:
-    def training(python: str, project: str, *settings: str) -> Stage:
-        command = [python, str(Path(project, "scripts/train.py")), f"cache={Path(project, '.cache')}", *settings]
+def test_another_python_is_no_other_setting(tmp_path: Path) -> None:
+    def training(python: str, *settings: str) -> Stage:
+        command = [python, "-m", "transformer", "train", *settings]
         return Stage("train", command, command, tmp_path / "begun", [tmp_path / "finished"])
 
     (tmp_path / "finished").touch()
-    old, new = str(tmp_path / "old"), str(tmp_path / "old" / "new")
-    run_stages([training(str(tmp_path / "bin/python"), old, "seed=1")], tmp_path)
-    run_stages([training(str(tmp_path / "venv/bin/python3"), new, "seed=1")], tmp_path)
+    run([training(str(tmp_path / "bin/python"), "seed=1")], tmp_path)
+    run([training(str(tmp_path / "venv/bin/python3"), "seed=1")], tmp_path)
     with pytest.raises(UsageError, match=r"\(train: before seed=1, now seed=2\)$"):
-        run_stages([training("python", old, "seed=2")], tmp_path)
+        run([training("python", "seed=2")], tmp_path)
 
 
 @posix_only
@@ -89,11 +95,11 @@ def test_a_signal_reaches_the_command_which_ends_in_its_own_way(tmp_path: Path) 
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    ender = threading.Thread(target=end_it)
+    ender = threading.Thread(target=end_it, daemon=True)
     with SignalHandler():
         ender.start()
         with pytest.raises(Interrupted) as stopped:
-            run_stages([waiting], tmp_path)
+            run([waiting], tmp_path)
         ender.join()
     assert str(stopped.value) == "stopped by SIGTERM; the same command continues from here"
     assert (tmp_path / "log").read_text(encoding="utf-8") == "saved"
@@ -116,18 +122,18 @@ def test_a_second_signal_reaches_the_command_too(tmp_path: Path) -> None:
             time.sleep(0.1)  # the handler is there
             os.kill(os.getpid(), signal.SIGTERM)
 
-    ender = threading.Thread(target=end_it)
+    ender = threading.Thread(target=end_it, daemon=True)
     with SignalHandler():
         ender.start()
         with pytest.raises(Interrupted):
-            run_stages([waiting], tmp_path)
+            run([waiting], tmp_path)
         ender.join()
     assert (tmp_path / "log").read_text(encoding="utf-8") == "at once"
 
 
 @posix_only
 def test_a_command_has_no_ctrl_c_of_the_terminal(tmp_path: Path) -> None:
-    run_stages([stage(tmp_path, "asks", "log.write(str(os.getpgrp())); Path('asks.done').touch()")], tmp_path)
+    run([stage(tmp_path, "asks", "log.write(str(os.getpgrp())); Path('asks.done').touch()")], tmp_path)
     assert int((tmp_path / "log").read_text(encoding="utf-8")) != os.getpgrp()
 
 

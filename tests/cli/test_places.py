@@ -24,13 +24,8 @@ from transformer.config import UsageError
     ],
 )
 def test_results_are_not_written_over_models(runs: Path, name: str, suffixes: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=f"alignments={re.escape(str(runs / name))}.* {message}"):
-        check_output_file(str(runs / name), suffixes, key="alignments")
-
-
-def test_a_name_that_ends_in_a_slash_is_that_of_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=re.escape(f"output={tmp_path}/new/ is a folder: name a file in it")):
-        check_output_file(f"{tmp_path}/new/")
+    with pytest.raises(UsageError, match=f"--alignments {re.escape(str(runs / name))}.* {message}"):
+        check_output_file(str(runs / name), suffixes, key="--alignments")
 
 
 @needs_links
@@ -42,13 +37,15 @@ def test_results_are_not_written_over_a_model_through_a_link(runs: Path, tmp_pat
 
 def test_a_place_below_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match=re.escape(f"output={tmp_path / 'file'} is a file: name a folder")):
+    with pytest.raises(UsageError, match=re.escape(f"--output {tmp_path / 'file'} is a file: name a folder")):
         check_output_folder(str(tmp_path / "file"))
-    with pytest.raises(UsageError, match=r"^alignments=.*file is a file, not a folder"):
-        check_output_file(str(tmp_path / "file" / "new"), key="alignments")
+    with pytest.raises(UsageError, match=r"^--alignments .*file is a file, not a folder"):
+        check_output_file(str(tmp_path / "file" / "new"), key="--alignments")
     for check in (check_output_file, check_output_folder):
         place = tmp_path / "file" / "new" / "x"
-        with pytest.raises(UsageError, match=re.escape(f"output={place}: {tmp_path / 'file'} is a file, not a folder")):
+        with pytest.raises(
+            UsageError, match=re.escape(f"--output {place}: {tmp_path / 'file'} is a file, not a folder")
+        ):
             check(str(place))
 
 
@@ -65,7 +62,7 @@ def test_a_runs_model_that_lies_elsewhere_by_a_link_is_not_written_over(runs: Pa
 def test_a_link_is_followed_to_the_place_that_it_names(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "file" / "new")
-    with pytest.raises(UsageError, match=r"output=.*link: .*file is a file, not a folder"):
+    with pytest.raises(UsageError, match=r"--output .*link: .*file is a file, not a folder"):
         check_output_file(str(tmp_path / "link"))
 
 
@@ -77,13 +74,13 @@ def test_a_file_or_folder_that_cannot_be_written_is_refused(
     check_output_file(str(tmp_path / "page.html"))
     # Not by its mode: root may write anywhere.
     monkeypatch.setattr(os, "access", lambda place, mode: mode == os.R_OK or place != tmp_path / named)
-    with pytest.raises(UsageError, match=r"output=.*page\.html cannot be written: name another place"):
+    with pytest.raises(UsageError, match=r"--output .*page\.html cannot be written: name another place"):
         check_output_file(str(tmp_path / "page.html"))
 
 
 @posix_only
 def test_a_stream_needs_no_folder_that_takes_new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with (tmp_path / "log").open("wb") as log:  # output=/dev/stdout > log, where log was removed or is elsewhere
+    with (tmp_path / "log").open("wb") as log:  # --output /dev/stdout > log, where log was removed or is elsewhere
         stream = f"/dev/fd/{log.fileno()}"
         monkeypatch.setattr(os, "access", lambda place, mode: str(place) == stream)
         check_output_file(stream)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.cases import others_long
+from tests.cli.tiny import TINY, few_pairs
 from tests.processes import posix_only
-from tests.scripts.running import Run
+from tests.reliability.children import small_translator
+from tests.scripts.running import PROJECT, start
 from transformer.signals import SIGNALS, Interrupted, SignalHandler
 
 pytestmark = posix_only
@@ -29,14 +30,41 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_ends_a_script_in_one_line(project: Path, tmp_path: Path, number: signal.Signals) -> None:
-    started = Run(str(project / "train.py"), f"runs={tmp_path}", "name=slow", cwd=tmp_path)
-    started.wait_for("started")
-    started.send_signal(number)
+@pytest.mark.parametrize(("script", "package"), [("translate --checkpoint x text", "torch"), ("train", "torch")])
+def test_a_signal_while_a_script_imports_ends_it_in_one_line(script: str, package: str, tmp_path: Path) -> None:
+    small_translator().save(tmp_path / "x")
+    name, *typed = script.split()
+    command = [sys.executable, "-c", EARLY, str(int(signal.SIGINT)), package, f"{PROJECT}/scripts/{name}.py", *typed]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (130, "stopped by SIGINT\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+ENDLESS = [*TINY, "trainer.max_steps=100000", "training.validate_every=100000"]
+
+
+def test_ctrl_c_ends_a_training_in_one_line_that_says_how_to_go_on(tmp_path: Path) -> None:
+    started = start("train", *ENDLESS, "hydra.run.dir=run", cwd=few_pairs(tmp_path))
+    started.wait_for("The training loss")
+    started.send_signal(signal.SIGINT)
     done = started.wait()
-    line = f"stopped by {number.name}\n"
-    assert (done.returncode, done.stderr) == (128 + number, f"a log line\nstarted\n{line}")
+    assert (done.returncode, done.stdout) == (128 + signal.SIGINT, "")
+    assert "Traceback" not in done.stderr
+    *_, last = done.stderr.splitlines()
+    assert last.startswith("stopped")
+    assert "by SIGINT; " in last
+    assert last.endswith("resume=run") == (tmp_path / "run" / "checkpoints" / "last.ckpt").exists()
+
+
+def test_a_signal_ends_a_sweep_with_the_trial_that_runs(tmp_path: Path) -> None:
+    started = start("train", "-m", *ENDLESS, "hydra.sweep.dir=sweep", "seed=1,2", cwd=few_pairs(tmp_path))
+    started.wait_for("The training loss")
+    started.send_signal(signal.SIGTERM)
+    done = started.wait()
+    assert done.returncode == 128 + signal.SIGTERM
+    assert "Traceback" not in done.stderr
+    assert "by SIGTERM" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "sweep" / "1").exists()
 
 
 class Weights:
@@ -55,34 +83,12 @@ def test_a_signal_while_torch_reads_is_no_error_of_what_it_reads() -> None:
         torch.tensor(Weights())
 
 
-@pytest.mark.parametrize(
-    ("option", "line"), others_long([((), "stopped by SIGTERM"), (("-m",), "stopped")]), ids=["one", "sweep"]
-)
-def test_a_script_whose_signal_became_another_error_was_stopped(
-    project: Path, tmp_path: Path, option: tuple[str, ...], line: str
-) -> None:
-    done = Run(str(project / "train.py"), *option, f"runs={tmp_path}", "name=swallowed", cwd=tmp_path).wait()
-    assert done.returncode == (1 if option else 128 + signal.SIGTERM)  # the sweep itself had no signal
-    assert done.stderr.splitlines()[-1] == line
-
-
-@pytest.mark.parametrize("package", ["hydra", "omegaconf", "hydra.core.override_parser", "transformer.cli.sweeps"])
-def test_a_signal_while_a_script_starts_ends_it_in_one_line(project: Path, tmp_path: Path, package: str) -> None:
-    command = [sys.executable, "-c", EARLY, str(int(signal.SIGINT)), package, str(project / "train.py")]
-    done = subprocess.run([*command, f"runs={tmp_path}/new"], capture_output=True, text=True, cwd=project)
-    assert (done.returncode, done.stderr) == (130, "stopped by SIGINT\n")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_sweep_takes_the_trial_that_runs_with_it(project: Path, tmp_path: Path) -> None:
-    started = Run(str(project / "train.py"), "-m", f"runs={tmp_path}", "name=slow", "cost=1,2", cwd=tmp_path)
-    started.wait_for("started")
-    started.send_signal(signal.SIGTERM)
-    done = started.wait()
-    assert done.returncode == 128 + signal.SIGTERM
-    [sweep] = tmp_path.iterdir()
-    of_sweep = f"stopped by SIGTERM; what its trials have left is in {sweep.name}"
-    assert done.stderr.splitlines()[-2:] == ["stopped", of_sweep]
+def test_a_signal_that_a_library_made_another_error_of_was_a_signal() -> None:
+    with pytest.raises(Interrupted, match="stopped by SIGTERM"), SignalHandler():  # noqa: PT012
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except BaseException:
+            raise ValueError("the file is damaged") from None
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:

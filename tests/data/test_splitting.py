@@ -283,13 +283,13 @@ def test_a_file_of_manythings_says_its_language_and_columns() -> None:
     for file in ("My pairs.txt", "my.txt"):
         with pytest.raises(ValueError, match=r"add data\.target_language=CODE"):
             tatoeba.file_language(file)
-    with pytest.raises(ValueError, match=r"data=tatoeba: data\.file=cmn\.txt"):
+    with pytest.raises(ValueError, match=r"not set: .*data\.pairs="):
         data_settings("data=tatoeba")
 
 
 def test_the_preset_for_files_of_manythings_reads_either_direction(tmp_path: Path) -> None:
     write(tmp_path, "deu.txt", [f"{target}\t{source}\tCC-BY 2.0 #1" for source, target in sentences(100)])
-    file = f"data.file={tmp_path}/deu.txt"
+    file = f"data.pairs={tmp_path}/deu.txt"
     cuts = [
         with_splits(
             replace(data_settings("data=tatoeba", file, "data.split=[0.2,0.2]", *more), cache=str(tmp_path / "cache"))

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.data.corpora import settings, write
-from tests.factories import composed, tokenizer_settings
-from transformer.cli.settings import corpus_settings
+from tests.factories import data_settings, tokenizer_settings
 from transformer.data.datamodule import TranslationData
 from transformer.data.synthetic import check_synthetic, held_out_sentences, synthetic_files
 
@@ -98,6 +97,5 @@ def test_origins_that_cannot_be_of_the_pairs_are_refused_before_training(
 
 
 def test_synthetic_pairs_are_found_from_another_folder_too() -> None:
-    typed = composed("data=files", "data.synthetic=[my/pairs,'~/pairs']")["data"]
-    expected = [Path("my/pairs").absolute(), Path.home() / "pairs"]
-    assert corpus_settings(typed)["synthetic"] == [str(path) for path in expected]
+    typed = data_settings("data=toy", "data.synthetic=[my/pairs,'~/pairs']")
+    assert typed.synthetic == [str(path) for path in (Path("my/pairs").absolute(), Path.home() / "pairs")]

@@ -10,9 +10,9 @@ import pytest
 
 from tests.doctor.corpora import TEST, TRAIN, VALIDATION, write
 from tests.factories import composed
-from transformer.cli.settings import run_settings
+from transformer.cli.train import of_run, read_run_settings, shape
 from transformer.doctor.plan import PRESETS, Plan, make_plan, preset_advice, preset_for, run_length
-from transformer.training.config import read_run_settings
+from transformer.model.config import read_model
 from transformer.training.train import prepare_data
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -47,13 +47,13 @@ def planner(folder: Path, *typed: str, pairs: int = 300) -> Callable[[tuple[str,
     """What plans a run on a small corpus with overrides beneath those that were typed."""
     corpus = write(folder, {"train": TRAIN[:pairs], "test": TEST, "validation": VALIDATION})
     splits = [f"data.{split}={prefix}" for split, prefix in corpus.splits.items()]
-    languages = ["data.source_language=de", "data.target_language=en", f"cache={corpus.cache}"]
+    languages = ["data.source_language=de", "data.target_language=en", f"data.cache={corpus.cache}"]
     keys = {line.partition("=")[0] for line in typed}
 
     def plan_for(overrides: tuple[str, ...]) -> Plan:
         below = [line for line in overrides if line.partition("=")[0] not in keys]
-        plain = run_settings(composed(*below, "data=files", *splits, *languages, *typed))
-        return Plan(overrides, read_run_settings(plain), plain["model"], "pairs_2k")
+        plain = of_run(composed(*below, "data=files", *splits, *languages, *typed))
+        return Plan(overrides, read_run_settings(plain), shape(read_model(plain["model"])), "pairs_2k")
 
     return plan_for
 
@@ -95,6 +95,8 @@ def test_a_corpus_that_cannot_be_trained_on_has_a_plan_with_the_reason(tmp_path:
         ({"max_epochs": 3}, 20, 20 / 7),
         ({"max_epochs": 2}, 14, 2),
         ({"max_steps": -1, "max_epochs": 3, "accumulate_grad_batches": 4}, 6, 3),
+        ({"max_steps": None, "max_epochs": 3}, 21, 3),
+        ({"max_steps": None}, 1000, 1000 / 7),
         ({"limit_train_batches": 4}, 20, 5),
         ({"limit_train_batches": 0.5}, 20, 20 / 3),
     ],
@@ -109,5 +111,7 @@ def test_a_run_is_as_long_as_its_steps_and_epochs_allow(
 
 
 def test_a_run_that_time_or_patience_ends_has_no_length(tmp_path: Path) -> None:
-    plan = planner(tmp_path, "tokenizer=word")(("trainer.max_steps=-1",))
-    assert run_length(prepare_data(plan.settings, None), plan.settings.trainer) is None
+    plan = planner(tmp_path, "tokenizer=word")(())
+    for limit in ({"max_steps": -1}, {"max_steps": None, "max_time": "00:00:10:00"}):
+        trainer = replace(plan.settings.trainer, **limit)
+        assert run_length(prepare_data(plan.settings, None), trainer) is None

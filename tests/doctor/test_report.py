@@ -126,41 +126,41 @@ def test_the_share_of_a_finding_is_of_its_split_and_only_training_pairs_are_drop
     assert found == {"train": (1 / 40, True, {"de": 1, "en": 0}), "test": (1 / 10, False, {"de": 1, "en": 0})}
 
 
-TYPED = ["data=files", "data.train=x", "output=r.json", "seed=5", "+trainer.max_steps=9"]
+WORDS = ["my.tsv", "seed=5", "--target", "en"]
+SETTINGS = ["data=files", "data.pairs=my.tsv", "data.target_language=en", "seed=5", "+trainer.max_steps=9"]
 CHOSEN = ["trainer.max_steps=4", "training.warmup_steps=7"]
 
 
 def test_the_next_command_has_what_was_typed_and_what_was_chosen_but_not_twice() -> None:
-    assert next_command(TYPED, files(), None, CHOSEN, clean=False) == (
-        "python scripts/train.py data=files data.train=x seed=5 +trainer.max_steps=9 training.warmup_steps=7"
-    )
+    command = next_command(WORDS, SETTINGS, files(), None, CHOSEN, clean=False)
+    assert command == " ".join(["translator train", *SETTINGS, "training.warmup_steps=7"])
 
 
 def test_a_corpus_with_faults_is_first_to_be_cleaned() -> None:
-    assert next_command(TYPED, files(), None, CHOSEN, clean=True) == (
-        "python scripts/doctor.py data=files data.train=x seed=5 +trainer.max_steps=9 fix=CLEANED"
-    )
+    command = next_command(WORDS, SETTINGS, files(), None, CHOSEN, clean=True)
+    assert command == "translator doctor my.tsv seed=5 --target en --fix CLEANED"
 
 
 def test_a_cleaned_copy_is_named_in_place_of_the_corpus() -> None:
     corpus = files(extra_tests={"news": "n"}, license="MIT")
-    of_corpus = ["data.license=MIT", "data.extra_tests.news=n", "+data.split=[0.1,0.1]", "fix=c"]
-    command = next_command([*TYPED, *of_corpus], corpus, Path("c"), CHOSEN, clean=True)
+    of_corpus = ["data.license=MIT", "+data.extra_tests.news=n", "+data.split=[0.1,0.1]"]
+    other = ["data.max_length=9", "data.cache=k", "init_from=run"]
+    command = next_command(WORDS, [*SETTINGS, *of_corpus, *other], corpus, Path("c"), CHOSEN, clean=True)
     splits = " ".join(f"data.{split}={Path('c', split)}" for split in ("train", "validation", "test"))
     assert command == (
-        f"python scripts/train.py data=files {splits} data.source_language=de data.target_language=en "
-        f"data.extra_tests.news={Path('c', 'news')} seed=5 +trainer.max_steps=9 data.license=MIT "
-        "training.warmup_steps=7"
+        f"translator train data=files {splits} data.source_language=de data.target_language=en "
+        f"+data.extra_tests.news={Path('c', 'news')} seed=5 +trainer.max_steps=9 data.license=MIT "
+        f"{' '.join(other)} training.warmup_steps=7"
     )
 
 
 @pytest.mark.parametrize(
     ("swapped", "error", "clean", "said"),
     [
-        (True, False, True, "Next: correct data.source_language, data.target_language or data.columns (✗ above)"),
+        (True, False, True, "Next: correct --source and --target, or data.columns (✗ above)"),
         (False, True, False, None),
-        (False, True, True, "  python scripts/doctor.py seed=5 fix=CLEANED"),
-        (False, False, False, "  python scripts/train.py seed=5"),
+        (False, True, True, "  translator doctor seed=5 --fix CLEANED"),
+        (False, False, False, "  translator train seed=5"),
     ],
 )
 def test_what_to_do_next_is_what_helps(
@@ -168,5 +168,5 @@ def test_what_to_do_next_is_what_helps(
 ) -> None:
     tokenizer = {"error": "too few"} if error else {}
     report = {"swapped": swapped, "can_be_cleaned": clean, "tokenizer": tokenizer}
-    show_next(report, ["seed=5"], files(), None, ())
+    show_next(report, ["seed=5"], ["seed=5"], files(), None, ())
     assert capsys.readouterr().out.splitlines()[-1:] == ([said] if said else [])

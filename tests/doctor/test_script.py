@@ -58,11 +58,10 @@ FAULTY = sorted({line for name in DROPPED for line in PLANTED[name]})
 @pytest.fixture(scope="module")
 def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Cleaned:
     home = tmp_path_factory.mktemp("cleaned")
-    arguments = [*corpus(home / "corpus"), *SMALL, f"cache={home}/cache", "seed=5"]
-    news = f"data.extra_tests.news={home}/corpus/test"
-    return Cleaned(
-        home, home / "clean = 1", ok("doctor", *arguments, news, "fix=clean = 1", "output=report.json", cwd=home)
-    )
+    arguments = [*corpus(home / "corpus"), *SMALL, f"data.cache={home}/cache", "seed=5"]
+    news = f"+data.extra_tests.news={home}/corpus/test"
+    left = ["--fix", "clean = 1", "--output", "report.json"]
+    return Cleaned(home, home / "clean = 1", ok("doctor", *arguments, news, *left, cwd=home))
 
 
 def test_a_cleaned_copy_lacks_exactly_what_was_planted(cleaned: Cleaned) -> None:
@@ -100,15 +99,15 @@ def test_the_next_command_trains_on_the_copy_with_what_was_typed(cleaned: Cleane
     python, script, *command = shell_words(cleaned.printed.splitlines()[-1])
     assert (python, Path(script)) == ("python", TRAIN)
     trained = yaml.safe_load(ok("train", *command, "--cfg", "job", cwd=cleaned.home))
-    assert trained["data"]["train"] == str(Path("clean = 1", "train"))
-    assert trained["data"]["extra_tests"] == {"news": str(Path("clean = 1", "news"))}
+    assert trained["data"]["train"] == str(cleaned.copy / "train")
+    assert trained["data"]["extra_tests"] == {"news": str(cleaned.copy / "news")}
     assert (trained["seed"], trained["data"]["max_length"], trained["model"]["dim"]) == (5, 500, 32)
 
 
 def test_the_next_command_keeps_the_license_and_leaves_no_second_fold_out() -> None:
-    typed = ["data=multi30k", "data.fold=[1,5]", "data.home=https://example.org", "fix=clean"]
-    corpus = data_settings(*typed[:-1])
-    printed = next_command(typed, corpus, Path("clean"), (), clean=True)
+    typed = ["data=multi30k", "data.fold=[1,5]", "data.home=https://example.org"]
+    corpus = data_settings(*typed)
+    printed = next_command(typed, typed, corpus, Path("clean"), (), clean=True)
     trained = composed(*shell_words(printed)[2:])["data"]
     assert (trained["train"], trained["fold"]) == (str(Path("clean", "train")), None)
     assert (trained["license"], trained["home"]) == (corpus.license, "https://example.org")
@@ -124,7 +123,7 @@ def test_what_cannot_be_seen_any_more_is_not_said_to_be_missing(tmp_path: Path) 
         (["data.pairs=x.tsv", "data.split=[0.2,0.2]"], set()),
         ([f"data.{split}=x.tsv" for split in ("train", "validation", "test")], {"edge spaces"}),
     ):
-        ok("doctor", "data=files", *files, f"cache={tmp_path}/cache", "output=report.json", cwd=tmp_path)
+        ok("doctor", "data=files", *files, f"data.cache={tmp_path}/cache", "--output", "report.json", cwd=tmp_path)
         report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
         assert unseen & {finding["check"] for finding in report["findings"]} == found
         assert {*report["unseen"]} == unseen - found
@@ -138,11 +137,12 @@ def test_a_second_look_at_a_cleaned_copy_finds_nothing_to_drop(cleaned: Cleaned,
 
 
 def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
-    arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"cache={tmp_path}/cache"]
-    assert "fix=corpus is there already" in refused("doctor", *arguments, "fix=corpus", cwd=tmp_path)
-    within = refused("doctor", *arguments, "fix=corpus/train.de/clean", cwd=tmp_path)
-    file, fix = tmp_path / "corpus" / "train.de", Path("corpus", "train.de", "clean")
-    assert within == f"error: fix={fix}: {file} is a file, not a folder"
+    arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"data.cache={tmp_path}/cache"]
+    home = tmp_path / "corpus"
+    there = refused("doctor", *arguments, "--fix", "corpus", cwd=tmp_path)
+    assert f"--fix {home} is there already" in there
+    within = refused("doctor", *arguments, "--fix", "corpus/train.de/clean", cwd=tmp_path)
+    assert within == f"error: --fix {home / 'train.de' / 'clean'}: {home / 'train.de'} is a file, not a folder"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
 
 
@@ -168,8 +168,8 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
 def test_a_corpus_too_small_for_its_tokenizer_is_still_looked_at(tmp_path: Path) -> None:
     settings = write(tmp_path / "corpus", {"train": clean(1, seed=9) * 2, "test": TEST, "validation": VALIDATION})
     splits = [f"data.{split}={prefix}" for split, prefix in settings.splits.items()]
-    size = ["tokenizer.vocabulary_size=2000", f"cache={tmp_path}/cache"]
-    printed = ok("doctor", "data=files", *splits, *size, "output=report.json", cwd=tmp_path)
+    size = ["tokenizer.vocabulary_size=2000", f"data.cache={tmp_path}/cache"]
+    printed = ok("doctor", "data=files", *splits, *size, "--output", "report.json", cwd=tmp_path)
     assert "no training as things are: tokenizer.vocabulary_size=2000 is more than this corpus gives" in printed
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert report["dropped"] == 1
@@ -192,9 +192,9 @@ def test_a_copy_that_would_not_help_is_not_what_to_do_next(
     settings = write(tmp_path / "corpus", {"train": pairs, "test": TEST, "validation": VALIDATION})
     splits = [f"data.{split}={prefix}" for split, prefix in settings.splits.items()]
     languages = ["data.source_language=de", "data.target_language=en", "data.max_length=500"]
-    printed = ok("doctor", "data=files", *splits, *languages, f"cache={tmp_path}/cache", cwd=tmp_path)
+    printed = ok("doctor", "data=files", *splits, *languages, f"data.cache={tmp_path}/cache", cwd=tmp_path)
     assert said in printed
-    assert "fix=" not in printed
+    assert "--fix" not in printed
 
 
 @pytest.mark.long
@@ -205,21 +205,21 @@ def test_a_small_corpus_gets_the_vocabulary_that_it_has_and_a_command_that_train
     settings = write(tmp_path / "corpus", {"train": pairs[4:], "test": pairs[:2], "validation": pairs[2:4]})
     splits = [f"data.{split}={prefix}" for split, prefix in settings.splits.items()]
     languages = ["data.source_language=de", "data.target_language=en", "data.max_length=500"]
-    printed = ok(
-        "doctor", "data=files", *splits, *languages, f"cache={tmp_path}/cache", "trainer.max_steps=1", cwd=tmp_path
-    )
+    more = [f"data.cache={tmp_path}/cache", "trainer.max_steps=1"]
+    printed = ok("doctor", "data=files", *splits, *languages, *more, cwd=tmp_path)
     _, script, *command = shell_words(printed.splitlines()[-1])
     assert Path(script) == TRAIN, printed
     assert any(argument.startswith("tokenizer.vocabulary_size=") for argument in command), printed
-    ok("train", *command, "test=false", "trainer.limit_val_batches=1", f"runs={tmp_path}/runs", cwd=tmp_path)
+    ok("train", *command, "test=false", "trainer.limit_val_batches=1", f"hydra.run.dir={tmp_path}/run", cwd=tmp_path)
 
 
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (["-m", "seed=1,2"], "-m: this script runs no sweep"),
         (["trainer.max_steps=many"], "trainer.max_steps=many must be a whole number"),
         (["trainer.limit_train_batches=0"], "trainer.limit_train_batches=0 is not allowed"),
+        (["a.tsv", "b.tsv"], "b.tsv: one file of pairs is looked at"),
+        (["data=toy", "--output", "report.txt"], "--output"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(tmp_path: Path, typed: list[str], said: str) -> None:

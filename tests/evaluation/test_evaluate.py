@@ -14,24 +14,32 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from tests.cases import others_long
-from tests.factories import composed, data_settings
+from tests.factories import data_settings
 from tests.processes import posix_only
 from tests.reliability.children import TOY, in_processes, small_translator
 from transformer import Translator
-from transformer.cli.settings import INFERENCE
-from transformer.config import from_dict
+from transformer.cli.app import app, parse
+from transformer.config import UsageError
+from transformer.data.directions import Direction
 from transformer.data.printable import ProgressBar
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.evaluation.choosing import Chooser, references_loss
-from transformer.evaluation.evaluate import CHUNK, EvaluationSettings, Texts, evaluate, read_texts, write_evaluation
+from transformer.evaluation.evaluate import (
+    CHUNK,
+    Evaluation,
+    Origin,
+    Texts,
+    evaluate,
+    read_texts,
+    write_evaluation,
+)
 from transformer.evaluation.metrics import METRICS, score
 from transformer.evaluation.run_files import write_config
+from transformer.evaluation.settings import EvaluationSettings
 from transformer.inference.settings import ChoiceSettings
 from transformer.inference.translator import BEAM
 from transformer.model.masks import padding_mask
-
-CHOICE = composed(name="evaluate")["choose"]
 
 
 def run_in(folder: Path, **changes: Any) -> Path:
@@ -44,24 +52,15 @@ def run_in(folder: Path, **changes: Any) -> Path:
     return folder
 
 
-def evaluation(folder: Path, **changes: Any) -> EvaluationSettings:
-    config = composed(name="evaluate")
-    names = (
-        "split",
-        "source",
-        "reference",
-        "alignments",
-        "source_language",
-        "target_language",
-        "metrics",
-        "search",
-        "choose",
-        "machine",
-        "cache",
-    )
-    settings = {name: config[name] for name in names} | {"data": None, "output": str(folder), "checkpoints": ["x"]}
-    settings["inference"] = {name: config[name] for name in INFERENCE}
-    return from_dict(EvaluationSettings, settings | changes, "")
+def texts_of(
+    run: Path, languages: Direction = ("de", "en"), directions: list[Direction] | None = None, **settings: str
+) -> Texts:
+    return read_texts(EvaluationSettings(**settings), run, languages, directions or [("de", "en")])  # type: ignore[arg-type]
+
+
+def write(folder: Path, name: str, reference: str) -> None:
+    found = Evaluation(["a"], score(["a"], ["a"], "en", ["chrf"]), None)
+    write_evaluation(folder, Texts(name, ["a"], [reference]), found, Origin([Path("x")], "0" * 64, BEAM), 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +88,7 @@ def test_an_evaluation_in_chunks_has_the_translations_and_the_scores_of_all_at_o
 
 
 def test_of_a_choice_the_chosen_are_scored(translator: Translator) -> None:
-    chooser = Chooser(translator, from_dict(ChoiceSettings, CHOICE | {"method": "mbr", "samples": 3}, "choose"))
+    chooser = Chooser(translator, ChoiceSettings("mbr", samples=3))
     search = replace(GREEDY, method="sampling")
     found = evaluate(chooser, PAIRS[:20], search, ["chrf"])
     assert found.hypotheses == [best.text for best, *_ in chooser.n_best([text for text, _ in PAIRS[:20]], search)]
@@ -154,7 +153,7 @@ def test_an_error_in_a_pipe_stands_alone_without_a_bar_of_progress(
     translator: Translator, capfd: pytest.CaptureFixture[str]
 ) -> None:
     search = replace(BEAM, min_length=2000, max_length=3000)
-    with pytest.raises(ValueError, match=r"search\.min_length=2000 is more than"), ProgressBar("translating") as bar:
+    with pytest.raises(ValueError, match="2000 is more than"), ProgressBar("translating") as bar:
         evaluate(translator, [("a", "b")], search, ["bleu"], on_progress=bar.update)
     assert capfd.readouterr() == ("", "")
 
@@ -162,7 +161,7 @@ def test_an_error_in_a_pipe_stands_alone_without_a_bar_of_progress(
 def test_results_on_other_files_than_the_runs_have_a_name_of_their_own(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    texts = read_texts(evaluation(tmp_path), run_in(tmp_path, name="mine"), ("de", "en"), [("de", "en")])
+    texts = texts_of(run_in(tmp_path, name="mine"))
     assert "are not those that" in caplog.text
     assert texts == ("mine.test", ["Hallo"], ["Hello"])
 
@@ -171,56 +170,63 @@ def test_the_columns_of_a_table_are_swapped_for_the_way_back(tmp_path: Path) -> 
     (tmp_path / "x.tsv").write_text("Hello\tby me\tHallo\n", encoding="utf-8")
     table = dict.fromkeys(("train", "validation", "test"), str(tmp_path / "x.tsv"))
     run = run_in(tmp_path, **table, columns=[3, 1])
-    back = read_texts(evaluation(tmp_path, target_language="de"), run, ("en", "de"), [("de", "en")])
+    back = texts_of(run, ("en", "de"))
     assert (back.sources, back.references) == (["Hello"], ["Hallo"])
 
 
 @pytest.mark.parametrize("name", ["x/../../victim", "/tmp/x", "..", "\x1b[2J"])
 def test_the_name_of_a_corpus_cannot_choose_another_folder(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="this cannot be part of a file's name"):
-        read_texts(evaluation(tmp_path), run_in(tmp_path, name=name), ("de", "en"), [("de", "en")])
+    with pytest.raises(ValueError, match="cannot be part of a file's name"):
+        texts_of(run_in(tmp_path, name=name))
 
 
-def test_source_and_reference_go_together(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="source=FILE and reference=FILE go together"):
-        evaluation(tmp_path, source="x")
+@pytest.mark.parametrize("flags", [["--input", "x"], ["--reference", "x"], ["--split", "test", "--input", "x"]])
+def test_what_is_scored_is_a_split_or_a_pair_of_files(flags: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"--reference|--input"):
+        parse(["evaluate", *flags])
+
+
+def test_a_score_is_exact_whatever_else_of_the_device_is_said() -> None:
+    _, bound, _ = app.parse_args(["evaluate", "--device", "cpu"], exit_on_error=False)
+    bound.apply_defaults()
+    assert (bound.arguments["inference"].device, bound.arguments["inference"].precision) == ("cpu", "float32")
+    assert bound.arguments["checkpoint"] is None
 
 
 def test_a_corpus_of_other_languages_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="translates fr → en, the corpus was asked for de → en"):
-        read_texts(evaluation(tmp_path), run_in(tmp_path), ("fr", "en"), [("de", "en")])
+    with pytest.raises(ValueError, match="de, en, not for fr → en"):
+        texts_of(run_in(tmp_path), ("fr", "en"))
 
 
 def test_a_file_named_as_something_else_in_the_results_has_another_name_there(tmp_path: Path) -> None:
     run_in(tmp_path)
     for language in ("de", "en"):
         (tmp_path / f"x.{language}").rename(tmp_path / f"sentences.{language}")
-    own = {"source": str(tmp_path / "sentences.de"), "reference": str(tmp_path / "sentences.en")}
-    back = read_texts(evaluation(tmp_path, **own), tmp_path, ("en", "de"), [("de", "en"), ("en", "de")])
+    own = {"input": str(tmp_path / "sentences.de"), "reference": str(tmp_path / "sentences.en")}
+    back = texts_of(tmp_path, ("en", "de"), [("de", "en"), ("en", "de")], **own)
     assert back.name == "sentences.en-de"
-    assert read_texts(evaluation(tmp_path, **own), tmp_path, ("de", "en"), [("de", "en")]).name == "other.sentences"
+    assert texts_of(tmp_path, **own).name == "other.sentences"
 
 
 def test_scores_of_other_sentences_by_the_same_name_are_shown_before_they_go(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    scores = score(["a"], ["a"], "en", ["chrf"])
     for reference in ("a", "a", "b"):
         assert not caplog.text
-        write_evaluation(evaluation(tmp_path), Texts("own", ["a"], [reference]), ["a"], scores, "0" * 64, 1.0)
+        write(tmp_path, "own", reference)
     assert "the scores {'chrf': 100.0} of own were of other sentences: replaced" in caplog.text
 
 
 def test_splits_that_are_evaluated_at_once_are_all_kept(tmp_path: Path) -> None:
     names = [f"split{number}" for number in range(8)]
-    scores, together = score(["a"], ["a"], "en", ["bleu"]), threading.Barrier(len(names))
+    together = threading.Barrier(len(names))
 
-    def write(name: str) -> None:
+    def write_with_others(name: str) -> None:
         together.wait()
-        write_evaluation(evaluation(tmp_path), Texts(name, ["a"], ["a"]), ["a"], scores, "0" * 64, 1.0)
+        write(tmp_path, name, "a")
 
-    threads = [threading.Thread(target=write, args=[name]) for name in names]
+    threads = [threading.Thread(target=write_with_others, args=[name]) for name in names]
     for thread in threads:
         thread.start()
     for thread in threads:

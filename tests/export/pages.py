@@ -15,7 +15,8 @@ from tests.browsers import Firefox, Visit
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer
-from transformer.export.formats import ExportSettings, export
+from transformer.export.formats import export
+from transformer.export.settings import ExportSettings
 from transformer.inference.hub_vocabulary import parse
 
 # Waits until the page is ready, or says why not.

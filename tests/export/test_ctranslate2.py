@@ -19,12 +19,13 @@ from tests.pages import play
 from transformer import Translator
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
-from transformer.device import MachineSettings
-from transformer.export.formats import ExportSettings, export, load
+from transformer.export.formats import export, load
 from transformer.export.load import load_translator
+from transformer.export.settings import ExportSettings
 from transformer.files import EXPORT_MANIFEST, sha256
-from transformer.inference.settings import AlignmentSettings, InferenceSettings, TranslatorSettings
+from transformer.inference.settings import InferenceSettings, TranslatorSettings
 from transformer.inference.translator import BEAM, Translation
+from transformer.machine import MachineSettings
 from transformer.visualization.explain import explain
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the export extra is not installed")
@@ -150,13 +151,11 @@ def test_what_an_engine_does_not_give_is_refused_with_what_does(taught: Translat
 
 
 def test_what_only_checkpoints_can_do_is_refused_for_an_export(taught: Translator, tmp_path: Path) -> None:
-    engine = exported(taught, tmp_path / "engine")
+    exported(taught, tmp_path / "engine")
     with pytest.raises(
         ValueError, match="engine is an export: an ensemble is of checkpoints, name what it was made of"
     ):
         load_translator([tmp_path / "t.safetensors", tmp_path / "engine"], LOADING)
-    with pytest.raises(ValueError, match="alignments= needs a checkpoint"):
-        AlignmentSettings(None, None, False).head_of(engine)
 
 
 @pytest.mark.parametrize("languages", [(None, None), ("de", "fr")])
@@ -300,9 +299,9 @@ def test_what_the_engine_cannot_express_is_refused_and_nothing_written(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"method": "sampling"}, "search=sampling is not for an export"),
-        ({"min_length": 2}, "search.min_length=2 is not for an export"),
-        ({"beam": 1, "patience": 2.0}, "search.patience=2 needs a search.beam above 1 with an export"),
+        ({"method": "sampling"}, "--method sampling is not for an export"),
+        ({"min_length": 2}, "--min-length 2 is not for an export"),
+        ({"beam": 1, "patience": 2.0}, "--patience 2 needs a --beam above 1 with an export"),
     ],
     ids=str,
 )
@@ -317,7 +316,7 @@ def test_searches_that_the_engine_does_otherwise_are_refused(
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", "cpu:0"])
 def test_a_device_that_is_not_there_is_refused(taught: Translator, tmp_path: Path, device: str) -> None:
     exported(taught, tmp_path / "engine")
-    with pytest.raises(ValueError, match=f"device={device}"):
+    with pytest.raises(ValueError, match=f"--device {device}"):
         load(tmp_path / "engine", device, 1)
 
 

@@ -24,7 +24,8 @@ from tests.scripts.running import ok, refused
 from transformer import Translator
 from transformer.data.batching import pad
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, train_tokenizer
-from transformer.export.formats import ExportSettings, export
+from transformer.export.formats import export
+from transformer.export.settings import ExportSettings
 from transformer.inference.hub_vocabulary import KINDS, build_numbering, kind_of, parse, renumbered
 from transformer.inference.translator import BEAM
 from transformer.model.masks import padding_mask
@@ -275,24 +276,23 @@ def test_a_model_of_their_marian_class_gives_the_same_logits_here(tmp_path: Path
 @pytest.mark.long
 def test_the_scripts_translate_explain_and_export_a_model_of_theirs(tmp_path: Path) -> None:
     marian_folder(tmp_path / "opus")
-    text = ("checkpoint=opus", "text=ein Haus")
-    search = ("machine.matmul_precision=highest", "search.max_length=12")
-    translation = ok("translate", *text, *search, cwd=tmp_path).removesuffix("\n")
+    opus, search = ("--checkpoint", "opus"), ("--max-length", "12")
+    exact = ("--matmul-precision", "highest")
+    translation = ok("translate", "ein Haus", *opus, *search, *exact, cwd=tmp_path).removesuffix("\n")
     assert translation == Translator.load(tmp_path / "opus").translate(["ein Haus"], replace(BEAM, max_length=12))[0]
     for side in ("de", "en"):
         (tmp_path / f"x.{side}").write_text("ein Haus\n", encoding="utf-8")
     files = sorted((tmp_path / "opus").iterdir())
-    assert "opus is a Hugging Face folder, not a run" in refused(
-        "evaluate", *text[:1], "source=x.de", "reference=x.en", cwd=tmp_path
-    )
+    files_of_x = ("--input", "x.de", "--reference", "x.en")
+    assert "opus is a Hugging Face folder, not a run" in refused("evaluate", *opus, *files_of_x, cwd=tmp_path)
     assert sorted((tmp_path / "opus").iterdir()) == files
-    ok("evaluate", *text[:1], *search, "source=x.de", "reference=x.en", "output=scored", cwd=tmp_path)
+    ok("evaluate", *opus, *search, *exact, *files_of_x, "--output", "scored", cwd=tmp_path)
     assert (tmp_path / "scored" / "hypotheses.x.txt").read_text(encoding="utf-8") == f"{translation}\n"
-    ok("explain", *text, *search, "output=explained.html", cwd=tmp_path)
+    ok("explain", "ein Haus", *opus, *search, "--output", "explained.html", cwd=tmp_path)
     html = (tmp_path / "explained.html").read_text(encoding="utf-8")
     [data] = re.findall(r'<script type="application/json" id="explanation">(.*?)</script>', html, re.DOTALL)
     assert json.loads(data)["translation"] == translation
-    ok("export", "format=page", "checkpoint=opus", "output=live.html", cwd=tmp_path)
+    ok("export", "page", *opus, "--output", "live.html", cwd=tmp_path)
     [opening] = re.findall(r'id="opening">(.*?)</script>', (tmp_path / "live.html").read_text(encoding="utf-8"))
     assert json.loads(opening)["name"].endswith("opus")
 

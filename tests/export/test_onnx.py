@@ -12,7 +12,8 @@ from tests.export.models import Build, teach_to_repeat
 from tests.pages import play
 from tests.scripts.running import script
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.export.formats import ExportSettings, export
+from transformer.export.formats import export
+from transformer.export.settings import ExportSettings
 from transformer.inference.translator import BEAM
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the export extra is not installed")
@@ -35,8 +36,7 @@ def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(
     teach_to_repeat(translator, steps=60)
     translator.save(tmp_path / "t.safetensors")
     # A process of its own: torch cannot trace through the checks of shapes that are on in tests.
-    arguments = [f"checkpoint={tmp_path}/t.safetensors", "format=onnx", f"output={tmp_path}/graphs"]
-    done = script("export", *arguments, cwd=tmp_path)
+    done = script("export", "onnx", "--checkpoint", "t.safetensors", "--output", "graphs", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "next: docs/export.md shows how onnxruntime translates with it\n")
     encoder, step = (
         onnxruntime.InferenceSession(tmp_path / "graphs" / f"{name}.onnx") for name in ("encoder", "decoder_step")
@@ -69,9 +69,7 @@ def test_a_torch_that_cannot_make_the_graphs_is_refused_in_one_line(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch, "__version__", TorchVersion("2.10.1"))
-    with pytest.raises(
-        ValueError, match=r"^format=onnx needs torch 2\.11 or later, this is 2\.10\.1: upgrade torch"
-    ) as error:
+    with pytest.raises(ValueError, match=r"^onnx needs torch 2\.11 or later, this is 2\.10\.1: upgrade") as error:
         export(build(), ExportSettings("onnx", "float32", str(tmp_path / "graphs")))
     assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []

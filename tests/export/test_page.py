@@ -23,12 +23,12 @@ from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from transformer.export.page import ACTIVATIONS, POSITIONS, SCORES, check, rounded
 from transformer.inference.hub_vocabulary import parse
 from transformer.inference.long_text import ABBREVIATIONS, split_sentences
-from transformer.inference.search import DEFAULT_LENGTH_PENALTY, SearchSettings
-from transformer.model import ModelConfig
+from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, SearchSettings
 from transformer.model.attention import AttentionRecord
-from transformer.model.positions import POSITIONS as ALL_POSITIONS
+from transformer.model.config import POSITIONS as ALL_POSITIONS
+from transformer.model.config import SCORES as ALL_SCORES
+from transformer.model.config import ModelConfig
 from transformer.model.positions import NoPositions
-from transformer.model.scores import SCORES as ALL_SCORES
 
 PROJECT = Path(__file__).parents[2]
 TOY, RUNTIME = PROJECT / "data" / "toy", PROJECT / "transformer" / "visualization" / "page" / "runtime"

@@ -23,8 +23,9 @@ from tests.factories import small_model, tokenizer_settings
 from transformer import Translator
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
-from transformer.export.formats import ExportSettings, export
+from transformer.export.formats import export
 from transformer.export.page import build, rounded
+from transformer.export.settings import ExportSettings
 from transformer.inference.hub_vocabulary import parse
 from transformer.inference.long_text import split_sentences
 from transformer.inference.translator import BEAM

@@ -8,26 +8,27 @@ import pytest
 from tests.export.models import TEXTS
 from tests.scripts.running import ok, refused
 from transformer import Translator
-from transformer.export.formats import ExportSettings, Format, export
+from transformer.export.formats import export
+from transformer.export.settings import ExportSettings, Format
 
 pytest.importorskip("ctranslate2", reason="the export extra is not installed")
 
 
 def test_translate_takes_an_export_and_keeps_every_line(taught: Translator, tmp_path: Path) -> None:
     taught.save(tmp_path / "t.safetensors")
-    printed = ok("export", "checkpoint=t.safetensors", "output=engine", cwd=tmp_path)
+    printed = ok("export", "ctranslate2", "--checkpoint", "t.safetensors", "--output", "engine", cwd=tmp_path)
     assert printed.strip() == str(tmp_path / "engine")
     given = "".join(f"{text}\n" for text in TEXTS)
-    translated = ok("translate", "checkpoint=engine", "split_lines=never", cwd=tmp_path, given=given)
+    translated = ok("translate", "--checkpoint", "engine", "--split-lines", "never", cwd=tmp_path, given=given)
     assert translated.split("\n") == [*taught.translate(TEXTS), ""]
-    assert "checkpoint=engine is an export" in refused("evaluate", "checkpoint=engine", cwd=tmp_path)
+    assert "--checkpoint engine is an export" in refused("evaluate", "--checkpoint", "engine", cwd=tmp_path)
 
 
 def test_an_export_does_not_replace_the_folder_that_it_is_made_of(taught: Translator, tmp_path: Path) -> None:
     hub = tmp_path / "hub"
     export(taught, ExportSettings("huggingface", None, str(hub)))
     before = {path.name for path in hub.iterdir()}
-    said = refused("export", "checkpoint=hub", f"output={hub}", cwd=tmp_path)
+    said = refused("export", "huggingface", "--checkpoint", "hub", "--output", str(hub), cwd=tmp_path)
     assert "is the model to export, which must stay as it is" in said
     assert {path.name for path in hub.iterdir()} == before
 

@@ -1,6 +1,5 @@
 """Word alignments read off cross-attention: against the weights of one pair looked at by hand, and whole files."""
 
-import copy
 import itertools
 import json
 from dataclasses import asdict
@@ -10,15 +9,14 @@ import pytest
 import safetensors.torch
 import torch
 
-from tests.factories import composed, model_dict, tokenizer_settings
+from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
-from transformer.cli.settings import INFERENCE
-from transformer.config import from_dict
+from transformer.config import SettingError, from_dict
 from transformer.data.tokenizer import Kind, Tokenizer, train_tokenizer
 from transformer.inference.alignment import align, encode_pair, moses_lines
-from transformer.inference.alignment_head import AlignmentHead, candidates, check_head, default_head
+from transformer.inference.alignment_head import AlignmentHead, asked_head, candidates, check_head, default_head
 from transformer.inference.checkpoint import digest
-from transformer.inference.settings import AlignmentSettings, TranslateSettings
+from transformer.inference.settings import AlignmentSettings
 from transformer.visualization.attention import View, read
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
@@ -188,33 +186,14 @@ def test_a_file_that_names_other_weights_than_it_holds_is_refused(
 
 def test_weights_that_are_not_there_are_refused_by_name(translator: Translator) -> None:
     with pytest.raises(ValueError, match="has layers 1 to 3, each with heads 1 to 3"):
-        AlignmentSettings(4, None, False).head_of(translator)
+        asked_head(AlignmentSettings(layer=4), translator.model.config, None)
     for head, shifted in ((2, False), (None, True)):
-        with pytest.raises(ValueError, match=r"give alignment\.layer= too"):
+        with pytest.raises(SettingError, match=r"^layer is missing"):
             AlignmentSettings(None, head, shifted)
-    assert AlignmentSettings(None, None, False).head_of(translator) == default_head(translator.model.config)
-    found = copy.copy(translator)
-    found.alignment = MIDDLE  # as training finds it
-    assert AlignmentSettings(None, None, False).head_of(found) == MIDDLE
+    config = translator.model.config
+    assert asked_head(AlignmentSettings(), config, None) == default_head(config)
+    assert asked_head(AlignmentSettings(2, 3), config, None) == MIDDLE
+    assert asked_head(AlignmentSettings(), config, MIDDLE) == MIDDLE, "as training finds it"
     blind = from_dict(ModelConfig, model_dict(decoder__cross_attention=None), "model")
     with pytest.raises(ValueError, match="no cross-attention"):
         default_head(blind)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"resume": True, "output": "x"}, "resume=true continues the translations alone"),
-        ({"split_lines": "sentences"}, "alignments= is of whole lines: leave out split_lines=sentences"),
-        ({"n_best": 6}, "n_best=6 must be from 1 to search.beam=5"),
-        ({"output": "./a"}, "output= and alignments= are the same file"),
-        ({"input": "./a"}, "input= and alignments= are the same file"),
-        ({"input": "x", "output": "./x"}, "input= and output= are the same file"),
-    ],
-)
-def test_alignments_go_into_a_file_of_their_own_in_one_go(changes: dict[str, object], said: str) -> None:
-    config = composed(name="translate")
-    inference = {key: config.pop(key) for key in INFERENCE}
-    plain = {key: value for key, value in config.items() if key not in ("runs", "debug", "checkpoint")}
-    with pytest.raises(ValueError, match=said):
-        from_dict(TranslateSettings, plain | {"inference": inference, "alignments": "a"} | changes, "")

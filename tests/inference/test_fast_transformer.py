@@ -23,13 +23,11 @@ from transformer.inference.ensemble import Ensemble
 from transformer.inference.fast_transformer import FastCache, FastTransformer
 from transformer.inference.translator import BEAM
 from transformer.model import attention
-from transformer.model.config import FeedForwardConfig
+from transformer.model.config import POSITIONS, SCORES, FeedForwardConfig
 from transformer.model.eval_mode import eval_mode
 from transformer.model.layers import AddNorm, FeedForward
 from transformer.model.masks import padding_mask
 from transformer.model.packed import pack, packed_types
-from transformer.model.positions import POSITIONS
-from transformer.model.scores import SCORES
 
 # Only where weights are packed is there a fast model.
 pytestmark = pytest.mark.skipif(not packed_types(), reason="nothing is packed on this processor")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from transformer.config import from_dict
-from transformer.inference.search import Hypothesis, SearchSettings, sample, search
+from transformer.inference.search import Hypothesis, sample, search
+from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import BEAM
 
 BOS, EOS = 1, 2

@@ -26,8 +26,7 @@ from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.inference import checkpoint
 from transformer.inference.ensemble import Ensemble
 from transformer.inference.long_text import encode_sentences, split_sentences
-from transformer.inference.search import SearchSettings
-from transformer.inference.settings import InferenceSettings
+from transformer.inference.settings import InferenceSettings, SearchSettings
 from transformer.inference.translator import BEAM, EMPTY, Translation
 from transformer.model.eval_mode import eval_mode
 
@@ -442,7 +441,7 @@ MISTAKES = """
 import sys
 from transformer import Translator
 from transformer.inference.ensemble import Ensemble
-from transformer.inference.search import SearchSettings
+from transformer.inference.settings import SearchSettings
 translator = Translator.load(sys.argv[1])
 for mistake in sys.argv[2:]:
     try:
@@ -456,8 +455,8 @@ TOLD = {
     "translator.translate(None)": "TypeError: texts must be a text or several, not NoneType",
     "translator.show(['ja'])": "TypeError: text must be one text, not list",
     "translator.n_best('ja', line_numbers=7)": "TypeError: line_numbers must be a list of numbers, not int",
-    "translator.translate('ja', batch_tokens=0)": "ValueError: batch_tokens=0 must be >= 1",
-    "translator.translate('ja', batch_tokens='many')": "ValueError: batch_tokens=many must be a whole number",
+    "translator.translate('ja', batch_tokens=0)": "SettingError: batch_tokens=0 must be >= 1",
+    "translator.translate('ja', batch_tokens='many')": "SettingError: batch_tokens=many must be a whole number",
     "translator.translate('ja', 'greedy')": "TypeError: search must be SearchSettings, as "
     "SearchSettings(method='greedy'), not 'greedy'",
     "translator.translate('ja', split_lines='Refuse')": "ValueError: split_lines=Refuse is not allowed; choose one of "
@@ -469,13 +468,13 @@ TOLD = {
     "translator.translate('\\ud800')": "ValueError: line 1 is no Unicode text: half of a surrogate pair "
     "stands alone in it",
     "Ensemble([translator, 'x'])": "TypeError: model 2 is no Translator but a str: Translator.load makes one of a file",
-    "SearchSettings(method='Greedy')": "ValueError: search.method=Greedy is not allowed; choose one of greedy, beam, "
+    "SearchSettings(method='Greedy')": "SettingError: method=Greedy is not allowed; did you mean greedy? choose one of greedy, beam, "
     "sampling",
-    "SearchSettings(beam=0)": "ValueError: search.beam=0 must be >= 1 and <= 1000",
-    "SearchSettings(beam=2.0)": "ValueError: search.beam=2.0 must be a whole number",
-    "SearchSettings(temperature=0)": "ValueError: search.temperature=0.0 must be >= 0.001 and <= 1000",
-    "SearchSettings(length_penalty=float('nan'))": "ValueError: search.length_penalty=nan must be a finite number",
-    "SearchSettings(top_p=1.5)": "ValueError: search.top_p=1.5 must be > 0 and <= 1",
+    "SearchSettings(beam=0)": "SettingError: beam=0 must be >= 1 and <= 1000",
+    "SearchSettings(beam=2.0)": "SettingError: beam=2.0 must be a whole number",
+    "SearchSettings(temperature=0)": "SettingError: temperature=0.0 must be >= 0.001 and <= 1000",
+    "SearchSettings(length_penalty=float('nan'))": "SettingError: length_penalty=nan must be a finite number",
+    "SearchSettings(top_p=1.5)": "SettingError: top_p=1.5 must be > 0 and <= 1",
 }
 
 
@@ -531,4 +530,4 @@ def test_a_device_or_precision_that_nobody_has_is_refused_with_the_settings(
     device: str, precision: str, message: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
-        InferenceSettings(device, precision, None)
+        from_dict(InferenceSettings, {"device": device, "precision": precision})

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from transformer.model.attention import MultiHeadAttention, attention, attention_weights
-from transformer.model.config import AttentionConfig
+from transformer.model.config import SCORES, AttentionConfig
 from transformer.model.masks import causal_mask
-from transformer.model.scores import SCORES, Additive, Bilinear, Concat, ConstantQuery, ScaledDotProduct
+from transformer.model.scores import Additive, Bilinear, Concat, ConstantQuery, ScaledDotProduct
 
 
 def config(**changes: object) -> AttentionConfig:

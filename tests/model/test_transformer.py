@@ -13,9 +13,10 @@ from torch.nn import functional
 from tests.factories import small_model
 from transformer import Transformer
 from transformer.model.attention import AttentionRecord, MultiHeadAttention
+from transformer.model.config import POSITIONS, SCORES
 from transformer.model.dropout import Dropout
-from transformer.model.positions import POSITIONS, Learned, sinusoidal_table
-from transformer.model.scores import SCORES, Additive, ConstantQuery, Score
+from transformer.model.positions import Learned, sinusoidal_table
+from transformer.model.scores import Additive, ConstantQuery, Score
 
 GRID = list(product(POSITIONS, ["pre", "post"], ["relu", "swiglu"]))
 

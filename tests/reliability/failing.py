@@ -2,17 +2,12 @@
 
 import os
 
-from scripts.train import read, train
 from tests.reliability.runs import CAUSES, trouble
-from transformer.cli.launch import launch
+from transformer.cli.compose import main
+from transformer.cli.train import train
 
-
-def main() -> None:
+if __name__ == "__main__":
     guilty, batch, cause = os.environ["FAILING"].split()
     rank = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))
     with trouble(int(batch) if rank == guilty else 0, CAUSES[cause]):
-        launch(read, train, config_name="train")
-
-
-if __name__ == "__main__":
-    main()
+        main(train, "train")

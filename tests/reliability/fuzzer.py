@@ -21,20 +21,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import hydra
 import torch
 import yaml
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import open_dict, read_write
 
-from scripts import compare, evaluate, explain, export, train, translate
 from tests.processes import peak_memory
 from tests.reliability.runs import corpus, settings
 from tests.reliability.runs import train as run_training
-from transformer.cli.arguments import prepare
-from transformer.cli.compose import CONFIGS, as_dict
+from transformer.cli.app import parse
 from transformer.cli.errors import describe
-from transformer.cli.runs import find_resumable
 from transformer.data.printable import say
 from transformer.training.loggers import silence_lightning
 
@@ -262,20 +256,6 @@ class Watch:
         self.seen.append(f"{event} {arguments!r:.200}")
 
 
-def configuration(script: str, *typed: str, folder: Path | None = None) -> dict[str, Any]:
-    """What a script's command line comes to; with `folder`, as if Hydra had started it there."""
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3", job_name=script):
-        config = hydra.compose(script, prepare(typed, CONFIGS), return_hydra_config=folder is not None)
-        if folder is not None:
-            with open_dict(config.hydra.runtime):
-                config.hydra.runtime.output_dir = str(folder)
-            HydraConfig.instance().set_config(config)
-            config = config.copy()
-            with open_dict(config):
-                del config["hydra"]
-        return as_dict(config)
-
-
 def real_run(home: Path) -> Path:
     """Makes in `home` a small run that has ended, a copy of it, its corpus and cache, and what nobody may change."""
     (home / "corpus").mkdir(parents=True)
@@ -290,71 +270,43 @@ def real_run(home: Path) -> Path:
     return home
 
 
-class Scripts:
-    """Six scripts, whose configurations are composed once, for the folder of any run beside `home`."""
+def commands(home: Path, run: Path, work: Path) -> dict[str, list[str]]:
+    """What is typed for the five commands that a run's folder of a stranger may be given to."""
+    search = ["--method", "greedy", "--max-length", "5"]
+    exact = ["--threads", "1", "--matmul-precision", "highest"]
+    return {
+        "translate": ["eins zwei", "--checkpoint", str(run), *search, *exact],
+        "evaluate": [str(run), *search, *exact],
+        "explain": ["eins zwei", "--checkpoint", str(run), "--output", f"{work}/page.html", *search],
+        "export": ["safetensors", "--checkpoint", str(run), "--output", f"{work}/x.safetensors"],
+        "compare": [str(home / "other"), str(run), "--trials", "40", "--resamples", "40"],
+    }
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        exact = "machine.threads=1", "machine.matmul_precision=highest"
-        greedy = "search=greedy", "search.max_length=5"
-        self.configs = {
-            "translate": configuration("translate", "checkpoint=RUN", "text=eins zwei", *greedy, *exact),
-            "evaluate": configuration("evaluate", "checkpoint=RUN", *greedy, *exact),
-            "explain": configuration("explain", "checkpoint=RUN", "text=eins zwei", *greedy, *exact),
-            "export": configuration("export", "checkpoint=RUN", "format=safetensors", "output=x.safetensors"),
-            "compare": configuration("compare", "runs=RUN", "trials=40", "resamples=40"),
-            "resume": configuration("train", "resume=RUN", f"cache={home / 'cache'}", folder=home),
-        }
 
-    def commands(self, run: Path, work: Path) -> dict[str, Callable[[], Any]]:
-        """The five that a run's folder of a stranger may be given to, each from its settings to its end."""
-        checkpoint, page, file = (
-            {"checkpoint": str(run)},
-            {"output": f"{work}/page.html"},
-            {"output": f"{work}/x.safetensors"},
-        )
-        runs = {"runs": f"[{self.home / 'other'},{run}]"}
-        return {
-            "translate": lambda: translate.translate(translate.read(self.configs["translate"] | checkpoint)),
-            "evaluate": lambda: evaluate.evaluate_run(evaluate.read(self.configs["evaluate"] | checkpoint)),
-            "explain": lambda: explain.explain_text(explain.read(self.configs["explain"] | checkpoint | page)),
-            "export": lambda: export.export_translator(export.read(self.configs["export"] | checkpoint | file)),
-            "compare": lambda: compare.compare(compare.read(self.configs["compare"] | runs)),
-        }
-
-    def resume(self, run: Path) -> None:
-        """The sixth, for one's own runs."""
-        with read_write(HydraConfig.get().runtime):
-            HydraConfig.get().runtime.output_dir = str(run)
-        find_resumable(str(run), self.home)
-        with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3", job_name="train"):
-            job = train.read(self.configs["resume"] | {"resume": str(run)})
-        train.train(job)
-
-    def try_folder(self, run: Path, work: Path, told: str, watch: Watch) -> list[str]:
-        """What goes wrong while the scripts use a folder to which `told` was done."""
-        wrong: list[str] = []
-        os.chdir(work)
-        before = peak_memory()
-        for name, command in self.commands(run, work).items():
-            said, refused = _attempt(command, watch)
-            if refused is not None and (said.count("\n") != 1 or "debug=true" in refused or not told):
-                wrong.append(f"{name}: a muddled line: {refused}")
-            if TRACE:
-                os.write(1, f"  {name}: {refused}\n"[:300].encode("utf-8", "replace"))
-            if SECRET in said:
-                wrong.append(f"{name}: it tells a variable of the environment")
-            if strange := {letter for letter in said if not letter.isprintable() and letter not in "\n\r"}:
-                wrong.append(f"{name}: it prints the control characters {strange}")
-        wrong += [f"it did {event}" for event in watch.seen]
-        if (memory := peak_memory() - before) > MAX_MEMORY:
-            wrong.append(f"it took {memory:,} bytes")
-        files = [path for path in work.rglob("*") if path.is_file() and not path.is_symlink()]
-        small = [path for path in files if path.stat().st_size < 1 << 24]
-        wrong += [
-            f"{path.name} tells a variable of the environment" for path in small if SECRET.encode() in path.read_bytes()
-        ]
-        return wrong + ["it ran code" for path in files if path.name == "ran"]
+def try_folder(home: Path, run: Path, work: Path, told: str, watch: Watch) -> list[str]:
+    """What goes wrong while the scripts use a folder to which `told` was done."""
+    wrong: list[str] = []
+    os.chdir(work)
+    before = peak_memory()
+    for name, words in commands(home, run, work).items():
+        said, refused = _attempt(parse([name, *words]), watch)
+        if refused is not None and (said.count("\n") != 1 or "debug=true" in refused or not told):
+            wrong.append(f"{name}: a muddled line: {refused}")
+        if TRACE:
+            os.write(1, f"  {name}: {refused}\n"[:300].encode("utf-8", "replace"))
+        if SECRET in said:
+            wrong.append(f"{name}: it tells a variable of the environment")
+        if strange := {letter for letter in said if not letter.isprintable() and letter not in "\n\r"}:
+            wrong.append(f"{name}: it prints the control characters {strange}")
+    wrong += [f"it did {event}" for event in watch.seen]
+    if (memory := peak_memory() - before) > MAX_MEMORY:
+        wrong.append(f"it took {memory:,} bytes")
+    files = [path for path in work.rglob("*") if path.is_file() and not path.is_symlink()]
+    small = [path for path in files if path.stat().st_size < 1 << 24]
+    wrong += [
+        f"{path.name} tells a variable of the environment" for path in small if SECRET.encode() in path.read_bytes()
+    ]
+    return wrong + ["it ran code" for path in files if path.name == "ran"]
 
 
 def _attempt(command: Callable[[], Any], watch: Watch) -> tuple[str, str | None]:
@@ -385,7 +337,7 @@ def try_folders(home: Path, first: int, number: int) -> list[str]:
     # (Where there is a GPU, its driver would make a cache in HOME.)
     os.environ |= {"HOME": str(outside), "FUZZ_SECRET": SECRET, "CUDA_CACHE_DISABLE": "1"}
     silence_lightning()
-    scripts, watch, lost = Scripts(home), Watch(), []
+    watch, lost = Watch(), []
     kept = {folder: snapshot(folder) for folder in (outside, home / "other", home / "corpus")}
     for seed in range(first, first + number):
         work.mkdir()
@@ -395,7 +347,7 @@ def try_folders(home: Path, first: int, number: int) -> list[str]:
         receiving, sending = os.pipe()
         if (child := os.fork()) == 0:
             os.close(receiving)
-            wrong = scripts.try_folder(run, work, told, watch)
+            wrong = try_folder(home, run, work, told, watch)
             with os.fdopen(sending, "w") as answer:
                 json.dump(wrong, answer)
             os._exit(0)

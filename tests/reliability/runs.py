@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,11 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook
 
 from tests.data.corpora import write
-from tests.factories import MODEL_KEYS, composed
+from tests.factories import composed
 from tests.training.small import DIGITS, ENGLISH
+from transformer.cli.train import of_run, shape
 from transformer.config import from_dict
+from transformer.model.config import read_model
 from transformer.model.transformer import Decoder
 from transformer.training.config import RunSettings
 from transformer.training.train import run
@@ -47,10 +48,9 @@ def corpus(folder: Path) -> Path:
 
 def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
     """All settings of a run of 20 steps as plain data; `a__b=x` sets a.b."""
-    plain = composed(*OVERRIDES)
+    plain = of_run(composed(*OVERRIDES))
     plain["data"] |= {name: str(corpus / name) for name in ("train", "validation", "test", "cache")}
-    plain["model"] = {key: value for key, value in plain["model"].items() if key in MODEL_KEYS}
-    plain = {key: plain[key] for key in (*(field.name for field in fields(RunSettings)), "model")}
+    plain["model"] = shape(read_model(plain["model"]))
     for path, value in changes.items():
         *above, key = path.split("__")
         place = plain

@@ -5,17 +5,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.links import needs_links, needs_pipes
 from tests.processes import posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import in_child
-from tests.reliability.fuzzer import SECRET, Scripts, real_run, snapshot, try_folders
+from tests.reliability.fuzzer import real_run, snapshot, try_folders
+from tests.scripts.running import script
 from transformer.evaluation import run_files
 from transformer.evaluation.run_files import check_entries
 from transformer.files import LOCK, exclusive_lock, read_file
-from transformer.training.loggers import silence_lightning
 
 pytestmark = [posix_only, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -32,19 +31,12 @@ def run(home: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(home / "run", tmp_path / "run"))
 
 
-def resume(home: Path, run: Path) -> None:
-    """Goes on with a run in this process."""
-    torch.set_num_threads(1)
-    os.environ |= {"HOME": str(home / "outside"), "FUZZ_SECRET": SECRET, "CUDA_CACHE_DISABLE": "1"}
-    os.chdir(run.parent)
-    silence_lightning()
-    Scripts(home).resume(run)
-
-
 def test_a_run_is_resumed_by_one_process_at_a_time(home: Path, run: Path) -> None:
     before = snapshot(run)
-    with exclusive_lock(run / LOCK, "the run"), pytest.raises(RuntimeError, match="is in use by another process"):
-        in_child(resume, home, run)
+    with exclusive_lock(run / LOCK, "the run"):
+        done = script("train", f"resume={run}", cwd=home)
+    assert done.returncode == 1
+    assert "is in use by another process" in done.stderr.splitlines()[-1]
     assert {path: seen for path, seen in snapshot(run).items() if not path.endswith(LOCK)} == {
         path: seen for path, seen in before.items() if not path.endswith(LOCK)
     }

@@ -20,7 +20,7 @@ from tests.reliability import report, trials
 from tests.reliability.children import ChildDiedError, in_child
 from tests.reliability.runs import assert_equal_runs, corpus, last, position, settings, term, train, trouble
 from tests.scripts.running import SMALL, script, start
-from transformer.inference import Translator
+from transformer.inference.translator import Translator
 from transformer.model.transformer import Decoder
 from transformer.signals import SIGNALS, Interrupted, SignalHandler
 
@@ -173,7 +173,7 @@ def test_a_run_killed_in_its_last_phase_again_and_again_ends_like_a_whole_one(tm
 def test_the_script_says_how_to_go_on_and_that_does(tmp_path: Path) -> None:
     chosen = ["trainer.max_steps=100000", "training.validate_every=2", "loggers=[]", "training.samples=0"]
     quick = ["trainer.limit_val_batches=1", "trainer.limit_test_batches=1", "search=greedy"]
-    training = start("train", *SMALL, *chosen, *quick, "cache=cache", "hydra.run.dir=run", cwd=tmp_path)
+    training = start("train", *SMALL, *chosen, *quick, "data.cache=cache", "hydra.run.dir=run", cwd=tmp_path)
     training.wait_for("step 4 of")
     training.send_signal(signal.SIGTERM)
     stopped = training.wait()

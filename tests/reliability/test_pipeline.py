@@ -28,10 +28,10 @@ FRENCH = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit
 WORDS = {"de": DIGITS, "en": ENGLISH, "fr": FRENCH}
 STEPS = "trainer.max_steps=4 training.validate_every=2 training.checkpoint_every_steps=1 training.warmup_steps=1"
 SETTINGS = [
-    *(*OVERRIDES, *STEPS.split(), "data.source_language=de", "data.target_language=en", "cache=cache"),
-    *("data.train=train", "data.validation=validation", "data.test=test", f"finetune={STEPS}"),
-    "augment=search=greedy search.max_length=8 filters=[empty,duplicate,held_out] device=cpu precision=float32 "
-    "machine.threads=1",
+    *(*OVERRIDES, *STEPS.split(), "data.source_language=de", "data.target_language=en", "data.cache=cache"),
+    *("data.train=train", "data.validation=validation", "data.test=test", f"finetune='{STEPS}'"),
+    "augment='--method greedy --max-length 8 --filters empty --filters duplicate --filters held_out --device cpu "
+    "--precision float32 --threads 1'",
 ]
 SECONDS = 120
 
@@ -122,7 +122,7 @@ def test_no_pair_of_one_direction_has_a_held_out_sentence_of_another(tmp_path: P
             numbers = range(start_of + shift, start_of + shift + (60 if name == "train" else 10))
             write_texts(tmp_path, f"{name}.{language}-en", numbers, language, "en")
     write_texts(tmp_path, "text", range(20, 220), "en")
-    command = [*SETTINGS, "data.directions=[de-en,fr-en]", "input=text", "reverse=test=false", "output=all"]
+    command = [*SETTINGS, "data.directions=[de-en,fr-en]", "input=text", "reverse='test=false'", "output=all"]
     running = start("back_translate", *command, cwd=tmp_path)
     running.wait_for("forward …")
     begun = tmp_path / "all" / "forward" / "checkpoints" / "last.ckpt"
@@ -159,5 +159,5 @@ def test_a_signal_while_a_command_is_started_reaches_it(tmp_path: Path, monkeypa
     monkeypatch.setattr(subprocess, "Popen", Signalled)
     continues = "by SIGTERM; the same command continues from here"
     with SignalHandler(), pytest.raises(Interrupted, match=continues):
-        run_stages([stage_of(tmp_path, "-c", f"import time; time.sleep({SECONDS})")], tmp_path)
+        run_stages([stage_of(tmp_path, "-c", f"import time; time.sleep({SECONDS})")], tmp_path, lambda: None)
     assert [process.poll() for process in started] == [-signal.SIGTERM]

@@ -29,8 +29,8 @@ from transformer.config import from_dict
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
-from transformer.evaluation import METRICS
 from transformer.evaluation.evaluate import evaluate
+from transformer.evaluation.metrics import METRICS
 from transformer.model.masks import padding_mask
 from transformer.training.config import RunSettings
 
@@ -182,6 +182,7 @@ def failing(rank: int, folder: Path, plain: dict[str, Any], guilty: int, cause: 
     os._exit(status)
 
 
+SHOWN = "--debug, for train debug=true, shows where"
 LEFT = "another process has ended before its work was done"
 # How many processes, which of them fails, and how.
 FAILURES = [(*one, cause) for one in ((2, 0), (2, 1), (3, 0), (3, 2)) for cause in ("crash", "kill")]
@@ -199,7 +200,7 @@ def test_when_one_process_fails_the_others_end_and_say_why(home: Path, tmp_path:
         errors = [[line for line in lines if "error" in line or "Traceback" in line] for lines in said]
         where = [f"[rank {rank}] " if rank else "" for rank in range(world)]
         expected = [f"{where[rank]}error: {LEFT}" for rank in range(world)]
-        expected[guilty] = f"{where[guilty]}error: a crash (debug=true shows where)"
+        expected[guilty] = f"{where[guilty]}error: a crash ({SHOWN})"
         told = [
             len(lines) == (rank != guilty or cause == "crash")
             and all(line.startswith(expected[rank]) for line in lines)
@@ -215,7 +216,7 @@ def script_arguments(home: Path, run: Path, *arguments: str) -> list[str]:
     dropouts = "model feed_forward encoder.self_attention decoder.self_attention decoder.cross_attention"
     corpora = [f"data.{name}={home / name}" for name in ("train", "validation", "test")]
     return [
-        *("data=files", *corpora, "data.source_language=de", "data.target_language=en", f"cache={home / 'cache'}"),
+        *("data=files", *corpora, "data.source_language=de", "data.target_language=en", f"data.cache={home / 'cache'}"),
         *("data.batch_tokens=100", "tokenizer=word", "search=greedy", "model.dim=16", "model.feed_forward.dim=24"),
         *("model.layers=1", "model.heads=2", "machine.matmul_precision=highest", "model.dropout=0"),
         "trainer.precision=32-true",
@@ -309,13 +310,13 @@ def test_a_run_that_waits_for_another_node_says_so_and_ends_at_a_signal(home: Pa
 @pytest.mark.parametrize(
     ("launcher", "guilty", "cause", "said"),
     trials(
-        [("fabric", 1, "crash", "[rank 1] error: a crash (debug=true shows where)")],
+        [("fabric", 1, "crash", f"[rank 1] error: a crash ({SHOWN})")],
         [
-            ("fabric", 1, "crash", "[rank 1] error: a crash (debug=true shows where)"),
+            ("fabric", 1, "crash", f"[rank 1] error: a crash ({SHOWN})"),
             ("fabric", 1, "kill", f"error: {LEFT}"),
-            ("fabric", 0, "crash", "error: a crash (debug=true shows where)"),
+            ("fabric", 0, "crash", f"error: a crash ({SHOWN})"),
             ("fabric", 1, "nan", "error: the loss is nan at step 1"),
-            ("torchrun", 1, "crash", "[rank 1] error: a crash (debug=true shows where)"),
+            ("torchrun", 1, "crash", f"[rank 1] error: a crash ({SHOWN})"),
             ("torchrun", 1, "nan", "error: the loss is nan at step 1"),
         ],
     ),

@@ -3,53 +3,75 @@
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch.nn.modules.module import register_module_forward_hook
 
-import scripts.augment as augment_script
+from tests.data.corpora import settings as data_settings
+from tests.data.corpora import write
+from tests.factories import small_model, tokenizer_settings
 from tests.links import needs_links
 from tests.processes import posix_only, shell_words
-from tests.reliability.runs import corpus, settings, train
-from tests.training.small import DIGITS
+from tests.training.small import DIGITS, ENGLISH
 from transformer import Translator
-from transformer.cli import CONFIGS
-from transformer.cli.arguments import prepare
-from transformer.cli.compose import compose
+from transformer.cli.app import parse
 from transformer.cli.pairs import check_prefix, show_counts
-from transformer.config import UsageError, from_dict
-from transformer.data.corpus import DataSettings
+from transformer.config import UsageError
+from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.splitting import with_splits
-from transformer.inference import translator
-from transformer.inference.search import SearchSettings
+from transformer.data.tokenizer import train_tokenizer
+from transformer.evaluation.run_files import write_config
+from transformer.inference.settings import SearchSettings
 
-# A model that has hardly learned anything says the same again and again.
-LOOSE = "filters=[empty,duplicate,held_out]"
-SEARCH = ["search.max_length=6", "device=cpu", "precision=float32"]
+# A model that has learned nothing says the same again and again.
+LOOSE = ("--filters", "empty", "--filters", "duplicate", "--filters", "held_out")
+SEARCH = ("--max-length", "6", "--device", "cpu", "--precision", "float32", "--cache", "cache")
 GREEDY = SearchSettings(method="greedy", max_length=6)
-FOLD = [
-    "checkpoint=fold",
-    "fold=true",
-    "output=of_fold",
-    "search=greedy",
-    *SEARCH,
-    "cache=cache",
-    "filters=[duplicate]",
-]
-OTHER = [f"data.{split}=other" for split in ("train", "validation", "test")]
 FILES = ("de", "en", "origin", "dropped.tsv")
+NUMBERS = {"train": range(17, 4000, 23), "validation": range(18, 4000, 97), "test": range(19, 29)}
+
+
+def read_out(numbers: range, words: list[str]) -> list[str]:
+    return [" ".join(words[int(digit)] for digit in str(number)) for number in numbers]
+
+
+def make_run(folder: Path, corpus: DataSettings) -> None:
+    """What augment needs of a run: a translator, which has learned nothing, and the settings of its corpus."""
+    folder.mkdir()
+    write_config(folder, {"data": asdict(corpus)})
+    torch.manual_seed(3)
+    tokenizer = train_tokenizer([*DIGITS, *ENGLISH] * 9, tokenizer_settings("word", 120))
+    size = len(tokenizer)
+    network = small_model(source_vocab_size=size, target_vocab_size=size)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if "cross_attention" in name:
+                parameter.mul_(6)  # so that its translations differ
+    Translator(network, (tokenizer, tokenizer), ("de", "en")).save(folder / "translator.safetensors")
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has hardly learned anything, and text with sentences of its validation and test among the others."""
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> DataSettings:
+    """Numbers, read out digit by digit."""
     home = tmp_path_factory.mktemp("home")
-    train(home / "run", settings(corpus(home), trainer__max_steps=6, test=False))
-    numbers = [*range(4000, 4260), *range(4000, 4010)]
-    lines = [" ".join(DIGITS[int(digit)] for digit in str(number)) for number in numbers]
-    held_out = [(home / f"{split}.de").read_text(encoding="utf-8") for split in ("validation", "test")]
-    (home / "text.de").write_text("".join(f"{line}\n" for line in lines) + "\n" + "".join(held_out), encoding="utf-8")
+    for split, numbers in NUMBERS.items():
+        for language, words in (("de", DIGITS), ("en", ENGLISH)):
+            write(home, f"{split}.{language}", read_out(numbers, words))
+    return data_settings(home, max_length=40, **{split: str(home / split) for split in SPLITS})
+
+
+@pytest.fixture(scope="module")
+def home(corpus: DataSettings) -> Path:
+    """A run, and text with sentences of its validation and test among the others."""
+    home = Path(str(corpus.directory))
+    make_run(home / "run", corpus)
+    new = read_out(range(4000, 4260), DIGITS)
+    held_out = [line for split in ("validation", "test") for line in read_out(NUMBERS[split], DIGITS)]
+    write(home, "text.de", [*new, *new[:10], "", *held_out])
     return home
 
 
@@ -58,9 +80,13 @@ def _at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
 
 
-def augment(*arguments: str) -> None:
-    typed = ("checkpoint=run", "input=text.de", "search=greedy", LOOSE, *SEARCH, "cache=cache", *arguments)
-    augment_script.augment(augment_script.read(compose("augment", *prepare(typed, CONFIGS))))
+def run(*typed: str) -> None:
+    parse(["augment", *typed])()
+
+
+def augment(output: str, *more: str, text: str = "text.de", method: str = "greedy") -> None:
+    given = ("--checkpoint", "run", "--input", text, "--output", output, "--method", method)
+    run(*given, *SEARCH, *(() if "--filters" in more else LOOSE), *more)
 
 
 def lines(file: str) -> list[str]:
@@ -76,7 +102,8 @@ def whole(home: Path) -> dict[str, bytes]:
     """The files of an augmentation that was not stopped, by what follows the prefix."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
-        augment("output=whole", f"input={home}/text.de")
+        augment("whole", text=f"{home}/text.de")
+        assert len({*lines("whole.en")}) > 100
         return left("whole")
 
 
@@ -108,13 +135,13 @@ def test_no_sentence_of_validation_or_test_becomes_a_pair(whole: dict[str, bytes
 @posix_only
 def test_a_tab_in_a_name_or_a_text_adds_no_column() -> None:
     Path("a\tb.de").write_text("eins\tzwei\n" * 2, encoding="utf-8")
-    augment("output=tab", "input=a\tb.de", "filters=[duplicate]")
+    augment("tab", "--filters", "duplicate", text="a\tb.de")
     assert lines("tab.origin") == ["a\\tb.de\t1\ten\trun/translator.safetensors\tgreedy"]
     assert lines("tab.dropped.tsv")[1:] == ["2\tduplicate\teins zwei\t"]
 
 
 def test_sampled_translations_are_drawn_by_the_lines_number(whole: dict[str, bytes]) -> None:
-    augment("search=sampling", "search.top_k=3", "output=sampled")
+    augment("sampled", "--top-k", "3", method="sampling")
     numbers = [int(line.split("\t")[1]) for line in lines("sampled.origin")]
     search = SearchSettings(method="sampling", top_k=3, max_length=6)
     [alone] = Translator.load("run").n_best([lines("sampled.de")[7]], search, line_numbers=[numbers[7]])
@@ -122,50 +149,56 @@ def test_sampled_translations_are_drawn_by_the_lines_number(whole: dict[str, byt
     assert lines("sampled.en") != lines("whole.en")
 
 
+def test_an_ensemble_translates_and_is_named(whole: dict[str, bytes]) -> None:
+    Path("copy.safetensors").write_bytes(Path("run/translator.safetensors").read_bytes())
+    augment("ensemble", "--checkpoint", "copy.safetensors")  # with itself: the same probabilities
+    assert left("ensemble")[".en"] == whole[".en"]
+    home = Path.cwd().name
+    models = {line.split("\t")[3] for line in lines("ensemble.origin")}
+    assert models == {f"run/translator.safetensors + {home}/copy.safetensors"}
+
+
 @contextlib.contextmanager
-def before_each_step(act: Callable[[], object]) -> Iterator[None]:
-    logits = translator.Translator.logits
+def after_the_first_lines(prefix: str, act: Callable[[], object]) -> Iterator[None]:
+    """Acts at each step of a search that follows when translations are on the disk."""
 
-    def act_and_step(*args: Any) -> Any:
-        act()
-        return logits(*args)
+    def hook(*_: Any) -> None:
+        partial = Path(f"{prefix}.partial")
+        if partial.exists() and partial.stat().st_size:
+            act()
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translator.Translator, "logits", act_and_step)
+    handle = register_module_forward_hook(hook)
+    try:
         yield
+    finally:
+        handle.remove()
 
 
-def stopped(prefix: str) -> None:
-    """Stops an augmentation as soon as its first lines are on the disk."""
-
-    def stop() -> None:
-        if Path(f"{prefix}.partial").stat().st_size:
-            raise KeyboardInterrupt
-
-    with before_each_step(stop), pytest.raises(KeyboardInterrupt):
-        augment(f"output={prefix}")
+def stop() -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_stopped_augmentation_that_is_resumed_is_the_whole_one(
-    whole: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+    whole: dict[str, bytes], corpus: DataSettings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stopped("half")
-    assert "256 lines are kept in half.partial: resume=true continues" in capsys.readouterr().err
-    assert left("half").keys() == {".partial", ".partial.json"}
+    with after_the_first_lines("half", stop), pytest.raises(KeyboardInterrupt):
+        augment("half")
+    assert "256 lines are kept in half.partial: --resume continues" in capsys.readouterr().err
+    kept = left("half")
+    assert kept.keys() == {".partial", ".partial.json"}
     with pytest.raises(UsageError, match=r"half\.partial holds a stopped translation"):
-        augment("output=half")
-    with pytest.raises(UsageError, match=r"half\.partial was made with search\.method=greedy"):
-        augment("output=half", "resume=true", "search=beam")
-    with pytest.raises(UsageError, match=r"half\.partial was made with filters=\[empty,duplicate,held_out\]$"):
-        augment("output=half", "resume=true", "filters=[empty,copied]")
-    own = ["data=files", "data.train=train", "data.validation=validation"]
-    with pytest.raises(UsageError, match=r"half\.partial was made with another corpus: name it by data="):
-        augment("output=half", "resume=true", *own, "data.test=validation")
-    with pytest.raises(UsageError, match=r"half\.partial was made with another corpus: name it by data="):
-        augment("output=half", "resume=true", *own, "data.test=test", "data.validation=test")
-    with pytest.raises(UsageError, match=r"half\.partial was made with data\.max_length=40"):
-        augment("output=half", "resume=true", *own, "data.test=test", "data.max_length=5")
-    augment("output=half", "resume=true")
+        augment("half")
+    with pytest.raises(UsageError, match=r"half\.partial was made with method greedy"):
+        augment("half", "--resume", method="beam")
+    with pytest.raises(UsageError, match=r"half\.partial was made with filters \[empty,duplicate,held_out\]"):
+        augment("half", "--resume", "--filters", "empty", "--filters", "copied")
+    others = {"test": corpus.validation, "validation": corpus.test, "max_length": 5}
+    for key, value in others.items():
+        make_run(Path(key), replace(corpus, **{key: value}))
+        with pytest.raises(UsageError, match=r"half\.partial was made with another corpus"):
+            augment("half", "--resume", "--corpus", key)
+    assert left("half") == kept
+    augment("half", "--resume", "--corpus", "run")
     assert left("half") == whole
     count, total = len(lines("half.de")), len(lines("text.de"))
     assert f"{count:,} of {total:,} lines became pairs: half.de and half.en\n" in capsys.readouterr().out
@@ -173,72 +206,83 @@ def test_a_stopped_augmentation_that_is_resumed_is_the_whole_one(
 
 def test_files_that_could_not_be_written_at_the_end_are_written_when_resumed(whole: dict[str, bytes]) -> None:
     with (
-        before_each_step(lambda: Path("full.origin").mkdir(exist_ok=True)),
+        after_the_first_lines("full", lambda: Path("full.origin").mkdir(exist_ok=True)),
         pytest.raises(OSError, match=r"full\.origin"),
     ):
-        augment("output=full")
+        augment("full")
     Path("full.origin").rmdir()
     Path("full.de").touch()  # as a process leaves it that is killed between two files
-    augment("output=full", "resume=true")
+    augment("full", "--resume")
     assert left("full") == whole
 
 
-@pytest.mark.long
-def test_a_run_translates_the_training_pairs_that_it_left_out(home: Path) -> None:
-    plain = settings(home, trainer__max_steps=2, test=False, data__fold=[2, 4])
-    train(home / "fold", plain)
-    augment_script.augment(augment_script.read(compose("augment", *prepare(FOLD, CONFIGS))))
-    texts, all_texts = lines("of_fold.de"), lines("train.de")
-    used = with_splits(from_dict(DataSettings, plain["data"], "data")).read("train")
+def test_a_run_translates_the_training_pairs_that_it_left_out(corpus: DataSettings) -> None:
+    part = replace(corpus, fold=[2, 4])
+    make_run(Path("fold"), part)
+    of_fold = ("--checkpoint", "fold", "--fold", "--method", "greedy", *SEARCH, "--output")
+    run(*of_fold, "of_fold", "--filters", "duplicate")
+    texts, used = lines("of_fold.de"), [source for source, _ in with_splits(part).read("train")]
     assert len(texts) > 20
-    assert sorted([*texts, *(source for source, _ in used)]) == sorted(all_texts)
-    files = [f"data.{split}={home / split}" for split in ("train", "validation")]
-    whole = ["data=files", *files, f"data.test={home / 'of_fold'}", "output=none", "filters=[held_out]"]
+    assert sorted([*texts, *used]) == sorted(lines("train.de"))
+    make_run(Path("tested"), replace(corpus, test=f"{corpus.directory}/of_fold"))
     with pytest.raises(ValueError, match=rf"no line became a pair: {len(texts)} held_out"):
-        augment_script.augment(augment_script.read(compose("augment", *prepare([*FOLD, *whole], CONFIGS))))
-    with pytest.raises(ValueError, match=r"fold=true translates the training pairs that the run itself left out"):
-        augment_script.read(compose("augment", *prepare([*FOLD, "checkpoint=run", "output=y"], CONFIGS)))
-    with pytest.raises(ValueError, match=r"give input=FILE, the text to translate, or fold=true: one of them"):
-        augment("output=x", "fold=true")
+        run(*of_fold, "none", "--corpus", "tested", "--filters", "held_out")
+    make_run(Path("other_fold"), replace(corpus, fold=[1, 4]))
+    for other in ("run", "other_fold"):
+        with pytest.raises(UsageError, match=r"^--fold translates the training pairs that the run itself left out"):
+            run(*of_fold, "y", "--checkpoint", other)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("output", "more", "message"),
     [
-        (["output=run/x"], r"output=run/x is in the folder of the model, run: name another place"),
-        (["output=run"], r"output=run is a folder: give what the files' names begin with, as run[/\\]synthetic"),
-        (["output=new/"], r"output=new/ is a folder: give what the files' names begin with, as new[/\\]synthetic"),
-        (["output=new/.."], r"output=new/\.\. is a folder: give what the files' names begin with"),
-        (["output=empty.de/x"], r"output=empty\.de[/\\]x: .*empty\.de is a file, not a folder"),
-        (["output=train"], r"train\.(de|en) is there already: give another output=PREFIX, or remove it"),
-        (["output=x", "input=nothing.de"], r"input=nothing\.de is no file with lines in it"),
-        (["output=x", "input=empty.de"], r"input=empty\.de is no file with lines in it"),
-        (["output=x", "input=huge.de"], r"huge\.de line 2 has more than 1,048,576 bytes: no sentence has"),
-        (["output=x", "input=test.en"], r"no line became a pair: 10 held_out"),
-        (["output=x", "input=english.de"], r"looks like en, but the checkpoint translates de → en: name a run of the"),
-        (["output=x", "input=test.de"], r"no line became a pair: 10 held_out"),
-        (["output=x", "resume=true"], r"resume=true: there is no x\.partial to continue"),
-        (
-            ["output=x", "source_language=en"],
-            r"the checkpoint translates de → en, not from en \(data\.directions",
-        ),
-        (["output=x", "data=files", *OTHER, "data.target_language=fr"], r"the corpus is in de and fr"),
-        (["output=x", "filters=[long]"], r"filters=long is not allowed; choose one of empty, too_long"),
+        ("run/x", [], r"^--output .*x is in the folder of the model, run: name another place"),
+        ("run", [], r"^--output .*run is a folder: give what the files' names begin with, as .*run[/\\]pairs"),
+        ("new/..", [], r"^--output .* is a folder: give what the files' names begin with"),
+        ("empty.de/x", [], r"^--output .*empty\.de[/\\]x: .*empty\.de is a file, not a folder"),
+        ("train", [], r"train\.(de|en) is there already: give another --output PREFIX, or remove it"),
+        ("x", ["--fold"], r"^--input.* --fold"),
+        ("x", ["--input", "nothing.de"], r"^--input .*nothing\.de: no such file"),
+        ("x", ["--input", "empty.de"], r"^--input .*empty\.de is no file with lines in it"),
+        ("x", ["--input", "huge.de"], r"huge\.de line 2 has more than 1,048,576 bytes: no sentence has"),
+        ("x", ["--input", "english.de"], r"looks like en, but the checkpoint translates de → en: name a run of the"),
+        ("x", ["--input", "test.en"], r"no line became a pair: 10 held_out"),
+        ("x", ["--input", "test.de"], r"no line became a pair: 10 held_out"),
+        ("x", ["--resume"], r"^--resume: there is no x\.partial to continue"),
+        ("x", ["--source", "en"], r"the checkpoint translates de → en, not from en"),
+        ("x", ["--corpus", "french"], r"the corpus is in de and fr: name another by --corpus"),
+        ("x", ["--corpus", "nowhere"], r"nowhere has no config\.yaml .*--corpus"),
+        ("x", ["--filters", "long"], r"^--filters=long is not allowed; .*choose one of empty, too_long"),
+        ("x", ["--filters", "empty", "--filters", "empty"], r"^--filters names empty twice"),
     ],
 )
-def test_a_mistake_is_one_line_and_leaves_nothing(home: Path, arguments: list[str], message: str) -> None:
-    (home / "empty.de").write_text("", encoding="utf-8")
-    (home / "huge.de").write_text("eins\n" + "eins " * 300_000, encoding="utf-8")
-    (home / "english.de").write_text(
-        "This is the text of the other language, and that was for you.\n" * 5, encoding="utf-8"
-    )
-    for language in ("de", "fr"):
-        (home / f"other.{language}").write_text("eins\n", encoding="utf-8")
+def test_a_mistake_is_one_line_and_leaves_nothing(
+    home: Path, corpus: DataSettings, output: str, more: list[str], message: str
+) -> None:
+    write(home, "empty.de", [])
+    write(home, "huge.de", ["eins", "eins " * 300_000])
+    write(home, "english.de", ["This is the text of the other language, and that was for you."] * 5)
+    write(home, "other.de", ["eins"])
+    write(home, "other.fr", ["un"])
+    if not Path("french").exists():
+        french = dict.fromkeys(SPLITS, f"{home}/other")
+        make_run(Path("french"), replace(corpus, target_language="fr", **french))
+    text = [] if "--input" in more else ["--input", "text.de"]
     before = sorted(path for path in home.rglob("*") if path.name != ".lock")
     with pytest.raises((ValueError, OSError), match=message) as raised:
-        augment(*arguments)
+        run("--checkpoint", "run", "--output", output, "--method", "greedy", *SEARCH, *text, *more)
     assert "\n" not in str(raised.value)
     assert sorted(path for path in home.rglob("*") if path.name != ".lock") == before
+
+
+def test_a_model_that_is_no_run_needs_a_corpus(whole: dict[str, bytes], tmp_path: Path) -> None:
+    model = tmp_path / "model.safetensors"
+    model.write_bytes(Path("run/translator.safetensors").read_bytes())
+    given = ("--checkpoint", str(model), "--input", "text.de", "--method", "greedy", *SEARCH, *LOOSE)
+    with pytest.raises(FileNotFoundError, match="--corpus"):
+        run(*given, "--output", "alone")
+    run(*given, "--output", "alone", "--corpus", "run")
+    assert left("alone")[".en"] == whole[".en"]
 
 
 @needs_links
@@ -274,11 +318,9 @@ def test_of_each_filter_it_is_said_how_many_lines_it_dropped(capsys: pytest.Capt
     assert [line.partition(" (")[0] for line in dropped] == ["2 dropped: duplicate", "1 dropped: empty"]
 
 
-@pytest.mark.parametrize("prefix", ["runs/synthetic", "it's ${all}, {of} (it)/ü"])
+@pytest.mark.parametrize("prefix", ["runs/synthetic", "it's (one)/ü"])
 def test_what_is_printed_for_training_can_be_typed(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
-    show_counts(Counter({None: 3}), prefix, ("de", "en"))
+    show_counts(Counter({None: 3}), str(Path(prefix).absolute()), ("de", "en"))
     heading, line = capsys.readouterr().out.splitlines()[-2:]
     assert heading == "Next, with the settings of your training in place of …:"
-    command = shell_words(line)
-    assert command[:3] == ["python", "scripts/train.py", "…"]
-    assert compose("train", *prepare(command[3:], CONFIGS))["data"]["synthetic"] == [prefix]
+    assert shell_words(line)[-2:] == ["…", f"data.synthetic=[{Path(prefix)}]"]

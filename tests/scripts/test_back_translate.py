@@ -3,32 +3,37 @@
 import json
 import re
 import sys
+from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 
 import hydra
 import pytest
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tests.cases import others_long
 from tests.factories import data_settings
-from tests.scripts.running import SMALL, TOY, ok, refused
+from tests.scripts.running import SMALL, TOY, ok, refused, script
 from tests.server.models import english_and_french
-from transformer.cli import CONFIGS
-from transformer.cli.arguments import is_override, prepare
-from transformer.cli.back_translation import (
-    back_translation,
+from transformer.cli.back_translate import (
+    Command,
     check_texts,
     check_translator,
     check_typed,
     monolingual_texts,
+    plan_stages,
     show_final_scores,
 )
-from transformer.cli.compose import compose
+from transformer.cli.compose import compose, quoted
 from transformer.cli.pipeline import Stage, run_stages
-from transformer.cli.runs import dated_folder, new_folders
-from transformer.cli.settings import run_settings
+from transformer.cli.train import RUN_KEYS, of_command, read_run_settings
 from transformer.config import UsageError
+from transformer.data.corpus import DataSettings
 from transformer.data.splitting import with_splits
-from transformer.training.config import read_run_settings
+from transformer.evaluation.run_files import read_corpus, write_config
+from transformer.files import CONFIGS
+from transformer.training.config import RunSettings
 
 MONOLINGUAL = f"input={TOY}/compositional.en"
 RUN_FILES = ("translator.safetensors", "README.md", "test.json")  # what a finished run holds
@@ -47,79 +52,107 @@ def finish_pairs(prefix: Path) -> None:
         prefix.with_name(f"{prefix.name}.{ending}").write_text("x\n", encoding="utf-8")
 
 
+def plan(*typed: str) -> tuple[list[Stage], RunSettings]:
+    """The stages, and the settings of the forward run, as the command plans them when this is typed."""
+    try:
+        with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            composed = hydra.compose("back_translate", [*typed], return_hydra_config=True)
+            HydraConfig.instance().set_config(composed)
+            check_typed()
+            config = compose(*typed, name="back_translate")
+            run = read_run_settings({key: value for key, value in config.items() if key in RUN_KEYS})
+            return plan_stages(of_command(config, Command), run)
+    finally:
+        HydraConfig.instance().cfg = None
+
+
 def stages_of(*typed: str) -> list[Stage]:
-    config = compose("back_translate", *filter(is_override, prepare(typed, CONFIGS)))
-    check_typed(typed)
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return back_translation(config, read_run_settings(run_settings(config)).data, typed)
+    return plan(*typed)[0]
+
+
+def settings_of(stage: Stage) -> list[str]:
+    """What is typed for a run: its command is `python -m transformer train …`."""
+    assert stage.begin[:4] == [sys.executable, "-m", "transformer", "train"]
+    return stage.begin[4:]
+
+
+def corpus_of(stage: Stage) -> DataSettings:
+    return data_settings(*[word for word in settings_of(stage) if not word.startswith("hydra.")])
+
+
+def flags_of(stage: Stage) -> dict[str, str | None]:
+    """The flags of an augmentation with their values: its command is `python -m transformer augment …`."""
+    assert stage.begin[:4] == [sys.executable, "-m", "transformer", "augment"]
+    words = [*stage.begin[4:], "--"]
+    return {word: None if after.startswith("--") else after for word, after in pairwise(words) if word.startswith("--")}
 
 
 @pytest.mark.parametrize(
     ("typed", "message"),
     others_long(
         [
-            ("forward=data.synthetic_ratio=0", "data.synthetic_ratio=0.0 must be > 0"),
-            ("reverse=model.heads=7", "model.encoder.self_attention.heads=7 does not divide model.dim=32"),
-            ("forward=trainer.precision=16-true", "trainer.precision=16-true is not allowed"),
+            ("forward='data.synthetic_ratio=0'", "data.synthetic_ratio=0.0 must be > 0"),
+            ("reverse='model.heads=7'", "model.encoder.self_attention.heads=7 does not divide"),
+            ("forward='trainer.precision=16-true'", "trainer.precision=16-true is not allowed"),
             (
-                "forward=model.tied_embeddings=all tokenizer.joint=false",
+                "forward='model.tied_embeddings=all tokenizer.joint=false'",
                 "model.tied_embeddings=all needs one vocabulary",
             ),
-            ("finetune=training.averaging.kind=last trainer.limit_val_batches=0", "training.averaging.kind=last"),
-            ("folds=1", "folds=1 must be a number from 2 to 100"),
-            ("folds=101", "folds=101 must be a number from 2 to 100"),
-            ("folds=true", "folds=true must be a number from 2 to 100"),
-            ("folds=3", "folds= translates the training pairs, input= a text: leave one of them out"),
-            ("augment=search=gredy", "search=gredy: search is one of beam, greedy, sampling"),
-            ("augment=filters=[empti]", "filters=empti is not allowed; choose one of empty, too_long"),
-            ("augment=filtres=[empty]", "filtres: no such setting; did you mean filters?"),
-            ("augment=search='greedy", "augment=search='greedy: a quote in it is not closed"),
-            ("augment=search=greedy\\", "augment=search=greedy\\: it ends in a backslash"),
-            (
-                "forward=test=false seed",
-                'forward=test=false seed: seed is no setting: write forward="KEY=VALUE KEY=VALUE"',
-            ),
-            ("output=${all}", "output=${all}: the folder of runs has no ${ in its name: give another"),
-            ("augment=output=x", "augment=output=x: output is decided by this script: leave it out"),
-            (
-                "data.synthetic_tag=true",
-                'data.synthetic_tag= is for the run on synthetic pairs alone: write forward="data.s',
-            ),
-            (
-                "data.synthetic=[more]",
-                'data.synthetic= is for one run alone: write forward="data.synthetic=[all/synthetic,',
-            ),
-            ("hydra.run.dir=x", "hydra.run.dir=x: each stage has a folder of its own in output=FOLDER: leave this out"),
-            ("-m", "-m: this script runs no sweep: give one command for each value, with its own output=FOLDER"),
+            ("finetune='training.averaging.kind=last trainer.limit_val_batches=0'", "training.averaging.kind=last"),
+            ("finetune='trainer.max_steps=3 trainer.max_stepz=3'", "trainer.max_stepz: no such setting"),
+            ("folds=1", "folds=1 must be >= 2"),
+            ("folds=101", "folds=101 must be >= 2 and <= 100"),
+            ("folds=true", "folds=true must be a whole number"),
+            ("folds=3", "folds translates the training pairs, input a text: leave one of them out"),
+            ("augment='--method gredy'", '.*"gredy".* --method'),
+            ("augment='--filters empti'", "--filters.*empti"),
+            ("augment='--filtres empty'", ".*--filtres"),
+            ("augment='--fold'", "--input.* --fold: give one of them"),
+            ('augment="--method \'greedy"', "augment=--method 'greedy: no closing quotation"),
+            ("forward='test=false seed'", "seed: write KEY=VALUE"),
+            ("output=/${all}", ".*all"),
+            ("augment='--output x'", "augment=--output x: --output is decided by this command: leave it out"),
+            ("reverse='resume=last'", "reverse=resume=last: resume=last is decided by this command"),
+            ("data.synthetic_tag=true", "data.synthetic_tag= is for the run on synthetic pairs alone"),
+            ("data.synthetic=[more]", 'data.synthetic= is for one run alone: write forward="data.synthetic='),
+            ("hydra.run.dir=x", "hydra.run.dir: each stage has a folder of its own in output=FOLDER"),
+            ("resume=last", "resume: the same command continues where it was stopped"),
         ],
         short=8,
     ),
 )
 def test_a_mistake_of_any_stage_is_found_before_the_first(typed: str, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+    with pytest.raises(ValueError, match=f"^{message}"):
         stages_of(*SMALL, MONOLINGUAL, "output=all", typed)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (["finetune=trainer.max_steps=3 trainer.max_stepz=3"], "trainer.max_stepz: no such setting"),
-        (
-            ["input=nothing.en"],
-            "input=nothing.en must be a file, or the PREFIX of nothing.en.en: there is neither",
-        ),
-        (
-            ["data.directions=[de-en,en-de]"],
-            "there is no compositional.en.en; with several data.directions input= is a PREFIX, and PREFIX.LANGUAGE the",
-        ),
-        ([f"input={TOY}/compositional.de"], "compositional.de looks like de, but it is to be text in the target lan"),
-        (["output=null"], "output is not set: give output=FOLDER"),
-        (["init_from=somewhere"], "init_from=somewhere: no such run or checkpoint"),
-    ],
+    others_long(
+        [
+            (["finetune='trainer.max_steps=3 trainer.max_stepz=3'"], "trainer.max_stepz: no such setting"),
+            (["input=nothing.en"], "nothing.en must be a file, or the PREFIX of nothing.en.en: there is neither"),
+            (
+                ["data.directions=[de-en,en-de]"],
+                "there is no compositional.en.en; with several data.directions input= is a PREFIX, and PREFIX.LANGUAGE",
+            ),
+            ([f"input={TOY}/compositional.de"], "compositional.de looks like de, but it is to be text in the target"),
+            (["output=null"], "output"),
+            (["init_from=somewhere"], "somewhere: no such run or model file"),
+        ],
+        short=4,
+    ),
 )
 def test_a_mistake_is_told_in_one_line_and_leaves_no_folder(tmp_path: Path, arguments: list[str], message: str) -> None:
-    common = [*SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all"]
+    common = [*SMALL, f"data.cache={tmp_path}/cache", MONOLINGUAL, "output=all"]
     assert message in refused("back_translate", *common, *arguments, cwd=tmp_path)
+    assert not (tmp_path / "all").exists()
+
+
+def test_a_sweep_is_refused(tmp_path: Path) -> None:
+    done = script("back_translate", "-m", *SMALL, MONOLINGUAL, "output=all", "seed=1,2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("error: -m: this command runs no sweep")
     assert not (tmp_path / "all").exists()
 
 
@@ -129,16 +162,17 @@ def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
         scores = {"bleu": bleu, "chrf": 4, "ter": 5, "signatures": {"bleu": "nrefs:1"}}
         finish_run(folder / run, {"test": scores})
     finish_pairs(folder / "synthetic")
-    printed = ok("back_translate", *SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all", cwd=tmp_path)
+    printed = ok("back_translate", *SMALL, f"data.cache={tmp_path}/cache", MONOLINGUAL, "output=all", cwd=tmp_path)
     assert printed.splitlines() == [
         "forward, test: BLEU 2.0   chrF 4.0   TER 5.0",
         "final, test: BLEU 3.0   chrF 4.0   TER 5.0",
     ]
     [reverse, augment, forward, final] = json.loads((folder / "command.json").read_text(encoding="utf-8"))
     assert {"data.source_language=en", "data.target_language=de", f"hydra.run.dir={folder}/reverse"} <= set(reverse)
-    assert {f"checkpoint={folder}/reverse", MONOLINGUAL, f"output={folder}/synthetic"} <= set(augment)
-    assert f"data.synthetic=['{folder}/synthetic']" in forward
+    assert {f"{folder}/reverse", f"{TOY}/compositional.en", f"{folder}/synthetic"} <= set(augment)
+    assert f"data.synthetic=[{folder}/synthetic]" in forward
     assert f"init_from={folder}/forward" in final
+    assert read_corpus(folder).languages == ("de", "en")  # for augment's --corpus
 
 
 def test_a_stage_is_finished_and_shown_by_its_own_settings(tmp_path: Path) -> None:
@@ -149,8 +183,8 @@ def test_a_stage_is_finished_and_shown_by_its_own_settings(tmp_path: Path) -> No
     for file, content in (("README.md", ""), ("test.json", json.dumps({"test": {"chrf": 4}}))):
         (folder / "forward" / file).write_text(content, encoding="utf-8")
     finish_pairs(folder / "synthetic")
-    stages = ["reverse=test=false", "forward=metrics=[chrf]", "finetune=trainer.max_steps=3 test=false"]
-    arguments = [*SMALL, f"cache={tmp_path}/cache", MONOLINGUAL, "output=all", *stages]
+    stages = ["reverse='test=false'", "forward='metrics=[chrf]'", "finetune='trainer.max_steps=3 test=false'"]
+    arguments = [*SMALL, f"data.cache={tmp_path}/cache", MONOLINGUAL, "output=all", *stages]
     assert ok("back_translate", *arguments, cwd=tmp_path) == "forward, test: chrF 4.0\n"
 
 
@@ -166,11 +200,16 @@ def test_scores_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         show_final_scores(tmp_path, data_settings(*SMALL))
 
 
-@pytest.mark.long
-def test_the_name_of_a_folder_may_hold_what_hydra_reads() -> None:
-    stages = stages_of(*SMALL, MONOLINGUAL, "output=it's $all, {of} [it]")
-    [synthetic] = compose("train", *prepare(stages[2].begin[2:], CONFIGS))["data"]["synthetic"]
-    assert synthetic == str(Path("it's $all, {of} [it]/synthetic").absolute())
+@pytest.mark.parametrize("name", others_long(["it's $all, {of} [it] = ü", "ü", "a\\'b"]))
+def test_the_name_of_a_folder_may_hold_what_hydra_reads(name: str) -> None:
+    folder = Path(name).absolute()
+    reverse, augment, forward, final = stages_of(*SMALL, MONOLINGUAL, f"output={quoted(name)}")
+    assert corpus_of(forward).synthetic == [f"{folder}/synthetic"]
+    assert compose(*settings_of(final)[:-1])["init_from"] == f"{folder}/forward"
+    assert flags_of(augment)["--output"] == f"{folder}/synthetic"
+    for typed in (settings_of(reverse)[-1], reverse.resume[-1]):
+        [parsed] = OverridesParser.create().parse_overrides([typed])
+        assert parsed.value() == f"{folder}/reverse"
 
 
 @pytest.mark.long
@@ -184,7 +223,7 @@ def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tm
     for direction in ("de-en", "en-de"):
         finish_pairs(folder / f"synthetic.{direction}")
     arguments = ["data.directions=[de-en,en-de]", f"input={text}", "output=all"]
-    printed = ok("back_translate", *SMALL, f"cache={tmp_path}/cache", *arguments, cwd=tmp_path)
+    printed = ok("back_translate", *SMALL, f"data.cache={tmp_path}/cache", *arguments, cwd=tmp_path)
     assert printed.splitlines() == [
         f"{run}, test{direction}: BLEU 2.0   chrF 4.0   TER 5.0"
         for run in ("forward", "final")
@@ -193,15 +232,8 @@ def test_each_of_several_directions_has_its_own_reverse_run_and_its_own_pairs(tm
     commands = json.loads((folder / "command.json").read_text(encoding="utf-8"))
     reverse, augment = (set(command) for command in commands[:2])
     assert {"data.source_language=en", "data.target_language=de", "data.directions=[]"} <= reverse
-    assert {f"checkpoint={folder}/reverse.en-de", f"input={text}.en", f"output={folder}/synthetic.de-en"} <= augment
-    assert f"data.synthetic=['{folder}/synthetic']" in commands[4]
-
-
-def test_composing_its_settings_makes_no_folder_of_a_run() -> None:
-    dated_folder.cache_clear()
-    before = list(new_folders)
-    compose("back_translate")
-    assert new_folders == before
+    assert {f"{folder}/reverse.en-de", f"{text}.en", f"{folder}/synthetic.de-en"} <= augment
+    assert f"data.synthetic=[{folder}/synthetic]" in commands[4]
 
 
 @pytest.mark.parametrize(
@@ -217,14 +249,14 @@ def test_the_reverse_run_reads_a_table_from_its_target_to_its_source(typed: list
 
 @pytest.mark.long
 def test_a_test_set_that_is_a_table_is_read_from_target_to_source_too() -> None:
-    stages = stages_of(*SMALL, MONOLINGUAL, "data.extra_tests.news=news.tsv")
+    stages = stages_of(*SMALL, MONOLINGUAL, "+data.extra_tests.news=news.tsv")
     assert "data.columns=[2,1]" in stages[0].begin
 
 
 @pytest.mark.long
 def test_the_pairs_of_the_forward_run_can_be_others_than_its_own() -> None:
-    forward = stages_of(*SMALL, MONOLINGUAL, "forward=data.synthetic=[own,more]")[2]
-    assert compose("train", *prepare(forward.begin[2:], CONFIGS))["data"]["synthetic"] == ["own", "more"]
+    forward = stages_of(*SMALL, MONOLINGUAL, "forward='data.synthetic=[own,more]'")[2]
+    assert corpus_of(forward).synthetic == [str(Path(name).absolute()) for name in ("own", "more")]
 
 
 @pytest.mark.long
@@ -233,10 +265,10 @@ def test_no_run_learns_from_the_test_of_another_when_three_languages_are_cut(tmp
     for language, count in (("de", 400), ("en", 400), ("fr", 200)):
         words = ["".join("abcdefghij"[int(digit)] for digit in str(n % count)) for n in range(400)]
         (tmp_path / f"all.{language}").write_text("".join(f"{language} {word}\n" for word in words), encoding="utf-8")
-    typed = [f"data.pairs={tmp_path}/all", "data.directions=[en-de,en-fr]", "data.split=[0.1,0.2]", f"cache={tmp_path}"]
-    stages = stages_of("data=files", *typed, "output=all", f"input={tmp_path}/text")
-    runs = [prepare(stages[index].begin[2:], CONFIGS) for index in (0, 2, -2)]
-    corpora = [with_splits(data_settings(*run)) for run in runs]
+    cache = quoted(f"{tmp_path}/it's a cache")
+    typed = [f"data.pairs={tmp_path}/all", "data.directions=[en-de,en-fr]", "data.split=[0.1,0.2]"]
+    stages = stages_of("data=files", *typed, f"data.cache={cache}", "output=all", f"input={tmp_path}/text")
+    corpora = [with_splits(corpus_of(stages[index])) for index in (0, 2, -2)]
     assert [corpus.all_languages for corpus in corpora] == [["de", "en"], ["fr", "en"], ["en", "de", "fr"]]
     train, test = (
         {pair[corpus.all_languages.index("en")] for corpus in corpora for pair in corpus.read(split)}
@@ -248,29 +280,34 @@ def test_no_run_learns_from_the_test_of_another_when_three_languages_are_cut(tmp
 
 @pytest.mark.long
 def test_with_folds_each_part_of_the_pairs_has_runs_that_have_not_seen_it() -> None:
-    stages = stages_of(*SMALL, "data.directions=[de-en,en-de]", "output=all", "folds=2", "cache=else/where")
+    stages = stages_of(*SMALL, "data.directions=[de-en,en-de]", "output=all", "folds=2", "data.cache=else/where")
     names = ["reverse.fold1.en-de", "augment.fold1.de-en", "reverse.fold1.de-en", "augment.fold1.en-de"]
     assert [stage.name for stage in stages[:4]] == names
     assert len(stages) == 10
     folder = Path("all").absolute()
     for part, (run, augment) in ((1, stages[:2]), (2, stages[4:6])):
         assert f"data.fold=[{part},2]" in run.begin
-        pairs = f"output={folder}/synthetic.fold{part}.de-en"
-        run_files = {f"checkpoint={folder}/reverse.fold{part}.en-de", "cache=else/where"}
-        assert {"fold=true", pairs, *run_files} <= set(augment.begin)
-    assert f"data.synthetic=['{folder}/synthetic.fold1','{folder}/synthetic.fold2']" in stages[8].begin
+        assert flags_of(augment) == {
+            "--checkpoint": f"{folder}/reverse.fold{part}.en-de",
+            "--fold": None,
+            "--corpus": str(folder),
+            "--cache": str(Path("else/where").absolute()),
+            "--output": f"{folder}/synthetic.fold{part}.de-en",
+        }
+    assert corpus_of(stages[8]).synthetic == [f"{folder}/synthetic.fold1", f"{folder}/synthetic.fold2"]
 
 
 @pytest.mark.long
 def test_a_model_of_all_directions_takes_the_place_of_the_reverse_runs(tmp_path: Path) -> None:
     typed = [*SMALL, "data.directions=[de-en,en-de]", f"init_from={tmp_path}"]
     stages = stages_of(*typed, "output=all", "input=text")
-    for init_from in (f"init_from={tmp_path}", f"reverse=init_from={tmp_path}"):
+    for init_from in (f"init_from={tmp_path}", f"reverse='init_from={tmp_path}'"):
         with pytest.raises(UsageError, match="folds= needs runs that have not seen a part of the pairs"):
             stages_of(*SMALL, init_from, "output=all", "folds=2")
     assert [stage.name for stage in stages] == ["augment.de-en", "augment.en-de", "forward", "final"]
-    folder, given = Path("all").absolute(), f"input={Path('text.en').absolute()}"
-    assert {f"checkpoint={tmp_path}", "source_language=en", "target_language=de", given} <= set(stages[0].begin)
+    folder, flags = Path("all").absolute(), flags_of(stages[0])
+    assert (flags["--checkpoint"], flags["--input"]) == (str(tmp_path), str(Path("text.en").absolute()))
+    assert (flags["--source"], flags["--target"]) == ("en", "de")
     begins = [[word for word in stage.begin if word.startswith("init_from=")] for stage in stages[2:]]
     assert begins == [[f"init_from={tmp_path}"], [f"init_from={folder}/forward"]]
 
@@ -311,17 +348,20 @@ def test_settings_may_change_until_their_stage_has_begun(tmp_path: Path) -> None
         command = [sys.executable, "-c", code if setting != "wrong" else "raise SystemExit(1)", setting]
         return Stage(name, command, command, begun, [finished])
 
+    def run(stages: list[Stage], folder: Path) -> None:
+        run_stages(stages, folder, lambda: None)
+
     with pytest.raises(ChildProcessError, match="one has failed"):
-        run_stages([stage("one", "wrong"), stage("two", "wrong")], tmp_path)
+        run([stage("one", "wrong"), stage("two", "wrong")], tmp_path)
     with pytest.raises(ChildProcessError, match="two has failed"):
-        run_stages([stage("one", "right"), stage("two", "wrong")], tmp_path)
+        run([stage("one", "right"), stage("two", "wrong")], tmp_path)
     with pytest.raises(UsageError, match=r"was begun with other settings: .* \(one: before .*right, now .*other\)"):
-        run_stages([stage("one", "other"), stage("two", "right")], tmp_path)
+        run([stage("one", "other"), stage("two", "right")], tmp_path)
     (tmp_path / "two.begun").touch()
     with pytest.raises(UsageError, match=r"was begun with other settings: .* \(two: before .*wrong, now .*right\)"):
-        run_stages([stage("one", "right"), stage("two", "right")], tmp_path)
+        run([stage("one", "right"), stage("two", "right")], tmp_path)
     (tmp_path / "two.begun").unlink()
-    run_stages([stage("one", "right"), stage("two", "right")], tmp_path)
+    run([stage("one", "right"), stage("two", "right")], tmp_path)
     assert (tmp_path / "two.finished").exists()
 
 
@@ -337,7 +377,7 @@ def test_a_stage_of_which_a_file_is_gone_is_not_finished(tmp_path: Path, missing
     finished = [stage.name for stage in stages if stage.is_finished()]
     assert finished == ["augment" if missing.startswith("reverse") else "reverse"]
     with pytest.raises(UsageError, match=rf"{missing} is missing beside .*: put it back, or remove all files of this"):
-        run_stages(stages, folder)
+        run_stages(stages, folder, lambda: None)
 
 
 @pytest.mark.long
@@ -355,36 +395,66 @@ def test_pairs_are_finished_once_their_partial_file_is_gone(tmp_path: Path) -> N
 def test_a_stage_that_was_begun_goes_on_from_what_it_has_left(tmp_path: Path) -> None:
     reverse, augment, *_ = stages_of(*SMALL, MONOLINGUAL, f"output={tmp_path}")
     assert reverse.started == tmp_path / "reverse" / "checkpoints" / "last.ckpt"
-    assert reverse.resume == [*reverse.begin[:2], f"resume={tmp_path}/reverse"]
+    assert reverse.resume == [*reverse.begin[:4], f"resume={tmp_path}/reverse"]
     assert augment.started == tmp_path / "synthetic.partial"
-    assert augment.resume == [*augment.begin, "resume=true"]
+    assert augment.resume == [*augment.begin, "--resume"]
 
 
 @pytest.mark.long
-def test_configs_of_ones_own_are_handed_on_to_all_stages(tmp_path: Path) -> None:
+def test_configs_of_ones_own_are_handed_on_to_all_runs(tmp_path: Path) -> None:
     (tmp_path / "mine" / "experiment").mkdir(parents=True)
     (tmp_path / "mine" / "experiment" / "my_own.yaml").write_text("# @package _global_\nseed: 7\n", encoding="utf-8")
     for run in ("reverse", "forward", "final"):
         finish_run(tmp_path / "all" / run, {})
     finish_pairs(tmp_path / "all" / "synthetic")
     ok("back_translate", *SMALL, MONOLINGUAL, "output=all", "experiment=my_own", "-cd", "mine", cwd=tmp_path)
-    for command in json.loads((tmp_path / "all" / "command.json").read_text(encoding="utf-8")):
-        assert f"--config-dir={tmp_path}/mine" in command
+    commands = json.loads((tmp_path / "all" / "command.json").read_text(encoding="utf-8"))
+    runs = [command for command in commands if "train" in command]
+    assert len(runs) == 3
+    assert all(f"--config-dir={tmp_path}/mine" in command and "experiment=my_own" in command for command in runs)
 
 
 @pytest.mark.long
 def test_pairs_are_filtered_by_the_corpus_of_the_run_that_checks_them(tmp_path: Path) -> None:
-    news, texts = tmp_path / "it's news", tmp_path / "text"
+    news, texts = quoted(f"{tmp_path}/its news"), tmp_path / "text"
     several = [*SMALL, "data.directions=[de-en,en-de,fr-en]", "data.split=[0.1,0.2]", f"input={texts}"]
-    several += ["data.fold=[2,5]", "data.max_length=39"]
-    stages = stages_of(*several, f'forward=data.extra_tests.news="{news}"')
-    corpora = [
-        compose(script, *prepare(stage.begin[2:], CONFIGS))["data"]
-        for script, stage in (("augment", stages[1]), ("augment", stages[3]), ("train", stages[-2]))
+    several += ["data.fold=[2,5]", "data.max_length=39", f"output={tmp_path}/all"]
+    stages, forward_run = plan(*several, f'forward="+data.extra_tests.news={news}"')
+    write_config(tmp_path / "all", asdict(forward_run))
+    for augment in (stages[1], stages[3]):
+        assert flags_of(augment)["--corpus"] == f"{tmp_path}/all"
+    filters_by, checks = read_corpus(tmp_path / "all"), corpus_of(stages[-2])
+    names = ("directions", "train", "validation", "test", "extra_tests", "split", "max_length", "fold", "cache")
+    for name in names:
+        assert getattr(filters_by, name) == getattr(checks, name), name
+    assert filters_by.extra_tests == {"news": f"{tmp_path}/its news"}
+
+
+@pytest.mark.long
+def test_all_stages_run_one_after_another_and_continue_where_they_stopped(tmp_path: Path) -> None:
+    """In a folder whose name needs quotes. A sentence of the test is no synthetic pair."""
+    for language in ("de", "en"):
+        test, text = (
+            (TOY / f"{split}.{language}").read_text(encoding="utf-8").splitlines(keepends=True)
+            for split in ("test", "compositional")
+        )
+        (tmp_path / f"few.{language}").write_text("".join(test[:60]), encoding="utf-8")
+        (tmp_path / f"text.{language}").write_text("".join([*text[:20], test[7]]), encoding="utf-8")
+    few = [f"data.{split}={tmp_path}/few" for split in ("validation", "test")]
+    few += ["trainer.max_steps=4", "search=greedy", "search.max_length=9", "loggers=[]", "metrics=[bleu]"]
+    few += ["output='it is all = ü'", f"data.cache={tmp_path}/cache", f"input={tmp_path}/text"]
+    stages = [
+        "finetune='trainer.max_steps=2'",
+        "augment='--method sampling --max-length 9 --filters held_out'",
     ]
-    names = ("source_language", "target_language", "directions", "train", "validation", "test", "extra_tests", "split")
-    by_stage = [{name: corpus[name] for name in (*names, "max_length", "fold", "cache")} for corpus in corpora]
-    assert by_stage[0] == by_stage[1] == by_stage[2]
-    assert by_stage[0]["extra_tests"] == {"news": str(news)}
-    own = stages_of(*several, "augment=data=toy")[1].begin
-    assert [word for word in own if word.startswith("data")] == ["data=toy"]
+    folder = tmp_path / "it is all = ü"
+    failed = script("back_translate", *SMALL, *few, *stages, "forward='tokenizer.vocabulary_size=90000'", cwd=tmp_path)
+    assert failed.returncode == 1
+    assert "error: forward has failed" in failed.stderr
+    assert (folder / "synthetic.origin").read_text(encoding="utf-8").count("\n") == 20
+    done = script("back_translate", *SMALL, *few, *stages, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "reverse: finished before\naugment: finished before\nforward …" in done.stderr
+    assert [line.split(":")[0] for line in done.stdout.splitlines()[-2:]] == ["forward, test", "final, test"]
+    assert read_corpus(folder / "forward").synthetic == [f"{folder}/synthetic"]
+    assert read_corpus(folder / "final").synthetic == []

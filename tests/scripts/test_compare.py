@@ -10,21 +10,20 @@ from typing import Any
 
 import pytest
 
-import scripts.compare as compare
-import scripts.evaluate as evaluate
 from tests.processes import posix_only
 from tests.scripts.running import PROJECT, SMALL, TOY, ok, refused
 from transformer import Translator
-from transformer.cli import CONFIGS
-from transformer.cli.arguments import prepare
-from transformer.cli.compose import compose
+from transformer.cli.app import parse
+from transformer.cli.evaluate import folder_of_results
 from transformer.config import UsageError
-from transformer.evaluation import METRICS, score
 from transformer.evaluation.compare_runs import compare_runs
+from transformer.evaluation.metrics import METRICS, score
 from transformer.evaluation.run_files import written_entries
-from transformer.inference.search import DEFAULT_LENGTH_PENALTY
+from transformer.evaluation.run_results import find_runs
+from transformer.evaluation.settings import CompareSettings
+from transformer.inference.settings import DEFAULT_LENGTH_PENALTY
 
-FAST = ["resamples=100", "trials=60"]
+FAST = ["--resamples", "100", "--trials", "60"]
 FEW = 150  # sentences of the test
 TEST = (TOY / "test.en").read_text(encoding="utf-8").splitlines()[:FEW]
 
@@ -40,7 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fast = ["trainer.precision=32-true", "machine.matmul_precision=highest", "trainer.limit_val_batches=1"]
     short = ["search.max_length=8", "validation_search.max_length=8", "data.license=CC-BY-4.0"]
     corpus = [f"data.validation={home}/few", f"data.test={home}/few"]
-    ok("train", *SMALL, *corpus, f"cache={home}/cache", *few, *fast, *short, cwd=home)
+    ok("train", *SMALL, *corpus, f"data.cache={home}/cache", *few, *fast, *short, cwd=home)
     better(home, "sweep/1", share=20)
     return home
 
@@ -50,12 +49,12 @@ def _at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
 
 
-def composed(name: str, *arguments: str) -> dict[str, Any]:
-    return compose(name, *prepare(arguments, CONFIGS))
+def compared(*tokens: str) -> None:
+    parse(["compare", *tokens, *FAST])()
 
 
-def compared(*arguments: str) -> None:
-    compare.compare(compare.read(composed("compare", *arguments, *FAST)))
+def evaluated(*tokens: str) -> None:
+    parse(["evaluate", *tokens, "--device", "cpu"])()
 
 
 def copied(home: Path, name: str, trial: int = 0) -> Path:
@@ -95,7 +94,7 @@ def test_all_that_a_run_leaves_is_known_as_what_a_run_writes(home: Path) -> None
 def test_a_clearly_better_run_is_called_better_and_the_sentences_are_shown(home: Path) -> None:
     better(home, "half", share=2)
     better(home, "third=ä, x", share=3)
-    printed = ok("compare", "runs=[sweep/1, half,'third=ä, x']", "output=out", "sentences=2", *FAST, cwd=home)
+    printed = ok("compare", "sweep/1", "half", "third=ä, x", "--output", "out", "--sentences", "2", *FAST, cwd=home)
     results = json.loads((home / "out" / "comparison.json").read_text(encoding="utf-8"))
     names = list(results["runs"])
     assert names == ["sweep/1", "half", "third=ä, x"]
@@ -113,7 +112,7 @@ def test_a_clearly_better_run_is_called_better_and_the_sentences_are_shown(home:
 
 def test_the_first_run_is_what_the_others_are_compared_with(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     better(home, "most", share=1)
-    compared("runs=most,sweep/1", "sentences=0")
+    compared("most", "sweep/1", "--sentences", "0")
     printed = capsys.readouterr().out
     assert "sweep/1 is worse than most: -" in printed
     assert "source" not in printed
@@ -121,7 +120,7 @@ def test_the_first_run_is_what_the_others_are_compared_with(home: Path, capsys: 
 
 def test_what_was_compared_and_how_is_in_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SACREBLEU_SEED", "77")
-    compared("runs=[sweep/0,sweep/1]", "output=how", "sentences=3")
+    compared("sweep/0", "sweep/1", "--output", "how", "--sentences", "3")
     results = json.loads((home / "how" / "comparison.json").read_text(encoding="utf-8"))
     assert results["runs"] == {"0": str(Path("sweep", "0")), "1": str(Path("sweep", "1"))}
     assert (results["split"], results["sentences"], len(results["differences"]["1"])) == ("test", FEW, 3)
@@ -132,30 +131,22 @@ def test_what_was_compared_and_how_is_in_the_file(home: Path, monkeypatch: pytes
 
 
 def test_the_picture_has_the_scores_and_half_of_their_intervals(home: Path) -> None:
-    comparison = compare_runs(compare.read(composed("compare", "runs=[sweep/0,sweep/1]", *FAST)))
+    comparison = compare_runs(find_runs(["sweep"]), CompareSettings(resamples=100, trials=60))
     for metric, of_metric in comparison.intervals().items():
         for name, one in comparison.tested[metric].items():
             assert of_metric[name] == (one.score, one.interval)
 
 
-@pytest.mark.parametrize(
-    ("typed", "said"), [("resamples=39", "resamples=39 must be >= 40"), ("trials=0", "trials=0 must be >= 1")]
-)
-def test_too_few_samples_tell_nothing(typed: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        compare.read(composed("compare", "runs=[a,b]", typed))
+@pytest.mark.parametrize("flags", [["--resamples", "39"], ["--trials", "0"]])
+def test_too_few_samples_tell_nothing(flags: list[str]) -> None:
+    with pytest.raises(UsageError, match=f"^{'='.join(flags)} must be >="):
+        parse(["compare", "sweep", *flags])
 
 
 @pytest.mark.long
-def test_a_sweeps_folder_means_its_trials_and_a_pattern_what_it_matches(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    compared("runs=sweep", "output=trials")
-    printed = capsys.readouterr().out
+def test_a_sweeps_folder_means_its_trials(home: Path) -> None:
+    compared("sweep", "--output", "trials")
     assert list(json.loads((home / "trials" / "comparison.json").read_text(encoding="utf-8"))["runs"]) == ["0", "1"]
-    compared("runs=[sweep/*]")
-    assert capsys.readouterr().out == printed
-    assert "BLEU nrefs:1|case:mixed" in printed
 
 
 @pytest.mark.long
@@ -164,18 +155,17 @@ def test_translations_of_another_search_are_named_as_such(
 ) -> None:
     caplog.set_level("INFO")
     folder = copied(home, "again")
-    other_search = composed("evaluate", "checkpoint=again", "search=greedy", "search.max_length=3", "device=cpu")
-    evaluate.evaluate_run(evaluate.read(other_search))
+    evaluated("again", "--method", "greedy", "--max-length", "3")
     assert "again/hypotheses.test.txt was replaced: it held other translations" in caplog.text
     assert (folder / "hypotheses.test.txt").read_text(encoding="utf-8") != (
         home / "sweep/0/hypotheses.test.txt"
     ).read_text(encoding="utf-8")
-    compared("runs=[sweep/0,again]")
+    compared("sweep/0", "again")
     printed = capsys.readouterr().out
     assert "again: translated again by evaluate.py (method=greedy" in printed
     assert "They may not have been translated by one search" in printed
     shutil.copy(home / "sweep/0/hypotheses.test.txt", folder)  # as a run that goes on has tested itself again
-    compared("runs=[sweep/0,again]")
+    compared("sweep/0", "again")
     assert "translated again" not in capsys.readouterr().out
 
 
@@ -185,33 +175,33 @@ def test_runs_that_were_tested_with_different_searches_are_warned_of(
 ) -> None:
     older, _ = copied(home, "older") / "config.yaml", copied(home, "newer")
     alter(older, "  patience: 1.0\n", "")  # a setting that this run did not know yet
-    compared("runs=[newer,older]", "sentences=0")
+    compared("newer", "older", "--sentences", "0")
     printed = capsys.readouterr().out
     assert "one search" not in printed
     assert "as the run was tested" not in printed
     alter(older, "  beam: 5\n", "  beam: 2\n")
-    compared("runs=[newer,older]", "sentences=0")
+    compared("newer", "older", "--sentences", "0")
     printed = capsys.readouterr().out
     assert "They may not have been translated by one search" in printed
     assert "newer: as the run was tested (beam=5)" in printed
     assert "older: as the run was tested (beam=2)" in printed
     for run in ("newer", "older"):
-        evaluate.evaluate_run(evaluate.read(composed("evaluate", f"checkpoint={run}", "search=greedy", "device=cpu")))
-    compared("runs=[newer,older]", "sentences=0")
+        evaluated(run, "--method", "greedy")
+    compared("newer", "older", "--sentences", "0")
     assert "one search" not in capsys.readouterr().out
     alter(copied(home, "no_search") / "config.yaml", "\nsearch:", "\nsought:")
-    with pytest.raises(ValueError, match=r"no_search/config.yaml cannot be read: it names no search"):
-        compared("runs=[no_search,sweep/1]")
+    with pytest.raises(ValueError, match=r"no_search/config.yaml names no search"):
+        compared("no_search", "sweep/1")
     alter(copied(home, "no_beam") / "config.yaml", "  beam: 5\n", "  beam: 0\n")
     with pytest.raises(ValueError, match=r"no_beam/config.yaml: search.beam=0 must be >= 1"):
-        compared("runs=[no_beam,sweep/1]")
+        compared("no_beam", "sweep/1")
 
 
 def test_the_length_penalty_of_a_run_that_began_with_a_model_is_not_known(home: Path) -> None:
     for name in ("from_nothing", "from_model"):
         alter(copied(home, name) / "config.yaml", "length_penalty: 2.5", "length_penalty: null")
     alter(home / "from_model" / "config.yaml", "init_from: null", "init_from: model")
-    compared("runs=[from_nothing,from_model]", "sentences=0", "output=penalties")
+    compared("from_nothing", "from_model", "--sentences", "0", "--output", "penalties")
     warning, *notes = json.loads((home / "penalties" / "comparison.json").read_text(encoding="utf-8"))["notes"]
     assert warning.startswith("They may not have been translated by one search")
     assert notes == [
@@ -225,19 +215,37 @@ def test_a_run_that_evaluate_has_translated_as_it_was_tested_is_like_the_others(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = copied(home, "as_tested")
-    search = ["search.max_length=8", "search.length_ratio=1.0", "search.length_extra=5"]
-    evaluate.evaluate_run(evaluate.read(composed("evaluate", "checkpoint=as_tested", *search, "device=cpu")))
+    evaluated("as_tested", "--max-length", "8", "--length-ratio", "1", "--length-extra", "5")
     alter(folder / "evaluation.json", '"patience": 1.0,', "")  # a setting that this evaluation did not know yet
     capsys.readouterr()
-    compared("runs=[sweep/0,as_tested]", "sentences=0")
+    compared("sweep/0", "as_tested", "--sentences", "0")
     printed = capsys.readouterr().out
     assert "one search" not in printed
     assert "as_tested: " not in printed
     alter(folder / "evaluation.json", '"beam": 5', '"beam": 4')  # another search with the same translations
-    compared("runs=[sweep/0,as_tested]", "sentences=0")
+    compared("sweep/0", "as_tested", "--sentences", "0")
     printed = capsys.readouterr().out
     assert "sweep/0: as the run was tested (beam=5)" in printed
     assert "as_tested: translated again by evaluate.py (beam=4)" in printed
+
+
+@pytest.mark.long
+def test_a_choice_is_known_as_older_evaluations_name_its_settings(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older, _ = copied(home, "mbr_older") / "evaluation.json", copied(home, "mbr")
+    for run in ("mbr_older", "mbr"):
+        evaluated(run, "--choose", "mbr", "--beam", "2", "--max-length", "4")
+    results = json.loads(older.read_text(encoding="utf-8"))
+    search = results["searches"]["test"]
+    names = {"method": "choose", "samples": "samples", "metric": "similarity", "reverse": "reverse"}
+    section = {old: search.pop(new) for old, new in (names | {"weight": "reverse_weight"}).items()}
+    older.write_text(json.dumps(results | {"searches": {"test": search | {"choose": section}}}), encoding="utf-8")
+    capsys.readouterr()
+    compared("mbr_older", "mbr", "--sentences", "0")
+    printed = capsys.readouterr().out
+    assert "one search" not in printed
+    assert printed.count("choose=mbr") == 2
 
 
 def test_translations_that_were_scored_again_by_other_metrics_are_known(
@@ -248,73 +256,65 @@ def test_translations_that_were_scored_again_by_other_metrics_are_known(
     for of_one in (results["test"], results["test"]["signatures"]):
         of_one.pop("ter", None)
     (folder / "test.json").write_text(json.dumps(results), encoding="utf-8")
-    again = ("checkpoint=other_metrics", "search=greedy", "search.max_length=3", "device=cpu", "metrics=[ter]")
-    evaluate.evaluate_run(evaluate.read(composed("evaluate", *again)))
-    compared("runs=[sweep/0,other_metrics]")
+    evaluated("other_metrics", "--method", "greedy", "--max-length", "3", "--metrics", "ter")
+    compared("sweep/0", "other_metrics")
     assert "other_metrics: translated again by evaluate.py (method=greedy" in capsys.readouterr().out
 
 
 def test_a_run_keeps_its_own_results(home: Path) -> None:
     before = (home / "sweep/1/test.json").read_bytes()
-    with pytest.raises(UsageError, match=r"output=sweep/1 is the folder of another run: name another folder"):
-        evaluate.read(composed("evaluate", "checkpoint=sweep/0", "output=sweep/1"))
+    with pytest.raises(UsageError, match=r"--output .*sweep/1 is the folder of another run"):
+        evaluated("sweep/0", "--output", "sweep/1")
+    with pytest.raises(UsageError, match="--output"):  # of an ensemble
+        evaluated("sweep/0", "sweep/1")
     assert (home / "sweep/1/test.json").read_bytes() == before
-    evaluate.read(composed("evaluate", "checkpoint=sweep/0", "output=sweep/../sweep/0"))
+    assert folder_of_results("sweep/../sweep/0", [Path("sweep/0/translator.safetensors")]).samefile("sweep/0")
 
 
 def test_what_cannot_be_compared_is_refused(home: Path) -> None:
-    def said(runs: str, *more: str) -> str:
+    def said(*tokens: str) -> str:
         with pytest.raises((ValueError, OSError)) as error:
-            compared(f"runs={runs}", *more)
+            compared(*tokens)
         return str(error.value)
 
-    with pytest.raises(ValueError, match="runs is not set"):
-        compared()
-    assert "means 1 run that was tested: name two or more" in said("[sweep/0,sweep/0]")
-    assert "nowhere: no such run" in said("[sweep/0,nowhere]")
-    assert "cache: holds no test.json" in said("[sweep/0,cache]")
+    assert "needs two runs" in said()
+    assert "needs two runs" in said("sweep/0", "sweep/0")
+    assert "nowhere: no such run" in said("sweep/0", "nowhere")
+    assert "cache: holds no test.json" in said("sweep/0", "cache")
     (home / "together").mkdir()
     (home / "together" / "evaluation.json").write_text("{}", encoding="utf-8")
-    (home / "together" / "hypotheses.other.mine.txt").touch()  # of evaluate.py source=mine.de
+    (home / "together" / "hypotheses.other.mine.txt").touch()  # of evaluate.py --input mine.de
     assert "together: is no run: sacrebleu REFERENCE -i FILE together/hypotheses.other.mine.txt --paired-bs" in said(
-        "[sweep/0,together]"
+        "sweep/0", "together"
     )
     (home / "begun" / "checkpoints").mkdir(parents=True)
     assert "begun: has no test.json, as it has not finished: train.py resume=begun continues it" in said(
-        "[sweep/0,begun]"
+        "sweep/0", "begun"
     )
-    assert "was not tested on split=news; it has test" in said("[sweep/0,sweep/1]", "split=news")
-    assert "comet= is empty: give a COMET model" in said("[sweep/0,sweep/1]", "comet=")
-    assert "sentences=-1 must be >= 0" in said("[sweep/0,sweep/1]", "sentences=-1")
+    assert "was not tested on --split news; it has test" in said("sweep", "--split", "news")
+    assert "--sentences=-1 must be >= 0" in said("sweep", "--sentences", "-1")
     alter(copied(home, "scored") / "test.json", "case:mixed", "case:lc")
-    assert "have scores of different kinds, bleu nrefs:1|case:mixed" in said("[sweep/0,sweep/1,scored]")
+    assert "have scores of different kinds, bleu nrefs:1|case:mixed" in said("sweep/0", "sweep/1", "scored")
     rescore(home / "scored", TEST, corpus=None)
-    assert "changed since scored was tested" in said("[sweep/0,scored]")
+    assert "changed since scored was tested" in said("sweep/0", "scored")
     cut = copied(home, "cut")
     lines = (cut / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     (cut / "hypotheses.test.txt").write_text("".join(lines[:-1]), encoding="utf-8")
-    assert f"has {FEW - 1} lines, its references have {FEW}" in said("[sweep/0,cut]")
+    assert f"has {FEW - 1} lines, its references have {FEW}" in said("sweep/0", "cut")
     (cut / "hypotheses.test.txt").write_text("".join([*lines, "x\n"]), encoding="utf-8")
-    assert f"has {FEW + 1} lines, its references have {FEW}" in said("[sweep/0,cut]")
+    assert f"has {FEW + 1} lines, its references have {FEW}" in said("sweep/0", "cut")
     (cut / "hypotheses.test.txt").write_text("".join([f"{TEST[0]}\n", *lines[1:]]), encoding="utf-8")
-    assert "was altered" in said("[sweep/0,cut]")
+    assert "was altered" in said("sweep/0", "cut")
     (cut / "hypotheses.test.txt").write_text("".join([f"{lines[0].strip()} x\n", *lines[1:]]), encoding="utf-8")
-    assert "was altered" in said("[sweep/0,cut]")
+    assert "was altered" in said("sweep/0", "cut")
     (cut / "hypotheses.test.txt").write_bytes(b"\xff\n" * FEW)
-    assert said("[sweep/0,cut]").endswith("hypotheses.test.txt is not UTF-8")
+    assert said("sweep/0", "cut").endswith("hypotheses.test.txt is not UTF-8")
     (cut / "hypotheses.test.txt").unlink()
-    assert said("[sweep/0,cut]").endswith(
-        "cut/hypotheses.test.txt: evaluate.py checkpoint=cut split=test translates it again"
-    )
+    assert said("sweep/0", "cut").endswith("cut/hypotheses.test.txt: evaluate.py cut --split test translates it again")
     (cut / "test.json").write_text("{}", encoding="utf-8")
-    assert said("[sweep/0,cut]") == "cut was not tested on split=test; it has no scores"
+    assert said("sweep/0", "cut") == "cut was not tested on --split test; it has no scores"
     (cut / "test.json").write_text("{", encoding="utf-8")
-    assert "test.json cannot be read" in said("[sweep/0,cut]")
-
-
-def test_runs_without_the_name_of_the_setting_get_it(home: Path) -> None:
-    said = refused("compare", "sweep/0", "sweep/1", cwd=home)
-    assert said == "error: sweep/0: a path needs the name of its setting: write runs='[sweep/0,sweep/1]'"
+    assert "test.json cannot be read" in said("sweep/0", "cut")
 
 
 def test_runs_with_other_references_are_refused_in_one_line(home: Path) -> None:
@@ -324,10 +324,10 @@ def test_runs_with_other_references_are_refused_in_one_line(home: Path) -> None:
     folder = copied(home, "own")
     alter(folder / "config.yaml", f"test: {home}/few", f"test: {home}/own")
     with pytest.raises(ValueError, match="changed since own was tested"):
-        compared("runs=[sweep/0,own]")
+        compared("sweep/0", "own")
     digest = hashlib.sha256(b"".join((home / f"own.{side}").read_bytes() + b"\0" for side in ("de", "en")))
     rescore(folder, (home / "own.en").read_text(encoding="utf-8").splitlines(), corpus={"test": digest.hexdigest()})
-    assert "sweep/0 and own have different references (line " in refused("compare", "runs=[sweep/0,own]", cwd=home)
+    assert "sweep/0 and own have different references (line " in refused("compare", "sweep/0", "own", cwd=home)
 
 
 @pytest.mark.long
@@ -345,7 +345,7 @@ def test_words_and_lines_are_split_as_when_the_runs_were_tested(home: Path) -> N
             json.dumps({"test": scores, "corpus": {"test": digest.hexdigest()}}), encoding="utf-8"
         )
         assert scores["bleu"] > 10
-    compared("runs=[third,fifth]", "output=zh", "sentences=1")
+    compared("third", "fifth", "--output", "zh", "--sentences", "1")
     results = json.loads((home / "zh" / "comparison.json").read_text(encoding="utf-8"))
     assert results["bleu"]["fifth"]["score"] == pytest.approx(scores["bleu"])
     [difference] = results["differences"]["fifth"]
@@ -368,10 +368,10 @@ def test_a_run_of_one_direction_is_compared_in_it_with_one_of_several(
     results["test.de-en"], results["corpus"] = results["test"], {"test.de-en": results["corpus"]["test"]}
     (folder / "test.json").write_text(json.dumps(results), encoding="utf-8")
     (folder / "hypotheses.test.txt").rename(folder / "hypotheses.test.de-en.txt")
-    compared("runs=[sweep/0,several]", "split=test.de-en")
+    compared("sweep/0", "several", "--split", "test.de-en")
     assert "several is better than sweep/0" in capsys.readouterr().out
-    with pytest.raises(UsageError, match=r"sweep/0 was not tested on split=test\.en-de; it has test"):
-        compared("runs=[sweep/0,several]", "split=test.en-de")
+    with pytest.raises(UsageError, match=r"sweep/0 was not tested on --split test\.en-de; it has test"):
+        compared("sweep/0", "several", "--split", "test.en-de")
 
 
 def test_runs_with_other_first_directions_are_told_to_name_one(home: Path) -> None:
@@ -388,13 +388,13 @@ def test_runs_with_other_first_directions_are_told_to_name_one(home: Path) -> No
     results["test"] = score(hypotheses, german, "de", METRICS).to_dict()
     (folder / "test.json").write_text(json.dumps(results), encoding="utf-8")
     with pytest.raises(ValueError, match=r"one translates de-en, the other en-de: choose a direction that both were "):
-        compared("runs=[sweep/0,reversed]")
+        compared("sweep/0", "reversed")
 
 
 def test_without_its_program_comet_is_refused_before_any_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(home / "bin"))
-    with pytest.raises(ValueError, match="comet=some/model needs the program comet-score: install it"):
-        compared("runs=[sweep/0,sweep/1]", "comet=some/model")
+    with pytest.raises(ValueError, match="--comet some/model needs the program comet-score: install it"):
+        compared("sweep/0", "sweep/1", "--comet", "some/model")
 
 
 @posix_only
@@ -407,7 +407,7 @@ def test_comet_is_given_the_sources_and_the_references_of_the_runs(
     )
     (tmp_path / "comet-score").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    compared("runs=[sweep/0,sweep/1]", "comet=some/model", "sentences=0")
+    compared("sweep/0", "sweep/1", "--comet", "some/model", "--sentences", "0")
     printed = capsys.readouterr().out
     assert re.search(r"^ *0 .* 0\.5000\b", printed, re.MULTILINE)
     assert re.search(r"^ *1 .* 0\.7500\b", printed, re.MULTILINE)

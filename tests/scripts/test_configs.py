@@ -1,26 +1,24 @@
 """Every configuration composes, is understood, builds its model and takes a step."""
 
 import re
-from collections.abc import Callable
-from copy import deepcopy
-from functools import cache, partial
+from dataclasses import asdict, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
+from docstring_parser import parse_from_object
 
-from tests.factories import composed
+from tests.factories import composed, run_dict
 from transformer import ModelConfig, Transformer
-from transformer.cli.settings import NOT_MODEL, run_settings
-from transformer.config import flatten, from_dict, read_value
+from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
-from transformer.inference.search import SearchSettings
-from transformer.model.positions import POSITIONS
-from transformer.model.scores import SCORES
-from transformer.training.config import TrainingSettings, read_run_settings
-from transformer.training.optim import OPTIMIZERS, SCHEDULES
+from transformer.inference.settings import SearchSettings
+from transformer.machine import MachineSettings
+from transformer.model.config import POSITIONS, SCORES, read_model
+from transformer.training.config import OPTIMIZERS, SCHEDULES, RunSettings, TrainerSettings, TrainingSettings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 GROUPS = ("ablation", "experiment", "model", "search", "tokenizer", "trainer", "training")
@@ -61,8 +59,7 @@ def build_and_take_a_step(plain: dict[str, Any]) -> None:
     from_dict(TrainingSettings, plain["training"], "training")
     for name in ("search", "validation_search"):
         from_dict(SearchSettings, plain[name], name)
-    model = {key: value for key, value in plain["model"].items() if key not in NOT_MODEL}
-    take_a_step(from_dict(ModelConfig, model | {"source_vocab_size": 50, "target_vocab_size": 50}, "model"))
+    take_a_step(read_model(plain["model"]))
 
 
 @pytest.mark.parametrize("overrides", CHOICES)
@@ -86,23 +83,82 @@ def test_every_preset_leaves_the_precision_to_the_hardware(choice: str) -> None:
     assert composed(choice)["trainer"]["precision"] == "auto"
 
 
-SCRIPTS = sorted(path for path in CONFIGS.glob("*.yaml") if path.stem != "command_line")
-SHARED = ("source_language", "target_language", "device", "batch_tokens", "cache", "debug")
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_lists_every_choice_of_its_groups(path: Path) -> None:
+@pytest.mark.parametrize("name", ["train", "back_translate"])
+def test_a_command_lists_every_choice_of_its_groups(name: str) -> None:
     """(Of ablations it names the folder alone.)"""
-    text = path.read_text(encoding="utf-8")
+    text = (CONFIGS / f"{name}.yaml").read_text(encoding="utf-8")
     for group, comment in re.findall(r"^  - (\w+): \w+ *#(.*\n(?: {8,}#.*\n)*)", text, re.MULTILINE):
         choices = {file.stem for file in (CONFIGS / group).glob("*.yaml")}
         assert len(choices) == 1 or group == "ablation" or choices <= {*re.findall(r"\w+", comment)}, group
 
 
-@pytest.mark.parametrize("key", SHARED)
-def test_scripts_explain_a_shared_setting_in_the_same_words(key: str) -> None:
-    lines = [re.findall(rf"^{key}: (.*)", path.read_text(encoding="utf-8"), re.MULTILINE) for path in SCRIPTS]
-    assert len({" ".join(line.split()) for found in lines for line in found}) == 1
+# The YAML files that explain all settings of a section, and where they are declared.
+DECLARED: dict[str, type] = {
+    "search/beam": SearchSettings,
+    "machine/auto": MachineSettings,
+    "trainer/auto": TrainerSettings,
+    "training/standard": TrainingSettings,
+    "tokenizer/bpe": TokenizerSettings,
+    "data/files": DataSettings,
+    "model/base": ModelConfig,
+}
+
+
+def sentences(declared: type, above: str = "") -> dict[str, str]:
+    """The sentence of every setting that a dataclass declares, by its full name."""
+    found = {f"{above}{one.arg_name}": one.description or "" for one in parse_from_object(declared).params}
+    for name, hint in get_type_hints(declared).items():
+        for part in (hint, *get_args(hint)):
+            if is_dataclass(part):
+                found |= sentences(part, f"{above}{name}.")  # type: ignore[arg-type]
+    return {name: " ".join(sentence.split()) for name, sentence in found.items()}
+
+
+def comments(yaml: str) -> dict[str, str]:
+    """The comment beside every key of a YAML text, by the key's full name."""
+    found: dict[str, str] = {}
+    above: list[tuple[int, str]] = []
+    name = ""
+    for line in yaml.splitlines():
+        if key := re.match(r"( *)(\w+):[^#]*(?:# (.*))?$", line):
+            above = [*((indent, part) for indent, part in above if indent < len(key[1])), (len(key[1]), key[2])]
+            name = ".".join(part for _, part in above)
+            found[name] = key[3] or ""
+        elif more := re.match(r" {12,}# (.*)$", line):
+            found[name] += f" {more[1]}"
+    return found
+
+
+@pytest.mark.parametrize("file", DECLARED)
+def test_yaml_has_the_settings_defaults_and_sentences_of_the_dataclass(file: str) -> None:
+    declared, group = DECLARED[file], file.partition("/")[0]
+    settings = composed(file.replace("/", "="), *(["data.train=a", "data.pairs=null"] if group == "data" else []))[
+        group
+    ]
+    if declared is ModelConfig:
+        assert read_model(settings) == ModelConfig(100, 100)
+    elif declared is DataSettings:  # without the files it would be refused
+        plain = asdict(from_dict(DataSettings, settings, "data"))
+        assert plain == asdict(DataSettings(train="a"))
+    else:
+        assert settings.keys() == {field.name for field in fields(declared)}
+        assert from_dict(declared, settings) == declared()
+    said = sentences(declared)
+    for name, comment in comments((CONFIGS / f"{file}.yaml").read_text(encoding="utf-8")).items():
+        if comment and name in said:
+            assert comment == said[name], name
+        if declared is not ModelConfig and name in said:
+            assert comment or not said[name], f"{name} is not explained"
+
+
+def test_settings_of_the_whole_run_have_the_defaults_of_the_dataclass() -> None:
+    plain = run_dict()
+    sections = {field.name for field in fields(RunSettings) if isinstance(plain[field.name], dict)}
+    declared = RunSettings(data=from_dict(DataSettings, plain["data"]))
+    read = from_dict(RunSettings, plain)
+    assert plain.keys() == {field.name for field in fields(RunSettings)}
+    for name in plain.keys() - sections | {"validation_search", "search", "machine"}:
+        assert getattr(read, name) == getattr(declared, name), name
 
 
 def test_the_preset_in_the_docs_stands_for_what_is_typed(tmp_path: Path) -> None:
@@ -110,7 +166,7 @@ def test_the_preset_in_the_docs_stands_for_what_is_typed(tmp_path: Path) -> None
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "chinese.yaml").write_text(preset, encoding="utf-8")
     typed = composed(
-        *("experiment=pairs_10k", "data=files", "tokenizer=cjk", "name=chinese", "tokenizer.vocabulary_size=8000"),
+        *("experiment=pairs_10k", "data=files", "tokenizer=cjk", "tokenizer.vocabulary_size=8000"),
         *("data.pairs=my/pairs.tsv", "data.source_language=zh", "data.target_language=en"),
     )
     assert composed(f"hydra.searchpath=[file://{tmp_path}]", "experiment=chinese") == typed
@@ -130,33 +186,10 @@ def test_scores_are_said_once_for_all_attentions_or_for_each() -> None:
 
 
 def test_the_base_preset_is_the_papers_base_model() -> None:
-    model = {key: value for key, value in composed("model=base")["model"].items() if key not in NOT_MODEL}
-    config = from_dict(ModelConfig, model | {"source_vocab_size": 37000, "target_vocab_size": 37000}, "model")
+    config = ModelConfig(**(composed("model=base")["model"] | {"source_vocab_size": 37000, "target_vocab_size": 37000}))
     with torch.device("meta"):
         parameters = sum(weight.numel() for weight in Transformer(config).parameters())
     # Table 3 says 65 million for a shared vocabulary of 37,000.
     assert 62e6 < parameters < 66e6
     assert (config.encoder.layers, config.decoder.layers, config.dim, config.norm) == (6, 6, 512, "post")
     assert (config.feed_forward.dim, config.encoder.self_attention.heads, config.dropout) == (2048, 8, 0.1)
-
-
-def message(read: Callable[[], object]) -> str:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
-        read()
-    return str(caught.value)
-
-
-def test_a_preset_has_the_kind_of_its_setting_so_words_are_refused_without_torch() -> None:
-    config = composed()
-    presets = {key: value for key, value in config.items() if key not in ("model", "debug")}
-    kinds = {key: type(value) for key, value in flatten(presets) if isinstance(value, bool | int | float)}
-    assert len(kinds) > 30
-    for name, kind in kinds.items():
-        settings = run_settings(deepcopy(config))
-        *above, key = name.split(".")
-        section = settings
-        for part in above:
-            section = section[part]
-        section[key] = "x"
-        by_type = message(partial(read_run_settings, settings))
-        assert message(partial(read_value, kind, "x", name)) == by_type

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Scope
 from tests.scripts.running import Run, start
 
 # One thread, and no timing of kernels: these servers are small, and stand beside other tests.
-QUICK = ("port=0", "machine.threads=1", "machine.matmul_precision=highest", "device=cpu")
+QUICK = "--port 0 --threads 1 --matmul-precision highest --device cpu".split()
 SECONDS = 120
 
 

@@ -33,8 +33,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, translator: Translator) -> 
 def server(folder: Path) -> Iterator[Serving]:
     """Serves all three directions; texts of at most 2,000 characters."""
     from tests.server.client import Serving
+    from tests.server.models import BOTH
 
-    serving = Serving("checkpoint=[de_en.safetensors, en_fr.safetensors]", "max_characters=2000", cwd=folder)
+    serving = Serving(*BOTH, "--max-characters", "2000", cwd=folder)
     yield serving
     serving.run.send_signal(15)
     serving.run.wait()

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.server.client import SECONDS, Serving
-from tests.server.models import english_and_french, german_to_english
+from tests.server.models import BOTH, english_and_french, german_to_english
 
 # What a server may answer: nothing of 5xx but "too long" is right, and a connection may be closed without an answer.
 RIGHT = {"200", "400", "403", "404", "405", "408", "413", "414", "429", "431", "closed"}
@@ -170,7 +170,7 @@ def main(count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         german_to_english().save(Path(folder, "de_en.safetensors"))
         english_and_french().save(Path(folder, "en_fr.safetensors"))
-        server = Serving("checkpoint=[de_en.safetensors, en_fr.safetensors]", "max_characters=2000", cwd=Path(folder))
+        server = Serving(*BOTH, "--max-characters", "2000", cwd=Path(folder))
         try:
             answers = send(server, count, seed=1)
             print(f"{count:,} requests, answered by {dict(answers.most_common())}")

@@ -6,19 +6,16 @@ import json
 import queue
 import threading
 import weakref
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 import transformer.server.batcher
-from tests.factories import composed
 from tests.server.client import SECONDS, Wire
 from tests.server.models import LINES, english_and_french
 from transformer import Translator
-from transformer.config import from_part
-from transformer.inference.search import SearchSettings
+from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import BEAM, Translation
 from transformer.server.api import CLIENT_HAS_GONE, Api
 from transformer.server.app import make_app
@@ -140,7 +137,7 @@ def test_a_translation_that_takes_too_long_or_whose_client_has_gone_is_given_up(
 ) -> None:
     go_on, slow = threading.Event(), copy.copy(translator)
     monkeypatch.setattr(slow, "encode", lambda *given: go_on.wait() and translator.encode(*given))
-    settings = replace(from_part(ServerSettings, composed(name="serve")), timeout=0.01)
+    settings = ServerSettings(timeout=0.01)
     batcher = Batcher(BEAM, 512, "sentences", max_waiting=1)
     directions = {slow.languages: ServedDirection(slow, Path("run"), "run", None)}
     app = make_app(Api(directions, batcher, settings, None))
@@ -160,9 +157,8 @@ def test_an_error_within_says_no_more_than_its_kind(
 ) -> None:
     damaged = copy.copy(translator)
     monkeypatch.setattr(damaged, "encode", lambda texts, *others: {}[texts[0]])
-    settings = from_part(ServerSettings, composed(name="serve"))
     directions = {damaged.languages: ServedDirection(damaged, Path("run"), "run", None)}
-    app = make_app(Api(directions, Batcher(BEAM, 512, "sentences", max_waiting=1), settings, None))
+    app = make_app(Api(directions, Batcher(BEAM, 512, "sentences", max_waiting=1), ServerSettings(), None))
     body = json.dumps({"q": "geheim", "source": "de", "target": "en"}).encode()
     answer = Wire(body, kind="application/json").ask(app)
     assert (answer.status, answer.json) == (500, {"error": "Internal server error"})

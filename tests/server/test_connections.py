@@ -8,18 +8,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from starlette.types import ASGIApp, Message
 
 import transformer.server.run
-from tests.factories import composed
 from tests.processes import posix_only
 from tests.server.client import SECONDS, Wire, in_a_loop
 from tests.server.models import english_and_french
-from transformer.config import from_part
+from transformer.inference.translator import BEAM
 from transformer.server.api import Api
 from transformer.server.app import BLOCK, make_app
 from transformer.server.batcher import Batcher
@@ -28,27 +26,24 @@ from transformer.server.run import MAX_CONNECTIONS, listen, log_failure, make_se
 from transformer.server.settings import ServerSettings
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+SETTINGS = ServerSettings(port=0)
 POLICY = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'">"""
-
-
-def settings() -> ServerSettings:
-    return replace(from_part(ServerSettings, composed(name="serve")), port=0)
 
 
 def app_of(*pages: str) -> ASGIApp:
     """An application with a page for each direction."""
-    translator, limits = english_and_french(), settings()
+    translator = english_and_french()
     directions = {
         ("en", f"x{n}"): ServedDirection(translator, Path("run"), "run", page) for n, page in enumerate(pages)
     }
-    return make_app(Api(directions, Batcher(limits.search, None, "sentences", 1), limits, None))
+    return make_app(Api(directions, Batcher(BEAM, None, "sentences", 1), SETTINGS, None))
 
 
 @contextmanager
 def served(app: ASGIApp) -> Iterator[tuple[str, int]]:
     """The address of a server in a thread."""
-    with listen(settings()) as listener:
-        server = make_server(app, settings())
+    with listen(SETTINGS) as listener:
+        server = make_server(app, SETTINGS)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -5,32 +5,38 @@ import shutil
 import socket
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from tests.factories import composed
 from tests.server.models import english_and_french
 from transformer import Translator
-from transformer.config import UsageError, from_part
+from transformer.config import UsageError
+from transformer.data.directions import Direction
 from transformer.data.tokenizer import Tokenizer
-from transformer.export.formats import ExportSettings, export
+from transformer.export.formats import export
+from transformer.export.settings import ExportSettings
+from transformer.inference.settings import SearchSettings
+from transformer.inference.translator import BEAM
+from transformer.machine import MachineSettings
 from transformer.server import settings as server_settings
-from transformer.server.directions import load_directions
+from transformer.server.directions import ServedDirection, load_directions
 from transformer.server.languages import detect
 from transformer.server.run import listen
 from transformer.server.settings import ServerSettings, check_installed
 
 
-def settings(*overrides: str) -> ServerSettings:
-    machine = ("machine.threads=1", "machine.matmul_precision=highest", "device=cpu")
-    config = composed(*machine, *overrides, name="serve")
-    return from_part(ServerSettings, config)
+def served(
+    checkpoints: list[tuple[str, Path]], search: SearchSettings = BEAM, **changes: Any
+) -> dict[Direction, ServedDirection]:
+    machine = MachineSettings(threads=1, matmul_precision="highest")
+    return load_directions(checkpoints, ServerSettings(**({"device": "cpu"} | changes)), search, machine)
 
 
 def test_the_end_of_an_answer_does_not_wait_for_its_beginning_to_be_confirmed() -> None:
-    with listen(settings("port=0")) as listener, socket.create_connection(listener.getsockname()):
+    with listen(ServerSettings(port=0)) as listener, socket.create_connection(listener.getsockname()):
         connection, _ = listener.accept()
         with connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
@@ -41,35 +47,28 @@ def test_an_export_is_served_in_all_its_directions_without_a_page(tmp_path: Path
     pytest.importorskip("ctranslate2", reason="the export extra is not installed")
     translator = english_and_french()
     export(translator, ExportSettings("ctranslate2", None, str(tmp_path / "engine")))
-    served = load_directions([("engine", tmp_path / "engine")], settings())
-    assert list(served) == [("en", "fr"), ("fr", "en")]
-    for direction, ours in zip(served.values(), (translator, translator.in_direction("fr", "en")), strict=True):
+    directions = served([("engine", tmp_path / "engine")])
+    assert list(directions) == [("en", "fr"), ("fr", "en")]
+    for direction, ours in zip(directions.values(), (translator, translator.in_direction("fr", "en")), strict=True):
         assert direction.translator.translate("ein Haus") == ours.translate("ein Haus")
         assert (direction.page, direction.why_no_page) == (None, "the weights of an export are another program's")
 
 
 def test_a_search_that_a_model_cannot_make_is_refused_before_it_is_served(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"search.min_length=32 is more than the model's 32 positions allow"):
-        load_directions([("model", folder / "de_en.safetensors")], settings("search.min_length=32"))
+    with pytest.raises(ValueError, match=r"is more than the model's 32 positions allow"):
+        served([("model", folder / "de_en.safetensors")], SearchSettings(min_length=32))
     pytest.importorskip("ctranslate2", reason="the export extra is not installed")
     export(english_and_french(), ExportSettings("ctranslate2", None, str(tmp_path / "engine")))
-    with pytest.raises(ValueError, match="search=sampling is not for an export"):
-        load_directions([("engine", tmp_path / "engine")], settings("search=sampling"))
-    with pytest.raises(ValueError, match="precision=float32: that of an export was chosen when it was made"):
-        load_directions([("engine", tmp_path / "engine")], settings("precision=float32"))
+    with pytest.raises(ValueError, match="--method sampling is not for an export"):
+        served([("engine", tmp_path / "engine")], SearchSettings(method="sampling"))
+    with pytest.raises(ValueError, match="--precision float32: that of an export was chosen when it was made"):
+        served([("engine", tmp_path / "engine")], precision="float32")
 
 
 def test_a_model_is_served_in_the_precision_that_is_asked_for(folder: Path) -> None:
-    for overrides, precision in (((), torch.float32), (("precision=bfloat16",), torch.bfloat16)):
-        [served] = load_directions(
-            [("model", folder / "de_en.safetensors")], settings("page=false", *overrides)
-        ).values()
-        assert served.translator.model.output.weight.dtype == precision
-
-
-def test_a_device_that_no_machine_has_is_refused_before_it_is_served(folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"^device=nix"):
-        load_directions([("model", folder / "de_en.safetensors")], settings("device=nix"))
+    for asked, precision in ((None, torch.float32), ("bfloat16", torch.bfloat16)):
+        [direction] = served([("model", folder / "de_en.safetensors")], page=False, precision=asked).values()
+        assert direction.translator.model.output.weight.dtype == precision
 
 
 @pytest.mark.parametrize(
@@ -109,11 +108,10 @@ def test_a_letter_written_in_another_way_is_the_same_letter(text: str, languages
 
 def test_a_key_keeps_the_page_back_unless_it_is_asked_for(folder: Path) -> None:
     model = [("model", folder / "de_en.safetensors")]
-    for overrides, offered in (((), True), (("api_key_file=key",), False), (("api_key_file=key", "page=true"), True)):
-        [direction] = load_directions(model, settings(*overrides)).values()
+    for page, key, offered in ((None, None, True), (None, "key", False), (True, "key", True), (False, None, False)):
+        [direction] = served(model, page=page, api_key_file=key).values()
         assert ('"name":"model"' in (direction.page or "")) == offered
-    [direction] = load_directions(model, settings("page=false")).values()
-    assert "page=false" in direction.why_no_page
+        assert bool(direction.why_no_page) != offered
 
 
 def test_a_model_that_no_page_can_show_is_served_with_the_reason(translator: Translator, tmp_path: Path) -> None:
@@ -121,7 +119,7 @@ def test_a_model_that_no_page_can_show_is_served_with_the_reason(translator: Tra
     proto.normalizer_spec.add_dummy_prefix = False
     tokenizer = Tokenizer(proto.SerializeToString(), "bpe")
     Translator(translator.model, (tokenizer, tokenizer), ("de", "en")).save(tmp_path / "model.safetensors")
-    [direction] = load_directions([("model", tmp_path / "model.safetensors")], settings()).values()
+    [direction] = served([("model", tmp_path / "model.safetensors")]).values()
     assert direction.page is None
     assert "it handles spaces in a way of its own" in direction.why_no_page
 
@@ -131,13 +129,13 @@ def test_runs_of_one_name_are_told_apart_by_their_paths(folder: Path, tmp_path: 
     for path, name in zip(paths, ("de_en", "en_fr"), strict=True):
         path.parent.mkdir(parents=True)
         shutil.copy(folder / f"{name}.safetensors", path)
-    served = load_directions([("run/translator.safetensors", path) for path in paths], settings("page=false"))
-    found = {languages: one.checkpoint for languages, one in served.items()}
+    directions = served([("run/translator.safetensors", path) for path in paths], page=False)
+    found = {languages: one.checkpoint for languages, one in directions.items()}
     assert found == {("de", "en"): paths[0], ("en", "fr"): paths[1], ("fr", "en"): paths[1]}
-    assert [one.test_name for one in served.values()] == ["test", "test", "test.fr-en"]
+    assert [one.test_name for one in directions.values()] == ["test", "test", "test.fr-en"]
     shutil.copy(*paths)
-    with pytest.raises(UsageError, match=re.escape(f"two of checkpoint=, {paths[0]} and {paths[1]}: name one")):
-        load_directions([("run/translator.safetensors", path) for path in paths], settings("page=false"))
+    with pytest.raises(UsageError, match=re.escape(f"two models, {paths[0]} and {paths[1]}: give one")):
+        served([("run/translator.safetensors", path) for path in paths], page=False)
 
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

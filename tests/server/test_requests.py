@@ -4,7 +4,6 @@ import json
 import re
 import socket
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -13,12 +12,12 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from tests.factories import composed
 from tests.processes import posix_only
 from tests.server.client import Wire, in_a_loop
 from tests.server.models import english_and_french
-from transformer.config import UsageError, from_part
-from transformer.inference.search import SearchSettings
+from transformer.config import SettingError, UsageError
+from transformer.inference.settings import SearchSettings
+from transformer.inference.translator import BEAM
 from transformer.server.api import Api
 from transformer.server.app import make_app, plain_page
 from transformer.server.batcher import Batcher
@@ -30,18 +29,13 @@ from transformer.server.settings import MAX_KEY_BYTES, ServerSettings, read_key
 FORM = "application/x-www-form-urlencoded"
 
 
-def settings(**changes: Any) -> ServerSettings:
-    return replace(from_part(ServerSettings, composed(name="serve")), **changes)
-
-
-def api(settings: ServerSettings) -> Api:
-    batcher = Batcher(settings.search, settings.batch_tokens, settings.split_lines, settings.max_waiting)
-    return Api({}, batcher, settings, None)
+def api(settings: ServerSettings, search: SearchSettings = BEAM) -> Api:
+    return Api({}, Batcher(search, None, settings.split_lines, settings.max_waiting), settings, None)
 
 
 def fields_of(kind: str, body: bytes) -> dict[str, Any]:
     wire = Wire(body, kind=kind)
-    fields: dict[str, Any] = in_a_loop(read_fields(Request(wire.scope, wire.receive), settings()))
+    fields: dict[str, Any] = in_a_loop(read_fields(Request(wire.scope, wire.receive), ServerSettings()))
     return fields
 
 
@@ -83,13 +77,13 @@ def test_an_empty_choice_in_a_form_is_none() -> None:
 
 
 def test_a_request_of_the_allowed_size_fits_into_its_body_however_it_is_encoded() -> None:
-    limits, text = settings(max_characters=10_000), "\U0001f642" * 10_000
+    limits, text = ServerSettings(max_characters=10_000), "\U0001f642" * 10_000
     for body in (json.dumps({"q": text, "source": "de"}), urlencode({"q": text, "source": "de"})):
         assert len(body) <= limits.max_bytes
 
 
 def test_a_body_that_comes_in_pieces_is_bounded_and_must_come_in_time() -> None:
-    app = make_app(api(settings(max_characters=1, timeout=0.01)))
+    app = make_app(api(ServerSettings(max_characters=1, timeout=0.01)))
     for body, status in (([b"a" * 1000] * 4, 400), ([b"a" * 1000] * 5, 413)):
         assert Wire(*body, kind=FORM).ask(app).status == status
     answer = Wire(b"q=a", kind=FORM, ends=False).ask(app)
@@ -98,30 +92,30 @@ def test_a_body_that_comes_in_pieces_is_bounded_and_must_come_in_time() -> None:
 
 def test_a_body_that_nobody_reads_is_not_awaited_for_ever() -> None:
     wire = Wire(*[b""] * 100_000, path="/nothing")
-    assert wire.ask(make_app(api(settings(timeout=0.01)))).status == 404
+    assert wire.ask(make_app(api(ServerSettings(timeout=0.01)))).status == 404
     assert wire._incoming  # much of it had not come yet
 
 
 def test_a_field_of_a_form_may_be_as_long_as_its_body() -> None:
-    text = "a" * (settings().max_bytes - 200)
+    text = "a" * (ServerSettings().max_bytes - 200)
     assert fields_of("multipart/form-data; boundary=x", f"{part('q', text)}--x--".encode()) == {"q": text}
 
 
 def test_a_form_has_no_files() -> None:
     body = part("q", "a").replace('"q"', '"q"; filename="a"') + "--x--"
-    answer = Wire(body.encode(), kind="multipart/form-data; boundary=x").ask(make_app(api(settings())))
+    answer = Wire(body.encode(), kind="multipart/form-data; boundary=x").ask(make_app(api(ServerSettings())))
     assert (answer.status, answer.json["error"]) == (400, "Too many files. Maximum number of files is 0.")
 
 
 def test_only_a_beam_has_alternatives() -> None:
     searches = (SearchSettings(beam=3), SearchSettings(method="greedy", beam=3))
-    assert [api(settings(search=search)).max_alternatives for search in searches] == [2, 0]
+    assert [api(ServerSettings(), search).max_alternatives for search in searches] == [2, 0]
 
 
 def test_the_names_on_a_page_are_no_markup() -> None:
     assert "<i>" not in bytes(plain_page("<i>a</i>", "").body).decode()
     direction = ServedDirection(english_and_french(), Path("run"), "<i>", None, "<i>")
-    served = api(settings())
+    served = api(ServerSettings())
     served.directions = {("en", "fr"): direction, ("fr", "<i>"): direction}
     for path in ("/", "/page/en-fr"):
         content = Wire(path=path).ask(make_app(served)).content.decode()
@@ -140,7 +134,7 @@ def test_a_key_is_one_line_of_ascii_of_limited_length(content: bytes, tmp_path: 
 
 def test_a_file_without_a_name_is_not_taken_for_no_key() -> None:
     assert read_key(None) is None
-    with pytest.raises(UsageError, match=r"^api_key_file=: no such file$"):
+    with pytest.raises(UsageError, match=r"^--api-key-file : no such file$"):
         read_key("")
 
 
@@ -148,13 +142,14 @@ def test_a_file_without_a_name_is_not_taken_for_no_key() -> None:
 def test_a_key_that_cannot_be_read_is_refused_by_its_file(tmp_path: Path) -> None:
     for name, reason in (("nix", "no such file"), (".", "no such file"), ("x" * 300, "File name too long")):
         file = str(tmp_path / name)
-        with pytest.raises(UsageError, match=f"^api_key_file={re.escape(file)}: {reason}$"):
+        with pytest.raises(UsageError, match=f"^--api-key-file {re.escape(file)}: {reason}$"):
             read_key(file)
 
 
-def test_a_port_that_no_machine_has_is_refused_by_its_key() -> None:
-    with pytest.raises(ValueError, match=r"^port=65536 must be >= 0 and <= 65535$"):
-        from_part(ServerSettings, composed("port=65536", name="serve"))
+@pytest.mark.parametrize(("key", "value"), [("port", 65536), ("device", "nix"), ("timeout", 0.0)])
+def test_a_setting_that_no_server_can_have_is_refused_by_its_name(key: str, value: Any) -> None:
+    with pytest.raises(SettingError, match=f"^{key}={value} "):
+        ServerSettings(**{key: value})
 
 
 @pytest.mark.parametrize(
@@ -162,17 +157,17 @@ def test_a_port_that_no_machine_has_is_refused_by_its_key() -> None:
     [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("", False), ("::", False)],
 )
 def test_only_the_hosts_of_this_machine_need_no_key(host: str, is_local: bool) -> None:
-    assert settings(host=host).is_local == is_local
+    assert ServerSettings(host=host).is_local == is_local
 
 
 def test_a_host_that_is_no_name_is_refused_and_one_of_ipv6_has_brackets() -> None:
-    with pytest.raises(UsageError, match=r"of host=a+ cannot be used: .+; choose another"):
-        listen(settings(host="a" * 64, port=0))
+    with pytest.raises(UsageError, match=r"of --host a+ cannot be used: .+; choose another"):
+        listen(ServerSettings(host="a" * 64, port=0))
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("no IPv6 here")
-    with listen(settings(host="::1", port=0)) as listener:
+    with listen(ServerSettings(host="::1", port=0)) as listener:
         url = urlsplit(address(listener))
         assert (url.hostname, url.port) == listener.getsockname()[:2]
 

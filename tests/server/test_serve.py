@@ -23,6 +23,7 @@ from tests.server.models import LINES, english_and_french
 from transformer import Translator
 
 LONG = "der Hund geht in ein Haus.\n" * 360
+GERMAN = ("--checkpoint", "de_en.safetensors")
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -210,7 +211,7 @@ def begin(server: Serving, text: str, **fields: str) -> tuple[threading.Thread, 
 @posix_only
 def test_a_key_is_asked_for_and_what_has_begun_is_finished(folder: Path, translator: Translator) -> None:
     (folder / "key").write_text("geheim\n", encoding="utf-8")
-    server = Serving("checkpoint=de_en.safetensors", "api_key_file=key", "max_waiting=1", cwd=folder)
+    server = Serving(*GERMAN, "--api-key-file", "key", "--max-waiting", "1", cwd=folder)
     fields = {"q": "ja", "source": "de", "target": "en"}
     for path in ("/translate", "/detect"):
         assert server.post(path, fields).status == 403
@@ -234,7 +235,7 @@ def test_a_key_is_asked_for_and_what_has_begun_is_finished(folder: Path, transla
 @pytest.mark.long
 @posix_only
 def test_a_second_signal_ends_at_once(folder: Path) -> None:
-    server = Serving("checkpoint=de_en.safetensors", "max_waiting=1", "max_characters=1000000", cwd=folder)
+    server = Serving(*GERMAN, "--max-waiting", "1", "--max-characters", "1000000", cwd=folder)
     thread, answers = begin(server, LONG * 100)  # longer than the test
     # Not SIGINT, which a shell lets its background jobs ignore.
     server.run.send_signal(signal.SIGTERM)
@@ -250,14 +251,14 @@ def test_a_second_signal_ends_at_once(folder: Path) -> None:
 
 
 def test_mistakes_are_told_in_one_line(folder: Path, server: Serving) -> None:
-    taken = refused("serve", "checkpoint=de_en.safetensors", f"port={server.port}", cwd=folder)
-    assert f"port={server.port} of host=127.0.0.1 cannot be used" in taken
+    taken = refused("serve", *GERMAN, "--port", str(server.port), cwd=folder)
+    assert f"--port {server.port} of --host 127.0.0.1 cannot be used" in taken
     shutil.copy(folder / "de_en.safetensors", folder / "copy.safetensors")
-    twice = refused("serve", "checkpoint=[de_en.safetensors,copy.safetensors]", "port=0", cwd=folder)
-    assert "name one for each direction" in twice
-    assert "no such file" in refused("serve", "checkpoint=[de_en.safetensors,nix]", cwd=folder)
-    assert "api_key_file=nix: no such file" in refused(
-        "serve", "checkpoint=de_en.safetensors", "api_key_file=nix", cwd=folder
+    twice = refused("serve", *GERMAN, "--checkpoint", "copy.safetensors", "--port", "0", cwd=folder)
+    assert "for each direction" in twice
+    assert "--checkpoint nix: no such file" in refused("serve", *GERMAN, "--checkpoint", "nix", cwd=folder)
+    assert f"--api-key-file {folder / 'nix'}: no such file" in refused(
+        "serve", *GERMAN, "--api-key-file", "nix", cwd=folder
     )
-    (folder / "empty").write_text("\n", encoding="utf-8")
-    assert "on one line" in refused("serve", "checkpoint=de_en.safetensors", "api_key_file=empty", cwd=folder)
+    assert "--device" in refused("serve", *GERMAN, "--device", "nix", cwd=folder)
+    assert "--port" in refused("serve", *GERMAN, "--port", "65536", cwd=folder)

@@ -9,9 +9,8 @@ from lightning import Fabric, Trainer
 
 from tests.data.corpora import settings as data_settings
 from tests.data.corpora import write
-from tests.factories import composed, model_dict, tokenizer_settings
+from tests.factories import composed, model_dict, run_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
-from transformer.cli.settings import run_settings
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
 from transformer.inference.translator import BEAM
@@ -63,7 +62,7 @@ def training_for(
     """A training of this module on the CPU, in float32, with further trainer settings; those of `more` that have a name
     of Training are given to it."""
     given = {name: more.pop(name) for name in ("guide", "on_step", "on_validation") if name in more}
-    plain = {key: value for key, value in run_settings(composed()).items() if key != "model"}
+    plain = run_dict()
     plain["trainer"] |= {"accelerator": "cpu", "precision": "32-true", "gradient_clip_val": None} | more
     settings = replace(
         from_dict(RunSettings, plain, ""),

@@ -14,8 +14,8 @@ from tests.reliability.runs import settings
 from tests.training.small import module_for, numbers_data
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
-from transformer.evaluation import Scores
 from transformer.evaluation.evaluate import Evaluation
+from transformer.evaluation.metrics import Scores
 from transformer.files import CARD, RESULTS
 from transformer.training.card import license_id, terms, write_card
 from transformer.training.results import write_results
@@ -99,7 +99,8 @@ def test_a_sentence_of_the_test_set_is_shown_only_under_an_open_license(
 
 
 def test_a_card_names_no_folder_and_shows_settings_as_they_are_typed(data: TranslationData, tmp_path: Path) -> None:
-    said = card(tmp_path, data, {}, data__name=f"{tmp_path}/x", search__length_penalty=None)
+    paths = {"data__directory": f"{tmp_path}/x", "data__extra_tests": {"news": f"{tmp_path}/news"}}
+    said = card(tmp_path, data, {}, **paths, data__synthetic=[f"{tmp_path}/synthetic"], search__length_penalty=None)
     assert str(tmp_path) not in said
     for setting in ("search.length_penalty=null", "data.source_language=de", "tokenizer.kind=word"):
         assert f" {setting} " in said
@@ -121,6 +122,6 @@ def test_the_card_of_two_directions_counts_their_pairs_once(tmp_path: Path) -> N
     data = numbers_data(tmp_path, directions=["de-en", "en-de"])
     said = card(tmp_path, data, {})
     assert f"has seen {len(data.split('train')):,} sentence pairs" in said
-    assert "translates de → en and, asked by `source_language=` and `target_language=`, en → de." in said
+    assert "translates de → en and, asked by `--source` and `--target`, en → de." in said
     assert "| test.en-de | 2 | 12.3 |" in said
     assert "`test` is of de → en, the first direction" in said

@@ -61,7 +61,7 @@ def test_every_step_has_as_many_batches(data: TranslationData, limit: float) -> 
         ({"accelerator": "tpu"}, "trainer.accelerator=tpu"),
         ({"strategy": "fsdp"}, "trainer.strategy=fsdp"),
         ({"precision": "bf16-true"}, "trainer.precision=bf16-true"),
-        ({"num_sanity_val_steps": 0}, "unknown setting trainer.num_sanity_val_steps"),
+        ({"num_sanity_val_steps": 0}, "trainer.num_sanity_val_steps: no such setting"),
     ],
 )
 def test_a_value_that_no_run_can_have_is_refused_by_its_name(changes: dict[str, Any], key: str) -> None:

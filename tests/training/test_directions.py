@@ -16,7 +16,7 @@ from transformer import Translator
 from transformer.evaluation.run_results import read_results
 from transformer.export.formats import ExportSettings, export
 from transformer.export.formats import load as load_export
-from transformer.inference.search import SearchSettings
+from transformer.inference.settings import SearchSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 FRENCH = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf"]
@@ -51,7 +51,7 @@ def test_every_direction_is_scored_in_every_file(run: Path) -> None:
         scores = [float(row[f"validation/bleu.{direction}"]) for direction in DIRECTIONS]
         assert float(row["validation/bleu"]) == pytest.approx(sum(scores) / 3, abs=1e-4)
     card = (run / "README.md").read_text(encoding="utf-8")
-    assert "translates de → en and, asked by `source_language=` and `target_language=`, en → de, en → fr." in card
+    assert "translates de → en and, asked by `--source` and `--target`, en → de, en → fr." in card
     metadata = yaml.safe_load(card.split("---\n")[1])
     assert metadata["language"] == ["de", "en", "fr"]
     tasks = [(one["task"]["name"], one["dataset"]["split"]) for one in metadata["model-index"][0]["results"]]
@@ -88,13 +88,13 @@ def test_a_direction_that_was_not_trained_is_possible_and_said(run: Path, caplog
 
 
 def test_evaluating_takes_languages_and_marks_a_direction_that_was_not_trained(run: Path, tmp_path: Path) -> None:
-    search = ["search=greedy", "search.max_length=4", "metrics=[bleu]", f"output={tmp_path}"]
-    printed = ok("evaluate", f"checkpoint={run}", "source_language=de", "target_language=fr", *search, cwd=tmp_path)
+    search = ["--method", "greedy", "--max-length", "4", "--metrics", "bleu", "--output", str(tmp_path)]
+    printed = ok("evaluate", str(run), "--source", "de", "--target", "fr", *search, cwd=tmp_path)
     assert printed.startswith("test.de-fr BLEU ")
     results = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))
     assert (results["zero_shot"], results["test.de-fr"]["bleu"] >= 0) == (["test.de-fr"], True)
-    said = refused("evaluate", f"checkpoint={run}", "split=test.en-fr", *search, cwd=tmp_path)
-    assert "split=test.en-fr: say split=test source_language=en target_language=fr" in said
+    said = refused("evaluate", str(run), "--split", "test.en-fr", *search, cwd=tmp_path)
+    assert "--split test.en-fr: give --split test --source en --target fr" in said
 
 
 @pytest.mark.long
@@ -143,11 +143,11 @@ def test_the_doctor_looks_at_all_directions(run: Path, tmp_path: Path) -> None:
         )
     splits = [f"data.{split}={run.parent / split}" for split in ("validation", "test")]
     arguments = ["data=files", f"data.train={tmp_path}/train", *splits, f"data.directions=[{','.join(DIRECTIONS)}]"]
-    cache = f"cache={tmp_path}/cache"
-    printed = ok("doctor", *arguments, cache, "output=report.json", cwd=tmp_path)
+    arguments.append(f"data.cache={tmp_path}/cache")
+    printed = ok("doctor", *arguments, "--output", "report.json", cwd=tmp_path)
     assert "files: de → en, en → de, en → fr, pairs: train 175, " in printed
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     leaks = {one["split"]: one["lines"] for one in report["findings"] if one["check"] == "in a held-out split"}
     assert leaks["train.en-fr"] == [*leaks["train"], 175]
-    said = refused("doctor", *arguments, cache, "fix=clean", cwd=tmp_path)
-    assert "fix= is for one set of pairs, here are those of de → en, en → fr" in said
+    said = refused("doctor", *arguments, "--fix", "clean", cwd=tmp_path)
+    assert "--fix is for one set of pairs, here are those of de → en, en → fr" in said

@@ -13,7 +13,8 @@ from tests.training.small import DIGITS, SETTINGS, module_for, numbers_data, tra
 from transformer.data.batching import Batch
 from transformer.data.tokenizer import EOS, PAD
 from transformer.model.attention import AttentionRecord
-from transformer.training.guided_alignment import GuidedAlignment, GuidedAlignmentSettings
+from transformer.training.config import GuidedAlignmentSettings
+from transformer.training.guided_alignment import GuidedAlignment
 from transformer.training.module import twice
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

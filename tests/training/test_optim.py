@@ -9,7 +9,8 @@ from torch import Tensor
 
 from tests.factories import small_model
 from transformer import Transformer
-from transformer.training.optim import OPTIMIZERS, can_be_fused, learning_rate_factor, warmup_note
+from transformer.training.config import OPTIMIZERS
+from transformer.training.optim import can_be_fused, learning_rate_factor, warmup_note
 
 
 def test_a_schedule_follows_its_formula_after_a_linear_warm_up() -> None:

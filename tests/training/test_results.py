@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.evaluation import Scores
+from transformer.evaluation.metrics import Scores
 from transformer.inference.translator import BEAM
 from transformer.training.results import Result, show_result
 
@@ -27,16 +27,19 @@ def test_a_run_without_its_test_says_its_validation_and_how_to_test_it(
     show_result(Result(bleu, {}, {}, []), Path("my_run"), BEAM)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"validation: {said}"
-    assert lines[-1].strip() == "python scripts/train.py resume=my_run test=true"
+    assert lines[-1].strip() == "translator train resume=my_run test=true"
 
 
-def test_the_next_commands_have_the_search_of_the_test_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("sentence", "dashes"), [("Ein Hund.", ""), ("- Ein Hund.", "-- ")])
+def test_the_next_commands_have_the_search_of_the_test_and_no_more(
+    capsys: pytest.CaptureFixture[str], sentence: str, dashes: str
+) -> None:
     # The length penalty is the model's own by now.
     search = replace(BEAM, min_length=3, length_penalty=1.5)
-    show_result(Result(30.0, SCORES, {}, [("Ein Hund.", "A dog.", "The dog.")]), Path("my_run"), search)
+    show_result(Result(30.0, SCORES, {}, [(sentence, "A dog.", "The dog.")]), Path("my_run"), search)
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert "test: BLEU 31.2   chrF 50.0" in lines
-    assert lines[3:6] == ["Ein Hund.", "→ The dog.", "= A dog."]
-    assert "python scripts/evaluate.py checkpoint=my_run search.min_length=3" in lines
+    assert lines[3:6] == [sentence, "→ The dog.", "= A dog."]
+    assert "translator evaluate my_run --min-length 3" in lines
     quotes = '"' if os.name == "nt" else "'"
-    assert f"python scripts/translate.py checkpoint=my_run search.min_length=3 text={quotes}Ein Hund.{quotes}" in lines
+    assert f"translator translate --checkpoint my_run --min-length 3 {dashes}{quotes}{sentence}{quotes}" in lines

@@ -8,7 +8,7 @@ import pytest
 
 from tests.reliability.runs import settings
 from transformer.config import UsageError, from_dict
-from transformer.device import MachineSettings
+from transformer.machine import MachineSettings
 from transformer.training.checks import check_resumption, numerics, restore_numerics
 
 DIGESTS = {"train": "1", "validation": "2", "synthetic": "none", "test": "4"}
@@ -47,11 +47,17 @@ def test_files_that_were_trained_on_cannot_change(names: list[str]) -> None:
 
 
 def test_a_corpus_may_lie_elsewhere_and_have_other_tests() -> None:
-    moved = {"name": "x", "directory": "x", "pairs": "x", "train": "x", "validation": "x", "test": "x", "cache": "x"}
-    moved |= {"url": "x", "sha256": {"x": "x"}, "columns": [2, 1], "extra_tests": {"news": "x"}, "synthetic": ["x"]}
+    moved = {"directory": "x", "pairs": "x", "train": "x", "validation": "x", "test": "x", "cache": "x"}
+    moved |= {"extra_tests": {"news": "x"}, "synthetic": ["x"]}
     tests = {"test": "9", "news": "5"}
     now = run_settings(DIGESTS | tests, **{f"data__{key}": value for key, value in moved.items()})
     assert check_resumption(SAVED, now) == ["the files of test", "the files of news"]
+
+
+def test_a_corpus_may_be_described_otherwise() -> None:
+    described = {"name": "x", "url": "x", "sha256": {"x": "x"}, "columns": [2, 1], "split": [0.1, 0.1]}
+    now = run_settings(**{f"data__{key}": value for key, value in described.items()})
+    assert "data.name=x (was files)" in check_resumption(SAVED, now)
 
 
 def test_the_settings_that_have_changed_are_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,14 +5,14 @@ import re
 
 import pytest
 
-from tests.factories import composed
-from transformer.cli.settings import run_settings
+from tests.factories import composed, run_dict
+from transformer.cli.train import of_run, read_run_settings
 from transformer.model.config import read_model
-from transformer.training.config import check_settings, read_run_settings
+from transformer.training.config import check_settings
 
 
 def check(typed: str) -> None:
-    settings = run_settings(composed("data=toy", *typed.split()))
+    settings = of_run(composed("data=toy", *typed.split()))
     check_settings(read_run_settings(settings), read_model(settings["model"]))
 
 
@@ -71,8 +71,10 @@ def test_settings_that_do_not_go_together_are_refused_and_each_alone_is_taken(
 
 
 def test_a_setting_that_no_run_has_is_refused_by_its_name() -> None:
-    with pytest.raises(ValueError, match=r"^unknown setting sed: did you mean seed\?"):
-        read_run_settings(run_settings(composed("data=toy")) | {"sed": 3})
+    with pytest.raises(ValueError, match=r"^sed: no such setting; did you mean seed\?"):
+        read_run_settings(run_dict("data=toy") | {"sed": 3})
+    with pytest.raises(ValueError, match=r"^sed: no such setting"):
+        of_run(composed("data=toy") | {"sed": 3})
 
 
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="wandb is installed")

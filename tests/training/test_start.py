@@ -91,12 +91,10 @@ def test_a_pair_with_an_empty_side_is_left_out_where_a_tag_stands_before_the_sou
 def test_a_model_of_both_directions_is_scored_in_either(tmp_path: Path) -> None:
     train(tmp_path, settings(corpus(tmp_path), trainer__max_steps=1, data__directions=["de-en", "en-de"]))
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
-    of_files = ["data=files", *(f"data.{split}={tmp_path}/{split}" for split in ("train", "validation", "test"))]
-    languages = ["data.source_language=de", "data.target_language=en", "target_language=de"]
-    ok("evaluate", f"checkpoint={tmp_path}", *of_files, *languages, "search=greedy", cwd=tmp_path)
+    ok("evaluate", str(tmp_path), "--target", "de", "--method", "greedy", cwd=tmp_path)
     assert json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))["test.en-de"]["bleu"] >= 0
     assert (tmp_path / "hypotheses.test.en-de.txt").exists()
-    assert "that translates de → en and, asked by `source_language=` and `target_language=`, en → de." in card
+    assert "that translates de → en and, asked by `--source` and `--target`, en → de." in card
     assert "`test` is of de → en, the first direction; another's name stands behind its split. Of one run" in card
 
 

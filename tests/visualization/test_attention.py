@@ -1,26 +1,23 @@
 """Heat maps show the model's own weights, named by layer, head and piece; what is not there is refused in a line."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import yaml
 
-from scripts.explain import explain_text
-from scripts.explain import read as read_settings
 from tests.cases import others_long
 from tests.visualization.models import SEARCH, TEXTS, untrained
 from transformer import Transformer, Translator
+from transformer.cli.app import parse
 from transformer.data.tokenizer import BOS, EOS
 from transformer.model.attention import AttentionRecord
 from transformer.training.results import draw_attentions
 from transformer.visualization.attention import (
     MAX_TOKENS,
     Reading,
-    View,
     attention_figure,
     draw_translation,
     read,
@@ -28,8 +25,7 @@ from transformer.visualization.attention import (
     reading_figure,
 )
 from transformer.visualization.picture import save
-
-CONFIG = Path(__file__).parents[2] / "configs" / "explain.yaml"
+from transformer.visualization.view import View
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +91,8 @@ def test_the_drawn_matrix_is_the_recorded_one_by_layer_and_head(
 @pytest.mark.parametrize(
     ("view", "message"),
     [
-        (View("encoder", 3, None), r"layer=3: the encoder self-attention of this model has layers 1 to 2"),
-        (View("decoder", 0, None), r"layer=0: the decoder self-attention of this model has layers 1 to 3"),
-        (View("cross", 2, 3), r"head=3: the encoder-decoder \(cross\) attention of this model has heads 1 to 2"),
-        (View("cross", None, 0), r"head=0: .* has heads 1 to 2"),
+        (View("encoder", 3), r"there is no layer 3: the encoder self-attention of this model has layers 1 to 2"),
+        (View("cross", 2, 3), r"there is no head 3: the .* \(cross\) attention of this model has heads 1 to 2"),
     ],
 )
 def test_a_layer_or_head_that_is_not_there_is_told_the_range(reading: Reading, view: View, message: str) -> None:
@@ -107,9 +101,9 @@ def test_a_layer_or_head_that_is_not_there_is_told_the_range(reading: Reading, v
 
 
 def test_a_model_without_cross_attention_shows_the_two_it_has(without_cross: Translator, tmp_path: Path) -> None:
-    draw_translation(without_cross, TEXTS[1], SEARCH, View("decoder", None, None), tmp_path / "decoder.png")
-    with pytest.raises(ValueError, match=r"^attention=cross: this model has no encoder-decoder \(cross\) attention$"):
-        draw_translation(without_cross, TEXTS[1], SEARCH, View("cross", None, None), tmp_path / "cross.png")
+    draw_translation(without_cross, TEXTS[1], SEARCH, View("decoder"), tmp_path / "decoder.png")
+    with pytest.raises(ValueError, match=r"^this model has no encoder-decoder \(cross\) attention$"):
+        draw_translation(without_cross, TEXTS[1], SEARCH, View("cross"), tmp_path / "cross.png")
     assert [path.name for path in tmp_path.iterdir()] == ["decoder.png"]
     draw_attentions(without_cross, [(TEXTS[1], "", TEXTS[0])], tmp_path / "run")
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["decoder.png", "encoder.png"]
@@ -171,7 +165,7 @@ def test_every_label_lies_within_the_saved_picture(pieces: int, tmp_path: Path) 
         assert all(end <= start for (_, end), (start, _) in pairwise(spans))
 
 
-# The script, in this process.
+# The command, in this process.
 
 
 @pytest.fixture(scope="module")
@@ -181,15 +175,8 @@ def saved(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> P
     return path
 
 
-def script(saved: Path, **changes: object) -> None:
-    settings = {
-        key: value
-        for key, value in yaml.safe_load(CONFIG.read_text(encoding="utf-8")).items()
-        if key not in ("hydra", "runs")
-    }
-    changes = {"checkpoint": str(saved), "text": TEXTS[1], "search": asdict(SEARCH), "runs": "", **changes}
-    changes["machine"] = {"threads": None, "matmul_precision": "highest", "attention": None}
-    explain_text(read_settings({**settings, **changes}))
+def explain(saved: Path, *flags: str, text: str = TEXTS[1]) -> None:
+    parse(["explain", text, "--checkpoint", str(saved), "--length-ratio", "1", "--length-extra", "3", *flags])()
 
 
 @pytest.mark.parametrize(
@@ -199,33 +186,32 @@ def test_the_output_decides_what_is_written(
     saved: Path, name: str, start: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "new folder" / name
-    script(saved, output=str(path), attention="encoder", layer=2, head=3)
+    explain(saved, "--output", str(path), "--attention", "encoder", "--layer", "2", "--head", "3")
     assert path.read_bytes().startswith(start)
     assert capsys.readouterr().out == f"{path}\n"
     assert list(path.parent.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("flags", "message"),
     [
-        ({"output": "x.gif"}, "output=x.gif must end in .html or .png or .svg or .pdf"),
-        ({"output": "page"}, "output=page must end in .html .*"),
-        ({"layer": 9}, r"layer=9: the encoder-decoder \(cross\) attention of this model has layers 1 to 3"),
-        ({"head": 0}, r"head=0 must be >= 1 and .*"),
-        ({"layer": "two"}, r"layer=two must be a whole number"),
-        ({"attention": "self"}, r"attention=self is not allowed; choose one of cross, encoder, decoder"),
-        ({"output": None}, r"output is not set: give output=FILE\.html or FILE\.png or FILE\.svg or FILE\.pdf"),
-        ({"text": None}, r'text is not set: give the sentence to explain, text="…"'),
-        ({"output": "."}, r"output=. is a folder: name a file in it"),
-        ({"text": " "}, r"the text has 0 tokens; between 1 and 79 can be shown"),
+        (["--output", "x.gif"], "--output .*x.gif must end in .html or .png or .svg or .pdf"),
+        (["--output", "."], "--output .* is a folder"),
+        (["--output", "x.html", "--head", "2"], "--head are for a picture, --output FILE.png"),
+        (["--layer", "9"], r"no layer 9: the encoder-decoder \(cross\) attention of this model has layers 1 to 3"),
+        (["--head", "0"], "--head=0 must be >= 1"),
+        (["--layer", "two"], "--layer"),
+        (["--attention", "self"], "--attention"),
+        (["--device", "gpu"], "--device=gpu"),
     ],
 )
-def test_the_script_refuses_a_picture_that_cannot_be_in_one_line(
-    saved: Path, changes: dict[str, object], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_picture_that_cannot_be_is_refused_with_its_flag(
+    saved: Path, flags: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        script(saved, **{"output": "x.png", **changes})
+    output = [] if "--output" in flags else ["--output", "x.png"]
+    with pytest.raises(ValueError, match=message):
+        explain(saved, *output, *flags)
     assert list(tmp_path.iterdir()) == []
 
 

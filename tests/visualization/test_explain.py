@@ -139,14 +139,8 @@ def test_several_sentences_are_said_without_a_setting_that_pages_do_not_have(
 
 def test_the_script_writes_the_page_and_prints_where_it_is(translator: Translator, tmp_path: Path) -> None:
     translator.save(tmp_path / "t.safetensors")
-    done = script(
-        "explain",
-        "checkpoint=t.safetensors",
-        f"text={HOSTILE}",
-        "output=new/seite=1 ä.html",
-        "search.beam=1",
-        cwd=tmp_path,
-    )
+    flags = ("--checkpoint", "t.safetensors", "--output", "new/seite=1 ä.html", "--beam", "1")
+    done = script("explain", HOSTILE, *flags, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     path = tmp_path / "new" / "seite=1 ä.html"
     assert done.stdout == f"{path}\n"
@@ -156,13 +150,11 @@ def test_the_script_writes_the_page_and_prints_where_it_is(translator: Translato
 
 def test_the_script_refuses_in_one_line_and_leaves_no_page(translator: Translator, tmp_path: Path) -> None:
     translator.save(tmp_path / "t.safetensors")
-    done = script("explain", "checkpoint=t.safetensors", "text=", cwd=tmp_path)
-    assert done.returncode != 0
+    done = script("explain", "", "--checkpoint", "t.safetensors", cwd=tmp_path)
+    assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.splitlines() == ["error: the text has 0 tokens; between 1 and 79 can be shown"]
     assert [path.name for path in tmp_path.iterdir()] == ["t.safetensors"]
-    done = script("explain", "checkpoint=t.safetensors", "text=ja", "output=x.html", "layer=1", "head=2", cwd=tmp_path)
-    assert done.stderr.splitlines() == ["error: head= is for a picture, output=FILE.png: a page shows all attentions"]
 
 
 def test_the_texts_of_both_languages_have_the_same_keys_and_gaps() -> None:

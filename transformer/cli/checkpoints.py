@@ -1,13 +1,13 @@
-"""Finds the model that `checkpoint=` means, and announces it."""
+"""Finds the model that `--checkpoint` means, and announces it."""
 
 import contextlib
 import json
 import os
-import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from transformer.cli.runs import by_time
+from transformer.cli.runs import RUNS, by_time
 from transformer.config import UsageError
 from transformer.data.printable import say, shell_path
 from transformer.files import (
@@ -16,12 +16,12 @@ from transformer.files import (
     HUGGINGFACE_TOKENIZER,
     MODELS,
     RESULTS,
-    is_list_of_paths,
+    expanded,
     read_file,
     read_json,
-    read_path_list,
     run_of,
 )
+from transformer.inference.settings import ChoiceSettings
 
 MAX_DESCRIPTION_BYTES = 1 << 22  # of a description, which takes some thousand
 
@@ -31,57 +31,51 @@ def is_run(folder: Path) -> bool:
     return any((folder / model).is_file() for model in MODELS)
 
 
-def newest_finished_run(runs: Path) -> Path:
+def newest_finished_run() -> Path:
     """Find the run that finished last: only then has it a model of its own beside the checkpoints."""
-    if finished := by_time(runs, MODELS[0]):
+    if finished := by_time(RUNS, MODELS[0]):
         return finished[-1].parent
-    if unfinished := by_time(runs, MODELS[-1]):
+    if unfinished := by_time(RUNS, MODELS[-1]):
         run = shell_path(unfinished[-1].parent.parent)
-        raise UsageError(f"no run in {runs} has finished: checkpoint={run} takes what that one has so far")
-    raise FileNotFoundError(f"no run in {runs}: train one, or name another folder")
+        raise UsageError(f"no run in {RUNS} has finished: --checkpoint {run} takes what that one has so far")
+    raise FileNotFoundError(f"there is no run in {RUNS}: train one, or give --checkpoint")
 
 
-def find_checkpoint(value: str | None, runs: Path, exports: bool = False, key: str = "checkpoint") -> Path:
-    """Find the model that `checkpoint=`, or the setting `key`, means: a file, or the best in a folder, or that of the
-    newest finished run.
+def find_checkpoint(value: str | None, exports: bool = False, key: str = "--checkpoint") -> Path:
+    """Find the model that a flag means: a file, or the best in a folder, or, without one, that of the newest finished
+    run.
 
     With `exports` it may be the folder of an export, which is returned as such.
     """
-    path = newest_finished_run(runs) if value is None else Path(value)
+    path = newest_finished_run() if value is None else expanded(value)
     if (path / HUGGINGFACE_TOKENIZER).is_file() and not any((path / file).is_file() for file in MODELS):
         return path
     if (path / EXPORT_MANIFEST).is_file():
         if not exports:
-            raise UsageError(f"{key}={value} is an export, which this script cannot use: name what it was made of")
+            raise UsageError(f"{key} {value} is an export, which this command cannot use: name what it was made of")
         return path
     for candidate in (path, *(path / file for file in MODELS)):
         if candidate.is_file():
             return candidate
-    if is_list_of_paths(str(value)):
-        raise UsageError(f"{key}={value}: one model is taken here, not several")
     if not path.exists():
-        raise FileNotFoundError(f"{key}={value}: no such file or run folder")
-    raise FileNotFoundError(f"{key}={value}: the folder has none of {', '.join(MODELS)}")
+        raise FileNotFoundError(f"{key} {value}: no such file or run folder")
+    raise FileNotFoundError(f"{key} {value}: the folder has none of {', '.join(MODELS)}")
 
 
-def find_checkpoints(value: str | None, runs: Path, exports: bool = True) -> list[Path]:
-    """Find all that `checkpoint=[A,B]` means, each as `find_checkpoint` does."""
-    if value is not None and not value.startswith("[") and is_list_of_paths(value):
-        raise UsageError(f"checkpoint={value}: several models need brackets: checkpoint=[{value}]")
-    if value is None or Path(value).exists() or not re.fullmatch(r"\[.+\]", value):
-        return [find_checkpoint(value, runs, exports)]
-    found = [find_checkpoint(one, runs, exports) for one in read_path_list(value)]
+def find_checkpoints(values: Sequence[str], exports: bool = True, key: str = "--checkpoint") -> list[Path]:
+    """Find all models that flags mean, each as `find_checkpoint` does; without any, that of the newest finished run."""
+    asked: Sequence[str | None] = values or [None]
+    found = [find_checkpoint(value, exports, key) for value in asked]
     if twice := [one for number, one in enumerate(found) if any(map(one.samefile, found[:number]))]:
-        raise UsageError(f"checkpoint={value} names {twice[0]} twice: leave one of them out")
+        raise UsageError(f"{key} names {twice[0]} twice: leave one of them out")
     return found
 
 
-def find_reverse(config: dict[str, Any]) -> dict[str, Any]:
-    """The settings `choose` with the model that `choose.reverse=` means, if it names one."""
-    choose, runs = config["choose"], Path(config["runs"])
-    if not choose["reverse"]:
-        return dict(choose)
-    return choose | {"reverse": str(find_checkpoint(choose["reverse"], runs, key="choose.reverse"))}
+def with_reverse(choice: ChoiceSettings) -> ChoiceSettings:
+    """The choice, with the model that `--reverse` means, if it names one."""
+    if choice.reverse is None:
+        return choice
+    return replace(choice, reverse=str(find_checkpoint(choice.reverse, key="--reverse")))
 
 
 def score_on(split: str, run: Path) -> list[str]:
@@ -108,17 +102,17 @@ def _facts(run: Path) -> list[str]:
     return facts
 
 
-def announce_checkpoint(config: dict[str, Any], checkpoint: Path) -> None:
-    """Say which run was taken where `checkpoint=` named none: its languages, its score, and how many newer runs were
-    passed over; and that a run which was named has not finished."""
+def announce_checkpoint(asked: str | None, checkpoint: Path) -> None:
+    """Say which run was taken where none was asked for: its languages, its score, and how many newer runs were passed
+    over; and that a run which was named has not finished."""
     run = run_of(checkpoint)
-    if config["checkpoint"] is None:
+    if asked is None:
         finished = checkpoint.stat().st_mtime_ns
-        others = [path for path in by_time(Path(config["runs"]), MODELS[-1]) if path.stat().st_mtime_ns > finished]
+        others = [path for path in by_time(RUNS, MODELS[-1]) if path.stat().st_mtime_ns > finished]
         count = sum(path.parent.parent != run for path in others)
         passed_over = [f"{count} newer not finished"] if count else []
-        say(f"checkpoint={shell_path(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
-    elif checkpoint.parent.name == "checkpoints" and Path(config["checkpoint"]).is_dir():
+        say(f"--checkpoint {shell_path(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
+    elif checkpoint.parent.name == "checkpoints" and Path(asked).is_dir():
         name = shell_path(run)
         say(f"{name} has not finished its training, this is its {checkpoint.name}: train.py resume={name} continues it")
 

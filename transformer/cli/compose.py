@@ -1,111 +1,192 @@
-"""Whole configurations from the YAML presets, as plain data."""
+"""Settings composed by Hydra, from configs/ and the command line, as plain data. `train` and `back_translate` use it.
 
+Hydra runs as its documentation says: groups, overrides, -m, --config-dir. Errors are printed on one line.
+"""
+
+import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from hydra.core.override_parser.types import Quote, QuotedString
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
-from transformer import __version__
-from transformer.cli import CONFIGS, PROJECT, Read
-from transformer.cli.arguments import LITERAL, split_override
-from transformer.cli.errors import describe
-from transformer.config import UsageError, flatten, read_value, shown
+from transformer.cli.errors import configure_output, status_of
+from transformer.cli.runs import find_resumable, remove_if_empty
+from transformer.config import UsageError, flatten
 from transformer.data import tatoeba
 from transformer.data.directions import first_direction
+from transformer.data.printable import one_line
+from transformer.files import BUNDLED_CORPUS, CONFIGS
+
+RUN_FOLDER = "hydra.run.dir"  # what is typed for the folder of a run
+
+
+def run_folder(resume: str | None, new: str) -> str:
+    """The folder of the run that `resume` names, or else a new one."""
+    return str(find_resumable(resume)[0]) if resume else new
+
 
 # What the YAML files call as ${NAME:…}.
-OmegaConf.register_new_resolver("version", lambda: __version__, replace=True)
-OmegaConf.register_new_resolver("first_direction", first_direction, replace=True)
-for function in (tatoeba.file_language, tatoeba.source_language, tatoeba.columns):
-    OmegaConf.register_new_resolver(f"tatoeba_{function.__name__}", function, replace=True)
-OmegaConf.register_new_resolver("project", lambda folder="": str(PROJECT / folder), replace=True)
+RESOLVERS: dict[str, Callable[..., Any]] = {
+    "run_folder": run_folder,
+    "bundled_corpus": lambda: str(BUNDLED_CORPUS),
+    "first_direction": first_direction,
+    "tatoeba_file_language": tatoeba.file_language,
+    "tatoeba_source_language": tatoeba.source_language,
+    "tatoeba_columns": tatoeba.columns,
+}
+for name, function in RESOLVERS.items():
+    OmegaConf.register_new_resolver(name, function, replace=True)
 
 
-def compose_all(name: str, overrides: Sequence[str], configs: Path = CONFIGS) -> DictConfig:
-    """The configuration of a script with overrides in Hydra's grammar, and Hydra's own settings with it."""
-    with hydra.initialize_config_dir(str(configs), version_base="1.3", job_name=name):
-        return hydra.compose(name, list(overrides), return_hydra_config=True)
+def as_dict(config: DictConfig) -> dict[str, Any]:
+    """Plain data, with interpolations resolved."""
+    return OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[return-value]
 
 
-def as_dict(config: DictConfig, complete: bool = True) -> dict[str, Any]:
-    """The script's own settings as plain data, interpolations resolved; `complete`: a missing one is an error."""
-    settings = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-    return OmegaConf.to_container(settings, resolve=True, throw_on_missing=complete)  # type: ignore[return-value]
+def near_names(key: str, name: str) -> list[str]:
+    """Names of settings and groups that may be meant by `key`."""
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        settings = [name for name, _ in flatten(as_dict(hydra.compose(name)))]
+    groups = [path.name for path in CONFIGS.iterdir() if path.is_dir()]
+    last = key.rpartition(".")[2]
+    same_end = [name for name in settings if name.rpartition(".")[2] == last]
+    return [*same_end, *get_close_matches(key, [*settings, *groups], n=3)][:3]
 
 
-def compose(name: str, *overrides: str) -> dict[str, Any]:
-    """The settings of scripts/NAME.py with overrides in Hydra's grammar, interpolations resolved, as plain data."""
-    return as_dict(compose_all(name, overrides), complete=False)
+def explain(error: BaseException, name: str) -> str:
+    """What is wrong with settings, on one line: Hydra's own messages take several and do not know which there are."""
+    chain = [error]
+    while cause := chain[-1].__cause__ or chain[-1].__context__:
+        chain.append(cause)
+    for one in chain:
+        if isinstance(one, (UsageError, FileNotFoundError)):  # of a resolver
+            return str(one)
+        if isinstance(one, OverrideParseException):
+            return f"{one.override}: write KEY=VALUE; a value with special characters stands in quotes: 'KEY=\"VALUE\"'"
+        if isinstance(one, MissingConfigException) and one.options:
+            return f"{one.missing_cfg_file}: there is no such choice; choose one of {', '.join(one.options)}"
+    of_key = next((one for one in chain if isinstance(one, OmegaConfBaseException) and one.full_key), None)
+    if of_key is None:
+        return one_line(error)
+    GlobalHydra.instance().clear()
+    key = str(of_key.full_key)
+    if not isinstance(of_key, (KeyError, AttributeError)):
+        return f"{key}: {str(of_key).splitlines()[0]}"
+    near = near_names(key, name)
+    remedy = f"did you mean {' or '.join(near)}?" if near else "--cfg job shows all settings"
+    return f"{key}: no such setting; {remedy}"
 
 
-def by_key(overrides: Iterable[str]) -> dict[str, str]:
-    """Overrides by their keys."""
-    return {split_override(override)[1]: override for override in overrides}
-
-
-def typed_overrides() -> dict[str, str]:
-    """The overrides that the running script was given, by key; none where a configuration is only composed."""
-    return by_key(HydraConfig.get().overrides.task) if HydraConfig.initialized() else {}
-
-
-def compose_again(*instead: str, without: Collection[str] = ()) -> DictConfig:
-    """Composes the configuration of the running script again. Overrides of `instead` replace typed ones of the same
-    key; typed ones with a key or in a section of `without` are left out."""
-    hydra_config = HydraConfig.get()
-    folders = [line for line in hydra_config.overrides.hydra if split_override(line)[1] == "hydra.searchpath"]
-    kept = {key: line for key, line in typed_overrides().items() if not {key, key.partition(".")[0]} & {*without}}
-    return hydra.compose(hydra_config.job.config_name, [*folders, *(kept | by_key(instead)).values()])
-
-
-def check_words(config: DictConfig) -> None:
-    """Refuse a word that was typed where the presets have a number, a boolean or a list: `seed=x`.
-
-    `read` refuses it too, but knows the types of settings only after it has imported torch, which takes seconds.
-    """
-    keys = [key for key in typed_overrides() if not key.startswith(LITERAL)]
-    if words := {key: value for key in keys if isinstance(value := OmegaConf.select(config, key), str)}:
-        presets = compose_again(without=words)
-        for key, value in words.items():
-            preset = OmegaConf.select(presets, key)
-            if isinstance(preset, bool | int | float | ListConfig):
-                read_value(list[Any] if isinstance(preset, ListConfig) else type(preset), value, key)
-
-
-def check_groups(config: DictConfig) -> None:
-    """Refuse a preset with `data: multi30k`: `data` stands for many settings, and the defaults list chooses them."""
-    choices = HydraConfig.get().runtime.choices if HydraConfig.initialized() else {}
-    for group in choices:
-        package = group.partition("@")[2] or group
-        if package in config and not isinstance(value := config[package], DictConfig):
-            remedy = f'write KEY: VALUE below it, indented, or in its defaults list "- override /{group}: CHOICE"'
-            raise UsageError(f"a preset has {package}: {shown(value)} where the settings of {package} belong; {remedy}")
-
-
-def read_settings(read: Read, config: DictConfig) -> Any:
-    """What `read` makes of a configuration; ValueError names a setting as it can be typed.
-
-    Some settings take their values from another, `${model.heads}`, and only that one may have been typed.
-    """
-    check_groups(config)
-    settings = as_dict(config)
+def compose(*overrides: str, name: str = "train") -> dict[str, Any]:
+    """The settings of a command with overrides as they are typed, as plain data. UsageError for a mistake in them."""
+    is_running = GlobalHydra.instance().is_initialized()  # then with the folders of its --config-dir
     try:
-        if "torch" not in sys.modules:
-            check_words(config)
-        return read(settings)
-    except ValueError as error:
-        values = dict(flatten(OmegaConf.to_container(config)))  # type: ignore[arg-type]
-        sources = {key: value[2:-1] for key, value in values.items() if re.fullmatch(r"\$\{[\w.]+\}", str(value))}
-        # What translates has a section of its own in typed settings, not on the command line.
-        typed = re.sub(r"[\w.]+", lambda key: sources.get(key[0], key[0].removeprefix("inference.")), describe(error))
-        # One that was typed may stand for several.
-        raise UsageError(re.sub(r"(?<![\w.])([\w.]+=[^,]{1,99})(, \1)+", r"\1", typed)) from error
+        with nullcontext() if is_running else hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            return as_dict(hydra.compose(name, list(overrides)))
+    except (HydraException, OmegaConfBaseException, YAMLError) as error:
+        raise UsageError(explain(error, name)) from error
 
 
-def chosen(group: str) -> str | None:
-    """The choice that the running script makes in a group."""
-    return HydraConfig.get().runtime.choices.get(group)  # type: ignore[no-any-return]
+def key_of(override: str) -> str:
+    """The name of the setting, or the group, in `+key=value`."""
+    return override.lstrip("+~").partition("=")[0]
+
+
+def typed_overrides() -> list[str]:
+    """The overrides that the running command was given."""
+    return [*HydraConfig.get().overrides.task]
+
+
+def typed_folder() -> bool:
+    """Whether the folder of the run was typed."""
+    return any(key_of(override) == RUN_FOLDER for override in HydraConfig.get().overrides.hydra)
+
+
+def quoted(text: str) -> str:
+    """A text as it is typed to arrive as it is, whatever characters it has."""
+    return text if re.fullmatch(r"[\w./-]+", text, re.ASCII) else QuotedString(text, Quote.single).with_quotes()
+
+
+def folder_override(folder: Path) -> str:
+    """What is typed for the folder of a run."""
+    return f"{RUN_FOLDER}={quoted(str(folder))}"
+
+
+def config_folders() -> list[str]:
+    """--config-dir=FOLDER, if it was typed."""
+    return [
+        f"--config-dir={source.path}"
+        for source in HydraConfig.get().runtime.config_sources
+        if source.provider == "command-line"
+    ]
+
+
+def chosen_groups() -> dict[str, str]:
+    """The choice that was made in each group."""
+    return dict(HydraConfig.get().runtime.choices)
+
+
+def output_folder() -> Path:
+    """The folder of the run, or of a sweep's trial."""
+    return Path(HydraConfig.get().runtime.output_dir)
+
+
+def is_trial() -> bool:
+    """Whether this run is a trial of a sweep."""
+    return HydraConfig.get().mode == RunMode.MULTIRUN
+
+
+def refuse_dashes(words: Sequence[str], name: str) -> None:
+    """Raises UsageError for `--heads 8`, as flags of the other commands are typed, if there is such a setting."""
+    for word in words:
+        key = word.partition("=")[0].removeprefix("--").replace("-", "_")
+        if word.startswith("--") and key.isidentifier():
+            near = [full for full in near_names(key, name) if full == key or full.endswith(f".{key}")]
+            if near:
+                raise UsageError(f"{word}: settings have no dashes: write {near[0]}=VALUE")
+
+
+def main(work: Callable[[dict[str, Any]], Any], name: str) -> None:
+    """Runs `work` with the settings that the command line asks for, and exits. A refused run leaves no folder."""
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then raises its errors, and they are printed here
+    debug = "debug=true" in sys.argv
+
+    failures: list[Exception] = []
+
+    @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=name)
+    def job(config: DictConfig) -> Any:
+        nonlocal debug
+        debug = config.get("debug") is True
+        try:
+            return work(as_dict(config))
+        except Exception as error:
+            if is_trial():
+                raise  # Hydra goes on with the next trial, and raises this at the end
+            failures.append(error)
+        finally:
+            remove_if_empty(output_folder())
+
+    def compose_and_work() -> None:
+        try:
+            refuse_dashes(sys.argv[1:], name)
+            job()
+            if failures:
+                raise failures[0]
+        except (HydraException, OmegaConfBaseException, YAMLError) as error:
+            raise UsageError(explain(error, name)) from error
+
+    configure_output()
+    sys.exit(status_of(compose_and_work, lambda: debug))

@@ -6,12 +6,23 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Callable
 
 from transformer.data.printable import SafeFormatter, one_line, say, silence
-from transformer.files import UNWRITABLE
 from transformer.processes import rank
+from transformer.signals import Interrupted, SignalHandler
 
-STDOUT = "stdout"  # the name of a file in an error that tells of no other one
+
+def open_closed_streams() -> None:
+    """Let what goes to a closed stdout or stderr go nowhere, and let no file that is opened later take their numbers.
+
+    A closed stdin stays None.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def configure_output() -> None:
@@ -20,6 +31,7 @@ def configure_output() -> None:
 
     Without this Windows would write results in a code page, and end with an error at the first → or 你.
     """
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if not isinstance(stream, io.TextIOWrapper):  # a notebook's, of %run
             continue
@@ -46,21 +58,7 @@ def describe(error: BaseException) -> str:
         return message or type(error).__name__
     if not isinstance(error, RuntimeError):
         message = f"{type(error).__name__}: {message}".removesuffix(": ")
-    return f"{message or type(error).__name__} (debug=true shows where)"
-
-
-def stdout_error(error: Exception) -> OSError | None:
-    """If an error may come from stdout, try stdout and return its error: its reader has gone (`translate.py | head`),
-    or its disk is full. Then nothing is printed at exit."""
-    is_of_disk = isinstance(error, OSError) and error.filename in (None, STDOUT) and error.errno in UNWRITABLE
-    if not is_of_disk and not isinstance(error, BrokenPipeError):
-        return None
-    try:
-        print(flush=True)  # an empty line: no system can tell without writing
-    except OSError as at_stdout:
-        silence(sys.stdout)  # for Python's own last flush
-        return type(at_stdout)(f"stdout cannot be written: {at_stdout.strerror}")
-    return None
+    return f"{message or type(error).__name__} (--debug, for train debug=true, shows where)"
 
 
 def report(error: BaseException, debug: bool, line: str | None = None) -> None:
@@ -68,3 +66,23 @@ def report(error: BaseException, debug: bool, line: str | None = None) -> None:
     if debug:
         traceback.print_exception(error)
     say(f"{'' if rank() == 0 else f'[rank {rank()}] '}error: {line or describe(error)}")
+
+
+def status_of(work: Callable[[], object], debug: Callable[[], bool]) -> int:
+    """Works, and returns the exit status: 2 for a mistake in what was asked for, 1 for any other failure, 128 + its
+    number for a signal. Each is printed on one line."""
+    try:
+        with SignalHandler():
+            work()
+            sys.stdout.flush()
+        return 0
+    except Interrupted as stopped:
+        if rank() == 0:
+            say(str(stopped))
+        return 128 + stopped.number
+    except BrokenPipeError:  # the reader of stdout has gone: `translate.py | head`
+        silence(sys.stdout)  # for Python's own last flush
+        return 128 + 13  # SIGPIPE
+    except Exception as error:
+        report(error, debug())
+        return 2 if isinstance(error, (ValueError, FileNotFoundError)) else 1

@@ -43,7 +43,7 @@ def input_lines(text: str | None, path: str | None) -> Iterator[str]:
     elif path is not None:
         yield from read_lines(Path(path))
     elif sys.stdin is None:
-        raise UsageError("stdin is closed: give text=… or input=FILE")
+        raise UsageError("stdin is closed: give a text or --input FILE")
     elif is_prompt(text, path):
         say("Type a sentence, Enter translates it; Ctrl-D ends.")
         yield from _prompted()
@@ -62,16 +62,20 @@ def is_tsv_or_csv(path: str) -> bool:
 def refuse_table(key: str, path: str) -> None:
     """Refuse a table where sentences belong: all columns of a line would be taken for one sentence."""
     if is_tsv_or_csv(path):
-        raise UsageError(f"{key}={path} is a table: {TABLE_REMEDY}")
+        raise UsageError(f"{key} {path} is a table: {TABLE_REMEDY}")
 
 
 def count_lines(path: str | None) -> int | None:
     """Read a whole file, and so find what is wrong with it, before any work; None for what can be read only once."""
     if path is not None and Path(path).is_dir():
-        raise UsageError(f"input={path} is a folder: name a file in it")
-    if path is None or not Path(path).is_file():
+        raise UsageError(f"--input {path} is a folder: name a file in it")
+    if path is None:
         return None
-    refuse_table("input", path)
+    if not Path(path).exists():
+        raise FileNotFoundError(f"--input {path}: no such file")
+    if not Path(path).is_file():  # a pipe
+        return None
+    refuse_table("--input", path)
     return sum(1 for _ in read_lines(Path(path)))
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
 
-from transformer.cli.errors import STDOUT
 from transformer.config import UsageError, flatten, from_dict, shown
 from transformer.data.printable import say, shell_path
 from transformer.files import (
@@ -73,7 +72,7 @@ class Output:
             self._file.write(translations.encode())
             self._file.flush()
         except OSError as error:
-            error.filename = self.path or STDOUT  # no system says it
+            error.filename = self.path or "stdout"  # no system says it
             raise
         self.lines += len(sources)
 
@@ -102,13 +101,9 @@ class PartialOutput(Output):
             self._before = self._read_state()
             for key, value in made_by.items():
                 if (former := self._before.made_by.get(key)) != value:
-                    typed = f"{key.removeprefix('inference.')}={former}"
-                    others = {
-                        "model": "by another model: name it by checkpoint=",
-                        "corpus": "with another corpus: name it by data=",
-                    }
-                    how = others.get(key, f"with {typed}")
-                    raise UsageError(f"resume=true: {self._shown} was made {how}")
+                    of_files = {"model": "by another model", "corpus": "with another corpus"}  # digests say little
+                    how = of_files.get(key, f"with {key.rpartition('.')[2]} {former}")
+                    raise UsageError(f"--resume: {self._shown} was made {how}: give the same, or leave out --resume")
             if not self._before.lines:  # it was killed in its first chunk: nothing to go on with
                 self._before = None
         elif self._is_stopped():
@@ -116,7 +111,7 @@ class PartialOutput(Output):
                 state = self._read_state()
             if state.lines:
                 raise UsageError(
-                    f"{self._shown} holds a stopped translation: resume=true continues it; "
+                    f"{self._shown} holds a stopped translation: --resume continues it; "
                     f"or delete {self._state_file.name}"
                 )
         elif self._partial.exists():
@@ -131,7 +126,7 @@ class PartialOutput(Output):
 
     def _read_state(self) -> PartialState:
         if not self._is_stopped():
-            raise UsageError(f"resume=true: there is no {self._shown} to continue; leave resume out")
+            raise UsageError(f"--resume: there is no {self._shown} to continue; leave it out")
         try:
             state = from_dict(PartialState, json.loads(self._state_file.read_bytes()), "")
             if state.lines and self._partial.stat().st_size < state.bytes:
@@ -169,7 +164,7 @@ class PartialOutput(Output):
         for _ in range(self._before.lines):
             self._input.update(f"{next(lines, '')}\n".encode())
         if self._input.hexdigest() != self._before.input_sha256:
-            raise ValueError(f"resume=true: the first {self._before.lines:,} lines are not those of {self._shown}")
+            raise ValueError(f"--resume: the first {self._before.lines:,} lines are not those of {self._shown}")
         self._file.truncate(self._before.bytes)  # a chunk that was not written whole
         self._file.seek(self._before.bytes)
         self.lines = self._kept = self._before.lines
@@ -196,7 +191,7 @@ class PartialOutput(Output):
                 with contextlib.suppress(OSError):  # what a full disk did not take is not kept either
                     self._file.close()
                 if self._kept:
-                    say(f"{self._kept:,} lines are kept in {self._shown}: resume=true continues")
+                    say(f"{self._kept:,} lines are kept in {self._shown}: --resume continues")
                 if self._kept or self._before:
                     return
             for left in (self._partial, self._state_file):
@@ -216,13 +211,13 @@ class PartialOutput(Output):
 
 
 def open_output(path: str | None, settings: dict[str, Any], models: Sequence[Path], resume: bool) -> Output:
-    """The output that `output=` and `resume=` mean, of translations by `models` (files, or an export's folder).
+    """The output that `--output` and `--resume` mean, of translations by `models` (files, or an export's folder).
 
     Raises UsageError without `resume` where a stopped translation is there, and with it where that was made by other
     settings or another model.
     """
     if path is None or is_written_through(Path(path)):
         if resume:
-            raise UsageError("resume=true continues a file: give the output=FILE of the translation that was stopped")
+            raise UsageError("--resume continues a file: give the --output of the command that was stopped")
         return Output(path)
     return PartialOutput(path, made_by(settings, *models), resume)

@@ -1,19 +1,16 @@
 """Synthetic pairs on their way to files: resumable as a translation is, and without what was dropped."""
 
 import json
-import re
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from transformer.cli.arguments import quote
-from transformer.cli.output import PartialOutput, made_by
+from transformer.cli.output import PartialOutput
 from transformer.cli.places import check_can_be_written
 from transformer.config import UsageError
-from transformer.data.corpus import DataSettings
-from transformer.data.printable import print_safely, script_command, shell_path, shell_word, terminal_safe
+from transformer.data.printable import print_safely, script_command, shell_path, terminal_safe
 from transformer.data.synthetic import ORIGIN
-from transformer.doctor.augment import AugmentSettings, Row
+from transformer.doctor.augment import Row
 from transformer.doctor.filters import FILTERS
 from transformer.evaluation.run_files import CONFIG
 from transformer.files import atomic_file, run_of
@@ -25,16 +22,18 @@ def check_prefix(output: str, checkpoints: list[Path]) -> None:
     """Refuses a PREFIX that is a folder or a link, one among the files of the runs or the export that translate, and
     one that cannot be written."""
     path = Path(output)
-    if path.is_dir() or path.name == ".." or output.endswith("/"):
-        raise UsageError(f"output={output} is a folder: give what the files' names begin with, as {path / 'synthetic'}")
+    if path.is_dir() or path.name == "..":
+        raise UsageError(f"--output {output} is a folder: give what the files' names begin with, as {path / 'pairs'}")
     if path.is_symlink():  # followed, the names of the files would begin with another PREFIX
-        raise UsageError(f"output={output} is a link: give what the files' names begin with")
+        raise UsageError(f"--output {output} is a link: give what the files' names begin with")
     for checkpoint in checkpoints:
         folder = run_of(checkpoint)
         is_alone = checkpoint.is_file() and not (folder / CONFIG).exists()  # a file that lies anywhere
         if path.resolve().is_relative_to(folder.resolve()) and not is_alone:
-            raise UsageError(f"output={output} is in the folder of the model, {shell_path(folder)}: name another place")
-    check_can_be_written(path, "output")
+            raise UsageError(
+                f"--output {output} is in the folder of the model, {shell_path(folder)}: name another place"
+            )
+    check_can_be_written(path, "--output")
 
 
 def _columns(*cells: str | int) -> bytes:
@@ -49,14 +48,10 @@ class PairsOutput(PartialOutput):
     these become the files, a resumed one writes the files again.
     """
 
-    def __init__(self, settings: AugmentSettings, text: str, checkpoints: list[Path], corpus: DataSettings) -> None:
-        """UsageError where there is nothing to resume, or something made by another model, settings or corpus."""
-        of_corpus = {
-            "corpus": " ".join(map(corpus.digest, corpus.all_splits)),
-            "data.max_length": str(corpus.max_length),  # beyond it the filter too_long drops a line
-        }
-        super().__init__(settings.output, made_by(settings.deciding(), *checkpoints) | of_corpus, settings.resume)
-        self._origin = Path(text).name, settings.search.method
+    def __init__(self, prefix: str, text: Path, method: str, made_by: dict[str, str], resume: bool) -> None:
+        """Pairs of a text by a search `method`; `made_by` and `resume` are those of `PartialOutput`."""
+        super().__init__(prefix, made_by, resume)
+        self._origin = text.name, method
 
     def write_rows(self, rows: list[Row]) -> None:
         """Adds what lines of the input have become."""
@@ -70,7 +65,7 @@ class PairsOutput(PartialOutput):
     def check_new(self, languages: tuple[str, str]) -> None:
         """Raises UsageError where a file would be written over that this output has not begun."""
         if self._before is None and (there := [path for path in self.paths(languages) if path.exists()]):
-            raise UsageError(f"{shell_path(there[0])} is there already: give another output=PREFIX, or remove it")
+            raise UsageError(f"{shell_path(there[0])} is there already: give another --output PREFIX, or remove it")
 
     def publish(self, languages: tuple[str, str], model: str) -> Counter[str | None]:
         """Writes the files, and returns how many lines became pairs (None) or were dropped by which filter."""
@@ -105,9 +100,7 @@ def show_counts(counts: Counter[str | None], prefix: str, languages: tuple[str, 
     for name, count in counts.most_common():
         if name is not None:
             print_safely(f"{count:,} dropped: {name} ({FILTERS[name].means})")
-    typed = f"data.synthetic=[{prefix}]"
-    if re.search(r"[^\w./-]", prefix, re.ASCII):  # the shell or Hydra would read more into it
-        typed = shell_word(f"data.synthetic=[{quote(prefix)}]")
+    typed = f"data.synthetic=[{shell_path(Path(prefix))}]"
     print_safely(
         "", "Next, with the settings of your training in place of …:", f"  {script_command('train')} … {typed}"
     )

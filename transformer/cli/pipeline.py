@@ -1,14 +1,11 @@
-"""Runs scripts one after another, each in a process of its own, and again only what is not finished."""
+"""Runs commands one after another, each in a process of its own, and again only what is not finished."""
 
 import json
-import os
-import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from transformer.config import UsageError
 from transformer.data.printable import say, shell_path
@@ -38,9 +35,10 @@ class SignalRelay(SignalHandler):
 
 @dataclass(frozen=True)
 class Stage:
-    """A script of a pipeline: the command that starts it (Python, the script, its settings), and the one that resumes
-    it where the file `started` exists. It is finished when all `files` exist and, if `started` is removed at the end,
-    that is gone."""
+    """A step of a pipeline: the command that starts it, and the one that resumes it where the file `started` exists.
+
+    It is finished when all `files` exist and, if `started` is removed at the end, that is gone.
+    """
 
     name: str
     begin: list[str]
@@ -75,20 +73,8 @@ class Stage:
             process.wait()
         if relay.received is not None:
             raise Interrupted(relay.received)
-        if process.returncode:
+        if process.returncode or not self.is_finished():
             raise ChildProcessError(f"{self.name} has failed: fix that, and the same command continues from there")
-
-
-def _settings(*commands: Sequence[Any]) -> list[list[str]]:
-    """The settings in commands, alike whichever Python runs the scripts and wherever this project lies."""
-    settings = [[str(word) for word in command[2:]] for command in commands]
-    scripts = [str(word) for command in commands for word in command[1:2]]
-    projects = {script.rpartition(f"{os.sep}scripts{os.sep}")[0] for script in scripts}
-    for project in sorted(projects, key=len, reverse=True):
-        # At the beginning of a path: behind =, [, a comma or a quote.
-        beginning = rf"(^|[=\[,'\"]){re.escape(project + os.sep)}"
-        settings = [[re.sub(beginning, r"\1", word) for word in words] for words in settings]
-    return settings
 
 
 def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
@@ -102,8 +88,9 @@ def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
     differing = ""
     # Anything else in the file: somebody has changed it.
     if isinstance(before, list) and len(before) == len(stages) and all(isinstance(old, list) for old in before):
-        both = [(stage, _settings(old, stage.begin)) for stage, old in zip(stages, before, strict=True)]
-        if not (begun := [(stage, old, new) for stage, (old, new) in both if old != new and stage.has_begun()]):
+        # Whichever Python ran it.
+        both = [(stage, old[1:], stage.begin[1:]) for stage, old in zip(stages, before, strict=True)]
+        if not (begun := [(stage, old, new) for stage, old, new in both if old != new and stage.has_begun()]):
             return
         stage, old, new = begun[0]
         was, now = ([word for word in one if word not in other] for one, other in ((old, new), (new, old)))
@@ -113,8 +100,8 @@ def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
     )
 
 
-def run_stages(stages: Sequence[Stage], folder: Path) -> None:
-    """Runs what is not finished; OSError where another process does. UsageError where what was begun in the folder was
+def run_stages(stages: Sequence[Stage], folder: Path, prepare: Callable[[], None]) -> None:
+    """Runs what is not finished, after `prepare`; OSError where another process does. UsageError where the folder was
     begun by another command."""
     kept = folder / COMMAND
     folder.mkdir(parents=True, exist_ok=True)
@@ -124,6 +111,7 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
             for stage in stages:
                 stage.check_files()
             atomic_write(kept, json.dumps([stage.begin for stage in stages], indent=1, ensure_ascii=False).encode())
+            prepare()
             for stage in stages:
                 if stage.is_finished():
                     say(f"{stage.name}: finished before")

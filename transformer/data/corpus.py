@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from transformer.config import UsageError
+from transformer.config import FIXED, OFF_CARD, PATH, Settings, UsageError, setting
 from transformer.data.directions import NAME, NAME_RULE, Direction, arrow, direction_name, parse_direction
 from transformer.data.download import fetch_corpus
 from transformer.data.languages import CODES
@@ -31,8 +31,6 @@ RESERVED_NAMES = (
     *("synthetic", "versions", "corpus", "revision", "seconds", "cost"),
     *("sentences", "checkpoint", "sha256", "searches", "texts", "zero_shot"),
 )
-# The settings, among those of DataSettings, that say where its files are.
-FILE_SETTINGS = ("directory", "pairs", *SPLITS)
 MAX_DIRECTIONS = 500  # a checkpoint holds their names
 
 
@@ -42,37 +40,67 @@ def split_name(split: str, direction: Direction) -> str:
 
 
 @dataclass(frozen=True)
-class DataSettings:
-    """Where a corpus is and how it is batched; configs/data/files.yaml explains every setting."""
+class DataSettings(Settings):
+    """Where a corpus is and how it is batched."""
 
-    name: str
-    source_language: str
-    target_language: str
-    directory: str | None
-    pairs: str | None
-    split: list[Annotated[float, "> 0", "< 0.5"]]
-    train: str | None
-    validation: str | None
-    test: str | None
-    extra_tests: dict[str, str]
-    columns: list[Annotated[int, ">= 1", "<= 1000"]] | None
-    url: str | None
-    sha256: dict[str, str]
-    max_length: Annotated[int, ">= 1", "<= 1000000"]
-    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"]
-    length_buckets: bool | None
-    workers: Annotated[int, ">= 0", "<= 128"]
-    directions: list[str]
-    direction_temperature: Annotated[float, ">= 1", "<= 1000"]
-    fold: list[Annotated[int, ">= 1", "<= 1000"]] | None
-    synthetic: list[str]
-    synthetic_ratio: Annotated[float, "> 0", "<= 1000"] | None
-    synthetic_tag: bool
-    cache: str
-    license: str | None
-    home: str | None
+    name: str = "files"
+    """what the corpus is called in results and on the model card"""
+    source_language: Annotated[str, FIXED] = "de"
+    """swap the two to translate the other way; with directions, the default is the first of them"""
+    target_language: Annotated[str, FIXED] = "en"
+    """a code, as de, zh or zh_Hans"""
+    directory: Annotated[str, PATH] | None = None
+    """the folder of the files, for presets whose train, validation and test refer to it"""
+    pairs: Annotated[str, PATH] | None = None
+    """the whole corpus: one file, or a PREFIX; validation and test are taken out of it"""
+    split: Annotated[list[Annotated[float, "> 0", "< 0.5"]], OFF_CARD] = setting([0.02, 0.02])
+    """which shares of data.pairs: validation, test"""
+    train: Annotated[str, PATH] | None = None
+    """PREFIX: the files PREFIX.de and PREFIX.en, or one .tsv, .txt or .csv; each also .gz. data.train alone is the same
+    as data.pairs"""
+    validation: Annotated[str, PATH] | None = None
+    """as data.train; it chooses the best checkpoint"""
+    test: Annotated[str, PATH] | None = None
+    """as data.train; the sentences that the run is scored on at its end"""
+    extra_tests: dict[str, Annotated[str, PATH]] = setting({})
+    """more test sets, scored after the test: +data.extra_tests.news=PREFIX adds one"""
+    columns: Annotated[list[Annotated[int, ">= 1", "<= 1000"]], OFF_CARD] | None = None
+    """the columns of source and target in a .tsv, .txt or .csv, counted from 1: [2,1]. null: the columns that its first
+    line names after the two languages, or else its only two"""
+    url: Annotated[str, OFF_CARD] | None = None
+    """where missing files are downloaded from"""
+    sha256: Annotated[dict[str, str], OFF_CARD] = setting({})
+    """the files to download, each with its sha256"""
+    max_length: Annotated[int, ">= 1", "<= 1000000", FIXED] = 100
+    """longer pairs (tokens on one side) are left out of training, counted and listed"""
+    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] = 4096
+    """sentences × longest side of a batch"""
+    length_buckets: Annotated[bool, OFF_CARD] | None = None
+    """true: pad training batches to 8, 10, 12, 14, 16, 20, 24, … tokens; null: only with bf16 on a CPU, where each new
+    shape of a batch needs a long preparation (docs/speed.md)"""
+    workers: Annotated[int, ">= 0", "<= 128", OFF_CARD] = 0
+    """processes that prepare batches in advance; 0: the main process does it"""
+    directions: Annotated[list[str], FIXED] = setting([])
+    """several in one model: [de-en,en-de,fr-en]; a tag in the source chooses (docs/languages.md)"""
+    direction_temperature: Annotated[float, ">= 1", "<= 1000", FIXED] = 1.0
+    """above 1: directions of few pairs come more often, pairs^(1/temperature)"""
+    fold: list[Annotated[int, ">= 1", "<= 1000"]] | None = None
+    """[i,n]: train without part i of n of the training pairs; augment.py --fold translates it"""
+    synthetic: list[Annotated[str, PATH]] = setting([])
+    """[PREFIX,…] of further training pairs, of which a model wrote one side (docs/augment.md)"""
+    synthetic_ratio: Annotated[float, "> 0", "<= 1000", FIXED] | None = None
+    """synthetic pairs per real pair, others in each epoch; null: all of them in every epoch"""
+    synthetic_tag: Annotated[bool, FIXED] = False
+    """true: their sources begin with the tag <bt>"""
+    cache: Annotated[str, PATH] = ".cache"
+    """encoded splits and tokenizers"""
+    license: Annotated[str, OFF_CARD] | None = None
+    """of the corpus, for the model card: data.license=CC-BY-4.0"""
+    home: Annotated[str, OFF_CARD] | None = None
+    """the home page of the corpus, for the model card: data.home=https://…"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if foreign := [name for name in self.sha256 if Path(name).name != name]:
             raise ValueError(f"data.sha256 names {foreign[0]}: only plain file names are fetched")
         for key in ("source_language", "target_language"):
@@ -108,7 +136,7 @@ class DataSettings:
         if missing and not self.whole:
             raise ValueError(
                 f"not set: {', '.join(missing)}; give data.train=my/train data.validation=my/valid data.test=my/test, "
-                "or one file, data.pairs=my/pairs.tsv (data=tatoeba: data.file=cmn.txt), and the splits are cut from it"
+                "or one file, data.pairs=my/pairs.tsv, and the splits are cut from it"
             )
 
     def _check_directions(self) -> None:

@@ -13,14 +13,13 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from transformer.data.printable import console
 from transformer.data.text_files import is_table
-from transformer.files import DIGESTS, atomic_file, cached_folder, sha256, sha256_of
+from transformer.files import BUNDLED_CORPUS, DIGESTS, LIBREOFFICE_HELP, atomic_file, cached_folder, sha256, sha256_of
 
 # By what `data.url` says: settings choose among these, and can name no program or path of their own.
-DATA = Path(__file__).parents[2] / "data"
 # Each is a program, and the folder of the files from which it makes the corpus. None: it fetches them, once.
 RECIPES: dict[str, tuple[Path, Path | None]] = {
-    "apt:libreoffice-help": (DATA / "libreoffice_help" / "make.py", None),
-    "grammar:toy_little": (DATA / "toy" / "little.py", DATA / "toy"),
+    "apt:libreoffice-help": (LIBREOFFICE_HELP / "make.py", None),
+    "grammar:toy_little": (BUNDLED_CORPUS / "little.py", BUNDLED_CORPUS),
 }
 TIMEOUT = 60  # seconds without a byte
 

@@ -49,11 +49,11 @@ def shell_path(path: Path) -> str:
 
 
 def script_command(name: str) -> str:
-    """How a script is started from here: beside the one that runs, else as from the project's folder."""
+    """How a command is started from here: as the script beside the one that runs, else as `translator NAME`."""
     running = Path(sys.argv[0]).absolute()
-    beside = running.with_name(f"{name}.py")
+    beside = running.with_name(f"{name.replace('-', '_')}.py")
     is_script = running.parent.name == "scripts" and beside.is_file()
-    return f"python {shell_path(beside) if is_script else f'scripts/{name}.py'}"
+    return f"python {shell_path(beside)}" if is_script else f"translator {name}"
 
 
 def one_line(error: BaseException, max_length: int | None = None) -> str:

@@ -84,7 +84,6 @@ def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
                 if leak := held_out.get(comparable(text)):
                     raise ValueError(
                         f"{file} line {number} is a sentence of {leak[0]} (line {leak[1]}): its score would be too "
-                        "high; scripts/augment.py leaves such lines out (filters=held_out), by the corpus that data= "
-                        "names"
+                        "high; augment.py --filters held_out leaves such lines out, by the corpus of --corpus"
                     )
     origins(settings)

@@ -12,7 +12,7 @@ def file_language(file: str | None) -> str:
         return "und"  # undetermined; DataSettings says that there is no file
     code = Path(file).name.partition(".")[0].removesuffix("-eng")
     if not (code.isascii() and code.islower() and len(code) == 3):  # my.txt is not Burmese
-        raise UsageError(f"data.file={file} does not name its language as cmn.txt does: add data.target_language=CODE")
+        raise UsageError(f"data.pairs={file} does not name its language as cmn.txt does: add data.target_language=CODE")
     return base_language(code)  # the site names its files by ISO 639-3
 
 

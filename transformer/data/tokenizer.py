@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import sentencepiece
 
+from transformer.config import Settings
 from transformer.data.languages import base_language, marks
 from transformer.data.subword_sampling import SubwordSampler
 
@@ -31,15 +32,22 @@ MAX_PIECE_BYTES = 4900
 
 
 @dataclass(frozen=True)
-class TokenizerSettings:
-    """How text is segmented; configs/tokenizer/bpe.yaml explains every setting."""
+class TokenizerSettings(Settings):
+    """How text is segmented."""
 
-    kind: Kind
-    vocabulary_size: Annotated[int, ">= 5", "<= 1000000"]
-    joint: bool
-    character_coverage: Annotated[float, "> 0", "<= 1"]
-    byte_fallback: bool
-    normalization: Normalization
+    kind: Kind = "bpe"
+    """bpe | unigram | word | char"""
+    vocabulary_size: Annotated[int, ">= 5", "<= 1000000"] = 2000
+    """with the special ids; exact for bpe and unigram, a maximum for word and char"""
+    joint: bool = True
+    """one vocabulary for both languages; false: one each (needs model.tied_embeddings=target or none)"""
+    character_coverage: Annotated[float, "> 0", "<= 1"] = 1.0
+    """share of the text's characters that get a piece; 0.9995 for Chinese or Japanese"""
+    byte_fallback: bool = False
+    """true: characters without a piece are spelled in bytes (bpe and unigram)"""
+    normalization: Normalization = "nmt_nfkc"
+    """of text, before it is segmented: nmt_nfkc | nfkc | identity. NFKC writes "，" as ",", "Ａ" as "A" and "㍿" as
+    "株式会社"; nmt_nfkc also removes invisible characters; identity changes nothing"""
 
 
 def check_tokenizer_use(kind: Kind, joint: bool, directions: int, bpe_dropout: float) -> None:

@@ -158,7 +158,7 @@ def nearly_leaked(line: Line, context: Context) -> Sides:
 
 @dataclass(frozen=True)
 class Check:
-    """A check by name; `means` says why the fault matters. With `drops`, fix= leaves out the pairs that have it; with
+    """A check by name; `means` says why the fault matters. With `drops`, --fix leaves out the pairs that have it; with
     `train_only`, the other splits are not checked."""
 
     name: str

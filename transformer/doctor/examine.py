@@ -56,7 +56,7 @@ def _check_pairs(examination: Examination, too_long: set[int], fix: Path | None)
                 for line in examination.lines(split) if split != "train" else ():
                     copy.write(split, line)
             if dropped == examination.pairs["train"]:
-                raise ValueError(f"fix={fix}: every pair of train has a fault: nothing would be left")
+                raise ValueError(f"--fix {fix}: every pair of train has a fault: nothing would be left")
     return dropped
 
 
@@ -101,7 +101,7 @@ def examine(
     corpora = corpus.with_own_pairs
     if fix and len(corpora) > 1:
         directions = arrow(*(one.languages for one in corpora))
-        raise ValueError(f"fix= is for one set of pairs, here are those of {directions}: clean one of them at a time")
+        raise ValueError(f"--fix is for one set of pairs, here are those of {directions}: clean one of them at a time")
     examinations = [Examination(one, with_progress, [other for other in corpora if other != one]) for one in corpora]
     pairs = sum(examination.pairs["train"] for examination in examinations)
     preset = preset_for(pairs)

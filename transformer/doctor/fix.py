@@ -39,7 +39,7 @@ class CleanCopy:
 def check_new(folder: Path) -> None:
     """Raises ValueError for a folder that exists: nothing is overwritten."""
     if folder.exists():
-        raise ValueError(f"fix={folder} is there already: name a new folder")
+        raise ValueError(f"--fix {folder} is there already: name a new folder")
 
 
 @contextmanager

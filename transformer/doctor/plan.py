@@ -1,5 +1,6 @@
 """How a run on the corpus would be made: the preset for its size, its tokenizer and its steps. Nothing is trained."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,7 @@ def run_length(data: TranslationData, trainer: TrainerSettings) -> dict[str, int
     accumulated = trainer.accumulate_grad_batches
     batches = limited(len(data.sampler("train", 0, 1, accumulated)), trainer.limit_train_batches)
     steps_per_epoch = batches // accumulated
-    limits = [limit for limit in (trainer.max_steps, trainer.max_epochs * steps_per_epoch) if limit > 0]
+    limits = [limit for limit in (trainer.steps, trainer.max_epochs * steps_per_epoch) if 0 < limit < math.inf]
     return {"steps": min(limits), "epochs": min(limits) / steps_per_epoch} if limits else None
 
 

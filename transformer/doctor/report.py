@@ -1,6 +1,6 @@
 """The doctor's report: as plain data, and as a table to read."""
 
-import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from transformer.data.corpus import FILE_SETTINGS, SPLITS, DataSettings
+from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.printable import console, print_safely, script_command, shell_word
 from transformer.doctor.check_corpus import Examination
@@ -118,46 +118,76 @@ def show(report: Report) -> None:
     _show_training(report, out)
 
 
-# Arguments that name the corpus, of which a cleaned copy is another.
-CORPUS_ARGUMENTS = (
-    *("data=", "data.extra_tests"),
-    *(
-        f"data.{name}="
-        for name in (*FILE_SETTINGS, "file", "split", "columns", "fold", "source_language", "target_language")
-    ),
-)
+# Settings that name the corpus, of which a cleaned copy is another.
+CORPUS_SETTINGS = {
+    *("data", "data.extra_tests"),
+    *(f"data.{name}" for name in ("directory", "pairs", *SPLITS, "split", "columns", "fold")),
+}
+
+
+def key_of(override: str) -> str:
+    """The name of the setting in KEY=VALUE."""
+    return override.lstrip("+~").partition("=")[0]
+
+
+def as_text(value: str) -> str:
+    """A value in quotes, so that Hydra reads commas, numbers and `=` in it as text."""
+    escaped = value.replace('"', r"\"")
+    return f'"{escaped}"'
+
+
+def as_path(path: Path) -> str:
+    """A path as it is typed for Hydra: in quotes where it holds special characters."""
+    return str(path) if re.fullmatch(r"[\w./-]+", str(path)) else as_text(str(path))
 
 
 def next_command(
-    typed: Sequence[str], corpus: DataSettings, fix: Path | None, chosen: Sequence[str], clean: bool
+    typed: Sequence[str],
+    settings: Sequence[str],
+    corpus: DataSettings,
+    fix: Path | None,
+    chosen: Sequence[str],
+    clean: bool,
 ) -> str:
-    """Say what to type next: for a cleaned copy, if `clean`, or to train with what is `chosen` and not yet typed."""
-    typed = [argument for argument in typed if not argument.startswith(("output=", "fix="))]
-    keys = {argument.lstrip("+").partition("=")[0] for argument in typed}
-    more = [override for override in chosen if override.partition("=")[0] not in keys]
+    """Say what to type next: for a cleaned copy, if `clean`, or to train with what is `chosen` and not yet set.
+
+    `typed` are the words of this command, and `settings` those of the training that they mean.
+    """
+    if clean and fix is None:
+        return " ".join([script_command("doctor"), *typed, "--fix CLEANED"])
+    keys = {key_of(override) for override in settings}
+    more = [override for override in chosen if key_of(override) not in keys]
     if fix is None:
-        script, more = ("doctor", ["fix=CLEANED"]) if clean else ("train", more)
-        return " ".join([script_command(script), *map(shell_word, [*typed, *more])])
-    splits = [f"data.{split}={fix / split}" for split in SPLITS]
-    languages = [f"data.source_language={corpus.source_language}", f"data.target_language={corpus.target_language}"]
-    extra = [f"data.extra_tests.{split}={fix / split}" for split in corpus.extra_tests]
-    rest = [argument for argument in typed if not argument.lstrip("+").startswith(CORPUS_ARGUMENTS)]
-    # Of a corpus that states them itself, as data=files does not. Quotes, as Hydra reads commas and numbers.
-    stated = [
-        f"data.{key}={json.dumps(value, ensure_ascii=False)}"
+        return " ".join([script_command("train"), *map(shell_word, [*settings, *more])])
+    named = {f"data.{split}": as_path(fix / split) for split in SPLITS}
+    named |= {f"data.{side}_language": getattr(corpus, f"{side}_language") for side in ("source", "target")}
+    named |= {f"+data.extra_tests.{split}": as_path(fix / split) for split in corpus.extra_tests}
+    # Of a corpus that states them itself, as data=files does not.
+    named |= {
+        f"data.{key}": as_text(value)
         for key, value in (("license", corpus.license), ("home", corpus.home))
         if value and f"data.{key}" not in keys
+    }
+    rest = [
+        override
+        for override in settings
+        if key_of(override) not in {*CORPUS_SETTINGS, *named} and not key_of(override).startswith("data.extra_tests.")
     ]
-    arguments = ["data=files", *splits, *languages, *extra, *stated, *rest, *more]
+    arguments = ["data=files", *(f"{key}={value}" for key, value in named.items()), *rest, *more]
     return " ".join([script_command("train"), *map(shell_word, arguments)])
 
 
 def show_next(
-    report: Report, typed: Sequence[str], corpus: DataSettings, fix: Path | None, chosen: Sequence[str]
+    report: Report,
+    typed: Sequence[str],
+    settings: Sequence[str],
+    corpus: DataSettings,
+    fix: Path | None,
+    chosen: Sequence[str],
 ) -> None:
     """Print what to do next: `next_command`, or what no command does."""
     clean = report["can_be_cleaned"]
     if report["swapped"]:
-        print_safely("", "Next: correct data.source_language, data.target_language or data.columns (✗ above)")
+        print_safely("", "Next: correct --source and --target, or data.columns (✗ above)")
     elif clean or "error" not in report["tokenizer"]:  # else no command trains on it as it is
-        print_safely("", "Next:", f"  {next_command(typed, corpus, fix, chosen, clean)}")
+        print_safely("", "Next:", f"  {next_command(typed, settings, corpus, fix, chosen, clean)}")

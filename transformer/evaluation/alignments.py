@@ -8,9 +8,9 @@ from typing import NamedTuple
 from transformer.data.printable import print_safely
 from transformer.data.statistical_alignment import Link, statistical_alignments
 from transformer.data.text_files import Pair, read_lines
-from transformer.inference import Translator
 from transformer.inference.alignment import align
 from transformer.inference.alignment_head import AlignmentHead, candidates, default_head
+from transformer.inference.translator import Translator
 
 # By what the cross-attention weights of a run are judged: so many validation pairs, and so many training pairs that a
 # statistical aligner learns from. More do not change the choice (docs/alignments.md).
@@ -30,7 +30,7 @@ def read_gold(path: Path, pairs: Sequence[Pair]) -> list[Gold]:
     Raises FileNotFoundError, and ValueError that names the line, for what is no link and for a word that is not there.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"alignments={path}: no such file")
+        raise FileNotFoundError(f"{path}: no such file")
     lines = list(read_lines(path))
     if len(lines) != len(pairs):
         raise ValueError(f"{path} has {len(lines):,} lines, the corpus {len(pairs):,} pairs: they belong together")

@@ -13,11 +13,9 @@ from transformer.data.directions import arrow
 from transformer.data.tokenizer import EOS, PAD
 from transformer.device import full_precision
 from transformer.evaluation.metrics import METRICS
-from transformer.inference import Translator
 from transformer.inference.ensemble import log_mean
-from transformer.inference.search import SearchSettings
-from transformer.inference.settings import ChoiceSettings, InferenceSettings
-from transformer.inference.translator import SplitLines, Translation
+from transformer.inference.settings import ChoiceSettings, InferenceSettings, SearchSettings, SplitLines
+from transformer.inference.translator import Translation, Translator
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask
 
@@ -75,7 +73,7 @@ class Chooser:
         self.translator, self.settings, self.reverse = translator, settings, reverse
         if reverse is not None and reverse.languages != translator.languages[::-1]:
             there, back = arrow(translator.languages), arrow(reverse.languages)
-            raise ValueError(f"choose.reverse={settings.reverse} translates {back}: it must be the reverse of {there}")
+            raise ValueError(f"--reverse {settings.reverse} translates {back}: it must be the reverse of {there}")
 
     @classmethod
     def load(cls, translator: Translator, settings: ChoiceSettings, inference: InferenceSettings) -> "Chooser":
@@ -86,7 +84,7 @@ class Chooser:
         try:
             reverse = Translator.load(settings.reverse, inference.device, inference.precision, target, source)
         except ValueError as error:
-            raise ValueError(f"choose.reverse={settings.reverse}: {error}") from error
+            raise ValueError(f"--reverse {settings.reverse}: {error}") from error
         return cls(translator, settings, reverse)
 
     def n_best(
@@ -98,7 +96,7 @@ class Chooser:
         line_numbers: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
         """As `Translator.n_best`, best first by the choice; scores and log-probabilities are those of the search."""
-        method, draws = self.settings.method, self.settings.draws(search)
+        method, draws = self.settings.choose, self.settings.draws(search)
         # No draw of one seed is a draw of the next one (until they wrap).
         searches = [replace(search, seed=(search.seed * draws + draw) % 2**32) for draw in range(draws)]
         drawn = self.translator.n_best_of_each(texts, searches, batch_tokens, split_lines, line_numbers)
@@ -119,7 +117,7 @@ class Chooser:
         best = max(one.log_probability for one in hypotheses)
         for one in hypotheses:
             shares[one.text] = shares.get(one.text, 0.0) + (1.0 if drawn else math.exp(one.log_probability - best))
-        metric = copy.copy(METRICS[self.settings.metric].build(self.translator.target_language))
+        metric = copy.copy(METRICS[self.settings.similarity].build(self.translator.target_language))
         if isinstance(metric, BLEU):
             metric.effective_order = True  # of a sentence shorter than four words too
         expected = {
@@ -144,7 +142,7 @@ class Chooser:
         ordered = []
         for hypotheses in n_best:
             totals = [
-                search.score(one.log_probability + self.settings.weight * next(channel), len(one.pieces) + 1)
+                search.score(one.log_probability + self.settings.reverse_weight * next(channel), len(one.pieces) + 1)
                 for one in hypotheses
             ]
             # Where the reverse model can score none, as of a text too long for it, the search's own score decides.

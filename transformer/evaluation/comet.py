@@ -20,7 +20,7 @@ def comet_scores(
     Raises ValueError where comet-score is missing or cannot have its model.
     """
     if (program := shutil.which("comet-score")) is None:
-        raise ValueError(f"comet={model} needs the program comet-score: {INSTALL}")
+        raise ValueError(f"--comet {model} needs the program comet-score: {INSTALL}")
     with tempfile.TemporaryDirectory() as folder:
         # By number: a system may have any name.
         texts = {"source": sources, "reference": references} | {str(i): text for i, text in enumerate(systems.values())}
@@ -34,5 +34,5 @@ def comet_scores(
     scores = re.findall(r"^\d+\tscore: (\S+)$", done.stdout, re.MULTILINE)
     if done.returncode or len(scores) != len(systems):
         message = (done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}").splitlines()[-1]
-        raise ValueError(f"comet={model}: comet-score cannot fetch or use this model: {message}")
+        raise ValueError(f"--comet {model}: comet-score cannot fetch or use this model: {message}")
     return dict(zip(systems, map(float, scores), strict=True))

@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from transformer.data.printable import with_progress
 from transformer.data.text_files import Pair
@@ -15,32 +15,20 @@ from transformer.evaluation.comparison_table import show_comparison, show_differ
 from transformer.evaluation.metrics import METRICS
 from transformer.evaluation.run_results import (
     check_comparable,
-    find_runs,
     read_results,
     run_names,
     search_notes,
     shared_metrics,
 )
+from transformer.evaluation.settings import CompareSettings
 from transformer.evaluation.significance import Difference, TestedScore, compare, largest_differences
 from transformer.files import atomic_write
 
 # Of runs that were tested with different searches, or of which some were translated again.
 MIXED = (
     "They may not have been translated by one search (below), which may be the whole difference: to be sure, translate "
-    "all of them again, evaluate.py checkpoint=RUN search=beam."
+    "all of them again, evaluate.py RUN."
 )
-
-
-@dataclass(frozen=True)
-class CompareSettings:
-    runs: str
-    split: str
-    sentences: Annotated[int, ">= 0", "<= 1000000"]
-    resamples: Annotated[int, ">= 40", "<= 100000"]  # of fewer no fortieth can be left out at either end
-    trials: Annotated[int, ">= 1", "<= 1000000"]
-    comet: str | None
-    output: str | None
-    cache: str
 
 
 @dataclass
@@ -93,10 +81,9 @@ class Comparison:
         atomic_write(file, json.dumps(results, indent=2, ensure_ascii=False).encode())
 
 
-def compare_runs(settings: CompareSettings) -> Comparison:
-    """Read the runs, refuse what cannot be compared, and test each run against the first."""
+def compare_runs(folders: list[Path], settings: CompareSettings) -> Comparison:
+    """Read the runs in these folders, refuse what cannot be compared, and test each run against the first."""
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # the bar says how far it is
-    folders = find_runs(settings.runs)
     runs = {
         name: read_results(folder, settings.split, settings.cache)
         for name, folder in zip(run_names(folders), folders, strict=True)
@@ -109,7 +96,7 @@ def compare_runs(settings: CompareSettings) -> Comparison:
     base, *names = systems
     metrics = shared_metrics(list(runs.values()))
     progress = partial(with_progress, what="resampling")
-    comet = comet_scores(settings.comet, systems, sources, references) if settings.comet else {}
+    comet = comet_scores(settings.comet, systems, sources, references) if settings.comet is not None else {}
     is_mixed, notes = search_notes(runs)
     return Comparison(
         settings=settings,

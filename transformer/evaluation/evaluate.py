@@ -4,27 +4,27 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torchmetrics import MeanMetric
 
-from transformer.data.corpus import RESERVED_NAMES, DataSettings, split_name
-from transformer.data.directions import Direction, arrow
+from transformer.config import UsageError
+from transformer.data.corpus import RESERVED_NAMES, split_name
+from transformer.data.directions import Direction
 from transformer.data.printable import print_safely
 from transformer.data.splitting import hash64
 from transformer.data.text_files import Pair, read_pairs
-from transformer.device import MachineSettings
 from transformer.evaluation.choosing import Chooser, references_loss
 from transformer.evaluation.corpus_score import CorpusScore
-from transformer.evaluation.metrics import METRICS, MetricSettings, Scores
-from transformer.evaluation.run_files import EVALUATION, EVALUATION_LOCK, corpus_of
+from transformer.evaluation.metrics import METRICS, Scores
+from transformer.evaluation.run_files import CONFIG, EVALUATION, EVALUATION_LOCK, read_corpus_with_splits
+from transformer.evaluation.settings import EvaluationSettings
 from transformer.files import RESULTS, atomic_write, exclusive_lock, hypotheses_file, read_json
-from transformer.inference import Translator
-from transformer.inference.search import SearchSettings
-from transformer.inference.settings import ChoiceSettings, InferenceSettings
+from transformer.inference.settings import ChoiceSettings, SearchSettings
+from transformer.inference.translator import Translator
 from transformer.processes import gather, place
 
 log = logging.getLogger(__name__)
@@ -82,43 +82,6 @@ def evaluate(
     return Evaluation(texts, Scores(values, {name: score.signature for name, score in scores.items()}), mean)
 
 
-@dataclass(frozen=True)
-class EvaluationSettings(MetricSettings):
-    """What is scored: `source` and `reference`, else the `split` of `data`, else of the corpus of the run itself.
-    `alignments` is a file of the word alignments that its pairs should have."""
-
-    checkpoints: list[str]
-    split: str
-    source: str | None
-    reference: str | None
-    alignments: str | None
-    source_language: str | None
-    target_language: str | None
-    output: str
-    data: DataSettings | None
-    search: SearchSettings
-    choose: ChoiceSettings
-    machine: MachineSettings
-    inference: InferenceSettings
-    cache: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if (self.source is None) != (self.reference is None):
-            raise ValueError("source=FILE and reference=FILE go together")
-        self.choose.check(self.search)
-
-    def with_default_length_penalty(self, length_penalty: float) -> "EvaluationSettings":
-        """With the search that is made, as it is written down: the model's own `length_penalty` where none is set."""
-        return replace(self, search=self.search.with_default_length_penalty(length_penalty))
-
-    @property
-    def languages(self) -> tuple[str | None, str | None]:
-        """What chooses among the directions of a model: the languages asked for, else those of a corpus, if named."""
-        asked = self.source_language, self.target_language
-        return self.data.languages if self.data and asked == (None, None) else asked
-
-
 class Texts(NamedTuple):
     """What is translated, its references, and the name under which the results are kept."""
 
@@ -153,30 +116,31 @@ def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:
     is_tested = _is_tested(split, digest, run)
     name = split if is_tested and (digest or split not in RESERVED_NAMES) else f"{corpus}.{split}"
     if Path(name).name != name or name.startswith(".") or not name.isprintable():
-        raise ValueError(f"data.name={corpus} split={split}: this cannot be part of a file's name")
+        raise ValueError(f"results cannot be called {name}: it cannot be part of a file's name")
     return name
 
 
 def read_texts(settings: EvaluationSettings, run: Path, languages: Direction, directions: Sequence[Direction]) -> Texts:
-    """Read what is to be scored by a translator in one of its `directions`; ValueError where it is of others."""
-    if settings.source and settings.reference:
-        files = [Path(settings.source), Path(settings.reference)]
+    """Read what is to be scored by a translator of `run` in one of its `directions`: files, or a split of the run's
+    corpus. UsageError for a split in another direction."""
+    if settings.input and settings.reference:
+        files = [Path(settings.input), Path(settings.reference)]
         stem = files[0].stem if languages == directions[0] else split_name(files[0].stem, languages)
         return _texts(_own_name(stem, "", run), read_pairs(files, *languages))
-    corpus = corpus_of(run, settings.data, settings.cache, otherwise=", or source=FILE reference=FILE")
-    asked, name = corpus.find_split(settings.split)
-    if not set(languages) <= set(corpus.all_languages):
-        raise ValueError(
-            f"the checkpoint translates {arrow(languages)}, the corpus was asked for {arrow(corpus.languages)}"
-        )
-    if name != settings.split and asked.languages != languages:
+    if not (run / CONFIG).exists():
+        raise FileNotFoundError(f"{run} holds no {CONFIG} that names a corpus: give --input and --reference")
+    corpus, split = read_corpus_with_splits(run, settings.cache), settings.split or "test"
+    asked, name = corpus.find_split(split)
+    if name != split and asked.languages != languages:
         source, target = asked.languages
-        raise ValueError(f"split={settings.split}: say split={name} source_language={source} target_language={target}")
+        raise UsageError(f"--split {split}: give --split {name} --source {source} --target {target}")
     one = corpus.in_direction(languages)
     # Another direction has a name of its own, as the same sentences are translated in several.
     unique = name if languages == corpus.languages else split_name(name, languages)
-    if settings.data is None and not _is_tested(unique, one.digest(name), run):
-        log.warning("the sentences of split=%s are not those that %s was tested on: they have changed since", name, run)
+    if not _is_tested(unique, one.digest(name), run):
+        log.warning(
+            "the sentences of --split %s are not those that %s was tested on: they have changed since", name, run
+        )
     return _texts(_own_name(unique, one.digest(name), run, corpus.name), one.read(name))
 
 
@@ -198,46 +162,49 @@ def show_scores(split: str, scores: Scores) -> None:
         print_safely(f"{split} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
 
 
-def write_evaluation(
-    settings: EvaluationSettings,
-    texts: Texts,
-    hypotheses: list[str],
-    scores: Scores,
-    digest: str,
-    seconds: float,
-    is_zero_shot: bool = False,
-) -> None:
-    """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint, by its `digest`, gave on other
+class Origin(NamedTuple):
+    """What has made translations: models, the sha256 of their files, and how they searched and chose."""
+
+    checkpoints: Sequence[Path]
+    digest: str
+    search: SearchSettings
+    choice: ChoiceSettings = ChoiceSettings()
+    is_zero_shot: bool = False
+
+    def how(self) -> dict[str, Any]:
+        """The settings of the search, and of the choice if one was made."""
+        return asdict(self.search) | (asdict(self.choice) if self.choice.choose != "score" else {})
+
+
+def write_evaluation(output: Path, texts: Texts, found: Evaluation, origin: Origin, seconds: float) -> None:
+    """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint, by its digest, gave on other
     splits; `zero_shot` in it names those of a direction that was not trained."""
-    output, search = Path(settings.output), asdict(settings.search)
-    if settings.choose.method != "score":
-        search["choose"] = asdict(settings.choose)
     results = {
-        texts.name: scores.to_dict(),
-        "checkpoint": " ".join(settings.checkpoints),
-        "sha256": digest,
+        texts.name: found.scores.to_dict(),
+        "checkpoint": " ".join(map(str, origin.checkpoints)),
+        "sha256": origin.digest,
     }
     by_split = {
         "sentences": len(texts.sources),
-        "searches": search,
+        "searches": origin.how(),
         "seconds": round(seconds, 1),
         "texts": texts.digest,
     }
     with exclusive_lock(output / EVALUATION_LOCK, str(output / EVALUATION), wait=True):
-        file, content = hypotheses_file(output, texts.name), "".join(f"{text}\n" for text in hypotheses).encode()
+        file, content = hypotheses_file(output, texts.name), "".join(f"{text}\n" for text in found.hypotheses).encode()
         # The size first: what lies there may be larger than memory.
         is_other = file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content)
         atomic_write(file, content)
         if is_other:
             log.info("%s was replaced: it held other translations", file)
-        earlier = _earlier(output / EVALUATION, digest, by_split)
+        earlier = _earlier(output / EVALUATION, origin.digest, by_split)
         others = earlier.get(texts.name)
         if isinstance(others, dict) and earlier["texts"].get(texts.name, texts.digest) != texts.digest:
             values = {key: value for key, value in others.items() if key in METRICS}
             log.warning("the scores %s of %s were of other sentences: replaced", values, texts.name)
         by_name = {key: earlier.get(key, {}) | {texts.name: value} for key, value in by_split.items()}
         results = earlier | results | by_name
-        if is_zero_shot:
+        if origin.is_zero_shot:
             results["zero_shot"] = sorted({texts.name, *earlier.get("zero_shot", [])})
         atomic_write(output / EVALUATION, json.dumps(results, indent=2, ensure_ascii=False).encode())
     log.info("%s has the scores, %s the translations", output / EVALUATION, file.name)

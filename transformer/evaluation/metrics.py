@@ -1,6 +1,6 @@
 """The numbers that a user reads: BLEU, chrF and TER, all of them sacrebleu's own, with signatures.
 
-To add one: its line in METRICS here, and its name in `metrics:` of configs/train.yaml and configs/evaluate.yaml.
+To add one: its line in METRICS here, and its name in `metrics:`.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import sacrebleu.metrics
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from transformer.config import Registry, from_dict, shown
+from transformer.config import OFF_CARD, Registry, SettingError, Settings, from_dict, setting, shown
 from transformer.data.languages import base_language
 
 
@@ -60,14 +60,16 @@ METRICS = Registry(
 
 
 @dataclass(frozen=True)
-class MetricSettings:
+class MetricSettings(Settings):
     """Which metrics; the first is the one that tells which of two systems is better."""
 
-    metrics: list[Annotated[str, METRICS]]
+    metrics: Annotated[list[Annotated[str, METRICS]], OFF_CARD] = setting(["bleu", "chrf", "ter"])
+    """bleu | chrf | ter, the most important first"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.metrics:
-            raise ValueError(f"metrics= names none: choose some of {', '.join(METRICS)}")
+            raise SettingError("metrics", f" names none: choose some of {', '.join(METRICS)}")
 
 
 @dataclass(frozen=True)

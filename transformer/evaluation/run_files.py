@@ -4,9 +4,11 @@ Only regular files of bounded size are opened, links are not followed, and YAML 
 interpolations. Before anything is written into the folder, `check_entries` has seen that it leads nowhere else.
 """
 
+import logging
 import shutil
 import stat
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,25 @@ from transformer.files import (
     TRANSLATOR,
     atomic_write,
     read_file,
-    run_of,
 )
 
+log = logging.getLogger(__name__)
 CONFIG, EVALUATION = "config.yaml", "evaluation.json"
+# Of config.yaml and of checkpoints to go on from. It rises when a setting changes its name or its meaning; one that is
+# new has its default in old files.
+FORMAT = 2
+# For each earlier format: the old name of a setting, and the new one, or None for a setting that is gone.
+RENAMED: dict[int, dict[str, str | None]] = {
+    # Arguments of Lightning's Trainer, which format 1 passed on.
+    1: {
+        f"trainer.{name}": None
+        for name in (
+            *("num_sanity_val_steps", "limit_predict_batches", "overfit_batches", "val_check_interval"),
+            *("check_val_every_n_epoch", "min_epochs", "min_steps", "gradient_clip_algorithm", "benchmark", "profiler"),
+            *("detect_anomaly", "sync_batchnorm", "fast_dev_run", "enable_model_summary", "barebones", "plugins"),
+        )
+    },
+}
 EVALUATION_LOCK = ".evaluation.lock"
 MAX_TEXT_BYTES = 1 << 30  # of a file of translations
 
@@ -86,19 +103,57 @@ def check_entries(run: Path) -> None:
 
 
 def write_config(run: Path, settings: dict[str, Any]) -> None:
-    """Write the settings of a run."""
-    text = yaml.dump(settings, Dumper=PlainDumper, sort_keys=False, allow_unicode=True)
+    """Write the settings of a run, with the number of their format."""
+    text = yaml.dump({"format": FORMAT} | settings, Dumper=PlainDumper, sort_keys=False, allow_unicode=True)
     atomic_write(run / CONFIG, text.encode("utf-8", "surrogateescape"))
+
+
+@cache  # once, however often a file is read
+def log_dropped(path: Path, name: str) -> None:
+    log.info("%s: the setting %s of an earlier version does nothing any more", path, name)
+
+
+def with_new_names(settings: Any, version: int, path: Path) -> Any:
+    """Settings of an earlier format under their present names."""
+    for format in range(version, FORMAT):
+        for old, new in RENAMED[format].items():
+            section, new_section = settings, settings
+            *above, name = old.split(".")
+            for part in above:
+                section = section.get(part, {})
+            if name not in section:
+                continue
+            value = section.pop(name)
+            if new is None:
+                log_dropped(path, old)
+                continue
+            *above, name = new.split(".")
+            for part in above:
+                new_section = new_section.setdefault(part, {})
+            new_section[name] = value
+    return settings
+
+
+def read_settings(run: Path) -> dict[str, Any]:
+    """Read the settings in a run's config.yaml, of this or an earlier version. Raises ValueError for what cannot be
+    read."""
+    path = run / CONFIG
+    try:
+        settings = yaml.load(read_file(path), SafeLoaderWithoutAliases)  # a SafeLoader: plain data only
+        version = settings.pop("format", 1)
+        if type(version) is not int or not 1 <= version <= FORMAT:
+            raise ValueError(f"its format is {version!r}: a later version of this program wrote it")
+        return with_new_names(settings, version, path)
+    except (yaml.YAMLError, RecursionError, AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read ({type(error).__name__}: {one_line(error)})") from error
 
 
 def read_config(run: Path, key: str, meaning: str) -> Any:
     """Read the settings that a run's config.yaml has under a key. Raises ValueError where there are none."""
-    path = run / CONFIG
-    try:
-        return yaml.load(read_file(path), SafeLoaderWithoutAliases)[key]  # a SafeLoader: plain data only
-    except (yaml.YAMLError, RecursionError, KeyError, TypeError, ValueError) as error:
-        reason = one_line(error)
-        raise ValueError(f"{path} cannot be read: it names no {meaning} ({type(error).__name__}: {reason})") from error
+    settings = read_settings(run)
+    if key not in settings:
+        raise ValueError(f"{run / CONFIG} names no {meaning}")
+    return settings[key]
 
 
 def read_corpus(run: Path) -> DataSettings:
@@ -108,20 +163,5 @@ def read_corpus(run: Path) -> DataSettings:
 
 def read_corpus_with_splits(run: Path, cache: str) -> DataSettings:
     """The corpus of a run. If it came in one piece it is cut again, in our own `cache`: nobody else names a folder that
-    is written."""
+    is written. It is not fetched: a folder from a stranger must not choose what is."""
     return with_splits(replace(read_corpus(run), cache=cache))
-
-
-def corpus_of(checkpoint: Path, data: DataSettings | None, cache: str, otherwise: str = "") -> DataSettings:
-    """The corpus `data`, fetched, or else that of a checkpoint's run, with its splits. The corpus of a run is not
-    fetched: a folder from a stranger must not choose what is. FileNotFoundError where there is neither; `otherwise`
-    ends its message."""
-    if data:
-        data.fetch()
-        return with_splits(data)
-    run = run_of(checkpoint)
-    if not (run / CONFIG).exists():
-        raise FileNotFoundError(
-            f"{run} holds no {CONFIG} that names a corpus: say data=toy, data=multi30k or data=files …{otherwise}"
-        )
-    return read_corpus_with_splits(run, cache)

@@ -1,9 +1,9 @@
 """What a finished run has left of a split (test.json, hypotheses.<split>.txt), read and checked for a comparison."""
 
-import glob
 import math
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,20 +21,18 @@ from transformer.evaluation.run_files import (
     read_corpus,
     read_corpus_with_splits,
 )
-from transformer.files import RESULTS, expanded, hypotheses_file, read_file, read_json, read_path_list
-from transformer.inference.search import DEFAULT_LENGTH_PENALTY, SearchSettings
+from transformer.files import RESULTS, expanded, hypotheses_file, read_file, read_json
+from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, SearchSettings
 
 # Scores of one text may differ in their last bits from one machine to another.
 TOLERANCE = 1e-6
 
 
-def _folders(part: str) -> list[Path]:
-    """Find a run's folder, the trials of a sweep's, or what a pattern matches."""
-    path = expanded(part)
+def _folders(path: Path) -> list[Path]:
+    """The folder of a run, or those of the trials of a sweep."""
     if (path / RESULTS).is_file():
         return [path]
-    inside = path.iterdir() if path.is_dir() else map(Path, glob.glob(str(path)))  # noqa: PTH207
-    folders = [folder for folder in inside if (folder / RESULTS).is_file()]
+    folders = [trial for trial in path.iterdir() if (trial / RESULTS).is_file()] if path.is_dir() else []
     if not folders:
         reason = f"holds no {RESULTS}: no run has ended there" if path.is_dir() else "no such run"
         if (path / EVALUATION).is_file():
@@ -44,19 +42,16 @@ def _folders(part: str) -> list[Path]:
             )
         if (path / "checkpoints").is_dir():
             reason = f"has no {RESULTS}, as it has not finished: train.py resume={path} continues it"
-        raise ValueError(f"runs: {part}: {reason}")
+        raise ValueError(f"{path}: {reason}")
     # Trial 10 after trial 9.
     return sorted(folders, key=lambda folder: [int(n) if n.isdecimal() else n for n in re.split(r"(\d+)", str(folder))])
 
 
-def find_runs(text: str) -> list[Path]:
-    """Find the folders that `runs=[A,B,…]` means, in this order; a part that holds a comma stands in quotes."""
-    parts = [text] if Path(text).is_dir() else read_path_list(text)
-    folders = list({folder.resolve(): folder for part in parts for folder in _folders(part)}.values())
+def find_runs(paths: Iterable[str]) -> list[Path]:
+    """Find the folders of runs, each once, in this order; the folder of a sweep means its trials."""
+    folders = list({folder.resolve(): folder for path in paths for folder in _folders(expanded(path))}.values())
     if len(folders) < 2:
-        raise ValueError(
-            f"runs={text} means {len(folders) or 'no'} run that was tested: name two or more, as runs=[A,B]"
-        )
+        raise UsageError(f"a comparison needs two runs: {folders[0] if folders else 'none'} is named, name more")
     return folders
 
 
@@ -88,13 +83,19 @@ def _close(scores: Scores, others: Scores) -> bool:
 
 def _own_search(run: Path) -> dict[str, Any]:
     """The search that a run was tested with; a setting that is newer than the run has its default."""
-    plain = read_config(run, "search", "search")
-    if isinstance(plain, dict):
-        plain = asdict(SearchSettings()) | plain
-    search = from_dict(SearchSettings, plain, f"{run / CONFIG}: search")
+    search = from_dict(SearchSettings, read_config(run, "search", "search"), f"{run / CONFIG}: search")
     if read_config(run, "init_from", "init_from") is None:  # else it may be that of the model to begin with
         search = search.with_default_length_penalty(DEFAULT_LENGTH_PENALTY)
     return asdict(search)
+
+
+def _with_todays_names(search: dict[str, Any]) -> dict[str, Any]:
+    """The search of an evaluation, of which older ones have the settings of a choice in a section of their own."""
+    section = search.get("choose")
+    if not isinstance(section, dict):
+        return search
+    renamed = {"method": "choose", "metric": "similarity", "weight": "reverse_weight"}
+    return search | {renamed.get(str(key), str(key)): value for key, value in section.items()}
 
 
 def _later_evaluation(run: Path, split: str) -> tuple[Scores, dict[str, Any] | None] | None:
@@ -105,7 +106,7 @@ def _later_evaluation(run: Path, split: str) -> tuple[Scores, dict[str, Any] | N
         return None
     scores, searches = Scores.from_dict(results[split], f"{evaluation}: {split}"), results.get("searches")
     search = searches.get(split) if isinstance(searches, dict) else None
-    return scores, asdict(SearchSettings()) | search if isinstance(search, dict) else None
+    return scores, _with_todays_names(asdict(SearchSettings()) | search) if isinstance(search, dict) else None
 
 
 def read_results(folder: Path, split: str, cache: str) -> RunResults:
@@ -119,7 +120,7 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
         settings = read_corpus(folder)  # test.de-en is the test of a run whose first or only direction is de-en
         split = next((name for name in tested if split_name(name, settings.languages) == split), split)
     if split not in tested:
-        raise UsageError(f"{folder} was not tested on split={split}; it has {', '.join(tested) or 'no scores'}")
+        raise UsageError(f"{folder} was not tested on --split {split}; it has {', '.join(tested) or 'no scores'}")
     scores = Scores.from_dict(results[split], f"{folder / RESULTS}: {split}")
     corpus, digests = read_corpus_with_splits(folder, cache), results.get("corpus")
     if not isinstance(digests, dict) or corpus.digest(split) != digests.get(split):
@@ -128,9 +129,7 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
     pairs = list(corpus.read(split))
     file = hypotheses_file(folder, split)
     if not file.exists():
-        raise FileNotFoundError(
-            f"there is no {file}: evaluate.py checkpoint={folder} split={split} translates it again"
-        )
+        raise FileNotFoundError(f"there is no {file}: evaluate.py {folder} --split {split} translates it again")
     try:
         hypotheses = read_file(file, MAX_TEXT_BYTES).decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
@@ -175,7 +174,7 @@ def check_comparable(first: RunResults, other: RunResults) -> None:
         one, two = map(direction_name, (first.direction, other.direction))
         remedy = (
             f"; one translates {one}, the other {two}: choose a direction that both were tested on, as "
-            "split=test.SOURCE-TARGET"
+            "--split test.SOURCE-TARGET"
         )
     for line, ((_, one), (_, two)) in enumerate(zip(first.pairs, other.pairs, strict=False), 1):
         if one != two:
@@ -200,5 +199,5 @@ def shared_metrics(runs: list[RunResults]) -> list[str]:
     shared = [metric for metric in runs[0].signatures if all(metric in run.signatures for run in runs)]
     if not shared:
         each = "; ".join(f"{run.folder}: {', '.join(run.signatures)}" for run in runs)
-        raise ValueError(f"no metric is common to all runs ({each}): evaluate them with one setting of metrics")
+        raise ValueError(f"no metric is common to all runs ({each}): evaluate them with the same --metrics")
     return shared

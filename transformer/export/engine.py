@@ -19,7 +19,8 @@ import torch
 from transformer.data.printable import one_line, terminal_safe
 from transformer.data.tokenizer import EOS
 from transformer.export import folder as folders
-from transformer.inference.search import Hypothesis, SearchSettings
+from transformer.inference.search import Hypothesis
+from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import Translation, Translator
 from transformer.model.transformer import Transformer
 
@@ -34,10 +35,10 @@ def _device(device: str) -> tuple[str, int]:
     if device == "auto":
         device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
     if not (match := re.fullmatch(r"(cpu)|(cuda)(?::(\d+))?", device)):
-        raise ValueError(f"device={device} is not allowed; choose one of auto, cpu, cuda, cuda:0, …")
+        raise ValueError(f"--device {device} is not for an export: choose one of auto, cpu, cuda, cuda:0, …")
     device_type, index = match[1] or match[2], int(match[3] or 0)
     if device_type == "cuda" and index >= ctranslate2.get_cuda_device_count():
-        raise ValueError(f"device={device}: this machine has no such GPU that CTranslate2 can use")
+        raise ValueError(f"--device {device}: this machine has no such GPU that CTranslate2 can use")
     return device_type, index
 
 
@@ -91,11 +92,11 @@ class CTranslate2Translator(Translator):
 
     def check_search(self, search: SearchSettings) -> None:
         if search.method == "sampling":
-            raise ValueError("search=sampling is not for an export: its engine draws from one stream, not by line")
+            raise ValueError("--method sampling is not for an export: its engine draws from one stream, not by line")
         if search.min_length:
-            raise ValueError(f"search.min_length={search.min_length} is not for an export: leave it at 0")
+            raise ValueError(f"--min-length {search.min_length} is not for an export: leave it at 0")
         if search.method == "beam" and search.patience > 1 and search.beam == 1:
-            raise ValueError(f"search.patience={search.patience:g} needs a search.beam above 1 with an export")
+            raise ValueError(f"--patience {search.patience:g} needs a --beam above 1 with an export")
 
     def _search(
         self, sources: list[list[int]], line_numbers: list[int], settings: SearchSettings

@@ -13,10 +13,11 @@ from typing import Literal
 from transformer.config import from_dict
 from transformer.data.printable import one_line, terminal_safe
 from transformer.data.tokenizer import Tokenizer
+from transformer.export.settings import MAX_MANIFEST_BYTES, check_replaceable
 from transformer.files import EXPORT_MANIFEST, atomic_folder, read_file, read_json, sha256
 from transformer.inference import checkpoint
 from transformer.inference.translator import Translator
-from transformer.inference.untrusted import MAX_PLAIN_BYTES, check_tokenizer
+from transformer.inference.untrusted import check_tokenizer
 
 # SentencePiece's own format: programs in other languages read it too.
 TOKENIZERS = ("source.spm", "target.spm")
@@ -31,19 +32,6 @@ class Manifest:
     export: Program
     translator: checkpoint.Description
     files: dict[str, str]
-
-
-def check_replaceable(folder: Path) -> None:
-    """Raises ValueError unless `folder` is not there, empty, or an export and nothing besides."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"output={folder} is a file: name a folder")
-    if folder.exists():
-        try:
-            known = {EXPORT_MANIFEST, *read_json(folder / EXPORT_MANIFEST, MAX_PLAIN_BYTES, follow_links=True)["files"]}
-        except (OSError, ValueError, KeyError, TypeError):
-            known = set()
-        if foreign := sorted(path.name for path in folder.iterdir() if path.name not in known):
-            raise ValueError(f"output={folder} holds {foreign[0]}, which is of no export: name a new or empty folder")
 
 
 def write(folder: Path, export: Program, translator: Translator, make: Callable[[Path], None]) -> None:
@@ -63,7 +51,7 @@ def write(folder: Path, export: Program, translator: Translator, make: Callable[
 
 
 def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
-    plain = read_json(folder / EXPORT_MANIFEST, MAX_PLAIN_BYTES, follow_links=True)
+    plain = read_json(folder / EXPORT_MANIFEST, MAX_MANIFEST_BYTES, follow_links=True)
     manifest = from_dict(Manifest, plain | {"translator": checkpoint.with_defaults(plain.get("translator"))}, "")
     if manifest.translator.format != checkpoint.FORMAT:
         raise ValueError(f"its format is {manifest.translator.format!r}, not {checkpoint.FORMAT!r}")

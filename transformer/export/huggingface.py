@@ -30,7 +30,7 @@ from transformer.inference.huggingface import (
     sines_first,
     their_name,
 )
-from transformer.inference.search import SearchSettings
+from transformer.inference.settings import SearchSettings
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,9 @@ import torch
 from transformer.device import available_threads
 from transformer.export.formats import load as load_export
 from transformer.files import HUGGINGFACE_TOKENIZER
-from transformer.inference import Translator
 from transformer.inference.ensemble import load_ensemble
-from transformer.inference.settings import TranslateSettings, TranslatorSettings
+from transformer.inference.settings import ChoiceSettings, InferenceSettings, TranslatorSettings
+from transformer.inference.translator import Translator
 
 if TYPE_CHECKING:
     from transformer.evaluation.choosing import Chooser
@@ -40,7 +39,7 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
         if len(checkpoints) > 1:
             raise ValueError(f"{exports[0]} is an export: an ensemble is of checkpoints, name what it was made of")
         if inference.precision != "auto":
-            raise ValueError(f"precision={inference.precision}: that of an export was chosen when it was made")
+            raise ValueError(f"--precision {inference.precision}: that of an export was chosen when it was made")
         engine = load_export(exports[0], inference.device, machine.threads or available_threads())
         if (translator := engine.in_direction(*languages)) is engine:
             engine.warn_if_zero_shot()  # else `in_direction` does
@@ -48,20 +47,18 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
         translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages)
     translator.greedy_scores = False  # nothing that loads here shows them
     weights = translator.model.output.weight.dtype
-    if isinstance(settings, TranslateSettings):
-        translator.lines_of, translator.warns_of_sentences = settings.input or "", True
-        if settings.text is not None and machine.threads is None:
-            machine = replace(machine, threads=1)  # with so little work two wait for each other
     translator.configure_torch(machine)
     if inference.precision == "auto" and weights != torch.float32:
-        log.info("computing in %s, which is fast here; precision=float32 is exact", str(weights).removeprefix("torch."))
+        log.info(
+            "computing in %s, which is fast here; --precision float32 is exact", str(weights).removeprefix("torch.")
+        )
     return translator
 
 
-def load_chooser(translator: Translator, settings: TranslateSettings) -> Translator | Chooser:
+def load_chooser(translator: Translator, choice: ChoiceSettings, inference: InferenceSettings) -> Translator | Chooser:
     """What gives the n-best list of a text: the translator itself, or a choice among its hypotheses."""
-    if settings.choose.method == "score":
+    if choice.choose == "score":
         return translator
     from transformer.evaluation.choosing import Chooser  # brings libraries that load slowly
 
-    return Chooser.load(translator, settings.choose, settings.inference)
+    return Chooser.load(translator, choice, inference)

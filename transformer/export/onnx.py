@@ -120,7 +120,7 @@ def export(model: Transformer, folder: Path) -> None:
             f"model.max_length={config.max_length} cannot be exported to ONNX: it supports {SOURCE_LENGTH} and more"
         )
     if torch.__version__ < OLDEST_TORCH:
-        raise ValueError(f"format=onnx needs torch {OLDEST_TORCH} or later, this is {torch.__version__}: upgrade torch")
+        raise ValueError(f"onnx needs torch {OLDEST_TORCH} or later, this is {torch.__version__}: upgrade torch")
     # The exporter speaks of every library that it does not need, and of each step.
     for name in ("torch.onnx", "onnxscript", "onnx_ir"):
         logging.getLogger(name).setLevel(logging.ERROR)

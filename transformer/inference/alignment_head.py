@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from transformer.inference.settings import AlignmentSettings
 from transformer.model.config import ModelConfig
 
 NO_CROSS_ATTENTION = "the model has no cross-attention (model.decoder.cross_attention=null): it cannot align words"
@@ -50,3 +51,15 @@ def check_head(head: AlignmentHead, config: ModelConfig) -> None:
     if head.layer > config.decoder.layers or (head.head or 1) > attention.heads:
         ranges = f"layers 1 to {config.decoder.layers}, each with heads 1 to {attention.heads}"
         raise ValueError(f"alignment: there is no {head}: the decoder of this model has {ranges}")
+
+
+def asked_head(asked: AlignmentSettings, config: ModelConfig, found: AlignmentHead | None) -> AlignmentHead:
+    """The head that was asked for, else the one that training has `found`.
+
+    Raises ValueError for a layer or a head that the model does not have.
+    """
+    if asked.layer is None:
+        return found or default_head(config)
+    head = AlignmentHead(asked.layer, asked.head, asked.shifted)
+    check_head(head, config)
+    return head

@@ -24,7 +24,7 @@ from transformer.files import EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER, MODELS, TR
 from transformer.inference import huggingface
 from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.saved_translator import SavedTranslator
-from transformer.inference.search import DEFAULT_LENGTH_PENALTY, LengthPenalty
+from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, LengthPenalty
 from transformer.inference.untrusted import (
     check_plain,
     check_shapes,

@@ -7,20 +7,20 @@ with all sines before all cosines. Where ours alternate, the width of the whole 
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from transformer.config import from_dict, from_part, read_value
+from transformer.config import from_dict, read_value
 from transformer.data.directions import Direction, parse_direction
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from transformer.files import HUGGINGFACE_TOKENIZER, read_file, read_json
 from transformer.inference.hub_vocabulary import Numbering, build_numbering, parse, renumbered
 from transformer.inference.saved_translator import SavedTranslator
-from transformer.inference.search import DEFAULT_LENGTH_PENALTY, LengthPenalty
+from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, LengthPenalty
 from transformer.inference.untrusted import check_shapes, check_tensors, check_tokenizer, read_checkpoint, read_tensors
 from transformer.model.config import ModelConfig, Size
 from transformer.model.positions import sinusoidal_table
@@ -116,8 +116,8 @@ class HubConfig:
 
     @classmethod
     def read(cls, path: Path) -> "HubConfig":
-        defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
-        return from_part(cls, defaults | read_json(path, MAX_HUB_FILE_BYTES, follow_links=True))
+        plain = read_json(path, MAX_HUB_FILE_BYTES, follow_links=True)
+        return from_dict(cls, {field.name: plain[field.name] for field in fields(cls) if field.name in plain})
 
     def target_vocab_size(self) -> int:
         shared = self.share_encoder_decoder_embeddings or self.decoder_vocab_size is None

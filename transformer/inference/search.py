@@ -10,17 +10,15 @@ Nothing here knows of Transformers. Whoever searches gives two functions:
   new row continues (None: the same one).
 """
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformer.config import read_fields
+from transformer.inference.settings import SearchSettings
 
 # Finished sentences are removed from the batch when at least this share of it is finished: removing copies the rest.
 COMPACT_WHEN_FINISHED = 0.25
@@ -33,70 +31,8 @@ class State(Protocol):
     def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> Any: ...
 
 
-LengthPenalty = Annotated[float, ">= -10", "<= 10"]
-DEFAULT_LENGTH_PENALTY = 1.0  # a score is then the mean log-probability of the tokens
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
 Ids = Int[Tensor, " sentences"]
-
-
-@dataclass(frozen=True)
-class SearchSettings:
-    """How to search.
-
-    beam: how many hypotheses are kept (beam search)
-    patience: beam × patience hypotheses end a search (Kasai et al. 2022; beam search)
-    length_penalty: α of `score`; None: the model's own
-    min_length, max_length, length_ratio, length_extra: a hypothesis has at least `min_length` tokens and at most the
-        smaller of `max_length` and `length_ratio` × source length + `length_extra`, EOS not counted; this
-        maximum is never below `min_length` or 1
-    temperature: below 1, probable ids are drawn more often (sampling)
-    top_k: only the k most probable ids are drawn; 0: all (sampling)
-    top_p: only the most probable ids are drawn whose probabilities sum to this share (sampling)
-    seed: of the random draws (sampling)
-    """
-
-    method: Literal["greedy", "beam", "sampling"] = "beam"
-    beam: Annotated[int, ">= 1", "<= 1000"] = 5
-    patience: Annotated[float, ">= 1", "<= 100"] = 1.0
-    length_penalty: LengthPenalty | None = None
-    min_length: Annotated[int, ">= 0", "<= 1000000"] = 0
-    max_length: Annotated[int, ">= 1", "<= 1000000"] = 1024
-    length_ratio: Annotated[float, ">= 0", "<= 1000"] = 2.0
-    length_extra: Annotated[int, ">= 0", "<= 1000000"] = 20
-    temperature: Annotated[float, ">= 0.001", "<= 1000"] = 1.0
-    top_k: Annotated[int, ">= 0", "<= 1000000"] = 0
-    top_p: Annotated[float, "> 0", "<= 1"] = 1.0
-    seed: Annotated[int, ">= 0", "<= 4294967295"] = 1
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for what is not allowed, from Python too."""
-        for name, value in read_fields(type(self), vars(self), "search").items():
-            object.__setattr__(self, name, value)
-        if self.min_length > self.max_length:
-            raise ValueError(f"search.min_length={self.min_length} is above search.max_length={self.max_length}")
-
-    @property
-    def enough_hypotheses(self) -> int:
-        """With so many the search of a sentence is over. Halves are rounded up, as CTranslate2 does."""
-        return math.floor(self.beam * self.patience + 0.5)
-
-    def with_default_length_penalty(self, length_penalty: float) -> "SearchSettings":
-        """These settings, with the `length_penalty` of a model where they leave it to that."""
-        return self if self.length_penalty is not None else replace(self, length_penalty=length_penalty)
-
-    def max_lengths(self, source_lengths: list[int]) -> list[int]:
-        """The largest number of tokens that the hypotheses of each sentence may have."""
-        bounds = [round(self.length_ratio * length) + self.length_extra for length in source_lengths]
-        return [max(1, self.min_length, min(self.max_length, bound)) for bound in bounds]
-
-    def score(self, log_probability: float, length: int) -> float:
-        """log-probability / length^length_penalty: by this hypotheses are compared. EOS counts in `length`.
-
-        (fairseq's `lenpen`, not GNMT's ((5 + length) / 6)^α, which Vaswani et al. 2017 use with α = 0.6.)
-        """
-        return log_probability / length ** (
-            DEFAULT_LENGTH_PENALTY if self.length_penalty is None else self.length_penalty
-        )
 
 
 class Hypothesis(NamedTuple):

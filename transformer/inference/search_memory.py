@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from transformer.device import check_memory, worker_count
-from transformer.inference.search import SearchSettings
+from transformer.inference.settings import SearchSettings
 from transformer.model.config import ModelConfig
 
 # Keys and values are copied when they grow, and scores stand beside what is made of them.

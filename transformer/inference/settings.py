@@ -1,44 +1,119 @@
-"""How a translator is loaded and used, and how it chooses among its hypotheses: configs/translate.yaml explains it."""
+"""How a translator is loaded and used, and how it chooses among its hypotheses: settings, read without torch."""
 
-import os
-from dataclasses import asdict, dataclass
-from itertools import combinations
+import math
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from transformer.device import MachineSettings, check_precision, parse_device
-from transformer.files import is_written_through
-from transformer.inference.alignment_head import AlignmentHead, check_head, default_head
-from transformer.inference.search import SearchSettings
-from transformer.inference.translator import SplitLines, Translator
+from transformer.config import PATH, SettingError, Settings
+from transformer.machine import MachineSettings
+
+LengthPenalty = Annotated[float, ">= -10", "<= 10"]
+DEFAULT_LENGTH_PENALTY = 1.0  # a score is then the mean log-probability of the tokens
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
+SplitLines = Literal["long", "sentences", "never"]
 
 
 @dataclass(frozen=True)
-class InferenceSettings:
+class SearchSettings(Settings):
+    """How to search (`search`)."""
+
+    method: Literal["greedy", "beam", "sampling"] = "beam"
+    """beam | greedy | sampling"""
+    beam: Annotated[int, ">= 1", "<= 1000"] = 5
+    """hypotheses kept (beam)"""
+    patience: Annotated[float, ">= 1", "<= 100"] = 1.0
+    """a search ends after beam × patience hypotheses; 2 finds more long ones, but is slower (beam)"""
+    length_penalty: LengthPenalty | None = None
+    """α in score = log-probability / length^α, where the length counts the end symbol; by default the α with which
+    the model's run was tested, or 1.0. This is fairseq's lenpen, not GNMT's penalty"""
+    min_length: Annotated[int, ">= 0", "<= 1000000"] = 0
+    """tokens, the end symbol not counted"""
+    max_length: Annotated[int, ">= 1", "<= 1000000"] = 1024
+    """tokens; a hypothesis ends at the smallest of this, length_ratio × source length + length_extra, and the model's
+    own maximum"""
+    length_ratio: Annotated[float, ">= 0", "<= 1000"] = 2.0
+    """target tokens for each source token, at most"""
+    length_extra: Annotated[int, ">= 0", "<= 1000000"] = 20
+    """tokens beyond length_ratio × source length, at most"""
+    temperature: Annotated[float, ">= 0.001", "<= 1000"] = 1.0
+    """below 1: probable ids are drawn more often (sampling)"""
+    top_k: Annotated[int, ">= 0", "<= 1000000"] = 0
+    """draws only among the k most probable ids; 0: all (sampling)"""
+    top_p: Annotated[float, "> 0", "<= 1"] = 1.0
+    """draws only among the most probable ids whose probabilities sum to this share (sampling)"""
+    seed: Annotated[int, ">= 0", "<= 4294967295"] = 1
+    """of the random draws (sampling)"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_length > self.max_length:
+            raise SettingError("min_length", f"={self.min_length} is above max_length={self.max_length}")
+
+    @property
+    def enough_hypotheses(self) -> int:
+        """With so many the search of a sentence is over. Halves are rounded up, as CTranslate2 does."""
+        return math.floor(self.beam * self.patience + 0.5)
+
+    def with_default_length_penalty(self, length_penalty: float) -> "SearchSettings":
+        """These settings, with the `length_penalty` of a model where they leave it to that."""
+        return self if self.length_penalty is not None else replace(self, length_penalty=length_penalty)
+
+    def max_lengths(self, source_lengths: list[int]) -> list[int]:
+        """The largest number of tokens that the hypotheses of each sentence may have."""
+        bounds = [round(self.length_ratio * length) + self.length_extra for length in source_lengths]
+        return [max(1, self.min_length, min(self.max_length, bound)) for bound in bounds]
+
+    def score(self, log_probability: float, length: int) -> float:
+        """log-probability / length^length_penalty: by this hypotheses are compared. EOS counts in `length`.
+
+        (fairseq's `lenpen`, not GNMT's ((5 + length) / 6)^α, which Vaswani et al. 2017 use with α = 0.6.)
+        """
+        return log_probability / length ** (
+            DEFAULT_LENGTH_PENALTY if self.length_penalty is None else self.length_penalty
+        )
+
+
+@dataclass(frozen=True)
+class InferenceSettings(Settings):
     """Where to translate, in which precision, and how many tokens at a time."""
 
-    device: str
-    precision: str
-    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] | None
+    device: str = "auto"
+    """auto (a GPU if there is one) | cpu | cuda | cuda:1 | mps"""
+    precision: Precision = "auto"
+    """auto (bfloat16 if the hardware multiplies it fast) | float32 | bfloat16 | float16"""
+    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] | None = None
+    """sentences × longest source of a batch; by default 2048, on a GPU 8192"""
 
     def __post_init__(self) -> None:
-        parse_device(self.device)
-        check_precision(self.precision)
+        super().__post_init__()
+        if not re.fullmatch(r"auto|cpu|mps|cuda(:(0|[1-9]\d*))?", self.device):
+            raise SettingError(
+                "device", f"={self.device} is not allowed; choose one of auto, cpu, cuda, cuda:1, …, mps"
+            )
 
 
 @dataclass(frozen=True)
-class ChoiceSettings:
-    """How a translation is chosen; configs/choose/score.yaml explains every setting."""
+class ChoiceSettings(Settings):
+    """Which hypothesis of a search is the translation. What this costs: docs/decoding.md."""
 
-    method: Literal["score", "mbr", "rerank"]
-    samples: Annotated[int, ">= 2", "<= 1000"]
-    metric: Literal["chrf", "bleu"]
-    reverse: str | None
-    weight: Annotated[float, "> 0", "<= 1000"]
+    choose: Literal["score", "mbr", "rerank"] = "score"
+    """score: the one that the search scores best | mbr (minimum Bayes risk): the one most similar to all | rerank: the
+    one to which a model of the other direction gives the source a high probability"""
+    samples: Annotated[int, ">= 2", "<= 1000"] = 32
+    """with sampling: how many translations of each sentence are drawn (mbr, rerank)"""
+    similarity: Literal["chrf", "bleu"] = "chrf"
+    """measures how similar two hypotheses are (mbr)"""
+    reverse: Annotated[str, PATH] | None = None
+    """a run of the other direction, or of both directions (rerank)"""
+    reverse_weight: Annotated[float, "> 0", "<= 1000"] = 1.0
+    """of log p(source | hypothesis) by the reverse run, in the sum with log p(hypothesis | source) (rerank)"""
 
     def __post_init__(self) -> None:
-        if (self.method == "rerank") != (self.reverse is not None):
-            raise ValueError("choose=rerank and choose.reverse=RUN, a run of the other direction, go together")
+        super().__post_init__()
+        if (self.choose == "rerank") != (self.reverse is not None):
+            raise SettingError("choose", "=rerank and reverse, a run of the other direction, go together")
 
     @property
     def models(self) -> list[Path]:
@@ -47,86 +122,37 @@ class ChoiceSettings:
 
     def draws(self, search: SearchSettings) -> int:
         """How many times a text is translated to have hypotheses to choose from."""
-        return self.samples if self.method != "score" and search.method == "sampling" else 1
+        return self.samples if self.choose != "score" and search.method == "sampling" else 1
 
     def check(self, search: SearchSettings) -> None:
-        """Raises ValueError for a search that leaves nothing to choose from."""
-        if self.method != "score" and (search.method == "greedy" or (search.method == "beam" and search.beam == 1)):
-            raise ValueError(f"choose={self.method} needs several hypotheses: search=sampling, or a beam of 2 or more")
+        """Raises SettingError for a search that leaves nothing to choose from."""
+        if self.choose != "score" and (search.method == "greedy" or (search.method == "beam" and search.beam == 1)):
+            raise SettingError("choose", f"={self.choose} needs several hypotheses: sampling, or a beam of 2 or more")
 
 
 @dataclass(frozen=True)
-class TranslatorSettings:
+class TranslatorSettings(Settings):
     """The languages that choose among a translator's directions, and how it is used."""
 
-    source_language: str | None
-    target_language: str | None
-    search: SearchSettings
-    machine: MachineSettings
-    inference: InferenceSettings
+    source_language: str | None = None
+    target_language: str | None = None
+    search: SearchSettings = SearchSettings()
+    machine: MachineSettings = MachineSettings()
+    inference: InferenceSettings = InferenceSettings()
 
 
 @dataclass(frozen=True)
-class AlignmentSettings:
-    """By which cross-attention weights to align (see `AlignmentHead`); without a layer by those that training found."""
+class AlignmentSettings(Settings):
+    """By which cross-attention weights to align; without a layer by those that training found."""
 
-    layer: Annotated[int, ">= 1", "<= 1000000"] | None
-    head: Annotated[int, ">= 1", "<= 1000000"] | None
-    shifted: bool
+    layer: Annotated[int, ">= 1", "<= 1000000"] | None = None
+    """of the decoder, counted from 1; by default the layer and head that training found"""
+    head: Annotated[int, ">= 1", "<= 1000000"] | None = None
+    """counted from 1; by default the mean of all heads of the layer"""
+    shifted: bool = False
+    """the attention of the step that reads a target token, not of the one that writes it"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.layer is None and (self.head is not None or self.shifted):
-            raise ValueError("alignment.head= and alignment.shifted= are of a layer: give alignment.layer= too")
-
-    def head_of(self, translator: Translator) -> AlignmentHead:
-        """Raises ValueError for a layer or a head that the model does not have, and for an export."""
-        if translator.model.output.weight.is_meta:
-            raise ValueError("alignments= needs a checkpoint: the engine of an export shows no attention weights")
-        config = translator.model.config
-        if self.layer is None:
-            return translator.alignment or default_head(config)
-        head = AlignmentHead(self.layer, self.head, self.shifted)
-        check_head(head, config)
-        return head
-
-
-@dataclass(frozen=True)
-class TranslateSettings(TranslatorSettings):
-    """`text`, else `input`, else stdin is translated; `n_best` hypotheses of each line are written. With `resume` an
-    `output` that was stopped goes on. `alignments` is a file for the word alignments of the best hypotheses."""
-
-    text: str | None
-    input: str | None
-    output: str | None
-    resume: bool
-    choose: ChoiceSettings
-    alignments: str | None
-    alignment: AlignmentSettings
-    n_best: Annotated[int, ">= 1", "<= 1000"]
-    split_lines: SplitLines
-
-    def __post_init__(self) -> None:
-        self.choose.check(self.search)
-        setting, most = "search.beam", self.search.beam
-        if self.search.method != "beam":
-            setting, most = "choose.samples", self.choose.draws(self.search)
-        if self.n_best > most:
-            is_one = most == 1 and self.search.method != "beam"
-            allowed = f"1 with search={self.search.method}" if is_one else f"from 1 to {setting}={most}"
-            raise ValueError(f"n_best={self.n_best} must be {allowed}")
-        if self.text is not None and self.input is not None:
-            raise ValueError("give either text= or input=, not both")
-        if self.alignments is not None and self.split_lines == "sentences":
-            raise ValueError("alignments= is of whole lines: leave out split_lines=sentences")
-        if self.alignments is not None and self.resume:
-            raise ValueError("resume=true continues the translations alone: leave alignments= out")
-        named = {"input": self.input, "output": self.output, "alignments": self.alignments}
-        files = {key: path for key, path in named.items() if path is not None and not is_written_through(Path(path))}
-        for (key, path), (other, other_path) in combinations(files.items(), 2):
-            if os.path.realpath(path) == os.path.realpath(other_path):
-                raise ValueError(f"{key}= and {other}= are the same file, {path}: give two")
-
-    def deciding(self) -> dict[str, Any]:
-        """The settings that decide what a translation is, as plain data."""
-        elsewhere = ("text", "input", "output", "resume", "alignments", "alignment")
-        return {key: value for key, value in asdict(self).items() if key not in elsewhere}
+            raise SettingError("layer", " is missing: head and shifted belong to a layer")

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, overload
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, overload
 
 import torch
 from jaxtyping import Float, Int
@@ -22,7 +22,6 @@ from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.languages import space_between_sentences
 from transformer.data.tokenizer import BOS, EOS, LONE_SURROGATE, PAD, Tokenizer
 from transformer.device import (
-    MachineSettings,
     configure_torch,
     find_hardware,
     full_precision,
@@ -35,9 +34,11 @@ from transformer.inference import checkpoint
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.fast_transformer import FastTransformer
 from transformer.inference.long_text import encode_sentences, split_sentences
-from transformer.inference.search import DEFAULT_LENGTH_PENALTY, Hypothesis, SearchSettings, search
+from transformer.inference.search import Hypothesis, search
 from transformer.inference.search_memory import check_search_memory
+from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, SearchSettings, SplitLines
 from transformer.inference.source_check import SourceCheck
+from transformer.machine import MachineSettings
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask
 from transformer.model.packed import PackedLinear, pack
@@ -48,7 +49,6 @@ log = logging.getLogger(__name__)
 BATCH_TOKENS, BATCH_TOKENS_ON_GPU = 2048, 8192
 # What `Translator.load(path).translate(…)` does by default; configs/search/beam.yaml says the same.
 BEAM = SearchSettings()
-SplitLines = Literal["long", "sentences", "never"]
 BatchTokens = Annotated[int, ">= 1"]
 # `Translator`, or what is made of it: the one for notebooks loads its like.
 AnyTranslator = TypeVar("AnyTranslator", bound="Translator")

@@ -3,8 +3,3 @@
 Read `transformer`, `layers`, `attention` from the whole to its parts; `scores` and `positions`, and for searches
 `kv_cache`, when you need them.
 """
-
-from transformer.model.config import ModelConfig
-from transformer.model.transformer import Transformer
-
-__all__ = ["ModelConfig", "Transformer"]

@@ -8,11 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transformer.model.config import AttentionConfig
+from transformer.model.config import SCORES, AttentionConfig
 from transformer.model.dropout import Dropout
 from transformer.model.kv_cache import KeyValues, KVCache
 from transformer.model.masks import Visible
-from transformer.model.scores import SCORES
 
 # What is added to the scores, to say how far apart query and key are.
 PositionBias = Float[Tensor, "#batch heads #all_queries keys"]

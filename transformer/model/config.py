@@ -3,14 +3,33 @@
 The defaults are those of the paper's base model, as in configs/model/base.yaml (a test compares the two).
 """
 
+import inspect
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from transformer.config import from_dict, merge, read_fields
-from transformer.model.positions import POSITIONS
-from transformer.model.scores import SCORES
+from transformer.config import Registry, SettingError, Settings, check_names, merge, read_fields, shown
 
-# Bounds and registries beside a type are checked where settings are read (transformer.config.from_dict).
+# Classes by the names of settings. To add one: a class in the file that is named, and a line here.
+SCORES: Registry[Any] = Registry(
+    dot="transformer.model.scores:DotProduct",
+    scaled_dot="transformer.model.scores:ScaledDotProduct",
+    bilinear="transformer.model.scores:Bilinear",
+    concat="transformer.model.scores:Concat",
+    additive="transformer.model.scores:Additive",
+)
+# Added to the embeddings: built with (dim, max_length), called with (states, offset of the first position).
+EMBEDDING_POSITIONS: Registry[Any] = Registry(
+    sinusoidal="transformer.model.positions:Sinusoidal", learned="transformer.model.positions:Learned"
+)
+# Applied to the queries and keys of self-attention: built with (head_dim, max_length), called with (vectors, offset).
+QUERY_KEY_POSITIONS: Registry[Any] = Registry(rotary="transformer.model.positions:Rotary")
+# Added to the scores of self-attention: built with (heads), called with the distances between queries and keys.
+SCORE_POSITIONS: Registry[Any] = Registry(alibi="transformer.model.positions:ALiBi")
+POSITIONS: Registry[Any] = Registry(
+    EMBEDDING_POSITIONS.data | QUERY_KEY_POSITIONS.data | SCORE_POSITIONS.data,
+    none="transformer.model.positions:NoPositions",
+)
+
 # Far above the sizes of any real model; whether it fits into memory is checked apart from that.
 Size = Annotated[int, ">= 1", "<= 1000000"]
 Layers = Annotated[int, ">= 1", "<= 200"]
@@ -18,22 +37,21 @@ Rate = Annotated[float, ">= 0", "< 1"]
 
 
 @dataclass(frozen=True)
-class AttentionConfig:
-    """One of the three attentions.
-
-    heads: how many; each has its own projections of width head_dim
-    head_dim, value_dim: width of a head's queries and keys, and of its values; None: dim / heads
-    dropout: share of the attention weights that is dropped in training
-    bias: whether the four projections have one
-    score: how a query is compared with a key, a name of `scores.SCORES`
-    """
+class AttentionConfig(Settings):
+    """One of the three attentions."""
 
     heads: Size = 8
+    """how many; each has its own projections of width head_dim"""
     head_dim: Size | None = None
+    """width of a head's queries and keys; null: dim / heads"""
     value_dim: Size | None = None
+    """width of a head's values; null: dim / heads"""
     dropout: Rate = 0.0
+    """on the attention weights"""
     bias: bool = True
+    """whether the projections have a bias"""
     score: Annotated[str, SCORES] = "scaled_dot"
+    """how a query is compared with a key: dot | scaled_dot | bilinear | concat | additive"""
 
     def head_dims(self, dim: int) -> tuple[int, int]:
         """The width of a head's queries and keys, and that of its values, in a model of width `dim`."""
@@ -41,16 +59,19 @@ class AttentionConfig:
 
 
 @dataclass(frozen=True)
-class FeedForwardConfig:
+class FeedForwardConfig(Settings):
     """The position-wise network: its inner width, its activation and the dropout on the inner states."""
 
     dim: Size = 2048
+    """inner width"""
     activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
+    """relu | gelu | silu | swiglu"""
     dropout: Rate = 0.0
+    """after the activation"""
 
 
 @dataclass(frozen=True)
-class EncoderConfig:
+class EncoderConfig(Settings):
     """How many layers, and their attention: source to source."""
 
     layers: Layers = 6
@@ -58,7 +79,7 @@ class EncoderConfig:
 
 
 @dataclass(frozen=True)
-class DecoderConfig:
+class DecoderConfig(Settings):
     """How many layers, and their attentions: target to target and target to source.
 
     Without `cross_attention` (None) the decoder never sees the source: it is a language model.
@@ -71,28 +92,26 @@ class DecoderConfig:
 
 @dataclass(frozen=True, init=False)
 class ModelConfig:
-    """Everything that fixes the shape of a Transformer; `ModelConfig()` is the paper's base model.
-
-    source_vocab_size, target_vocab_size: how many ids there are on each side
-    dim: width of every token's state
-    positions: how the model learns the order of tokens, a name of `positions.POSITIONS`
-    max_length: the longest source, and the longest inputs of the decoder, in tokens
-    norm: post: after each sublayer (the paper); pre: before it (trains more steadily)
-    tied_embeddings: all: source = target = output; target: target = output; none
-    output_bias: whether the projection to logits has one, as in Marian; the paper has none
-    dropout: after the embeddings and every sublayer, in training
-    feed_forward, encoder, decoder: the parts
-    """
+    """Everything that fixes the shape of a Transformer; `ModelConfig()` is the paper's base model."""
 
     source_vocab_size: Size
+    """how many ids there are on the side of the source"""
     target_vocab_size: Size
+    """how many ids there are on the side of the target"""
     dim: Size
+    """width of every token's state"""
     positions: Annotated[str, POSITIONS]
+    """sinusoidal | learned | rotary | alibi | none"""
     max_length: Annotated[int, ">= 2", "<= 65536"]
+    """the longest sentence in tokens, with its end symbol; how many learned positions there are"""
     norm: Literal["pre", "post"]
+    """post: after each sublayer (the paper) | pre: before it (trains more steadily)"""
     tied_embeddings: Literal["all", "target", "none"]
+    """all: source = target = output; target: target = output; none"""
     output_bias: bool
+    """whether the projection to logits has a bias: no in the paper, yes in Marian and OPUS-MT"""
     dropout: Rate
+    """after embeddings and every sublayer"""
     feed_forward: FeedForwardConfig
     encoder: EncoderConfig
     decoder: DecoderConfig
@@ -143,7 +162,7 @@ class ModelConfig:
             "output_bias": output_bias,
             "dropout": dropout,
         }
-        for name, value in read_fields(ModelConfig, settings | merge(merge({}, below), parts), "model").items():
+        for name, value in read_fields(ModelConfig, settings | merge(merge({}, below), parts)).items():
             object.__setattr__(self, name, value)  # frozen from here on
         self._check_combinations()
 
@@ -159,19 +178,21 @@ class ModelConfig:
     def _check_combinations(self) -> None:
         for name, attention in self.attentions().items():
             if self.dim % attention.heads and None in (attention.head_dim, attention.value_dim):
-                raise ValueError(
-                    f"model.{name}.heads={attention.heads} does not divide model.dim={self.dim}: "
-                    "choose another number of heads, or set head_dim and value_dim"
+                raise SettingError(
+                    f"{name}.heads",
+                    f"={attention.heads} does not divide dim={self.dim}: choose another number, or set head_dim and "
+                    "value_dim",
                 )
             head_dim, _ = attention.head_dims(self.dim)
             if self.positions == "rotary" and name.endswith("self_attention") and head_dim % 2:
-                raise ValueError(f"model.positions=rotary rotates pairs: {name} has the odd head_dim {head_dim}")
+                raise SettingError("positions", f"=rotary rotates pairs: {name} has the odd head_dim {head_dim}")
         if self.positions == "sinusoidal" and self.dim % 2:
-            raise ValueError(f"model.positions=sinusoidal needs an even model.dim, not {self.dim}")
+            raise SettingError("positions", f"=sinusoidal needs an even dim, not {self.dim}")
         if self.tied_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
-            raise ValueError(
-                "model.tied_embeddings=all needs one vocabulary for both languages (tokenizer.joint=true); "
-                f"here they have {self.source_vocab_size} and {self.target_vocab_size} ids"
+            raise SettingError(
+                "tied_embeddings",
+                "=all needs one vocabulary for both languages (tokenizer.joint=true); here they have "
+                f"{self.source_vocab_size} and {self.target_vocab_size} ids",
             )
 
 
@@ -180,4 +201,10 @@ def read_model(settings: dict[str, Any]) -> ModelConfig:
 
     Raises ValueError.
     """
-    return from_dict(ModelConfig, settings | {"source_vocab_size": 100, "target_vocab_size": 100}, "model")
+    try:
+        if not isinstance(settings, dict):
+            raise SettingError("", f"={shown(settings)} must be settings by name")
+        check_names(settings, [*inspect.signature(ModelConfig).parameters])
+        return ModelConfig(**(settings | {"source_vocab_size": 100, "target_vocab_size": 100}))
+    except SettingError as error:
+        raise error.within("model") from None

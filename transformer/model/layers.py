@@ -8,11 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transformer.model.attention import AttentionRecord, MultiHeadAttention, PositionBias
-from transformer.model.config import AttentionConfig, FeedForwardConfig, ModelConfig
+from transformer.model.config import QUERY_KEY_POSITIONS, AttentionConfig, FeedForwardConfig, ModelConfig
 from transformer.model.dropout import Dropout
 from transformer.model.kv_cache import LayerCache
 from transformer.model.masks import SourceVisible, Visible
-from transformer.model.positions import QUERY_KEY_POSITIONS
 
 States = Float[Tensor, "batch length dim"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

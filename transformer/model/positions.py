@@ -2,14 +2,12 @@
 
 A position encoding acts in one of three places: it is added to the embeddings (sinusoidal, learned), it rotates queries
 and keys (rotary), or it is added to the scores (alibi). A new one is a class here and a name in the registry of its
-place, at the end of this file.
+place, in `config.py`.
 """
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-
-from transformer.config import Registry
 
 
 def frequencies(dim: int) -> Float[Tensor, " half"]:
@@ -101,13 +99,3 @@ class ALiBi(nn.Module):
     def forward(self, distances: Int[Tensor, "batch 1 queries keys"]) -> Float[Tensor, "batch heads queries keys"]:
         """The bias of every score; `distances` are the positions of the queries minus those of the keys."""
         return -self.slopes * distances.abs()
-
-
-# Added to the embeddings: built with (dim, max_length), called with (states, offset of the first position).
-EMBEDDING_POSITIONS: dict[str, type[nn.Module]] = {"sinusoidal": Sinusoidal, "learned": Learned}
-# Applied to the queries and keys of self-attention: built with (head_dim, max_length), called with (vectors, offset).
-QUERY_KEY_POSITIONS: dict[str, type[nn.Module]] = {"rotary": Rotary}
-# Added to the scores of self-attention: built with (heads), called with the distances between queries and keys.
-SCORE_POSITIONS: dict[str, type[nn.Module]] = {"alibi": ALiBi}
-
-POSITIONS = Registry({**EMBEDDING_POSITIONS, **QUERY_KEY_POSITIONS, **SCORE_POSITIONS, "none": NoPositions})

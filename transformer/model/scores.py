@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.config import Registry
 from transformer.model.additive import additive_scores
 
 
@@ -102,8 +101,3 @@ class Additive(Score):
         self, queries: Float[Tensor, "batch heads queries head_dim"], keys: Float[Tensor, "batch heads keys head_dim"]
     ) -> Float[Tensor, "batch heads queries keys"]:
         return additive_scores(queries, keys, self.weight)
-
-
-SCORES: Registry[type[Score]] = Registry(
-    dot=DotProduct, scaled_dot=ScaledDotProduct, bilinear=Bilinear, concat=Concat, additive=Additive
-)

@@ -10,12 +10,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer.model.attention import AttentionRecord
-from transformer.model.config import ModelConfig
+from transformer.model.config import EMBEDDING_POSITIONS, SCORE_POSITIONS, ModelConfig
 from transformer.model.dropout import Dropout
 from transformer.model.kv_cache import Cache, next_distances
 from transformer.model.layers import DecoderLayer, EncoderLayer
 from transformer.model.masks import SourceVisible
-from transformer.model.positions import EMBEDDING_POSITIONS, SCORE_POSITIONS, NoPositions
+from transformer.model.positions import NoPositions
 
 
 class Memory(NamedTuple):

@@ -43,7 +43,7 @@ class Api:
     ) -> None:
         self.directions, self.batcher, self.settings, self.key = directions, batcher, settings, key
         self.languages = list(dict.fromkeys(language for pair in directions for language in pair))
-        self.max_alternatives = settings.search.beam - 1 if settings.search.method == "beam" else 0
+        self.max_alternatives = batcher.search.beam - 1 if batcher.search.method == "beam" else 0
 
     async def health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok"})

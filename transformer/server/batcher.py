@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
-from transformer.inference.search import SearchSettings
-from transformer.inference.translator import Part, SplitLines, Translation, Translator
+from transformer.inference.settings import SearchSettings, SplitLines
+from transformer.inference.translator import Part, Translation, Translator
 
 NBest = list[list[Translation]]
 # Tokens of a round: enough to fill batches, few enough that a newcomer waits a second, not ten.

@@ -9,8 +9,9 @@ from transformer.data.corpus import split_name
 from transformer.data.directions import Direction, arrow
 from transformer.export import page
 from transformer.export.load import is_export, load_translator
-from transformer.inference.settings import InferenceSettings, TranslatorSettings
+from transformer.inference.settings import SearchSettings, TranslatorSettings
 from transformer.inference.translator import Translator
+from transformer.machine import MachineSettings
 from transformer.server.settings import ServerSettings
 
 
@@ -38,9 +39,9 @@ class ServedDirection:
 def _with_page(translator: Translator, checkpoint: Path, name: str, settings: ServerSettings) -> ServedDirection:
     why = ""
     if settings.page is False:
-        why = "it is switched off (page=false)"
+        why = "it is switched off (--no-page)"
     elif settings.page is None and settings.api_key_file is not None:
-        why = "it would give the model to everyone, while translating needs a key (page=true offers it)"
+        why = "it would give the model to everyone, while translating needs a key (--page offers it)"
     elif translator.model.output.weight.is_meta:
         why = "the weights of an export are another program's"
     else:
@@ -52,25 +53,21 @@ def _with_page(translator: Translator, checkpoint: Path, name: str, settings: Se
 
 
 def load_directions(
-    checkpoints: Sequence[tuple[str, Path]], settings: ServerSettings
+    checkpoints: Sequence[tuple[str, Path]], settings: ServerSettings, search: SearchSettings, machine: MachineSettings
 ) -> dict[Direction, ServedDirection]:
     """Every direction that checkpoints (names and paths) have learned, by source and target; UsageError where two have
     learned one, ValueError for a search that one cannot make. All are loaded before a page is built, so that a mistake
     is reported first."""
     models: dict[Direction, tuple[Translator, Path, str]] = {}
     for name, path in checkpoints:
-        # Only float32 gives one text one translation, whoever else asks; an export has the precision that it has.
-        precision = settings.precision or ("auto" if is_export(path) else "float32")
-        inference = InferenceSettings(settings.device, precision, settings.batch_tokens)
-        translator = load_translator(
-            [path], TranslatorSettings(None, None, settings.search, settings.machine, inference)
-        )
-        translator.check_search(settings.search)
+        inference = settings.inference(is_export(path))
+        translator = load_translator([path], TranslatorSettings(None, None, search, machine, inference))
+        translator.check_search(search)
         for one in (translator.in_direction(*direction) for direction in translator.directions):
             if other := models.get(one.languages):
                 raise UsageError(
-                    f"{arrow(one.languages)} is translated by two of checkpoint=, {other[1]} and {path}: name one "
-                    "for each direction"
+                    f"{arrow(one.languages)} is translated by two models, {other[1]} and {path}: give one "
+                    "--checkpoint for each direction"
                 )
             models[one.languages] = one, path, name
     return {pair: _with_page(*model, settings) for pair, model in models.items()}

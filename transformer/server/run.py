@@ -42,7 +42,7 @@ def listen(settings: ServerSettings) -> socket.socket:
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(
-            f"port={settings.port} of host={settings.host} cannot be used: {reason}; choose another port= or host="
+            f"--port {settings.port} of --host {settings.host} cannot be used: {reason}; choose another"
         ) from error
 
 

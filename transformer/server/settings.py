@@ -1,13 +1,12 @@
-"""The settings of a server, checked before a model is loaded."""
+"""The settings of a server, read without torch."""
 
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from transformer.config import UsageError
-from transformer.device import MachineSettings
-from transformer.inference.search import SearchSettings
+from transformer.config import PATH, Settings, UsageError
+from transformer.inference.settings import InferenceSettings, Precision
 
 PACKAGES = ("starlette", "uvicorn", "python_multipart")
 MAX_KEY_BYTES = 1024
@@ -16,22 +15,44 @@ MAX_CHARACTER_BYTES, OTHER_BYTES = 12, 4096
 
 
 @dataclass(frozen=True)
-class ServerSettings:
-    """configs/serve.yaml explains each. `page=None` offers the page unless a key is asked for."""
+class ServerSettings(Settings):
+    """Where and to whom a server answers, its limits, and how its models translate."""
 
-    host: str
-    port: Annotated[int, ">= 0", "<= 65535"]
-    api_key_file: str | None
-    page: bool | None
-    max_characters: Annotated[int, ">= 1", "<= 10000000"]
-    max_waiting: Annotated[int, ">= 1", "<= 100000"]
-    timeout: Annotated[float, "> 0", "<= 86400"]
-    device: str
-    precision: str | None
-    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] | None
-    split_lines: Literal["sentences", "long"]
-    search: SearchSettings
-    machine: MachineSettings
+    port: Annotated[int, ">= 0", "<= 65535"] = 5000
+    """0: any free port"""
+    host: str = "127.0.0.1"
+    """127.0.0.1: only this machine can connect | 0.0.0.0: every machine that can reach this one"""
+    api_key_file: Annotated[str, PATH] | None = None
+    """a file with a key on one line; then every request to translate must have this key"""
+    page: bool | None = None
+    """whether / shows a page that translates, and contains the whole model; by default it does, unless a key is asked
+    for"""
+    max_characters: Annotated[int, ">= 1", "<= 10000000"] = 10000
+    """of all texts of a request"""
+    max_waiting: Annotated[int, ">= 1", "<= 100000"] = 256
+    """requests that wait; further ones are refused with status 429"""
+    timeout: Annotated[float, "> 0", "<= 86400"] = 60.0
+    """seconds for a request to arrive, and again for its translation"""
+    split_lines: Literal["sentences", "long"] = "sentences"
+    """which lines are translated sentence by sentence: sentences (all) | long (those of more tokens than the model
+    allows)"""
+    device: str = "auto"
+    """auto (a GPU if there is one) | cpu | cuda | cuda:1 | mps"""
+    precision: Precision | None = None
+    """auto | float32 | bfloat16 | float16; by default float32, in which the translation of a text does not depend on
+    the other texts of its batch, and for an export its own"""
+    batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] | None = None
+    """sentences × longest source of a batch; by default 2048, on a GPU 8192"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.inference(of_export=False)  # which checks the device
+
+    def inference(self, of_export: bool) -> InferenceSettings:
+        """How a model, or an export, translates. Only float32 gives one text one translation, whoever else asks; an
+        export has the precision that it has."""
+        precision = self.precision or ("auto" if of_export else "float32")
+        return InferenceSettings(self.device, precision, self.batch_tokens)
 
     @property
     def max_bytes(self) -> int:
@@ -56,14 +77,14 @@ def read_key(file: str | None) -> bytes | None:
         return None
     try:
         if not Path(file).is_file():
-            raise UsageError(f"api_key_file={file}: no such file")
+            raise UsageError(f"--api-key-file {file}: no such file")
         with Path(file).open("rb") as opened:
             content = opened.read(MAX_KEY_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"api_key_file={file}: {error.strerror}") from error
+        raise UsageError(f"--api-key-file {file}: {error.strerror}") from error
     key = content.strip()
     if not key or b"\n" in key or len(content) > MAX_KEY_BYTES or not key.isascii():
         raise UsageError(
-            f"api_key_file={file} must hold the key on one line: ASCII characters, at most {MAX_KEY_BYTES:,}"
+            f"--api-key-file {file} must hold the key on one line: ASCII characters, at most {MAX_KEY_BYTES:,}"
         )
     return key

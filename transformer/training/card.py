@@ -3,29 +3,24 @@
 import json
 import re
 from collections import Counter
+from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from transformer.config import flatten
+from transformer.config import OFF_CARD, PATH, flatten, marked
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow
 from transformer.data.synthetic import SYNTHETIC, origins, synthetic_files
 from transformer.device import processor_name
-from transformer.evaluation import METRICS
+from transformer.evaluation.metrics import METRICS
 from transformer.evaluation.run_files import read_corpus
 from transformer.files import CARD, RESULTS, atomic_write, hypotheses_file, run_of
-from transformer.inference import Translator
-
-# The settings of a run that its card shows.
-SHOWN = ("seed", "data", "tokenizer", "model", "training", "search", "trainer")
-SHOWN_OF_DATA = (
-    *("name", "source_language", "target_language", "directions", "max_length", "batch_tokens"),
-    *("direction_temperature", "fold", "synthetic_ratio", "synthetic_tag"),
-)
+from transformer.inference.translator import Translator
+from transformer.training.config import RunSettings
 
 TEMPLATE = """\
 ---
@@ -47,8 +42,7 @@ translator = Translator.load("translator.safetensors")
 print(translator.translate([{example}]))
 ```
 
-or, from a checkout of the project, `python scripts/translate.py checkpoint=translator.safetensors < in.txt > out.txt`.
-Loading runs no code from the file.
+or `translator translate --checkpoint translator.safetensors < in.txt > out.txt`. Loading runs no code from the file.
 
 ## Scores
 
@@ -99,7 +93,7 @@ SYNTHETIC_PAIRS = """
 
 {origins}"""
 SYNTHETIC_BEFORE = " That model was also trained on synthetic pairs: its own card says on which."
-OTHERS = " and, asked by `source_language=` and `target_language=`, {0}"
+OTHERS = " and, asked by `--source` and `--target`, {0}"
 FIRST = "`test` is of {0}, the first direction; another's name stands behind its split. "
 # Words in place of a license, as who has none types them: they name no terms that others may use the weights by.
 NO_LICENSE = ("none", "unknown", "other", "proprietary", "unlicensed", "closed", "private")
@@ -225,10 +219,17 @@ def finetuned_terms(model: Path) -> str:
     return FINETUNED + (SYNTHETIC_BEFORE if corpus.synthetic else "")
 
 
-def _typed(settings: dict[str, Any]) -> list[tuple[str, str]]:
-    """Null, true and false as they are typed; no folder of this machine."""
-    without_paths = [(key, value) for key, value in flatten(settings) if "/" not in str(value)]
-    return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in without_paths]
+def shown_settings(settings: dict[str, Any]) -> list[str]:
+    """The settings of a run as they are typed, but for paths and what says nothing of the model."""
+    known = {"model", *(field.name for field in fields(RunSettings))}
+    hidden = {*marked(RunSettings, PATH), *marked(RunSettings, OFF_CARD)}
+    if settings["init_from"] is not None:
+        hidden.add("tokenizer")  # that of the model that training began with
+    lines = []
+    for key, value in flatten({name: value for name, value in settings.items() if name in known}):
+        if not any(key == name or key.startswith(f"{name}.") for name in hidden):
+            lines.append(f"{key}={value if isinstance(value, str) else json.dumps(value)}")
+    return lines
 
 
 def write_card(
@@ -239,12 +240,9 @@ def write_card(
     corpus, tested = data.settings, {name: results[name] for name in data.settings.all_splits if name in results}
     first, *others = corpus.all_directions
     metrics = settings["metrics"]
-    shown = {name: settings[name] for name in SHOWN}
-    shown["data"] = {name: value for name, value in settings["data"].items() if name in SHOWN_OF_DATA}
     others_seen = ["the synthetic pairs"] if corpus.synthetic else []
     if finetuned := settings["init_from"] is not None:
         others_seen.append("the model that training began with")
-        del shown["tokenizer"]  # those of the model that training began with
     license = None if finetuned else license_id(corpus)
     card = TEMPLATE.format(
         metadata=yaml.safe_dump(metadata(corpus, license, tested, metrics), sort_keys=False, allow_unicode=True),
@@ -270,7 +268,7 @@ def write_card(
         # A run that was over when it was resumed has trained no step this time.
         speed=f"; {step:g} ms a step" if (step := results["cost"].get("ms/step")) else "",
         versions=", ".join(f"{name} {version}" for name, version in results["versions"].items()),
-        settings="\n".join(f"{key}={value}" for key, value in _typed(shown)),
+        settings="\n".join(shown_settings(settings)),
         pairs=sum(len(data.split(name)) for name in _each_once(data, "train")),
         longest=translator.model.config.max_length - 1,
     )

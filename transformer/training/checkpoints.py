@@ -9,6 +9,7 @@ from lightning import Fabric
 
 from transformer.config import from_dict
 from transformer.data.printable import one_line, say
+from transformer.evaluation.run_files import FORMAT
 from transformer.files import BEST_CHECKPOINT, RESULTS, TRANSLATOR, atomic_file
 from transformer.inference.checkpoint import load_training
 from transformer.training.averaging import WeightAverage
@@ -42,10 +43,10 @@ def write_checkpoint(path: Path, checkpoint: dict[str, Any]) -> None:
 def read_run(path: Path) -> dict[str, Any]:
     """A checkpoint to go on from, read whole and checked. Raises ValueError for one that no run can continue from."""
     checkpoint = load_training(path)
-    if missing := [key for key in KEYS if key not in checkpoint]:
+    if checkpoint.get("format") != FORMAT or any(key not in checkpoint for key in KEYS):
         raise ValueError(
-            f"{path} is of another version of this program (it has no {missing[0]}) and cannot be resumed; "
-            f"init_from={path} begins a new run with its weights"
+            f"{path} is of another version of this program and cannot be resumed; init_from={path} begins a new run "
+            "with its weights"
         )
     from_dict(TrainProgress, checkpoint["progress"], f"{path}: progress")
     return checkpoint
@@ -80,6 +81,7 @@ class Checkpoints:
             }
             self.module.on_save_checkpoint(checkpoint)
         checkpoint |= {
+            "format": FORMAT,
             "progress": asdict(progress),
             "optimizer": self.optimizer.state_dict(),
             "averaging": self.average.state_dict(),

@@ -5,26 +5,17 @@ from typing import Any
 
 import torch
 
-from transformer.config import UsageError, flatten, shown
+from transformer.config import FIXED, PATH, UsageError, flatten, marked, shown
 from transformer.data.batching import limited
-from transformer.data.corpus import FILE_SETTINGS
 from transformer.data.datamodule import TranslationData
-from transformer.device import MachineSettings, available_threads, check_memory, choose_precision, device_kind
-from transformer.model import ModelConfig, Transformer
-from transformer.training.config import TrainerSettings
+from transformer.device import available_threads, check_memory, choose_precision, device_kind
+from transformer.machine import MachineSettings
+from transformer.model.config import ModelConfig
+from transformer.model.transformer import Transformer
+from transformer.training.config import RunSettings, TrainerSettings
 
-# A different value of these makes a different run. Corpora are compared by their bytes, not by their paths.
-FIXED = (
-    *("seed", "init_from", "model", "tokenizer", "training.optimizer", "training.averaging.kind"),
-    *("data.source_language", "data.target_language", "data.max_length", "data.directions"),
-    *("data.direction_temperature", "data.synthetic_ratio", "data.synthetic_tag"),
-)
+# Corpora are compared by their bytes, not by their paths.
 FIXED_CORPORA = ("digests.train", "digests.validation", "digests.synthetic")
-# Names and paths, which the digests of the corpora make irrelevant.
-PATHS = tuple(
-    f"data.{name}"
-    for name in (*FILE_SETTINGS, "name", "columns", "split", "extra_tests", "synthetic", "cache", "url", "sha256")
-)
 
 
 def check_trainer(trainer: TrainerSettings) -> TrainerSettings:
@@ -127,10 +118,11 @@ def check_resumption(saved: dict[str, Any], settings: dict[str, Any]) -> list[st
     """Compares the `settings` with those of a checkpoint; returns each setting that has
     changed, and each test set, as a line. Raises UsageError where the run cannot go on with them."""
     steps, max_steps = saved["progress"]["step"], settings["trainer"]["max_steps"]
-    if 0 <= max_steps < steps:
+    if max_steps is not None and 0 <= max_steps < steps:
         raise UsageError(
             f"trainer.max_steps={max_steps}: the run has done {steps:,} steps already; give more, or leave it"
         )
+    fixed, paths = ("model", *marked(RunSettings, FIXED)), tuple(marked(RunSettings, PATH))
     before, after = dict(flatten(saved["settings"])), dict(flatten(settings))
     # A group that is null, as an attention that is left out, is one key.
     changed = [key for key in dict.fromkeys([*before, *after]) if before.get(key) != after.get(key)]
@@ -139,7 +131,7 @@ def check_resumption(saved: dict[str, Any], settings: dict[str, Any]) -> list[st
     def within(key: str, *groups: str) -> bool:
         return any(key == group or key.startswith(f"{group}.") for group in groups)
 
-    if refused := [lines[key] for key in changed if within(key, *FIXED)]:
+    if refused := [lines[key] for key in changed if within(key, *fixed)]:
         raise UsageError(f"a resumed run cannot change {', '.join(refused)}: leave that out, or start a new run")
     if corpora := [key.removeprefix("digests.") for key in changed if within(key, *FIXED_CORPORA)]:
         raise UsageError(
@@ -147,4 +139,4 @@ def check_resumption(saved: dict[str, Any], settings: dict[str, Any]) -> list[st
             "they were, or start a new run"
         )
     tests = [f"the files of {key.removeprefix('digests.')}" for key in changed if within(key, "digests")]
-    return [lines[key] for key in changed if not within(key, *PATHS, "digests")] + tests
+    return [lines[key] for key in changed if not within(key, *paths, "digests")] + tests

@@ -1,52 +1,76 @@
 """All settings of a run but the model's, as plain typed data; configs/train.yaml names the files that explain them."""
 
 import importlib.util
+import math
 import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from transformer.config import from_dict
+from transformer.config import FIXED, OFF_CARD, PATH, Registry, Settings, from_dict, setting
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings, check_tokenizer_use
-from transformer.device import MachineSettings
 from transformer.evaluation.metrics import MetricSettings
 from transformer.files import expanded
-from transformer.inference.search import SearchSettings
+from transformer.inference.settings import SearchSettings
+from transformer.machine import MachineSettings
 from transformer.model.config import ModelConfig, Rate
-from transformer.training.guided_alignment import GuidedAlignmentSettings
-from transformer.training.optim import OPTIMIZERS, SCHEDULES
-from transformer.training.regularization import REGULARIZERS
 
+DEFAULT_STEPS = 1000
 Steps = Annotated[int, ">= 1", "<= 1000000000"]
 WarmupSteps = Annotated[int, ">= 0", "<= 1000000000"]  # 0: no warm-up
+# Functions by the names of settings; each says how to add another.
+OPTIMIZERS: Registry[Any] = Registry({name: f"transformer.training.optim:{name}" for name in ("adamw", "adam", "muon")})
+SCHEDULES: Registry[Any] = Registry(
+    {name: f"transformer.training.optim:{name}" for name in ("cosine", "inverse_square_root")}
+)
+REGULARIZERS: Registry[Any] = Registry(
+    word_dropout="transformer.training.regularization:drop_words",
+    layer_drop="transformer.training.regularization:drop_layers",
+)
 LoggerName = Literal["csv", "tensorboard", "wandb"]
 # Of an epoch or a split: a number of batches, or, up to 1.0, a share of them.
 BatchLimit = Annotated[int | float, ">= 0", "<= 1000000000"]
 
 
 @dataclass(frozen=True)
-class TrainerSettings:
-    """On what training runs and when it ends, in the words of Lightning's Trainer; configs/trainer/auto.yaml explains
-    each."""
+class TrainerSettings(Settings):
+    """On what training runs and when it ends, in the words of Lightning's Trainer."""
 
-    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"]
-    devices: Annotated[int, ">= -1", "<= 100000"]
-    num_nodes: Annotated[int, ">= 1", "<= 100000"]
-    strategy: Literal["auto", "ddp"]
-    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
-    max_steps: Annotated[int, ">= -1", "<= 1000000000000"]
-    max_epochs: Annotated[int, ">= -1", "<= 1000000000000"]
-    max_time: str | None
-    gradient_clip_val: Annotated[float, ">= 0", "<= 1000000000"] | None
-    accumulate_grad_batches: Annotated[int, ">= 1", "<= 1000000"]
-    limit_train_batches: BatchLimit
-    limit_val_batches: BatchLimit
-    limit_test_batches: BatchLimit
-    log_every_n_steps: Annotated[int, ">= 1", "<= 1000000000"]
-    deterministic: bool
+    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
+    """auto (a GPU if there is one) | cpu | gpu | mps"""
+    devices: Annotated[int, ">= -1", "<= 100000"] = 1
+    """how many of them, a process each; -1: all GPUs"""
+    num_nodes: Annotated[int, ">= 1", "<= 100000"] = 1
+    """machines that torchrun or SLURM start the processes on"""
+    strategy: Literal["auto", "ddp"] = "auto"
+    """auto | ddp: several processes, each with a copy of the weights"""
+    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"] = "auto"
+    """32-true | bf16-mixed | 16-mixed; auto: bf16-mixed on a GPU or CPU that multiplies bf16 fast (AVX512_BF16, AMX,
+    ARM BF16), else 32-true"""
+    max_steps: Annotated[int, ">= -1", "<= 1000000000000"] | None = None
+    """updates of the weights; -1: no limit; null: 1000, or no limit beside max_epochs or max_time"""
+    max_epochs: Annotated[int, ">= -1", "<= 1000000000000"] = -1
+    """passes over the training pairs; -1: no limit"""
+    max_time: str | None = None
+    """DD:HH:MM:SS; the learning rate of schedule=cosine has fallen to 0 by then"""
+    gradient_clip_val: Annotated[float, ">= 0", "<= 1000000000"] | None = 1.0
+    """the largest norm of the gradient; a larger one is scaled down to it. null: none is"""
+    accumulate_grad_batches: Annotated[int, ">= 1", "<= 1000000"] = 1
+    """batches of each process that one update takes"""
+    limit_train_batches: BatchLimit = 1.0
+    """of an epoch: a number of batches, or a share up to 1.0"""
+    limit_val_batches: BatchLimit = 1.0
+    """of the validation set; 0: no validation"""
+    limit_test_batches: BatchLimit = 1.0
+    """of each test set"""
+    log_every_n_steps: Annotated[int, ">= 1", "<= 1000000000"] = 20
+    """loss, norm of the gradient and learning rate go to the loggers"""
+    deterministic: bool = False
+    """true: torch takes only operations that give the same twice (for a GPU; slower)"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("max_steps", "max_epochs", "devices", "limit_train_batches", "limit_test_batches"):
             if getattr(self, name) == 0:
                 raise ValueError(f"trainer.{name}=0 is not allowed: a run trains and ends with its test")
@@ -56,6 +80,13 @@ class TrainerSettings:
                 raise ValueError(f"trainer.{name}={limit} must be a whole number of batches, or a share of them to 1.0")
         if self.max_seconds is not None and self.max_seconds <= 0:
             raise ValueError(f"trainer.max_time={self.max_time} leaves no time: 00:00:10:00 are ten minutes")
+
+    @property
+    def steps(self) -> int | float:
+        """The limit of steps; infinite: there is none."""
+        if self.max_steps is None:
+            return math.inf if self.max_epochs > 0 or self.max_time else DEFAULT_STEPS
+        return math.inf if self.max_steps < 0 else self.max_steps
 
     @property
     def max_seconds(self) -> float | None:
@@ -69,59 +100,100 @@ class TrainerSettings:
 
 
 @dataclass(frozen=True)
-class AveragingSettings:
-    """`decay` belongs to the exponential average; `count` is how many validations' weights the plain mean takes."""
+class GuidedAlignmentSettings(Settings):
+    """`weight` of its loss beside the cross-entropy, at the first step; it falls evenly to 0 over `steps` steps."""
 
-    kind: Literal["none", "exponential", "last"]
-    decay: Annotated[float, "> 0", "< 1"]
-    count: Annotated[int, ">= 1", "<= 1000"]
+    weight: Annotated[float, ">= 0", "<= 1000"] = 0.0
+    """of this loss at the first step; it is added to the cross-entropy (about 1; 0: off)"""
+    steps: Annotated[int, ">= 1", "<= 1000000000"] = 3000
+    """the number of steps over which the weight falls to 0"""
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class AveragingSettings(Settings):
+    """`decay` belongs to the exponential average; `count` is how many validations' weights the plain mean takes."""
+
+    kind: Annotated[Literal["none", "exponential", "last"], FIXED] = "none"
+    """none | exponential (over steps) | last (the mean of the weights at the last validations)"""
+    decay: Annotated[float, "> 0", "< 1"] = 0.999
+    """of the exponential average"""
+    count: Annotated[int, ">= 1", "<= 1000"] = 5
+    """how many validations the mean takes"""
+
+
+@dataclass(frozen=True)
+class TrainingSettings(Settings):
     """How the weights are trained. `validate_every` counts steps, `patience` validations without a better BLEU."""
 
-    initial_embeddings: Literal["random", "cooccurrence"]
-    optimizer: Annotated[str, OPTIMIZERS]
-    learning_rate: Annotated[float, "> 0", "<= 1000"]
-    betas: list[Rate]
-    weight_decay: Annotated[float, ">= 0", "<= 1000"]
-    schedule: Annotated[str, SCHEDULES]
-    warmup_steps: WarmupSteps
-    label_smoothing: Rate
-    r_drop: Annotated[float, ">= 0", "<= 1000"]
-    bpe_dropout: Rate
-    dropout_warmup_steps: WarmupSteps
-    guided_alignment: GuidedAlignmentSettings
-    regularization: dict[Annotated[str, REGULARIZERS], Rate]
-    averaging: AveragingSettings
-    validate_every: Steps
-    patience: Steps
-    checkpoint_every_steps: Steps | None
-    checkpoint_every_minutes: Annotated[float, "> 0", "<= 1000000"] | None
-    samples: Annotated[int, ">= 0", "<= 1000"]
-    compile: Literal["inductor", "aot_eager"] | None
+    initial_embeddings: Literal["random", "cooccurrence"] = "random"
+    """random | cooccurrence: pieces that occur together in the training pairs begin with similar vectors (not with
+    init_from)"""
+    optimizer: Annotated[str, OPTIMIZERS, FIXED] = "adamw"
+    """adamw | adam | muon (for the layers' matrices, adamw for the rest)"""
+    learning_rate: Annotated[float, "> 0", "<= 1000"] = 0.003
+    """the peak, reached after warm-up"""
+    betas: list[Rate] = setting([0.9, 0.98])
+    """of Adam: how slowly the means of the gradient and of its square change"""
+    weight_decay: Annotated[float, ">= 0", "<= 1000"] = 0.01
+    """on matrices only"""
+    schedule: Annotated[str, SCHEDULES] = "cosine"
+    """after warm-up: cosine (to 0 at the last step, or at the end of trainer.max_time) | inverse_square_root (Vaswani
+    et al. 2017)"""
+    warmup_steps: WarmupSteps = 200
+    """the number of steps over which the learning rate rises from 0"""
+    label_smoothing: Rate = 0.1
+    """the share of probability spread over all ids"""
+    r_drop: Annotated[float, ">= 0", "<= 1000"] = 0.0
+    """α of R-Drop: two forward passes whose predictions should agree (about 5; 0: one pass)"""
+    bpe_dropout: Rate = 0.0
+    """the probability that BPE skips a merge, so words are split differently in every epoch (about 0.1; 0: off); with
+    unigram the exponent of a segmentation's probability"""
+    dropout_warmup_steps: WarmupSteps = 0
+    """the number of steps over which dropout grows from 0 to the model's own; 0: off"""
+    guided_alignment: GuidedAlignmentSettings = GuidedAlignmentSettings()
+    """an early loss that teaches one head of cross-attention alignments counted in the training pairs"""
+    regularization: dict[Annotated[str, REGULARIZERS], Rate] = setting({"word_dropout": 0.0, "layer_drop": 0.0})
+    """within the model, each a probability (0: off); dropout itself is a setting of the model"""
+    averaging: AveragingSettings = AveragingSettings()
+    """which weights are validated, tested and saved: the current ones, or an average of them"""
+    validate_every: Steps = 200
+    """steps; validation BLEU chooses the best checkpoint"""
+    patience: Steps = 10
+    """validations without a better BLEU before training stops"""
+    checkpoint_every_steps: Steps | None = None
+    """saves last.ckpt also every N steps, not only at each validation (null: off)"""
+    checkpoint_every_minutes: Annotated[float, "> 0", "<= 1000000"] | None = None
+    """the same every N minutes (null: off)"""
+    samples: Annotated[int, ">= 0", "<= 1000"] = 3
+    """validation sentences whose translations are printed when validation BLEU improves"""
+    compile: Literal["inductor", "aot_eager"] | None = None
+    """torch.compile while training: inductor (for a GPU; slower on a CPU) | aot_eager (to find errors)"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if len(self.betas) != 2:
             raise ValueError(f"training.betas={self.betas} must be two numbers")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunSettings(MetricSettings):
     """A whole run, but for the model: the tokenizers decide its vocabularies."""
 
-    test: bool
-    seed: Annotated[int, ">= 0", "<= 4294967295"]
-    init_from: str | None
-    loggers: list[LoggerName]
+    test: Annotated[bool, OFF_CARD] = True
+    """false: no test at the end; a sweep's table then shows validation BLEU"""
+    seed: Annotated[int, ">= 0", "<= 4294967295", FIXED] = 1
+    """of weights, dropout and batch order"""
+    init_from: Annotated[str, PATH, FIXED] | None = None
+    """a run or a model file whose weights and tokenizers training begins with"""
+    loggers: Annotated[list[LoggerName], OFF_CARD] = setting(["csv", "tensorboard"])
+    """csv | tensorboard | wandb (pip install -e '.[wandb]')"""
     data: DataSettings
-    tokenizer: TokenizerSettings
-    training: TrainingSettings
-    trainer: TrainerSettings
-    validation_search: SearchSettings
-    search: SearchSettings
-    machine: MachineSettings
+    tokenizer: Annotated[TokenizerSettings, FIXED] = TokenizerSettings()
+    training: TrainingSettings = TrainingSettings()
+    trainer: TrainerSettings = TrainerSettings()
+    validation_search: Annotated[SearchSettings, OFF_CARD] = SearchSettings(method="greedy")
+    search: SearchSettings = SearchSettings()
+    machine: Annotated[MachineSettings, OFF_CARD] = MachineSettings()
 
 
 def read_run_settings(settings: dict[str, Any]) -> RunSettings:

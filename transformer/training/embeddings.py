@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformer.data.encoded import Split, evenly_spread
 from transformer.data.mmap import IntArray
 from transformer.device import check_memory
-from transformer.model import Transformer
+from transformer.model.transformer import Transformer
 
 # Two tokens of a sentence are neighbors up to this distance.
 WINDOW = 2

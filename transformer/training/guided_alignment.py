@@ -7,8 +7,6 @@ Counting in the training pairs tells it within seconds, well enough to begin wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated
 
 import torch
 from jaxtyping import Float
@@ -20,17 +18,10 @@ from transformer.data.ibm_model1 import translation_probabilities
 from transformer.data.statistical_alignment import DIAGONAL
 from transformer.data.tokenizer import PAD
 from transformer.device import check_memory
+from transformer.training.config import GuidedAlignmentSettings
 
 # What is less likely counts as that likely: a logarithm of 0 would be infinite.
 EPSILON = 1e-6
-
-
-@dataclass(frozen=True)
-class GuidedAlignmentSettings:
-    """`weight` of its loss beside the cross-entropy, at the first step; it falls evenly to 0 over `steps` steps."""
-
-    weight: Annotated[float, ">= 0", "<= 1000"]
-    steps: Annotated[int, ">= 1", "<= 1000000000"]
 
 
 def relative_places(ids: Tensor) -> Float[Tensor, "batch length"]:

@@ -5,7 +5,6 @@ random generator, and a run that goes on from one ends with the same weights, bi
 (unless trainer.max_time lets the clock decide on the learning rate).
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
@@ -118,7 +117,7 @@ class Training:
     def plan_steps(self) -> None:
         """How many updates the whole run has, unless its time or its patience ends it before, and its schedule."""
         trainer, chosen, progress = self.settings.trainer, self.settings.training, self.progress
-        self.total_steps: int | float = math.inf if trainer.max_steps < 0 else trainer.max_steps
+        self.total_steps: float = trainer.steps
         if trainer.max_epochs >= 0:
             batches_left = (trainer.max_epochs - progress.epoch) * self.batches_per_epoch - progress.batch
             by_epochs = progress.step + max(0, batches_left) // trainer.accumulate_grad_batches

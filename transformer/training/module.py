@@ -10,13 +10,13 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from transformer.data.batching import Batch
 from transformer.data.tokenizer import PAD
-from transformer.inference import Translator
 from transformer.inference.checkpoint import digest, tensors
-from transformer.model import Transformer
+from transformer.inference.translator import Translator
 from transformer.model.attention import AttentionRecord
-from transformer.training.config import TrainingSettings
+from transformer.model.transformer import Transformer
+from transformer.training.config import OPTIMIZERS, TrainingSettings
 from transformer.training.loss import linear_cross_entropy, r_drop_loss
-from transformer.training.optim import OPTIMIZERS, learning_rate_factor
+from transformer.training.optim import learning_rate_factor
 from transformer.training.regularization import regularize
 
 COMPILED = ("encode", "decode_hidden")

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformer.data.encoded import Split
 
 
-class NonFiniteError(ValueError):
+class NonFiniteError(RuntimeError):
     """An update that would have spoiled the weights. `can_save`: it was not made. (On a GPU it is seen one step later,
     and the weights in memory are of no use; none of them are saved.)"""
 

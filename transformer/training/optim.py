@@ -1,7 +1,7 @@
 """Optimizers and learning-rate schedules, each a function with its name in a registry.
 
-To add one: a function here, its name in OPTIMIZERS or SCHEDULES (in NEEDS_END too, if it depends on the last step), and
-the name beside the others in configs/training.
+To add one: a function here, and its name in OPTIMIZERS or SCHEDULES of `training/config.py` (in NEEDS_END here too, if
+it depends on the last step).
 """
 
 import math
@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from transformer.config import Registry
-from transformer.model import Transformer
+from transformer.model.transformer import Transformer
+from transformer.training.config import SCHEDULES
 
 Groups = list[dict[str, Any]]
 
@@ -79,9 +79,6 @@ def muon(
     return MuonAdamW(model, learning_rate, betas, weight_decay, fused)
 
 
-OPTIMIZERS = Registry({"adamw": adamw, "adam": adam, "muon": muon})
-
-
 def can_be_fused(precision: str) -> bool:
     """Whether a fused optimizer may be used: with fp16 it would unscale the gradients after they were clipped."""
     return precision != "16-mixed"
@@ -100,7 +97,6 @@ def inverse_square_root(step: int, warmup_steps: int, total_steps: int | float) 
 
 # Name → function of a step after warm-up, of warm-up and of all steps (infinite where only patience ends a run) that
 # returns the share of the peak learning rate.
-SCHEDULES = Registry({"cosine": cosine, "inverse_square_root": inverse_square_root})
 NEEDS_END = ("cosine",)  # is a function of the last step, which must be known
 
 

@@ -1,7 +1,7 @@
 """Regularizers that act within the model while it trains, attached as forward hooks: the model does not know of them.
 
-To add one: a function here, its name in REGULARIZERS, and a line under `regularization:` in configs/training. Dropout
-is the model's own, R-Drop belongs to the loss and BPE-dropout to the data.
+To add one: a function here, its name in REGULARIZERS of `training/config.py`, and a line under `regularization:` in
+configs/training. Dropout is the model's own, R-Drop belongs to the loss and BPE-dropout to the data.
 """
 
 from typing import Any
@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transformer.config import Registry
-from transformer.model import Transformer
 from transformer.model.dropout import Dropout
+from transformer.model.transformer import Transformer
+from transformer.training.config import REGULARIZERS
 
 
 def drop_words(model: Transformer, probability: float) -> None:
@@ -43,10 +43,6 @@ def drop_layers(model: Transformer, probability: float) -> None:
 
     for layer in (*model.encoder.layers, *model.decoder.layers):
         layer.register_forward_hook(hook)
-
-
-# Setting → function that attaches the regularizer to a model; 0 leaves it out.
-REGULARIZERS = Registry({"word_dropout": drop_words, "layer_drop": drop_layers})
 
 
 def regularize(model: Transformer, probabilities: dict[str, float]) -> None:

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from transformer.data.printable import print_safely, script_command, shell_path, shell_word
-from transformer.evaluation import METRICS, Scores
 from transformer.evaluation.evaluate import Evaluation
+from transformer.evaluation.metrics import METRICS, Scores
 from transformer.files import RESULTS, atomic_write, hypotheses_file
-from transformer.inference import Translator
-from transformer.inference.search import SearchSettings
+from transformer.inference.settings import SearchSettings
+from transformer.inference.translator import Translator
 from transformer.processes import rank
 from transformer.visualization.attention import NAMES, View, draw_reading, read
 
@@ -40,7 +40,7 @@ class Result:
 
 def versions() -> dict[str, str]:
     """What the numbers were made with."""
-    names = ("torch", "lightning", "torchmetrics", "sacrebleu", "sentencepiece", "hydra-core")
+    names = ("torch", "lightning", "torchmetrics", "sacrebleu", "sentencepiece")
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in names}
 
 
@@ -103,7 +103,7 @@ def show_result(result: Result, folder: Path, search: SearchSettings) -> None:
     if rank() != 0:
         return
     usual = asdict(SearchSettings(length_penalty=search.length_penalty))
-    chosen = [f"search.{key}={value}" for key, value in asdict(search).items() if value != usual[key]]
+    chosen = [f"--{key.replace('_', '-')} {value}" for key, value in asdict(search).items() if value != usual[key]]
     run = shell_path(folder)
     arguments = " ".join([run, *chosen])
     if not result.scores:
@@ -116,6 +116,7 @@ def show_result(result: Result, folder: Path, search: SearchSettings) -> None:
     print_safely(f"{METRICS[name].label}'s signature: {signature}")
     for source, reference, translation in result.samples:
         print_safely("", source, f"→ {translation}", f"= {reference}")
-    print_safely("", "Next:", f"  {script_command('evaluate')} checkpoint={arguments}")
-    text = shell_word(result.samples[0][0])
-    print_safely(f"  {script_command('translate')} checkpoint={arguments} text={text}")
+    print_safely("", "Next:", f"  {script_command('evaluate')} {arguments}")
+    text = result.samples[0][0]
+    typed = f"{'-- ' if text.startswith('-') else ''}{shell_word(text)}"  # else it would be a flag
+    print_safely(f"  {script_command('translate')} --checkpoint {arguments} {typed}")

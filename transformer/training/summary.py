@@ -11,7 +11,7 @@ from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import UNK, advice
 from transformer.data.training_split import pairs_per_epoch
 from transformer.device import available_cores
-from transformer.inference import Translator
+from transformer.inference.translator import Translator
 
 # The share of unknown tokens that is worth a word.
 MAX_UNKNOWN = 0.05

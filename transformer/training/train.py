@@ -19,15 +19,18 @@ from transformer.data.printable import say
 from transformer.data.synthetic import SYNTHETIC, read_synthetic
 from transformer.data.text_files import Pair
 from transformer.data.training_split import build_training_split
-from transformer.device import MachineSettings, configure_torch, device_kind, find_hardware
+from transformer.device import configure_torch, device_kind, find_hardware
 from transformer.evaluation.alignments import MAX_TRAINING_PAIRS, best_head
 from transformer.evaluation.evaluate import Evaluation, evaluate
 from transformer.evaluation.run_files import remove_run, write_config
 from transformer.files import BEST_CHECKPOINT, METRICS_LOG, TRANSLATOR, check_writable, mark_cache
-from transformer.inference import Translator, checkpoint
+from transformer.inference import checkpoint
 from transformer.inference.checkpoint import load_training
 from transformer.inference.saved_translator import SavedTranslator
-from transformer.model import ModelConfig, Transformer
+from transformer.inference.translator import Translator
+from transformer.machine import MachineSettings
+from transformer.model.config import ModelConfig
+from transformer.model.transformer import Transformer
 from transformer.processes import rank
 from transformer.signals import SignalHandler
 from transformer.training.card import write_card

@@ -2,9 +2,8 @@
 
 import logging
 import unicodedata
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -14,19 +13,19 @@ from torch import Tensor
 from transformer.data.tokenizer import BOS, EOS
 from transformer.device import full_precision
 from transformer.inference.long_text import split_sentences
-from transformer.inference.search import SearchSettings
+from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import Translation, Translator
-from transformer.model import Transformer
 from transformer.model.attention import AttentionRecord
 from transformer.model.eval_mode import eval_mode
+from transformer.model.transformer import Transformer
 from transformer.visualization.picture import save
+from transformer.visualization.view import Attention, View
 
 log = logging.getLogger(__name__)
 # There are layers × heads × tokens² weights: with more tokens, pages get too large to open and pictures to look at.
 MAX_TOKENS = 200
 MAX_LABEL = 24
 CELL = 0.3  # inches
-Attention = Literal["cross", "encoder", "decoder"]
 # The pieces of a `Reading` that look and those that are looked at. The decoder's query that is made of a piece decides
 # on the piece after it.
 SIDES: dict[Attention, tuple[str, str]] = {
@@ -40,15 +39,6 @@ NAMES: dict[Attention, str] = {
     "encoder": "encoder self-attention",
     "decoder": "decoder self-attention",
 }
-
-
-@dataclass(frozen=True)
-class View:
-    """Which weights to look at. Layers and heads are counted from 1; None: the last layer, the mean of its heads."""
-
-    attention: Attention
-    layer: Annotated[int, ">= 1", "<= 1000000"] | None
-    head: Annotated[int, ">= 1", "<= 1000000"] | None
 
 
 class Reading(NamedTuple):
@@ -71,13 +61,13 @@ class Reading(NamedTuple):
         """One matrix and its title. Raises ValueError, naming the range, for a layer or head that does not exist."""
         name, layers = NAMES[view.attention], getattr(self.record, view.attention)
         if not layers:
-            raise ValueError(f"attention={view.attention}: this model has no {name}")
-        if view.layer is not None and not 1 <= view.layer <= len(layers):
-            raise ValueError(f"layer={view.layer}: the {name} of this model has layers 1 to {len(layers)}")
+            raise ValueError(f"this model has no {name}")
         layer = view.layer or len(layers)
+        if layer > len(layers):
+            raise ValueError(f"there is no layer {layer}: the {name} of this model has layers 1 to {len(layers)}")
         heads = layers[layer - 1][0]
-        if view.head is not None and not 1 <= view.head <= len(heads):
-            raise ValueError(f"head={view.head}: the {name} of this model has heads 1 to {len(heads)}")
+        if view.head and view.head > len(heads):
+            raise ValueError(f"there is no head {view.head}: the {name} of this model has heads 1 to {len(heads)}")
         shown = f"head {view.head} of {len(heads)}" if view.head else f"mean of {len(heads)} heads"
         title = f"{name}\nlayer {layer} of {len(layers)}, {shown}"
         return heads[view.head - 1] if view.head else heads.mean(dim=0), title

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from transformer.evaluation import METRICS
+from transformer.evaluation.metrics import METRICS
 from transformer.visualization.picture import blank, save, width_of
 
 # A score and half the width of its 95 % interval.

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer.data.tokenizer import EOS, Tokenizer
-from transformer.inference.search import SearchSettings
+from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import BEAM, Translator
 from transformer.visualization.attention import read_translation
 from transformer.visualization.page import assemble, to_json

@@ -3,7 +3,7 @@
 import html
 
 from transformer.inference import translator
-from transformer.inference.search import SearchSettings
+from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import BEAM
 
 

@@ -11,8 +11,6 @@ from matplotlib.text import Text
 from transformer.files import atomic_file
 from transformer.visualization.fonts import families
 
-SUFFIXES = (".png", ".svg", ".pdf")
-
 
 def width_of(names: Iterable[str]) -> float:
     """About how many inches the longest name takes."""
@@ -25,7 +23,7 @@ def blank(width: float, height: float) -> Figure:
 
 
 def save(figure: Figure, output: Path) -> None:
-    """Writes a figure into `output`, in the format of its suffix: one of SUFFIXES, or another that matplotlib knows."""
+    """Writes a figure into `output`, in the format of its suffix: .png, .svg, .pdf or another that matplotlib knows."""
     for axes in figure.axes:
         # Ticks get the texts of their labels only when asked for them.
         axes.get_xticklabels(), axes.get_yticklabels()

@@ -1,127 +1,117 @@
-"""The stages of back-translation: which scripts run with which settings, all checked before the first begins."""
+"""`translator back-translate`: which commands run with which settings, all checked before the first begins."""
 
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import hydra
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
-
-from transformer.cli import CONFIGS, PROJECT
-from transformer.cli.arguments import STAGES, is_override, is_sweep, prepare, quote, split_override
-from transformer.cli.compose import as_dict
-from transformer.cli.hydra_errors import explain_error
+from transformer.cli.compose import (
+    RUN_FOLDER,
+    compose,
+    config_folders,
+    folder_override,
+    is_trial,
+    key_of,
+    main,
+    quoted,
+    typed_folder,
+    typed_overrides,
+)
 from transformer.cli.lines import count_lines
-from transformer.cli.pipeline import Stage
-from transformer.cli.settings import augment_settings, run_settings
-from transformer.config import UsageError, from_dict, shown
+from transformer.cli.pipeline import Stage, run_stages
+from transformer.cli.runs import check_init_from
+from transformer.cli.train import RUN_KEYS, of_command, of_run, read_run_settings
+from transformer.config import PATH, SettingError, Settings, UsageError
 from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.printable import print_safely, shell_path
 from transformer.data.splitting import with_splits
 from transformer.data.synthetic import ORIGIN
 from transformer.data.text_files import is_table
-from transformer.doctor.augment import AugmentSettings, looks_translated
-from transformer.evaluation import METRICS
+from transformer.evaluation.metrics import METRICS
+from transformer.evaluation.run_files import write_config
 from transformer.files import CARD, MODELS, RESULTS, read_json
-from transformer.inference.checkpoint import load
 from transformer.model.config import read_model
-from transformer.training.config import RunSettings, check_settings, read_run_settings
-
-# Settings of back_translate.py itself.
-PIPELINE_KEYS = ("input", "folds", "output", "init_from", *STAGES)
+from transformer.training.config import RunSettings, check_settings
 
 
-def _compose(script: str, arguments: list[str]) -> dict[str, Any]:
-    """The settings that a stage's script will have; UsageError for what it does not know."""
-    prepared = [argument for argument in prepare(arguments, CONFIGS) if is_override(argument)]
-    try:
-        return as_dict(hydra.compose(script, prepared), complete=False)
-    except HydraException as error:
-        GlobalHydra.instance().clear()  # explaining composes all settings once more
-        raise UsageError(explain_error(error, prepared, script, CONFIGS)) from error
+@dataclass(frozen=True, kw_only=True)
+class Command(Settings):
+    """The settings of this command beside those of train; configs/back_translate.yaml explains each."""
+
+    input: Annotated[str, PATH] | None = None
+    folds: Annotated[int, ">= 2", "<= 100"] | None = None
+    output: Annotated[str, PATH] = "runs/back_translation"
+    reverse: str = ""
+    augment: str = ""
+    forward: str = ""
+    finetune: str = ""
+    resume: None = None
+    debug: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.input and self.folds:
+            raise SettingError("folds", " translates the training pairs, input a text: leave one of them out")
 
 
-def _command(script: str, *arguments: str) -> list[str]:
-    return [sys.executable, str(PROJECT / "scripts" / f"{script}.py"), *arguments]
+def _command(name: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "transformer", name, *arguments]
 
 
 def _training(folder: Path, arguments: list[str]) -> tuple[Stage, RunSettings]:
     """A run in a folder, whose settings are checked now and not hours later."""
     from transformer.training.checks import check_trainer
 
-    settings = run_settings(_compose("train", arguments))
+    settings = of_run(compose(*arguments))
     run = read_run_settings(settings)
     check_settings(run, read_model(settings["model"]))
     check_trainer(run.trainer)
-    begin, resume = _command("train", *arguments, f"hydra.run.dir={folder}"), _command("train", f"resume={folder}")
+    begin = _command("train", *config_folders(), *arguments, folder_override(folder))
+    resume = _command("train", f"resume={quoted(str(folder))}")
     files = [folder / file for file in (MODELS[0], *((RESULTS, CARD) if run.test else ()))]  # written at the end
     return Stage(folder.name, begin, resume, folder / MODELS[-1], files), run
 
 
 def _augmentation(name: str, run: Path, prefix: Path, languages: Direction, more: list[str]) -> Stage:
-    """Pairs of these languages by a run; the settings are checked now."""
-    arguments = [f"checkpoint={run}", *more, f"output={prefix}"]
-    from_dict(AugmentSettings, augment_settings(_compose("augment", arguments)), "")
+    """Pairs of these languages by a run; the flags are checked now."""
+    from transformer.cli.app import parse
+
+    arguments = ["--checkpoint", str(run), *more, "--output", str(prefix)]
+    parse(["augment", *arguments])
     begin = _command("augment", *arguments)
     # No stage needs the file with what was dropped, and the partial file is the first one that goes at the end.
     begun, *files = (prefix.with_name(f"{prefix.name}.{end}") for end in ("partial", ORIGIN, *languages))
-    return Stage(name, begin, [*begin, "resume=true"], begun, files, is_started_removed=True)
+    return Stage(name, begin, [*begin, "--resume"], begun, files, is_started_removed=True)
 
 
-def check_typed(typed: Sequence[str]) -> None:
+def check_typed() -> None:
     """Raises UsageError for a sweep, and for settings that are right for one run alone."""
-    if is_sweep(typed):
-        raise UsageError("-m: this script runs no sweep: give one command for each value, with its own output=FOLDER")
-    for _, key, value in map(split_override, filter(is_override, typed)):
-        if key == "hydra.run.dir":
-            raise UsageError(f"{key}={value}: each stage has a folder of its own in output=FOLDER: leave this out")
+    if is_trial():
+        raise UsageError("-m: this command runs no sweep: give one command for each value, with its own output=FOLDER")
+    if typed_folder():
+        raise UsageError(f"{RUN_FOLDER}: each stage has a folder of its own in output=FOLDER: leave this out")
+    for override in typed_overrides():
+        key, value = key_of(override), override.partition("=")[2]
+        if key == "resume":
+            raise UsageError("resume: the same command continues where it was stopped: leave this out")
         if key in ("data.synthetic_ratio", "data.synthetic_tag") and value.lower() not in ("null", "false"):
             raise UsageError(f'{key}= is for the run on synthetic pairs alone: write forward="{key}={value}"')
 
 
-def _read_folds(folds: Any, typed: Sequence[str]) -> int:
-    """Into how many parts the training pairs are cut to be translated; 0: a text is translated."""
-    if folds is None:
-        return 0
-    if type(folds) is not int or not 2 <= folds <= 100:
-        raise UsageError(
-            f"folds={shown(folds)} must be a number from 2 to 100: into so many parts the training pairs are cut"
-        )
-    if any(split_override(argument)[1] == "input" for argument in typed if is_override(argument)):
-        raise UsageError("folds= translates the training pairs, input= a text: leave one of them out")
-    return folds
-
-
-# What a stage's settings cannot decide, as the stages find each other's files by them.
-NOT_OF_A_STAGE = ("output", "resume", "hydra.run.dir")
-
-
-def _stage_settings(stage: str, text: str) -> list[str]:
+def _stage_settings(command: Command, stage: str) -> list[str]:
     """The settings that reverse=, augment=, forward= or finetune= holds."""
+    text = getattr(command, stage)
     try:
         words = shlex.split(text)
     except ValueError as error:
-        fault = "a quote in it is not closed" if "quotation" in str(error) else "it ends in a backslash"
-        raise UsageError(f"{stage}={text}: {fault}") from error
-    for word in words:
-        if not is_override(word):
-            raise UsageError(f'{stage}={text}: {word} is no setting: write {stage}="KEY=VALUE KEY=VALUE"')
-        if (key := split_override(word)[1]) in NOT_OF_A_STAGE:
-            raise UsageError(f"{stage}={text}: {key} is decided by this script: leave it out")
+        raise UsageError(f"{stage}={text}: {str(error).lower()}") from error
+    # These are decided here: the stages find each other's files by them.
+    if decided := [word for word in words if key_of(word).lstrip("-") in ("output", "resume", RUN_FOLDER)]:
+        raise UsageError(f"{stage}={text}: {decided[0]} is decided by this command: leave it out")
     return words
-
-
-def _own_configs() -> list[str]:
-    """--config-dir=FOLDER, in whatever form it was typed, for the commands of the stages."""
-    sources = HydraConfig.get().runtime.config_sources if HydraConfig.initialized() else []
-    return [f"--config-dir={source.path}" for source in sources if source.provider == "command-line"]
 
 
 def monolingual_texts(data: DataSettings, text: str | None) -> dict[Direction, Path]:
@@ -135,36 +125,22 @@ def monolingual_texts(data: DataSettings, text: str | None) -> dict[Direction, P
     return {direction: path.with_name(f"{path.name}.{direction[1]}") for direction in data.all_directions}
 
 
-def _corpus_arguments(data: DataSettings, more: Sequence[str]) -> list[str]:
-    """The corpus of the run that will check the pairs, for augment.py: a model of one direction knows only the
-    validation and test of that. Nothing, if the settings of the stage name a corpus of their own."""
-    if any(split_override(word)[1] == "data" for word in more):
-        return []
-    files = {key: getattr(data, key) for key in ("pairs", *SPLITS, "cache")}
-    files |= {f"extra_tests.{name}": path for name, path in data.extra_tests.items()}
-    lists = {key: getattr(data, key) for key in ("directions", "split", "columns", "fold")}
-    plain = {key: getattr(data, key) for key in ("source_language", "target_language", "max_length")}
-    plain |= {key: f"[{','.join(map(str, values))}]" for key, values in lists.items() if values}
-    plain |= {key: path for key, path in files.items() if path}
-    return ["data=files", *(f"data.{key}={value}" for key, value in plain.items())]
-
-
 def _reversed_corpus(data: DataSettings, direction: Direction) -> list[str]:
     """The settings of the corpus for the run of the other direction."""
     settings = [f"data.source_language={direction[0]}", f"data.target_language={direction[1]}", "data.directions=[]"]
     if data.whole and len(data.all_languages) > 2:
         # How a corpus is cut depends on all its languages: cut by two of them, train would have some of the test.
         data = with_splits(replace(data, fold=None))
-        settings += ["data.pairs=null", *(f"data.{name}={data.splits[name]}" for name in SPLITS)]
+        settings += ["data.pairs=null", *(f"data.{name}={quoted(str(data.splits[name]))}" for name in SPLITS)]
     if any(is_table(path) for path in (data.pairs, *data.splits.values()) if path):
         columns = data.in_direction(direction).columns
         settings += [f"data.columns=[{','.join(map(str, columns))}]"] if columns else []
     return settings
 
 
-def back_translation(config: dict[str, Any], data: DataSettings, typed: Sequence[str]) -> list[Stage]:
-    """The stages of a back-translation with these settings, of which `data` are the corpus'. Raises ValueError for
-    settings that a run cannot have.
+def plan_stages(command: Command, run: RunSettings) -> tuple[list[Stage], RunSettings]:
+    """The stages of a back-translation with these settings of all runs, and the settings of the run on real and
+    synthetic pairs. Raises ValueError for settings that a run cannot have.
 
     Each direction has its own reverse run, which translates the text in the target language; with `folds` it has one
     for each part of the training pairs, which translates the part that it has not seen. With several directions the
@@ -172,41 +148,37 @@ def back_translation(config: dict[str, Any], data: DataSettings, typed: Sequence
     `init_from` a model that has learned all directions takes the place of the reverse runs, and `forward` goes on from
     it (iterated back-translation, Hoang et al. 2018).
     """
-    folder = Path(config["output"]).absolute()
+    folder, folds, data = Path(command.output), command.folds, run.data
     if "${" in str(folder):  # Hydra would look for a setting of this name in the paths of its own
-        raise UsageError(f"output={config['output']}: the folder of runs has no ${{ in its name: give another")
-    folds = _read_folds(config["folds"], typed)
+        raise UsageError(f"output={folder}: the folder of runs has no ${{ in its name: give another")
     # Of each part of the training pairs, or of the text, what is in the names of its files.
     parts = {part: f".fold{part}" for part in range(1, folds + 1)} if folds else {0: ""}
-    if config["data"]["synthetic"]:
-        own = ",".join(f"{config['output']}/synthetic{fold}" for fold in parts.values())
+    synthetic = ",".join(quoted(f"{folder}/synthetic{fold}") for fold in parts.values())
+    if data.synthetic:
         raise UsageError(
-            f'data.synthetic= is for one run alone: write forward="data.synthetic=[{own},MORE]", which names the pairs '
-            "of this command too (and data.synthetic=[], if an experiment sets it)"
+            f'data.synthetic= is for one run alone: write forward="data.synthetic=[{synthetic},MORE]", which names the '
+            "pairs of this command too (and data.synthetic=[], if an experiment sets it)"
         )
-    more = {stage: _stage_settings(stage, config[stage]) for stage in STAGES}
-    common = [
-        argument for argument in typed if is_override(argument) and split_override(argument)[1] not in PIPELINE_KEYS
-    ]
-    common += (own_configs := _own_configs())
-    texts = {} if folds else monolingual_texts(data, config["input"])
-    before = Path(config["init_from"]).absolute() if config["init_from"] else None
-    synthetic = ",".join(quote(f"{folder}/synthetic{fold}") for fold in parts.values())
-    begin = [f"init_from={before}"] if before else []
+    more = {stage: _stage_settings(command, stage) for stage in ("reverse", "augment", "forward", "finetune")}
+    own = {*(field for field in Command.__dataclass_fields__), "init_from"}
+    common = [override for override in typed_overrides() if key_of(override) not in own]
+    texts = {} if folds else monolingual_texts(data, command.input)
+    before = Path(run.init_from) if run.init_from else None
+    begin = [f"init_from={quoted(str(before))}"] if before else []
     forward, forward_run = _training(
         folder / "forward", [*common, *begin, f"data.synthetic=[{synthetic}]", *more["forward"]]
     )
-    final, _ = _training(folder / "final", [*common, f"init_from={folder / 'forward'}", *more["finetune"]])
-    corpus = _corpus_arguments(forward_run.data, more["augment"])
+    final, _ = _training(folder / "final", [*common, f"init_from={quoted(str(folder / 'forward'))}", *more["finetune"]])
     stages = []
     for (part, fold), (source, target) in product(parts.items(), data.all_directions):
         # Nothing tells the files of a single direction apart from those of another.
         reverse, pairs = (f".{target}-{source}", f".{source}-{target}") if len(data.all_directions) > 1 else ("", "")
-        given = ["fold=true"] if part else [f"input={texts[source, target]}"]
-        given += [*corpus, f"cache={config['cache']}", *own_configs]
+        given = ["--fold"] if part else ["--input", str(texts[source, target])]
+        # The corpus of the run that will check the pairs: a model of one direction knows only the tests of that.
+        given += ["--corpus", str(folder), "--cache", data.cache]
         translator = before or folder / f"reverse{fold}{reverse}"
         if before:
-            given += [f"source_language={target}", f"target_language={source}"]
+            given += ["--source", target, "--target", source]
         else:
             settings = _reversed_corpus(data, (target, source))
             settings += [f"data.fold=[{part},{folds}]"] if part else []
@@ -218,13 +190,15 @@ def back_translation(config: dict[str, Any], data: DataSettings, typed: Sequence
             )
         written, given = folder / f"synthetic{fold}{pairs}", [*given, *more["augment"]]
         stages.append(_augmentation(f"augment{fold}{pairs}", translator, written, (target, source), given))
-    return [*stages, forward, final]
+    return [*stages, forward, final], forward_run
 
 
 def check_texts(data: DataSettings, given: str | None) -> None:
     """Read the texts to be translated. UsageError for one that is missing, has no lines or is in the wrong language."""
+    from transformer.doctor.augment import looks_translated
+
     for (source, target), text in monolingual_texts(data, given).items():
-        if count_lines(str(text)):
+        if text.exists() and count_lines(str(text)):
             if found := looks_translated(text, (target, source)):
                 raise UsageError(
                     f"{shell_path(text)} looks like {found}, but it is to be text in the target language, {target}"
@@ -244,6 +218,8 @@ def check_texts(data: DataSettings, given: str | None) -> None:
 
 def check_translator(init_from: str, data: DataSettings) -> None:
     """UsageError for a model in place of the reverse runs that cannot translate all texts."""
+    from transformer.inference.checkpoint import load
+
     learned = load(Path(init_from)).directions
     for source, target in data.all_directions:
         try:
@@ -264,3 +240,29 @@ def show_final_scores(folder: Path, data: DataSettings) -> None:
         for name in filter(scores.get, tests):
             found = {METRICS[key].label: value for key, value in scores[name].items() if key in METRICS}
             print_safely(f"{run}, {name}: {'   '.join(f'{label} {value:.1f}' for label, value in found.items())}")
+
+
+def back_translate(config: dict[str, Any]) -> None:
+    """Trains with text that has no translation.
+
+    What is finished in the output folder is not repeated.
+    """
+    check_typed()
+    command = of_command(config, Command)
+    run = read_run_settings({key: value for key, value in config.items() if key in RUN_KEYS})
+    check_init_from(run.init_from)
+    if command.input:
+        check_texts(run.data, command.input)
+    stages, forward_run = plan_stages(command, run)
+    run.data.fetch()
+    if not command.input and not command.folds:
+        check_texts(run.data, None)  # fetched with the corpus
+    if run.init_from:
+        check_translator(run.init_from, run.data)
+    folder = Path(command.output)
+    run_stages(stages, folder, lambda: write_config(folder, asdict(forward_run)))
+    show_final_scores(folder, run.data)
+
+
+if __name__ == "__main__":
+    main(back_translate, "back_translate")

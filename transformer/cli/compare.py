@@ -1,0 +1,30 @@
+"""`translator compare`: is one run better than another, or is it chance?"""
+
+from pathlib import Path
+
+from transformer.cli.app import Flags
+from transformer.cli.places import check_output_folder
+from transformer.evaluation.run_results import find_runs
+from transformer.evaluation.settings import CompareSettings
+
+
+def compare(*runs: str, settings: Flags[CompareSettings] = CompareSettings()) -> None:
+    """Compares runs on the same sentences: scores with intervals, tests against chance, and the largest differences.
+
+    Parameters
+    ----------
+    runs
+        two folders of runs or more, each compared with the first; the folder of a sweep means its trials
+    """
+    check_output_folder(settings.output)
+    folders = find_runs(runs)
+
+    from transformer.evaluation.compare_runs import compare_runs
+    from transformer.visualization.comparison import draw_comparison
+
+    comparison = compare_runs(folders, settings)
+    if settings.output:  # first: a reader of stdout may go
+        file = Path(settings.output) / "comparison.json"
+        comparison.write(file)
+        draw_comparison(comparison.intervals(), file.with_suffix(".png"))
+    comparison.show()

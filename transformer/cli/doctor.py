@@ -1,0 +1,85 @@
+"""`translator doctor`: looks at a corpus before training."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from transformer.cli.app import Flags
+from transformer.cli.places import check_can_be_written, check_output_file
+from transformer.cli.runs import check_init_from
+from transformer.config import PATH, Settings, UsageError
+from transformer.data.printable import shell_word
+
+
+@dataclass(frozen=True)
+class DoctorSettings(Settings):
+    """What is looked at, and what is left."""
+
+    source: str | None = None
+    """the language to translate from; of the bundled corpus de"""
+    target: str | None = None
+    """the language to translate into; of the bundled corpus en"""
+    output: Annotated[str, PATH] | None = None
+    """FILE.json: the report for programs"""
+    fix: Annotated[str, PATH] | None = None
+    """a new folder for a cleaned copy of the corpus; its dropped.tsv lists what was left out and why"""
+
+
+def doctor(*words: str, settings: Flags[DoctorSettings] = DoctorSettings()) -> None:
+    """Checks a corpus before training: what is wrong with it, and which settings suit it.
+
+    Parameters
+    ----------
+    words
+        a file of pairs, or the settings of a training as train takes them: data=multi30k; without any, the bundled
+        corpus; without experiment=NAME, the preset for a corpus of this size is used
+    """
+    typed = [word for word in words if "=" in word and not Path(word).exists()]
+    if len(pairs := [word for word in words if word not in typed]) > 1:
+        raise UsageError(f"{pairs[1]}: one file of pairs is looked at; two files are data=files data.pairs=PREFIX")
+    if settings.output:
+        check_output_file(settings.output, [".json"])
+    if settings.fix:
+        check_can_be_written(Path(settings.fix), "--fix")
+
+    from transformer.cli.compose import compose, key_of, quoted
+    from transformer.cli.train import model_settings, of_run, read_run_settings
+
+    languages = {"source": settings.source, "target": settings.target}
+    typed = [
+        *(item for path in pairs for item in ("data=files", f"data.pairs={quoted(path)}")),
+        *(f"data.{side}_language={language}" for side, language in languages.items() if language),
+        *typed,
+    ]
+    keys = [key_of(override) for override in typed]
+    run = of_run(compose(*typed))
+    corpus = read_run_settings(run).data
+    check_init_from(run["init_from"])
+    if not corpus.url:
+        corpus.check_files()
+
+    from transformer.doctor.examine import examine
+    from transformer.doctor.fix import check_new
+    from transformer.doctor.plan import Plan
+    from transformer.doctor.report import show, show_next
+    from transformer.files import atomic_write
+
+    def plan_for(below: tuple[str, ...]) -> Plan:
+        """The plan of a run with these overrides beneath what was typed."""
+        both = [*(override for override in below if key_of(override) not in keys), *typed]
+        experiment = next(
+            (value for key, _, value in (one.partition("=") for one in both) if key == "experiment"), None
+        )
+        composed = of_run(compose(*both))
+        return Plan(below, read_run_settings(composed), model_settings(composed, keys), experiment)
+
+    fix = Path(settings.fix) if settings.fix else None
+    if fix:
+        check_new(fix)
+    report, chosen = examine(corpus, plan_for, fix)
+    if settings.output:
+        atomic_write(Path(settings.output), json.dumps(report, indent=2, ensure_ascii=False).encode())
+    show(report)
+    flags = [word for side, language in languages.items() if language for word in (f"--{side}", language)]
+    show_next(report, [*map(shell_word, [*words, *flags])], typed, corpus, fix, chosen)

@@ -1,0 +1,63 @@
+"""`translator export`: a trained translator in the format of another program, or as a page for the browser."""
+
+from pathlib import Path
+
+from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint, model_name, read_card
+from transformer.cli.places import check_can_be_written, check_output_file
+from transformer.config import UsageError
+from transformer.data.printable import print_safely, say, script_command, shell_path
+from transformer.export.settings import NEXT_STEP, SUFFIXES, ExportSettings, Format, WeightPrecision
+
+
+def export(
+    format: Format,
+    /,
+    *,
+    output: str,
+    precision: WeightPrecision | None = None,
+    checkpoint: str | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    text: str | None = None,
+) -> None:
+    """Writes a translator in the format of another program, or as a page for the browser.
+
+    Parameters
+    ----------
+    format
+        ctranslate2 (translate.py can use it too) | huggingface (for the transformers library) | onnx (two graphs: the
+        encoder, and one step of the decoder) | page (one HTML file that translates in a browser) | safetensors (one
+        file)
+    output
+        the folder to write; for a page FILE.html, for safetensors FILE.safetensors
+    precision
+        of the weights: ctranslate2 takes all four, a page int8 or float16, onnx float32, the others all but int8; by
+        default float32, for a page int8
+    checkpoint
+        a run's folder, .safetensors or .ckpt, or a Hugging Face folder; by default the newest finished run in runs/
+    source
+        the language of the text; with --target it chooses a direction of a model that has learned several
+    target
+        the language to translate into
+    text
+        the sentence that a page opens with
+    """
+    settings = ExportSettings(format, precision, output, text)
+    place = Path(settings.output)
+    if suffix := SUFFIXES.get(format):
+        check_output_file(settings.output, [suffix])
+    check_can_be_written(place, "--output")
+    found = find_checkpoint(checkpoint)
+    if place.resolve() == found.resolve():
+        raise UsageError(f"--output {output} is the model to export, which must stay as it is: name another")
+    announce_checkpoint(checkpoint, found)
+    if place.exists():
+        say(f"{shell_path(place)} is there already: it will be replaced")
+
+    from transformer.export import formats
+    from transformer.inference.translator import Translator
+
+    translator = Translator.load(found, source_language=source, target_language=target)
+    formats.export(translator, settings, model_name(found), read_card(found))
+    print_safely(str(place))
+    say(f"next: {NEXT_STEP[format].format(shell_path(place), translate=script_command('translate'))}")

@@ -1,0 +1,57 @@
+"""`translator serve`: translators behind HTTP, with LibreTranslate's API and a page that translates."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from transformer.cli.app import MachineFlags, SearchFlags
+from transformer.cli.checkpoints import announce_checkpoint, find_checkpoints, model_name, score_on
+from transformer.data.printable import say
+from transformer.files import run_of
+from transformer.inference.settings import SearchSettings
+from transformer.machine import MachineSettings
+from transformer.server.settings import ServerSettings, check_installed, read_key
+
+# As `Flags`, but that --page has a --no-page beside it: without either, it depends on the key.
+ServerFlags = Annotated[ServerSettings, Parameter(name="*", negative=None)]
+
+
+def serve(
+    *,
+    checkpoint: list[str] | None = None,
+    settings: ServerFlags = ServerSettings(),
+    search: SearchFlags = SearchSettings(),
+    machine: MachineFlags = MachineSettings(),
+) -> None:
+    """Serves translators over HTTP, by default at http://127.0.0.1:5000/.
+
+    Parameters
+    ----------
+    checkpoint
+        a run's folder, .safetensors or .ckpt, a Hugging Face folder, or an export to ctranslate2, of which all
+        directions are served; given several times, those of several models; by default the newest finished run in runs/
+    """
+    check_installed()
+    key = read_key(settings.api_key_file)
+    asked = checkpoint or []
+    checkpoints = find_checkpoints(asked)
+    if not settings.is_local and key is None:
+        say(f"--host {settings.host}: anyone who can reach this port can translate; --api-key-file requires a key")
+    announce_checkpoint(next(iter(asked), None), checkpoints[0])
+
+    from transformer.server.api import Api
+    from transformer.server.app import make_app
+    from transformer.server.batcher import Batcher
+    from transformer.server.directions import load_directions
+    from transformer.server.run import address, example, listen, run
+
+    with listen(settings) as listener:
+        directions = load_directions([(model_name(path), path) for path in checkpoints], settings, search, machine)
+        for direction in directions.values():
+            score = score_on(direction.test_name, run_of(direction.checkpoint))
+            say(f"{direction.languages}: {', '.join([direction.name, *score])}")
+        url = address(listener)
+        say(f"try: {example(url, next(iter(directions)), settings.api_key_file)}")
+        say(f"serving at {url} (Ctrl-C ends it)")
+        batcher = Batcher(search, settings.batch_tokens, settings.split_lines, settings.max_waiting)
+        run(make_app(Api(directions, batcher, settings, key)), listener, settings)
