@@ -79,7 +79,7 @@ def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
         announce_checkpoint(checkpoint, find_checkpoint(checkpoint))
         assert capsys.readouterr().err == ""
     announce_checkpoint("runs/sweep/0", find_checkpoint("runs/sweep/0"))
-    said = f"{trial} has not finished its training, this is its last.ckpt: train.py resume={trial} continues it"
+    said = f"{trial} has not finished its training, this is its last.ckpt: translator train resume={trial} continues it"
     assert capsys.readouterr().err == f"{said}\n"
     for directions, others in ((2, "1 other direction"), (3, "2 other directions")):
         os.utime(finish(early, 1, directions=directions))  # now: its own last.ckpt is older

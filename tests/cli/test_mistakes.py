@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import others_long
 from tests.scripts.running import PROJECT, Run
 
 PRESETS = {
@@ -50,12 +51,10 @@ FILES = "train data=files data.source_language=de data.target_language=en"
     [
         # What train does not have, or does not take.
         ("train model.hed=3", ["model.hed:", "model.heads"]),
-        ("train heads=3", ["heads:", "model.heads"]),
         ("train data=nix", ["data/nix:", "toy", "files"]),
         ("train model.dim=x", ["model.dim=x"]),
         ("train debug=maybe", ["debug=maybe"]),
         ("train training.learning_rate=-1", ["training.learning_rate=-1"]),
-        ("train trainer.max_time=1h", ["trainer.max_time=1h", "DD:HH:MM:SS"]),
         ("train model.heads=7", ["heads=7", "dim=128"]),
         ("train ~model seed=x", ["seed=x"]),
         # What is typed in another form.
@@ -69,7 +68,6 @@ FILES = "train data=files data.source_language=de data.target_language=en"
         ("train resume=last", ["checkpoints/last.ckpt"]),
         ("train init_from=nowhere/pairs_2k", ["init_from=", "experiment=pairs_2k"]),
         # In a preset of one's own.
-        (f"{OWN}nix", ["experiment/nix", "pairs_2k"]),
         (f"{OWN}broken", [f"experiment{os.sep}broken.yaml", "line 2"]),
         (f"{OWN}unknown", ["model.hed:", "heads"]),
         (f"{OWN}wrong", ["training.learning_rate=fast"]),
@@ -79,7 +77,6 @@ FILES = "train data=files data.source_language=de data.target_language=en"
         ("translate --beem 3 ja", ["--beem", "--beam"]),
         ("translate --method greddy ja", ["--method", "greedy"]),
         ("translate --beam 0 ja", ["--beam"]),
-        ("translate beam=5 ja", ["beam=5", "--beam 5"]),
         ("translate checkpoint=RUN ja", ["--checkpoint RUN"]),
         ("translate --checkpoint nowhere ja", ["--checkpoint nowhere"]),
         ("translate ja", ["runs", "--checkpoint"]),
@@ -87,18 +84,13 @@ FILES = "train data=files data.source_language=de data.target_language=en"
         ("translate --checkpoint x.en --input nowhere", ["--input", "nowhere"]),
         ("translate --n-best 6 ja", ["--n-best 6", "--beam 6"]),
         ("evaluate --reference x.en", ["--reference", "--input"]),
-        ("explain", ["TEXT"]),
         ("explain ja --output x.doc", ["--output", ".html"]),
         ("export page", ["--output"]),
         ("export word --output x", ["word", "page"]),
-        ("serve --port 99999", ["--port"]),
         ("doctor nowhere.tsv", ["nowhere.tsv"]),
         ("compare x", ["x"]),
-        ("augment --output x", ["--input", "--fold"]),
         ("back_translate folds=1", ["folds=1"]),
         ("back_translate outptu=x", ["outptu:", "output"]),
-        ("back_translate hydra.run.dir=x", ["hydra.run.dir", "output=FOLDER"]),
-        ("back_translate folds=2 augment=\"'--beem 3'\"", ["--beem", "--beam"]),
         ("translator trian", ["trian", "train"]),
     ],
 )
@@ -110,7 +102,7 @@ def test_a_mistake_is_told_in_one_line_that_names_it_and_the_remedy(line: str, n
         assert name in told
 
 
-@pytest.mark.parametrize("variable", ["WORLD_SIZE", "SLURM_NTASKS"])
+@pytest.mark.parametrize("variable", others_long(["WORLD_SIZE", "SLURM_NTASKS"]))
 def test_processes_started_side_by_side_need_one_folder(variable: str, home: Path) -> None:
     assert "hydra.run.dir=" in refusal("train", home, **{variable: "2"})
     assert "init_from=" in refusal("train init_from=nowhere", home, **{variable: "1"})
@@ -119,8 +111,8 @@ def test_processes_started_side_by_side_need_one_folder(variable: str, home: Pat
 @pytest.mark.parametrize(
     "line",
     [
-        *("train debug=true seed=x", "train debug=true model.hed=3", f"{OWN}loud", "back_translate debug=true folds=1"),
-        *("translate ja --debug", "export --debug nix --output x", "doctor --debug nowhere.tsv"),
+        *("train debug=true seed=x", f"{OWN}loud", "back_translate debug=true folds=1"),
+        *("translate ja --debug", "export --debug nix --output x"),
     ],
 )
 def test_with_debug_a_traceback_stands_before_the_line(line: str, home: Path) -> None:

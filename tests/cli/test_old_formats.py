@@ -52,6 +52,7 @@ def test_the_settings_of_an_old_run_are_read_and_pass_todays_checks() -> None:
     assert asdict(read_model(model)).items() >= model.items()
 
 
+@pytest.mark.long
 def test_an_old_run_is_scored_as_it_was(home: Path) -> None:
     ok("evaluate", "old", "--output", "scored", "--precision", "float32", "--device", "cpu", cwd=home)
     before = json.loads((OLD / "test.json").read_text(encoding="utf-8"))["test"]
@@ -60,6 +61,7 @@ def test_an_old_run_is_scored_as_it_was(home: Path) -> None:
     assert {name: scores[name] for name in before} == pytest.approx(before, abs=0.2)
 
 
+@pytest.mark.long
 def test_an_old_run_is_compared(home: Path) -> None:
     shutil.copytree(home / "old", home / "other")
     ok("compare", "old", "other", "--resamples", "50", "--trials", "50", "--output", "compared", cwd=home)

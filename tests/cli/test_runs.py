@@ -68,7 +68,7 @@ def test_a_new_run_is_refused_the_folder_of_something_else_and_of_another_run(tm
         with pytest.raises(UsageError, match=r"README\.md does not belong to a run"):
             check_new_run(folder, is_trial)
     stopped_run(folder)
-    with pytest.raises(UsageError, match="holds a run: resume=folder"):
+    with pytest.raises(UsageError, match="resume=folder "):
         check_new_run(folder, is_trial=False)
     check_new_run(folder, is_trial=True)  # which replaces it
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.cases import others_long
 from tests.cli.tiny import TINY, few_pairs
 from tests.processes import posix_only
 from tests.reliability.children import small_translator
@@ -30,7 +31,9 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-@pytest.mark.parametrize(("script", "package"), [("translate --checkpoint x text", "torch"), ("train", "torch")])
+@pytest.mark.parametrize(
+    ("script", "package"), others_long([("translate --checkpoint x text", "torch"), ("train", "lightning")])
+)
 def test_a_signal_while_a_script_imports_ends_it_in_one_line(script: str, package: str, tmp_path: Path) -> None:
     small_translator().save(tmp_path / "x")
     name, *typed = script.split()

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.reliability.children import small_translator
 from tests.scripts.running import PROJECT
 from transformer.cli.app import COMMANDS
@@ -33,25 +35,29 @@ def imported_by(*commands: str, cwd: Path) -> dict[str, tuple[int, set[str]]]:
     return {line: (status, {*slow}) for line, (status, slow) in zip(commands, map(json.loads, told), strict=True)}
 
 
-def test_help_and_a_mistake_in_what_is_typed_need_no_torch(tmp_path: Path) -> None:
-    helped = [f"{command.replace('-', '_')} --help" for command in COMMANDS]
-    flags = ("translate --beem 3 a", "evaluate nowhere", "explain a --checkpoint nowhere", "compare x", "export nix")
-    flags += ("serve --port -1", "augment --output x", "doctor nowhere.tsv", "translate --n-best 9 a")
-    words = ("model.hed=3", "data=nix", "--heads=8", "seed=x", "resume=last")
-    mistakes = [*flags, *(f"train {word}" for word in words), "back_translate folds=1"]
+def test_help_and_mistakes_need_no_torch(tmp_path: Path) -> None:
+    flags = ("translate --beem 3 a", "evaluate nowhere", "explain a --checkpoint nowhere", "export nix", "compare x")
+    words = ("model.hed=3", "data=nix", "--heads=8", "model.heads=7", "search.min_length=999", "resume=last")
+    missing = "data=files data.pairs=nowhere.tsv data.source_language=de data.target_language=en"
+    mistakes = [
+        *flags,
+        "doctor nowhere.tsv",
+        *(f"train {word}" for word in (*words, missing)),
+        "back_translate folds=1",
+    ]
+    helped = ["train --help", "serve --help"]
     expected = {line: (0, set()) for line in helped} | {line: (2, set()) for line in mistakes}
     assert imported_by(*helped, *mistakes, cwd=tmp_path) == expected
 
 
-def test_a_wrong_value_and_a_missing_corpus_need_no_lightning(tmp_path: Path) -> None:
-    missing = "data=files data.pairs=nowhere.tsv data.source_language=de data.target_language=en"
-    words = ("model.heads=7", "training.learning_rate=-1", "search.min_length=999", missing, "init_from=nowhere")
-    found = imported_by(*(f"train {word}" for word in words), cwd=tmp_path)
-    for line, (status, slow) in found.items():
-        assert status == 2, line
-        assert slow <= {"torch"}, line
+def test_no_command_imports_torch_before_it_is_called() -> None:
+    modules = [f"transformer.cli.{command.replace('-', '_')}" for command in COMMANDS]
+    code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT)
+    assert not {"torch", "lightning", "torchmetrics", "matplotlib"} & {*done.stdout.split()}
 
 
+@pytest.mark.long
 def test_a_translation_needs_neither_lightning_nor_metrics_nor_pictures(tmp_path: Path) -> None:
     small_translator().save(tmp_path / "a.safetensors")
     command = "translate --checkpoint a.safetensors --method greedy --max-length 3 a"

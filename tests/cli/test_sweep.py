@@ -81,7 +81,7 @@ def leave(sweep: Path, *trials: dict[str, object]) -> None:
         (sweep / str(number) / "trial.json").write_text(json.dumps(outcome), encoding="utf-8")
 
 
-def test_twelve_trials_stand_in_their_order_and_results_that_some_lack_leave_cells_empty(
+def test_twelve_trials_stand_in_order_and_results_that_some_lack_leave_cells_empty(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scores = [0.0612, 0.00004, 31.5, *range(8)]
@@ -100,7 +100,7 @@ def test_twelve_trials_stand_in_their_order_and_results_that_some_lack_leave_cel
     assert not (tmp_path / "summary.csv").exists()
 
 
-def test_each_setting_of_several_seeds_has_a_row_of_the_summary_and_a_failed_seed_does_not_count(
+def test_a_setting_of_several_seeds_is_a_row_of_the_summary_without_failed_seeds(
     tmp_path: Path,
 ) -> None:
     scores = {"4": [30.0, 31.5, 33.0], "8": [31.0, 32.0], "16": [36.0]}
@@ -119,7 +119,7 @@ def test_each_setting_of_several_seeds_has_a_row_of_the_summary_and_a_failed_see
     ]
 
 
-def test_a_sweep_of_several_processes_is_refused_and_an_earlier_sweep_in_the_folder_is_not_counted(
+def test_trials_of_several_processes_are_refused_and_an_earlier_sweep_not_counted(
     tmp_path: Path,
 ) -> None:
     leave(tmp_path / "sweep", *[{"overrides": {"seed": str(seed)}} for seed in range(3)])

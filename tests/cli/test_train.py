@@ -180,8 +180,8 @@ def test_only_what_is_typed_changes_also_where_it_is_the_default(run: Path) -> N
 @pytest.mark.parametrize(
     "typed",
     [
-        *("data=toy", "experiment=pairs_2k", "ablation=one_head", "trainer=cpu", "search@validation_search=beam"),
-        *("data={workers: 1}", "training.averaging={decay: 0.5}", "~trainer.precision", "~metrics", "model.heads=4"),
+        *("data=toy", "experiment=pairs_2k", "search@validation_search=beam", "training.averaging={decay: 0.5}"),
+        *("~trainer.precision", "model.heads=4"),
     ],
 )
 def test_a_choice_of_many_settings_and_another_model_are_refused(run: Path, typed: str) -> None:
@@ -210,7 +210,7 @@ def test_interpolations_in_a_checkpoint_stay_text(copy: Path, monkeypatch: pytes
     assert b"hunter2" not in (copy / "config.yaml").read_bytes()
 
 
-def test_a_setting_that_a_checkpoint_lacks_has_its_default_and_one_too_many_is_named(copy: Path) -> None:
+def test_a_setting_that_a_checkpoint_lacks_has_its_default_and_one_too_many_is_told(copy: Path) -> None:
     tamper(copy, trainer__callbacks=[])
     with pytest.raises(SettingError, match=r"^trainer\.callbacks: no such setting; "):
         read_run_settings(resumed(copy))
@@ -221,15 +221,15 @@ def test_a_setting_that_a_checkpoint_lacks_has_its_default_and_one_too_many_is_n
     assert read_run_settings(resumed(copy)).metrics == ["bleu", "chrf", "ter"]
 
 
-def test_a_checkpoint_of_another_version_is_refused_in_one_line_that_names_init_from(
-    copy: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_of_another_version_is_refused_in_a_line_that_names_init_from(copy: Path, tmp_path: Path) -> None:
     path = copy / "checkpoints" / "last.ckpt"
     kept = torch.load(path, weights_only=True)
     without_progress = {key: value for key, value in kept.items() if key != "progress"}
-    for changed in (without_progress, kept | {"format": kept["format"] - 1}, kept | {"format": kept["format"] + 1}):
+    for changed in (kept | {"format": kept["format"] - 1}, kept | {"format": kept["format"] + 1}, without_progress):
         torch.save(changed, path)
-        assert f"init_from={path}" in refused("train", f"resume={copy}", cwd=tmp_path)
+        with pytest.raises(ValueError, match=rf"init_from={path}"):
+            resumed(copy)
+    assert f"init_from={path}" in refused("train", f"resume={copy}", cwd=tmp_path)
 
 
 @needs_links
@@ -241,7 +241,7 @@ def test_a_run_with_a_link_where_it_writes_is_not_resumed(copy: Path, tmp_path: 
 
 def test_a_run_is_resumed_in_its_own_folder_alone(copy: Path, tmp_path: Path) -> None:
     assert "hydra.run.dir" in refused("train", f"resume={copy}", f"hydra.run.dir={tmp_path}/other", cwd=tmp_path)
-    assert "holds a run" in refused("train", f"hydra.run.dir={copy}", cwd=tmp_path)
+    assert "resume=" in refused("train", f"hydra.run.dir={copy}", cwd=tmp_path)
 
 
 @pytest.mark.long

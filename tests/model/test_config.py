@@ -10,7 +10,6 @@ from transformer import ModelConfig, Transformer
 from transformer.config import from_dict
 from transformer.model.config import DecoderConfig, EncoderConfig, read_model
 
-
 FOR_ALL_PARTS = ("heads", "layers", "score")
 
 

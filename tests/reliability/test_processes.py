@@ -310,7 +310,10 @@ def test_a_run_that_waits_for_another_node_says_so_and_ends_at_a_signal(home: Pa
 @pytest.mark.parametrize(
     ("launcher", "guilty", "cause", "said"),
     trials(
-        [("fabric", 1, "crash", f"[rank 1] error: a crash ({SHOWN})")],
+        [
+            ("fabric", 1, "crash", f"[rank 1] error: a crash ({SHOWN})"),
+            ("fabric", 1, "nan", "error: the loss is nan at step 1"),
+        ],
         [
             ("fabric", 1, "crash", f"[rank 1] error: a crash ({SHOWN})"),
             ("fabric", 1, "kill", f"error: {LEFT}"),

@@ -9,11 +9,15 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import torch
 from docstring_parser import parse_from_object
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.factories import composed, run_dict
 from transformer import ModelConfig, Transformer
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
+from transformer.data.printable import quoted
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.inference.settings import SearchSettings
 from transformer.machine import MachineSettings
@@ -193,3 +197,9 @@ def test_the_base_preset_is_the_papers_base_model() -> None:
     assert 62e6 < parameters < 66e6
     assert (config.encoder.layers, config.decoder.layers, config.dim, config.norm) == (6, 6, 512, "post")
     assert (config.feed_forward.dim, config.encoder.self_attention.heads, config.dropout) == (2048, 8, 0.1)
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="$"), min_size=1))
+@example("it's \\")
+def test_a_quoted_value_arrives_as_it_is_whatever_characters_it_has(text: str) -> None:
+    assert OverridesParser.create().parse_override(f"key={quoted(text)}").value() == text

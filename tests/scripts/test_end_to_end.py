@@ -306,8 +306,8 @@ def test_a_mistake_is_told_in_one_line_before_any_work(
         [
             (["resume=run", "training.learning_rate=-1"], "training.learning_rate=-1.0 must be > 0"),
             (["resume=run", "data.train=nowhere"], "nowhere.de.gz"),
-            ([*SMALL, "hydra.run.dir=run"], "run holds a run: resume="),
-            ([*SMALL, "hydra.run.dir=run/attention/.."], "run holds a run: resume="),
+            ([*SMALL, "hydra.run.dir=run"], "run holds a run: "),
+            ([*SMALL, "hydra.run.dir=run/attention/.."], "run holds a run: "),
             (
                 [*SMALL, "hydra.run.dir=other", "trainer.limit_test_batches=0"],
                 "trainer.limit_test_batches=0 is not allowed",

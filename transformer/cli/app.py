@@ -7,6 +7,7 @@ wrong flag are answered at once. The exit status is 2 for a mistake in what was 
 
 import gc
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -109,5 +110,8 @@ def main(*command: str) -> None:
     tokens = [*command, *sys.argv[1:]]
     if tokens[:1] and tokens[0] in HYDRA_COMMANDS:
         module = f"transformer.cli.{tokens[0].replace('-', '_')}"
-        os.execv(sys.executable, [sys.executable, "-m", module, *tokens[1:]])
+        command_line = [sys.executable, "-m", module, *tokens[1:]]
+        if sys.platform == "win32":  # where a process that replaces itself ends at once for whoever waits for it
+            sys.exit(subprocess.call(command_line))
+        os.execv(sys.executable, command_line)
     sys.exit(run(tokens))

@@ -12,10 +12,8 @@ from transformer.cli.compose import (
     compose,
     config_folders,
     folder_override,
-    is_trial,
     key_of,
     main,
-    quoted,
     typed_folder,
     typed_overrides,
 )
@@ -26,7 +24,7 @@ from transformer.cli.train import RUN_KEYS, of_command, of_run, read_run_setting
 from transformer.config import PATH, SettingError, Settings, UsageError
 from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.directions import Direction, arrow, choose_direction
-from transformer.data.printable import print_safely, shell_path
+from transformer.data.printable import print_safely, quoted, shell_path
 from transformer.data.splitting import with_splits
 from transformer.data.synthetic import ORIGIN
 from transformer.data.text_files import is_table
@@ -88,9 +86,7 @@ def _augmentation(name: str, run: Path, prefix: Path, languages: Direction, more
 
 
 def check_typed() -> None:
-    """Raises UsageError for a sweep, and for settings that are right for one run alone."""
-    if is_trial():
-        raise UsageError("-m: this command runs no sweep: give one command for each value, with its own output=FOLDER")
+    """Raises UsageError for settings that are right for one run alone."""
     if typed_folder():
         raise UsageError(f"{RUN_FOLDER}: each stage has a folder of its own in output=FOLDER: leave this out")
     for override in typed_overrides():
@@ -265,4 +261,4 @@ def back_translate(config: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(back_translate, "back_translate")
+    main(back_translate, "back_translate", sweeps=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transformer.cli.runs import RUNS, by_time
 from transformer.config import UsageError
-from transformer.data.printable import say, shell_path
+from transformer.data.printable import resume_command, say, shell_path
 from transformer.files import (
     CARD,
     EXPORT_MANIFEST,
@@ -113,8 +113,8 @@ def announce_checkpoint(asked: str | None, checkpoint: Path) -> None:
         passed_over = [f"{count} newer not finished"] if count else []
         say(f"--checkpoint {shell_path(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
     elif checkpoint.parent.name == "checkpoints" and Path(asked).is_dir():
-        name = shell_path(run)
-        say(f"{name} has not finished its training, this is its {checkpoint.name}: train.py resume={name} continues it")
+        name, command = shell_path(run), resume_command(run)
+        say(f"{name} has not finished its training, this is its {checkpoint.name}: {command} continues it")
 
 
 def model_name(checkpoint: Path) -> str:

@@ -4,7 +4,6 @@ Hydra runs as its documentation says: groups, overrides, -m, --config-dir. Error
 """
 
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -15,7 +14,6 @@ from typing import Any
 import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -27,7 +25,7 @@ from transformer.cli.runs import find_resumable, remove_if_empty
 from transformer.config import UsageError, flatten
 from transformer.data import tatoeba
 from transformer.data.directions import first_direction
-from transformer.data.printable import one_line
+from transformer.data.printable import one_line, quoted
 from transformer.files import BUNDLED_CORPUS, CONFIGS
 
 RUN_FOLDER = "hydra.run.dir"  # what is typed for the folder of a run
@@ -63,7 +61,7 @@ def near_names(key: str, name: str) -> list[str]:
     groups = [path.name for path in CONFIGS.iterdir() if path.is_dir()]
     last = key.rpartition(".")[2]
     same_end = [name for name in settings if name.rpartition(".")[2] == last]
-    return [*same_end, *get_close_matches(key, [*settings, *groups], n=3)][:3]
+    return [*dict.fromkeys([*same_end, *get_close_matches(key, [*settings, *groups], n=3)])][:3]
 
 
 def explain(error: BaseException, name: str) -> str:
@@ -115,11 +113,6 @@ def typed_folder() -> bool:
     return any(key_of(override) == RUN_FOLDER for override in HydraConfig.get().overrides.hydra)
 
 
-def quoted(text: str) -> str:
-    """A text as it is typed to arrive as it is, whatever characters it has."""
-    return text if re.fullmatch(r"[\w./-]+", text, re.ASCII) else QuotedString(text, Quote.single).with_quotes()
-
-
 def folder_override(folder: Path) -> str:
     """What is typed for the folder of a run."""
     return f"{RUN_FOLDER}={quoted(str(folder))}"
@@ -159,7 +152,7 @@ def refuse_dashes(words: Sequence[str], name: str) -> None:
                 raise UsageError(f"{word}: settings have no dashes: write {near[0]}=VALUE")
 
 
-def main(work: Callable[[dict[str, Any]], Any], name: str) -> None:
+def main(work: Callable[[dict[str, Any]], Any], name: str, sweeps: bool = True) -> None:
     """Runs `work` with the settings that the command line asks for, and exits. A refused run leaves no folder."""
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then raises its errors, and they are printed here
     debug = "debug=true" in sys.argv
@@ -182,6 +175,8 @@ def main(work: Callable[[dict[str, Any]], Any], name: str) -> None:
     def compose_and_work() -> None:
         try:
             refuse_dashes(sys.argv[1:], name)
+            if not sweeps and {"-m", "--multirun"} & {*sys.argv}:
+                raise UsageError("-m: this command runs no sweep: give one command for each value")
             job()
             if failures:
                 raise failures[0]

@@ -9,7 +9,7 @@ from transformer.cli.app import Flags
 from transformer.cli.places import check_can_be_written, check_output_file
 from transformer.cli.runs import check_init_from
 from transformer.config import PATH, Settings, UsageError
-from transformer.data.printable import shell_word
+from transformer.data.printable import quoted, shell_word
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def doctor(*words: str, settings: Flags[DoctorSettings] = DoctorSettings()) -> N
     if settings.fix:
         check_can_be_written(Path(settings.fix), "--fix")
 
-    from transformer.cli.compose import compose, key_of, quoted
+    from transformer.cli.compose import compose, key_of
     from transformer.cli.train import model_settings, of_run, read_run_settings
 
     languages = {"source": settings.source, "target": settings.target}

@@ -2,11 +2,12 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from transformer.config import UsageError
-from transformer.data.printable import script_command, shell_path
+from transformer.data.printable import resume_command
 from transformer.files import CONFIGS, LAST_CHECKPOINT, LOCK, UNWRITABLE, exclusive_lock, expanded
 from transformer.processes import rank
 from transformer.signals import Interrupted
@@ -50,13 +51,22 @@ def remove_if_empty(folder: Path) -> None:
 
 @contextlib.contextmanager
 def training_in(folder: Path) -> Iterator[None]:
-    """Hold the folder of a run, which one process trains in at a time, and say how to go on with a run that stopped."""
-    go_on = f"continue with: {script_command('train')} resume={shell_path(folder)}"
+    """Hold the folder of a run, which one process trains in at a time, and say how to go on with a run that stopped.
+
+    Where several processes train together, the first speaks for all. The others end in silence and without a failure,
+    for which Lightning would kill the first.
+    """
+    from transformer.training.nonfinite import NonFiniteError
+
+    go_on = f"continue with: {resume_command(folder)}"
     try:
         with exclusive_lock(folder / LOCK, f"the run {folder}") if rank() == 0 else contextlib.nullcontext():
             yield
-    except Interrupted as error:
-        error.advice = go_on if (folder / LAST_CHECKPOINT).exists() else "nothing was saved yet"
+    except (NonFiniteError, Interrupted) as error:
+        if rank() != 0:
+            sys.exit(0)
+        if isinstance(error, Interrupted):
+            error.advice = go_on if (folder / LAST_CHECKPOINT).exists() else "nothing was saved yet"
         raise
     except OSError as error:
         is_of_disk = isinstance(error.__cause__, OSError) and error.__cause__.errno in UNWRITABLE
@@ -74,7 +84,7 @@ def check_new_run(folder: Path, is_trial: bool) -> None:
 
     is_run = (folder / LAST_CHECKPOINT).exists()
     if is_run and not is_trial:
-        raise UsageError(f"{folder} holds a run: resume={shell_path(folder)} continues it; else choose another folder")
+        raise UsageError(f"{folder} holds a run: {resume_command(folder)} continues it; else choose another folder")
     check_entries(folder)
     if not is_run and not (folder / LOCK).exists() and (foreign := written_entries(folder)):
         raise UsageError(f"{foreign[0]} does not belong to a run and would be overwritten: choose a new folder")

@@ -56,6 +56,22 @@ def script_command(name: str) -> str:
     return f"python {shell_path(beside)}" if is_script else f"translator {name}"
 
 
+def quoted(text: str) -> str:
+    """A value as it is typed after KEY= for train, whatever characters it has: in quotes, unless it needs none."""
+    if re.fullmatch(r"(?!(null|true|false|nan|inf)$)(\.\.?|[a-z_/][\w./-]*)", text, re.ASCII | re.IGNORECASE):
+        return text
+    # A backslash is one, but before a quote.
+    inner = re.sub(r"(\\*)('|$)", lambda found: 2 * found[1] + ("\\'" if found[2] else ""), text)
+    return f"'{inner}'"
+
+
+def resume_command(folder: Path) -> str:
+    """What continues a run, as it can be typed in a shell from here."""
+    here = Path.cwd()
+    path = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    return f"{script_command('train')} {shell_word(f'resume={quoted(str(path))}')}"
+
+
 def one_line(error: BaseException, max_length: int | None = None) -> str:
     """What an error says, on one line."""
     return " ".join(str(error).split())[:max_length]

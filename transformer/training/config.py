@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from transformer.config import FIXED, OFF_CARD, PATH, Registry, Settings, from_dict, setting
+from transformer.config import FIXED, OFF_CARD, PATH, Registry, Settings, setting
 from transformer.data.corpus import DataSettings
 from transformer.data.tokenizer import TokenizerSettings, check_tokenizer_use
 from transformer.evaluation.metrics import MetricSettings
@@ -196,11 +196,6 @@ class RunSettings(MetricSettings):
     machine: Annotated[MachineSettings, OFF_CARD] = MachineSettings()
 
 
-def read_run_settings(settings: dict[str, Any]) -> RunSettings:
-    """Reads all settings of a run, strictly; those of its model are read where they are used."""
-    return from_dict(RunSettings, {key: value for key, value in settings.items() if key != "model"}, "")
-
-
 def check_settings(settings: RunSettings, model: ModelConfig) -> None:
     """Checks settings against each other and against those of the model: raises ValueError for what is wrong whatever
     the corpus."""
@@ -239,6 +234,6 @@ def check_settings(settings: RunSettings, model: ModelConfig) -> None:
             "average is better: leave out trainer.limit_val_batches=0"
         )
     if (cache := expanded(settings.data.cache)).exists() and not cache.is_dir():
-        raise ValueError(f"cache={cache} is a file: name a folder")
+        raise ValueError(f"data.cache={cache} is a file: name a folder")
     if "wandb" in settings.loggers and not importlib.util.find_spec("wandb"):
         raise ValueError("loggers= names wandb, which is not installed: pip install -e '.[wandb]'")

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from transformer.data.printable import print_safely, script_command, shell_path, shell_word
+from transformer.data.printable import print_safely, resume_command, script_command, shell_path, shell_word
 from transformer.evaluation.evaluate import Evaluation
 from transformer.evaluation.metrics import METRICS, Scores
 from transformer.files import RESULTS, atomic_write, hypotheses_file
@@ -108,7 +108,7 @@ def show_result(result: Result, folder: Path, search: SearchSettings) -> None:
     arguments = " ".join([run, *chosen])
     if not result.scores:
         bleu = "nothing was validated" if result.validation_bleu is None else f"BLEU {result.validation_bleu:.1f}"
-        print_safely(f"validation: {bleu}", "", "Next:", f"  {script_command('train')} resume={run} test=true")
+        print_safely(f"validation: {bleu}", "", "Next:", f"  {resume_command(folder)} test=true")
         return
     for split, scores in result.scores.items():
         print_safely(f"{split}: {'   '.join(f'{METRICS[name].label} {v:.1f}' for name, v in scores.values.items())}")
