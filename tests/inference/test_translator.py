@@ -468,8 +468,8 @@ TOLD = {
     "translator.translate('\\ud800')": "ValueError: line 1 is no Unicode text: half of a surrogate pair "
     "stands alone in it",
     "Ensemble([translator, 'x'])": "TypeError: model 2 is no Translator but a str: Translator.load makes one of a file",
-    "SearchSettings(method='Greedy')": "SettingError: method=Greedy is not allowed; did you mean greedy? choose one of greedy, beam, "
-    "sampling",
+    "SearchSettings(method='Greedy')": "SettingError: method=Greedy is not allowed; did you mean greedy? choose one of "
+    "greedy, beam, sampling",
     "SearchSettings(beam=0)": "SettingError: beam=0 must be >= 1 and <= 1000",
     "SearchSettings(beam=2.0)": "SettingError: beam=2.0 must be a whole number",
     "SearchSettings(temperature=0)": "SettingError: temperature=0.0 must be >= 0.001 and <= 1000",
