@@ -21,11 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from docs.mistakes.report import compare, draw, table, write_page
 from docs.mistakes.zoo import MISTAKES, REFERENCES
 from transformer.cli.compose import compose
-from transformer.cli.train import model_settings, of_run
+from transformer.cli.train import model_settings, of_run, read_run_settings
 from transformer.data.corpus import DataSettings
 from transformer.signals import Interrupted
 from transformer.training.checks import check_trainer
-from transformer.training.config import read_run_settings
 from transformer.training.train import run
 
 PROJECT = Path(__file__).resolve().parents[2]
