@@ -21,7 +21,8 @@ MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
 # a hundredth or less.
 MAX_UNPACKED_BYTES, MAX_RATIO = 64 << 20, 100
 # What a packed file begins with, and what packs so.
-PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz", b"BZh": "bzip2", b"(\xb5/\xfd": "zstd", b"PK\3\4": "zip"}
+PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zstd", b"PK\3\4": "zip"}
+PACKED |= {b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)}
 TABLES = (".tsv", ".txt", ".csv")  # files that hold both sides, in columns
 # What headings call the columns of no language in particular.
 SIDES = (("source", "src", "original", "quelle"), ("target", "tgt", "trg", "translation", "ziel", "cible"))
@@ -115,11 +116,13 @@ def _is_utf16(line: bytes) -> bool:
 def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None = None) -> Iterator[str]:
     """The lines of an open binary stream, read by its method `readline`: decoded, and refused, as `read_lines` does.
     `name` is what errors call the stream."""
-    number, first = 0, b""
+    number = 0
     try:
         # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
         for number, line in enumerate(iter(lambda: readline(MAX_LINE_BYTES + 1), b""), 1):
-            first = first or line
+            # A small archive can have no byte that is not UTF-8.
+            if number == 1 and (kind := next((PACKED[begin] for begin in PACKED if line.startswith(begin)), None)):
+                raise ValueError(f"{name} line 1 is not UTF-8 but packed by {kind}: unpack it")
             if number == 1 and line.count(b"\r") > 1 and b"\n" not in line:
                 raise ValueError(
                     f"{name}: its lines end in carriage returns (\\r) alone: save it with line feeds (\\n)"
@@ -130,8 +133,6 @@ def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None 
                 raise ValueError(f"{name} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
             yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
     except UnicodeDecodeError as error:
-        if kind := next((kind for begin, kind in PACKED.items() if first.startswith(begin)), None):
-            raise ValueError(f"{name} line {number} is not UTF-8 but packed by {kind}: unpack it") from error
         if number == 1 and error.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise ValueError(f"{name} line 1 is not UTF-8 but UTF-16: save it as UTF-8") from error
         raise ValueError(
