@@ -43,7 +43,8 @@ def test_the_wheel_is_small_and_holds_all_settings_and_the_corpus(wheel: Path) -
     assert wheel.stat().st_size <= 3 << 20
     held = {*zipfile.ZipFile(wheel).namelist()}
     for folder in ("configs", "data/toy"):
-        files = [path.relative_to(PROJECT) for path in (PROJECT / folder).rglob("*") if path.is_file()]
+        paths = (path for path in (PROJECT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        files = [path.relative_to(PROJECT) for path in paths]
         assert files
         assert {f"transformer/{path.as_posix()}" for path in files} <= held
     assert not [name for name in held if name.startswith(("tests", "scripts", "docs"))]
