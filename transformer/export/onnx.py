@@ -75,8 +75,7 @@ class StepGraph(nn.Module):
         for first in range(0, half, 2):
             target = ConcatenatedKVCache(KeyValues(*tensors[half + first : half + first + 2]), past)
             layers.append(LayerCache(target, KeyValues(*tensors[first : first + 2])))
-        ancestry = source_visible.new_ones(ids.size(0), 1, 1, past)
-        logits, cache = self.model.step(ids, Cache(tuple(layers), source_visible[:, None, None], past, ancestry))
+        logits, cache = self.model.step(ids, Cache(tuple(layers), source_visible[:, None, None], past))
         return logits, *(tensor for layer in cache.layers for tensor in layer.target.buffer)
 
 

@@ -32,7 +32,6 @@ from transformer.device import (
 )
 from transformer.inference import checkpoint
 from transformer.inference.alignment_head import AlignmentHead
-from transformer.inference.fast_transformer import FastTransformer
 from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.search import Hypothesis, search
 from transformer.inference.search_memory import check_search_memory
@@ -95,8 +94,8 @@ def check_finite(scores: float) -> None:
 class SearchState(NamedTuple):
     """The state of a search between two steps: the model that makes the steps, and its cache."""
 
-    model: Transformer | FastTransformer
-    cache: Any  # `Cache` or `FastCache`
+    model: Any  # `Transformer`, or the engine of an export
+    cache: Any
 
     def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> SearchState:
         return self._replace(cache=self.cache.select(origins, sentences))
@@ -116,8 +115,6 @@ class Translator:
     # Whether greedy search makes probabilities of its logits. It is a few percent faster without, but then its
     # scores are nan.
     greedy_scores = True
-    # Makes the steps of a search in place of `model`, as long as it applies (see `FastTransformer.applies_to`).
-    fast_model: FastTransformer | None = None
 
     def __init__(
         self,
@@ -156,7 +153,7 @@ class Translator:
         auto (bfloat16 where this hardware multiplies it fast, else float32); the languages choose among the directions
         of a model that has learned several, as `in_direction` says. Raises FileNotFoundError, or ValueError for a file
         that is truncated, altered, foreign or carries code, and for a device that is not there. The model's weights are
-        packed (see `model.packed`), and on a CPU `FastTransformer` searches with them, if it knows the model's choices.
+        packed (see `model.packed`).
         """
         torch_device = parse_device(str(device))
         dtype = parse_precision(precision, find_hardware(torch_device.type))
@@ -169,7 +166,6 @@ class Translator:
         model = pack(built.to(torch_device, dtype).eval())
         translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
         translator.alignment, translator.length_penalty = saved.alignment, saved.length_penalty
-        translator.fast_model = FastTransformer.of(model)
         if (chosen := translator.in_direction(*asked)) is translator:
             translator.warn_if_zero_shot()
         return chosen
@@ -431,10 +427,8 @@ class Translator:
 
     def init_state(self, source: Int[Tensor, "sentences source"]) -> Any:
         """What a search begins with: the cache in which the encoded sources stand."""
-        visible, fast = padding_mask(source, PAD), self.fast_model
-        if fast is not None and fast.applies_to(self.model):
-            return SearchState(fast, fast.encode_and_init_cache(source, visible))
-        return SearchState(self.model, self.model.decoder.init_cache(self.model.encode(source, visible)))
+        memory = self.model.encode(source, padding_mask(source, PAD))
+        return SearchState(self.model, self.model.decoder.init_cache(memory))
 
     def logits(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
         """The logits of the next token after the newest id of each row, and the state with it: one step of a search."""
@@ -444,10 +438,9 @@ class Translator:
     def log_probabilities(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
         """log p(next token), as `logits`."""
         logits, state = self.logits(ids, state)
-        # The fast model's logits are used nowhere else, so log_softmax may overwrite them: a new tensor of this size
-        # takes longer to make than to fill.
-        out = logits if state.model is self.fast_model else None
-        return torch.log_softmax(logits, dim=-1, out=out), state
+        # Nobody else has these logits, so log_softmax may overwrite them: a new tensor of this size takes longer to make
+        # than to fill.
+        return torch.log_softmax(logits, dim=-1, out=logits), state
 
     @torch.inference_mode()
     def _search(

@@ -80,9 +80,15 @@ def split_heads(
 def group_by_sentence(
     vectors: Float[Tensor, "rows heads length width"], sentence_count: int
 ) -> Float[Tensor, "sentence_count heads all_length width"]:
-    """Puts the vectors of all rows of a sentence one after the other: fewer rows, each longer."""
+    """Puts the vectors of all rows of a sentence one after the other: fewer rows, each longer. Raises ValueError where
+    the sentences have not equally many rows."""
     if len(vectors) == sentence_count:
         return vectors
+    if len(vectors) % sentence_count:
+        raise ValueError(
+            f"{len(vectors)} rows cannot be shared out among the {sentence_count} sentences of the cache: a step takes "
+            "equally many ids (hypotheses) for every sentence"
+        )
     return vectors.view(sentence_count, -1, *vectors.shape[1:]).transpose(1, 2).flatten(2, 3)
 
 
@@ -98,6 +104,27 @@ def use_torch_attention(states: Tensor) -> bool:
 def bias_and_mask(bias: PositionBias, visible: Visible | None) -> Tensor:
     """Bias and mask in one tensor, as torch's kernel takes them."""
     return bias if visible is None else torch.where(visible, bias, -math.inf)
+
+
+def attend_on_cpu(
+    queries: Float[Tensor, "batch heads queries head_dim"],
+    keys: Float[Tensor, "batch heads keys head_dim"],
+    values: Float[Tensor, "batch heads keys value_dim"],
+    visible: Visible | None,
+    scale: float,
+) -> Float[Tensor, "batch heads queries value_dim"]:
+    """softmax(scale · Q Kᵀ) V, by products of three dimensions, of which torch makes fewer operations than of four."""
+    scores = torch.bmm(scale * queries.flatten(0, 1), keys.flatten(0, 1).transpose(1, 2))
+    if visible is not None:
+        scores.view(*queries.shape[:3], -1).masked_fill_(~visible, -math.inf)
+    return torch.bmm(softmax(scores), values.flatten(0, 1)).view(*queries.shape[:3], -1)
+
+
+class Projections(nn.Module):
+    """Several linear layers of the same states. (`packed.pack` makes one matrix multiplication of them.)"""
+
+    def forward(self, states: Float[Tensor, "rows length dim"], *layers: nn.Module) -> list[Tensor]:
+        return [layer(states) for layer in layers]
 
 
 class MultiHeadAttention(nn.Module):
@@ -117,28 +144,37 @@ class MultiHeadAttention(nn.Module):
         self.key = nn.Linear(dim, self.heads * self.head_dim, bias=config.bias)
         self.value = nn.Linear(dim, self.heads * self.value_dim, bias=config.bias)
         self.output = nn.Linear(self.heads * self.value_dim, dim, bias=config.bias)
+        self.projections: nn.Module = Projections()
         self.dropout = Dropout(config.dropout)
         self.rotation = rotation
 
-    def project_kv(
-        self, states: Float[Tensor, "rows keys dim"], offset: int = 0, sentence_count: int | None = None
-    ) -> KeyValues:
-        """Projects the states to look at; `offset` is the position of the first one (rotary positions need it).
-
-        Where several rows (hypotheses) belong to one of `sentence_count` sentences, their keys stand side by side.
-        """
-        keys, values = split_heads(self.key(states), self.heads), split_heads(self.value(states), self.heads)
-        if self.rotation is not None:
-            keys = self.rotation(keys, offset)
-        count = sentence_count or len(states)
+    def project_kv(self, states: Float[Tensor, "rows keys dim"], offset: int = 0) -> KeyValues:
+        """Projects the states to look at; `offset` is the position of the first one (rotary positions need it)."""
         # Contiguous once, where a matrix multiplication would copy them at every step.
-        return KeyValues(group_by_sentence(keys, count).contiguous(), group_by_sentence(values, count).contiguous())
+        keys, values = self._split_kv(self.key(states), self.value(states), offset)
+        return KeyValues(keys.contiguous(), values.contiguous())
 
     def project_queries(
         self, states: Float[Tensor, "rows queries dim"], offset: int = 0
     ) -> Float[Tensor, "rows heads queries head_dim"]:
-        queries = self.score.transform(split_heads(self.query(states), self.heads))
+        return self._split_queries(self.query(states), offset)
+
+    def project(
+        self, states: Float[Tensor, "rows length dim"], offset: int = 0
+    ) -> tuple[Float[Tensor, "rows heads length head_dim"], KeyValues]:
+        """Queries, keys and values of the same states: those of self-attention."""
+        queries, keys, values = self.projections(states, self.query, self.key, self.value)
+        return self._split_queries(queries, offset), self._split_kv(keys, values, offset)
+
+    def _split_queries(self, projected: Tensor, offset: int) -> Tensor:
+        queries = self.score.transform(split_heads(projected, self.heads))
         return queries if self.rotation is None else self.rotation(queries, offset)
+
+    def _split_kv(self, projected_keys: Tensor, projected_values: Tensor, offset: int) -> KeyValues:
+        keys = split_heads(projected_keys, self.heads)
+        if self.rotation is not None:
+            keys = self.rotation(keys, offset)
+        return KeyValues(keys, split_heads(projected_values, self.heads))
 
     def empty_cache(self, batch_size: int) -> KVCache:
         empty = self.key.weight.new_empty
@@ -154,25 +190,38 @@ class MultiHeadAttention(nn.Module):
         position_bias: PositionBias | None = None,
         record: list[Tensor] | None = None,
     ) -> Float[Tensor, "rows queries dim"]:
-        """Lets each state attend to `key_values`. A `position_bias` is added to the scores; `record` collects the
-        weights, each batch × heads × queries × keys.
+        """Lets each state attend to `key_values`; see `attend`."""
+        return self.attend(self.project_queries(states, offset), key_values, visible, position_bias, record)
 
-        In a beam search the hypotheses of a sentence are several rows of `states`, but share one row of `key_values`:
-        their queries stand one after another, as queries of that sentence. So keys and values exist once per sentence.
+    def attend(
+        self,
+        queries: Float[Tensor, "rows heads queries head_dim"],
+        key_values: KeyValues,
+        visible: Visible | None = None,
+        position_bias: PositionBias | None = None,
+        record: list[Tensor] | None = None,
+    ) -> Float[Tensor, "rows queries dim"]:
+        """What each query gets from the keys and values that are visible to it. A `position_bias` is added to the
+        scores; `record` collects the weights, each batch × heads × queries × keys.
 
-        `states` are [rows, queries, dim]; `visible` is bool and broadcasts to [batch, heads, queries, keys], True where
-        a query may look. Raises ValueError for a mask of another type: torch's kernel would add its numbers.
+        In a beam search the hypotheses of a sentence are several rows of `queries`, but share one row of the source's
+        `key_values`: their queries stand one after another, as queries of that sentence.
+
+        `visible` is bool and broadcasts to [batch, heads, queries, keys], True where a query may look. Raises
+        ValueError for a mask of another type: torch's kernel would add its numbers.
         """
         if visible is not None and visible.dtype != torch.bool:
             raise ValueError(f"a mask must be torch.bool, True where attention may look, not {visible.dtype}")
-        rows, length, _ = states.shape
-        queries = group_by_sentence(self.project_queries(states, offset), len(key_values.keys))
-        if record is None and self.score.is_dot_product and use_torch_attention(states):
+        rows, _, length, _ = queries.shape
+        queries = group_by_sentence(queries, len(key_values.keys))
+        if record is None and self.score.is_dot_product and use_torch_attention(queries):
             dropout = self.dropout.p if self.training else 0.0
             mask = visible if position_bias is None else bias_and_mask(position_bias.to(queries.dtype), visible)
             head_outputs = functional.scaled_dot_product_attention(
                 queries, *key_values, mask, dropout, scale=self.score.scale
             )
+        elif record is None and position_bias is None and self.score.is_dot_product and not torch.is_grad_enabled():
+            head_outputs = attend_on_cpu(queries, *key_values, visible, self.score.scale)
         else:
             scores = self.score(queries, key_values.keys)
             weights = attention_weights(scores if position_bias is None else scores + position_bias, visible)

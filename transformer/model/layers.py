@@ -27,7 +27,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, dim: int, config: FeedForwardConfig) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS.get(config.activation, functional.silu)  # swiglu's gate: silu
+        self.activation_name = "silu" if config.activation == "swiglu" else config.activation
+        self.activation = ACTIVATIONS[self.activation_name]
         self.inner = nn.Linear(dim, config.dim)
         self.gate = nn.Linear(dim, config.dim) if config.activation == "swiglu" else None
         self.outer = nn.Linear(config.dim, dim)
@@ -86,8 +87,8 @@ class EncoderLayer(nn.Module):
         weights = record.encoder if record else None
 
         def self_attention(x: States) -> States:
-            key_values = self.self_attention.project_kv(x)
-            return self.self_attention(x, key_values, visible, position_bias=position_bias, record=weights)
+            queries, key_values = self.self_attention.project(x)
+            return self.self_attention.attend(queries, key_values, visible, position_bias, weights)
 
         states = self.add_norm_self(states, self_attention)
         return self.add_norm_feed(states, self.feed_forward)
@@ -127,12 +128,12 @@ class DecoderLayer(nn.Module):
         """`states` stand at the positions from `offset` on, behind those in `cache`."""
         self_weights, cross_weights = (record.decoder, record.cross) if record else (None, None)
         target, source, cross = cache.target, cache.source, self.cross_attention
-        sentence_count = len(target.buffer.keys)
 
         def masked_self_attention(x: States) -> States:
             nonlocal target  # x is the sublayer's input, normalized if norm=pre: only now can its keys be made
-            target = target.update(self.self_attention.project_kv(x, offset, sentence_count))
-            return self.self_attention(x, target.key_values, visible, offset, position_bias, self_weights)
+            queries, new = self.self_attention.project(x, offset)
+            target = target.update(new)
+            return self.self_attention.attend(queries, target.key_values, visible, position_bias, self_weights)
 
         states = self.add_norm_self(states, masked_self_attention)
         if cross is not None and source is not None:

@@ -8,17 +8,27 @@ oneDNN anyway, which for a few rows spends more time on reordering the weight th
 
 import functools
 import platform
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from transformer.device import cpu_features, fast_instructions
+from transformer.model.attention import MultiHeadAttention
+from transformer.model.layers import FeedForward
 
 Model = TypeVar("Model", bound=nn.Module)
 # Activations that oneDNN applies while it writes a result: our name → its name and algorithm.
 FUSED_ACTIVATIONS = {"none": ("none", ""), "relu": ("relu", ""), "gelu": ("gelu", "none"), "silu": ("swish", "")}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+}
 Input = Float[Tensor, "*rows inputs"]
 Output = Float[Tensor, "*rows outputs"]
 
@@ -45,40 +55,58 @@ def pack_weight(weight: Tensor) -> Tensor:
 
 
 class PackedLinear(nn.Linear):
-    """`nn.Linear` with the same parameters, which multiplies by a packed copy of its weight.
+    """`nn.Linear` with the same parameters, which multiplies by a packed copy of its weight, and applies an activation
+    in the same operation.
 
     With gradients, under autocast, and once the weight is changed (but not through `weight.data`, which torch does not
     count), moved or converted, it is `nn.Linear` again.
     """
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: nn.Linear, activation: str = "none") -> None:
         nn.Module.__init__(self)
+        self.activation = activation
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight, self.bias, self.training = linear.weight, linear.bias, linear.training
-        self._packed: Tensor | None = pack_weight(linear.weight)
-        self._packed_from = self._weight_version()
+        self._packed: PackedMatmul | None = PackedMatmul(pack_weight(linear.weight), linear.bias)
+        self._packed_from = linear.weight.data_ptr(), linear.weight._version
 
     def packed_matmul(self) -> PackedMatmul | None:
-        """The multiplication without the checks of `forward`, for code that makes them once; None if the weight has
-        changed."""
-        if self._packed is None or self._weight_version() != self._packed_from:
+        """The packed multiplication; None where gradients are wanted, under autocast, and once the weight has changed."""
+        packed, weight = self._packed, self._parameters["weight"]
+        if packed is None or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
             return None
-        return PackedMatmul(self._packed, self.bias)
-
-    def _weight_version(self) -> tuple[int, int]:
-        """Changes when the weight does: in place, or by taking another place."""
-        return self.weight.data_ptr(), self.weight._version
+        return packed if (weight.data_ptr(), weight._version) == self._packed_from else None
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_packed": None}  # a copy has weights of its own
 
     def forward(self, input: Tensor) -> Tensor:
-        packed = self._packed
-        if packed is None or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
-            return super().forward(input)
-        if input.dtype != packed.dtype or self._weight_version() != self._packed_from:
-            return super().forward(input)
-        return PackedMatmul(packed, self.bias)(input)
+        packed = self.packed_matmul()
+        if packed is None or input.dtype != packed.weight.dtype:
+            return ACTIVATIONS[self.activation](super().forward(input))
+        return packed(input, self.activation)
+
+
+class PackedProjections(nn.Module):
+    """Several linear layers of the same states as one matrix multiplication, as long as their weights are those that
+    were packed."""
+
+    def __init__(self, *layers: PackedLinear) -> None:
+        super().__init__()
+        self._layers = layers  # a tuple: they are parts of another module
+        weights, biases = [layer.weight for layer in layers], [layer.bias for layer in layers]
+        bias = None if biases[0] is None else torch.cat([one.detach() for one in biases])  # all have one, or none
+        self._matmul = PackedMatmul(pack_weight(torch.cat([weight.detach() for weight in weights])), bias)
+        self._widths = [len(weight) for weight in weights]
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_matmul": None}  # a copy has weights of its own
+
+    def forward(self, states: Tensor, *layers: nn.Module) -> Sequence[Tensor]:
+        is_as_packed = layers == self._layers and None not in [layer.packed_matmul() for layer in self._layers]
+        if is_as_packed and self._matmul is not None and states.dtype == self._matmul.weight.dtype:
+            return self._matmul(states).split(self._widths, dim=-1)
+        return [layer(states) for layer in layers]
 
 
 @functools.cache
@@ -102,7 +130,17 @@ def pack(model: Model) -> Model:
     """
     types = packed_types()
     for module in list(model.modules()):
-        for name, layer in module.named_children():
+        if isinstance(module, FeedForward) and module.activation_name in FUSED_ACTIVATIONS:
+            name = "inner" if module.gate is None else "gate"
+            layer = getattr(module, name)
+            if _packs(layer.weight, types):
+                setattr(module, name, PackedLinear(layer, module.activation_name))
+                module.activation = nn.Identity()
+        for name, layer in list(module.named_children()):
             if type(layer) is nn.Linear and _packs(layer.weight, types):
                 setattr(module, name, PackedLinear(layer))
+        if isinstance(module, MultiHeadAttention):
+            layers = module.query, module.key, module.value
+            if all(isinstance(layer, PackedLinear) for layer in layers):
+                module.projections = PackedProjections(*layers)
     return model

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from transformer.model.attention import AttentionRecord
 from transformer.model.config import EMBEDDING_POSITIONS, SCORE_POSITIONS, ModelConfig
 from transformer.model.dropout import Dropout
-from transformer.model.kv_cache import Cache, next_distances
+from transformer.model.kv_cache import Cache
 from transformer.model.layers import DecoderLayer, EncoderLayer
-from transformer.model.masks import SourceVisible
+from transformer.model.masks import SourceVisible, causal_mask
 from transformer.model.positions import NoPositions
 
 
@@ -93,8 +93,7 @@ class Decoder(nn.Module):
     def init_cache(self, memory: Memory) -> Cache:
         """The cache before the first target token; projects the source's keys and values, once per sentence."""
         layers = tuple(layer.init_cache(memory.states) for layer in self.layers)  # type: ignore[operator]
-        ancestry = torch.ones(len(memory.states), 1, 1, 0, dtype=torch.bool, device=memory.states.device)
-        return Cache(layers, memory.visible, 0, ancestry)
+        return Cache(layers, memory.visible)
 
     def forward(
         self,
@@ -109,16 +108,18 @@ class Decoder(nn.Module):
         """
         offset, length = cache.length, ids.size(1)
         states, position_bias = self.embedding(ids, offset), None
-        visible, ancestry = cache.next_mask(*ids.shape)
+        # A single new token may look at all that came before it.
+        visible = causal_mask(length, offset + length, ids.device) if length > 1 else None
         if self.position_bias is not None:
-            position_bias = self.position_bias(next_distances(ancestry, offset, length))
+            positions = torch.arange(offset + length, device=ids.device)
+            position_bias = self.position_bias((positions[offset:, None] - positions)[None, None])
         layers = []
         for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
             states, layer_cache = layer(
                 states, layer_cache, visible, cache.memory_visible, offset, position_bias, record
             )
             layers.append(layer_cache)
-        return self.norm(states), Cache(tuple(layers), cache.memory_visible, offset + length, ancestry)
+        return self.norm(states), cache._replace(layers=tuple(layers), length=offset + length)
 
 
 def check_source(source: Tensor, visible: Tensor | None) -> None:
