@@ -26,8 +26,8 @@ from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
 from transformer.device import configure_torch
 from transformer.machine import MachineSettings
-from transformer.model.packed import pack
-from transformer.training.loss import linear_cross_entropy
+from transformer.inference.packing import pack
+from transformer.kernels.linear_cross_entropy import linear_cross_entropy
 from transformer.training.throughput import peak_memory
 
 STEPS = 5

@@ -5,9 +5,9 @@ import torch
 from beartype import beartype
 from jaxtyping import Float, Int, TypeCheckError
 from torch import Tensor
+from transformer.inference.fast_layers import attend
 
 from tests.shapes import checked
-from transformer.inference.fast_layers import attend
 from transformer.model.config import FeedForwardConfig
 from transformer.model.masks import padding_mask
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transformer.model.dropout import Dropout
+from transformer.kernels.dropout import Dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5])

@@ -5,8 +5,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from transformer.training import loss
-from transformer.training.loss import cross_entropy_, linear_cross_entropy, r_drop_loss, symmetric_kl
+from transformer.kernels import linear_cross_entropy as loss
+from transformer.kernels.linear_cross_entropy import cross_entropy_, linear_cross_entropy, r_drop_loss, symmetric_kl
+from transformer.training import loss as equations
 
 PAD = 0
 
@@ -128,3 +129,15 @@ def test_r_drop_of_two_equal_views_is_the_cross_entropy_of_one() -> None:
     gradients = (torch.autograd.grad(value, (states, weight)) for value in (actual, expected))
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_kernels_sum_the_equations_of_training(smoothing: float) -> None:
+    states, weight, bias = torch.randn(2, 3, 5, 8), torch.randn(17, 8), torch.randn(17)
+    labels = torch.randint(0, 17, (3, 5))
+    labels[0, 3:] = PAD
+    real, logits = labels.flatten() != PAD, (states @ weight.T + bias).flatten(1, 2)
+    expected = equations.cross_entropy(logits[0], labels.flatten(), smoothing)[real].sum()
+    torch.testing.assert_close(linear_cross_entropy(states[0], weight, labels, smoothing, PAD, bias), expected)
+    expected = equations.r_drop(logits, labels.flatten(), smoothing, 5.0)[real].sum()
+    torch.testing.assert_close(r_drop_loss(states, weight, labels, smoothing, 5.0, PAD, bias), expected)

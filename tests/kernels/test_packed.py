@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from tests.factories import small_model
-from transformer.model.packed import PackedLinear, pack, packed_types
+from transformer.inference.packing import pack
+from transformer.kernels.packed import PackedLinear, PackedProjections, packed_types
 
 # Only where packing does something can it be tested.
 pytestmark = pytest.mark.skipif(not packed_types(), reason="nothing is packed on this processor")
@@ -93,7 +94,7 @@ def test_types_are_packed_where_the_processor_multiplies_them_fast(
     machine: str, features: set[str], expected: list[torch.dtype], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: machine)
-    monkeypatch.setattr("transformer.model.packed.cpu_features", lambda: features)
+    monkeypatch.setattr("transformer.kernels.packed.cpu_features", lambda: features)
     packed_types.cache_clear()
     try:
         assert packed_types() == expected
@@ -114,3 +115,30 @@ class Doubling(nn.Linear):
 )
 def test_a_layer_of_another_class_type_or_device_stays_as_it_is(layer: nn.Linear) -> None:
     assert pack(nn.Sequential(layer))[0] is layer
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "swiglu"])
+def test_a_packed_model_is_the_plain_one_also_after_its_weights_changed(activation: str) -> None:
+    plain = small_model(feed_forward__activation=activation)
+    packed = pack(copy.deepcopy(plain))
+    attention = packed.encoder.layers[0].self_attention
+    assert isinstance(attention.projections, PackedProjections)
+    source, inputs = torch.randint(4, 29, (3, 8)), torch.randint(4, 29, (3, 5))
+    for changed in ("query", "value", None):
+        with torch.no_grad():
+            torch.testing.assert_close(packed(source, inputs), plain(source, inputs))
+            for model in (plain, packed) if changed else ():
+                getattr(model.encoder.layers[0].self_attention, changed).weight.mul_(2)
+        torch.testing.assert_close(packed(source, inputs), plain(source, inputs))  # with gradients
+
+
+def test_a_copy_of_a_packed_model_has_weights_of_its_own() -> None:
+    packed = pack(small_model())
+    copied = copy.deepcopy(packed)
+    source, inputs = torch.randint(4, 29, (3, 8)), torch.randint(4, 29, (3, 5))
+    with torch.no_grad():
+        before = packed(source, inputs)
+        for weight in copied.parameters():
+            weight.mul_(0.5)
+        assert torch.equal(packed(source, inputs), before)
+        assert not torch.allclose(copied(source, inputs), before)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from transformer.model import additive
+from transformer.kernels import additive
 
 
 @pytest.mark.parametrize("block", [1, 3 * 7 * 5 * 2, 3 * 7 * 5 * 11, 10**6])  # one query, two, a sentence, all

@@ -8,7 +8,7 @@ import torch
 from transformer.model.attention import MultiHeadAttention, attention, attention_weights
 from transformer.model.config import SCORES, AttentionConfig
 from transformer.model.masks import causal_mask
-from transformer.model.scores import Additive, Bilinear, Concat, ConstantQuery, ScaledDotProduct
+from transformer.model.scores import Additive, Bilinear, Concat, ConstantQuery, ScaledDotProduct, Score
 
 
 def config(**changes: object) -> AttentionConfig:
@@ -189,3 +189,40 @@ def test_the_softmax_of_any_number_of_keys_is_that_of_float64(keys: int, dtype: 
     tolerance = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 1e-2}[dtype]
     torch.testing.assert_close(weights.double(), expected, rtol=tolerance, atol=tolerance)
     torch.testing.assert_close(scores.grad.double(), exact.grad, rtol=tolerance, atol=2 * tolerance)
+
+
+@pytest.mark.parametrize("score", [*SCORES])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_a_query_that_sees_no_key_gets_numbers_and_gives_gradients(score: str, gradients: bool) -> None:
+    attention = MultiHeadAttention(24, AttentionConfig(4, score=score))
+    states, visible = torch.randn(2, 5, 24, requires_grad=True), torch.ones(2, 1, 5, 5, dtype=torch.bool)
+    visible[0, :, 2] = False
+    with torch.set_grad_enabled(gradients):
+        output = attention(states, attention.project_kv(states), visible)
+    assert output.isfinite().all()
+    if gradients:
+        output.sum().backward()
+        assert all(one.grad is None or one.grad.isfinite().all() for one in (states, *attention.parameters()))
+
+
+def test_a_score_with_an_equation_of_its_own_is_no_dot_product_whatever_it_says() -> None:
+    class Distance(Score):
+        """−|q − k|²"""
+
+        def forward(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+            return -torch.cdist(queries, keys).square()
+
+    assert not Distance(4, 6).is_dot_product
+    dots = {name for name in SCORES if SCORES[name](4, 6).is_dot_product}
+    assert dots == {"dot", "scaled_dot", "bilinear", "concat"}
+    SCORES["distance"] = Distance
+    try:
+        attention = MultiHeadAttention(24, AttentionConfig(4, score="distance"))
+        states, record = torch.randn(2, 5, 24), []
+        memory = attention.project_kv(states)
+        shown = attention(states, memory, record=record)
+        torch.testing.assert_close(attention(states, memory), shown)
+        queries = attention.project_queries(states)
+        torch.testing.assert_close(record[0], (-torch.cdist(queries, memory.keys).square()).softmax(dim=-1))
+    finally:
+        del SCORES["distance"]

@@ -7,9 +7,19 @@ import torch
 
 from tests.factories import small_model
 from transformer.model.attention import MultiHeadAttention
-from transformer.model.config import AttentionConfig
+from transformer.model.config import POSITIONS, AttentionConfig
 from transformer.model.masks import causal_mask
-from transformer.model.positions import ALiBi, Rotary, Sinusoidal, frequencies, sinusoidal_table
+from transformer.model.positions import (
+    ALiBi,
+    EmbeddingPositions,
+    QueryKeyPositions,
+    Rotary,
+    ScorePositions,
+    Sinusoidal,
+    build_positions,
+    frequencies,
+    sinusoidal_table,
+)
 
 
 def test_the_sinusoidal_table_has_the_published_entries() -> None:
@@ -141,3 +151,18 @@ def test_a_model_with_alibi_takes_longer_sentences_than_its_training_had() -> No
     model = small_model(positions="alibi", max_length=64)
     assert not [name for name, _ in model.named_parameters() if "position" in name]
     assert model(torch.randint(4, 29, (1, 64)), torch.randint(4, 29, (1, 64))).isfinite().all()
+
+
+def test_positions_act_where_their_class_says_and_a_class_that_acts_nowhere_is_refused() -> None:
+    places = (EmbeddingPositions, QueryKeyPositions, ScorePositions)
+    acting = {name: [place for place in places if build_positions(place, name, *SIZES[place])] for name in POSITIONS}
+    assert {name: len(found) for name, found in acting.items()} == dict.fromkeys(POSITIONS, 1)
+    POSITIONS["lost"] = torch.nn.Identity
+    try:
+        with pytest.raises(TypeError, match="Identity acts nowhere"):
+            build_positions(EmbeddingPositions, "lost", 24, 8)
+    finally:
+        del POSITIONS["lost"]
+
+
+SIZES: dict[type, tuple[int, ...]] = {EmbeddingPositions: (24, 8), QueryKeyPositions: (6, 8), ScorePositions: (4,)}

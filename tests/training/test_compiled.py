@@ -10,7 +10,7 @@ from torch._dynamo.utils import counters
 from tests.cases import needs_torch
 from tests.reliability.children import in_child
 from tests.training.small import SETTINGS, module_for, numbers_data
-from transformer.model.dropout import Dropout
+from transformer.kernels.dropout import Dropout
 from transformer.training.module import COMPILED, end_compiling
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

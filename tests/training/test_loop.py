@@ -17,7 +17,7 @@ from transformer import Translator
 from transformer.data.batching import Batch
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
-from transformer.model.dropout import Dropout
+from transformer.kernels.dropout import Dropout
 from transformer.training.loop import Training, seed_batch
 from transformer.training.module import TranslationModule
 

@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.inference.settings import SearchSettings
+from transformer.kernels.top_k import best_sums, largest
 
 # Finished sentences are removed from the batch when at least this share of it is finished: removing copies the rest.
 COMPACT_WHEN_FINISHED = 0.25
@@ -41,39 +42,6 @@ class Hypothesis(NamedTuple):
     ids: list[int]
     score: float
     log_probability: float
-
-
-def block_size(log_probs: Tensor) -> int:
-    """How many ids form a block. The maximum of a block is fast on a CPU; torch.argmax and topk are not. Multiples of
-    16 are fastest, if not too small. 1: no blocks."""
-    vocabulary = log_probs.size(-1)
-    if log_probs.device.type != "cpu":
-        return 1
-    return next((size for size in (*range(128, 513, 16), *range(64, 513)) if vocabulary % size == 0), 1)
-
-
-def best_continuations(
-    log_probs: Float[Tensor, "sentences rows vocabulary"], totals: Float[Tensor, "sentences rows"], k: int
-) -> tuple[Float[Tensor, "sentences k"], Int[Tensor, "sentences k"], Int[Tensor, "sentences k"]]:
-    """The `k` largest of totals + log_probs in each sentence, largest first: their sums, rows and ids.
-
-    torch.topk on a CPU sorts its way through all of them. Here the maxima of blocks are found first: the k largest
-    entries stand in the k blocks with the largest maxima.
-    """
-    sentences, rows, vocabulary = log_probs.shape
-    block = block_size(log_probs)
-    blocks = rows * vocabulary // block
-    if block == 1 or blocks <= k:
-        sums, flat = (totals[..., None] + log_probs).flatten(1).topk(k)
-        return sums, flat // vocabulary, flat % vocabulary
-    maxima = log_probs.view(sentences, rows, -1, block).amax(dim=3) + totals[..., None]
-    chosen = maxima.flatten(1).topk(k).indices
-    first = torch.arange(0, sentences * blocks, blocks)[:, None]
-    candidates = log_probs.view(-1, block).index_select(0, (first + chosen).flatten()).view(sentences, k, block)
-    row_totals = totals.gather(1, chosen * block // vocabulary)
-    sums, places = (candidates + row_totals[..., None]).flatten(1).topk(k)
-    flat = chosen.gather(1, places // block) * block + places % block
-    return sums, flat // vocabulary, flat % vocabulary
 
 
 def unfinished(finished: list[bool], device: torch.device) -> Tensor | None:
@@ -109,7 +77,7 @@ def beam_search(
             must_end = torch.tensor(at_limit, device=device)[:, None, None]
             log_probs = log_probs.masked_fill_(must_end & goes_on, -torch.inf)
         # Each row has one way to end, so 2 × beam candidates hold at least beam that go on.
-        best, origins, ids = best_continuations(log_probs, totals, min(2 * beam, width * vocabulary))
+        best, origins, ids = best_sums(log_probs, totals, min(2 * beam, width * vocabulary))
         ends = ids == eos
         if len(ended := (ends & (best > -torch.inf))[:, :beam].nonzero()):
             # All at once: a GPU is waited for by each `tolist`.
@@ -179,13 +147,8 @@ def generate(
 
 
 def most_probable(log_probs: Float[Tensor, "rows vocabulary"], sentences: Tensor, position: int) -> Tensor:
-    """The same as log_probs.argmax(dim=1), also among equals, but faster on a CPU: it finds the block with the largest
-    maximum, then looks into that block only."""
-    if (block := block_size(log_probs)) == 1:
-        return log_probs.argmax(dim=1)
-    blocks = log_probs.view(len(log_probs), -1, block)
-    largest = blocks.amax(dim=2).argmax(dim=1)
-    return largest * block + blocks[torch.arange(len(blocks), device=blocks.device), largest].argmax(dim=1)
+    """Greedy search."""
+    return largest(log_probs)
 
 
 def sample(

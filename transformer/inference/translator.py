@@ -33,14 +33,15 @@ from transformer.device import (
 from transformer.inference import checkpoint
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.long_text import encode_sentences, split_sentences
+from transformer.inference.packing import pack
 from transformer.inference.search import Hypothesis, search
 from transformer.inference.search_memory import check_search_memory
 from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, SearchSettings, SplitLines
 from transformer.inference.source_check import SourceCheck
+from transformer.kernels.packed import PackedLinear
 from transformer.machine import MachineSettings
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask
-from transformer.model.packed import PackedLinear, pack
 from transformer.model.transformer import Transformer
 
 log = logging.getLogger(__name__)
@@ -438,7 +439,7 @@ class Translator:
     def log_probabilities(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
         """log p(next token), as `logits`."""
         logits, state = self.logits(ids, state)
-        # Nobody else has these logits, so log_softmax may overwrite them: a new tensor of this size takes longer to make
+        # Nobody else has these logits: log_softmax may overwrite them, as a new tensor of this size takes longer to make
         # than to fill.
         return torch.log_softmax(logits, dim=-1, out=logits), state
 

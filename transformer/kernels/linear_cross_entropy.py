@@ -1,4 +1,4 @@
-"""The loss of a batch, from the decoder's states: label-smoothed cross-entropy, and R-Drop where it is asked for.
+"""The losses of `training.loss`, summed, from the decoder's states, weight and bias of the projection to logits.
 
 The logits (positions × vocabulary) would be by far the largest tensor of training. So logits and their gradient are
 computed for a few positions at a time, then released: `linear_cross_entropy` and `r_drop_loss` never hold all of them.
@@ -30,10 +30,9 @@ def _in_row_blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
 def cross_entropy_(
     logits: Float[Tensor, "positions vocabulary"], labels: Int[Tensor, " positions"], label_smoothing: float
 ) -> Float[Tensor, " positions"]:
-    """H(q, p) = −Σ q log p in nats, with p = softmax(logits) and q = (1 − ε) one-hot(label) + ε / V (Szegedy et al.
-    2016, section 7; Vaswani et al. 2017, section 5.4). Writes the gradient p − q over the logits.
+    """training.loss.cross_entropy. Writes its gradient p − q over the logits.
 
-    The value is that of torch.nn.functional.cross_entropy(reduction="none"), computed in float32 for logits of any
+    Computed in float32 for logits of any
     type. Loss and gradient need the same exponentials, and in place they need no further memory.
     """
     losses = torch.empty(len(logits), device=logits.device)
@@ -56,8 +55,7 @@ def cross_entropy_(
 def symmetric_kl(
     first: Float[Tensor, "positions vocabulary"], second: Float[Tensor, "positions vocabulary"]
 ) -> tuple[Float[Tensor, " positions"], Float[Tensor, "2 positions vocabulary"]]:
-    """(KL(p‖q) + KL(q‖p)) / 2 in nats, with p and q the softmax of the two logits (Liang et al. 2021, eq. 2); and its
-    gradient with respect to both."""
+    """training.loss.symmetric_kl, and its gradient with respect to both."""
     losses, gradient = torch.empty(len(first), device=first.device), first.new_empty(2, *first.shape)
     for rows, other_rows, loss, rows_gradient, other_gradient in _in_row_blocks(first, second, losses, *gradient):
         log_p, log_q = rows.float().log_softmax(dim=-1), other_rows.float().log_softmax(dim=-1)
@@ -143,7 +141,7 @@ def linear_cross_entropy(
     ignore_index: int,
     bias: Float[Tensor, " vocabulary"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The cross-entropy of the logits states · weightᵀ + bias, summed over the labels that are not `ignore_index`."""
+    """Σ cross_entropy(states · weightᵀ + bias, labels) over the labels that are not `ignore_index`."""
 
     def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         losses = cross_entropy_(logits[0], labels, label_smoothing)
@@ -162,12 +160,7 @@ def r_drop_loss(
     ignore_index: int,
     bias: Float[Tensor, " vocabulary"] | None = None,
 ) -> Float[Tensor, ""]:
-    """(CE(p) + CE(q) + α (KL(p‖q) + KL(q‖p)) / 2) / 2, summed over the positions whose label is not `ignore_index`:
-    p and q are predictions of one batch under two draws of dropout, and are pulled together (R-Drop, Liang et al. 2021,
-    eq. 4).
-
-    The paper adds the two losses; here they are averaged, so that the loss has the same size as without R-Drop.
-    """
+    """Σ r_drop(states · weightᵀ + bias, labels) over the labels that are not `ignore_index`."""
 
     def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         divergence, divergence_gradient = symmetric_kl(*logits)  # first, while there are logits

@@ -1,4 +1,4 @@
-"""The weights of a model's linear layers, packed once for translating on a CPU.
+"""act(x Wᵀ + b), by weights that are packed once for translating on a CPU.
 
 torch multiplies float32 by MKL, which on some processors stays far below what they can do (docs/speed.md). oneDNN is
 faster, in the same precision, most of all once a weight lies in the order in which its kernels read it. A row of a
@@ -9,7 +9,7 @@ oneDNN anyway, which for a few rows spends more time on reordering the weight th
 import functools
 import platform
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -17,10 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transformer.device import cpu_features, fast_instructions
-from transformer.model.attention import MultiHeadAttention
-from transformer.model.layers import FeedForward
 
-Model = TypeVar("Model", bound=nn.Module)
 # Activations that oneDNN applies while it writes a result: our name → its name and algorithm.
 FUSED_ACTIVATIONS = {"none": ("none", ""), "relu": ("relu", ""), "gelu": ("gelu", "none"), "silu": ("swish", "")}
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -71,9 +68,9 @@ class PackedLinear(nn.Linear):
         self._packed_from = linear.weight.data_ptr(), linear.weight._version
 
     def packed_matmul(self) -> PackedMatmul | None:
-        """The packed multiplication; None where gradients are wanted, under autocast, and once the weight has changed."""
+        """The packed multiplication; None with gradients, under autocast, and once the weight has changed."""
         packed, weight = self._packed, self._parameters["weight"]
-        if packed is None or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+        if packed is None or weight is None or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
             return None
         return packed if (weight.data_ptr(), weight._version) == self._packed_from else None
 
@@ -105,7 +102,7 @@ class PackedProjections(nn.Module):
     def forward(self, states: Tensor, *layers: nn.Module) -> Sequence[Tensor]:
         is_as_packed = layers == self._layers and None not in [layer.packed_matmul() for layer in self._layers]
         if is_as_packed and self._matmul is not None and states.dtype == self._matmul.weight.dtype:
-            return self._matmul(states).split(self._widths, dim=-1)
+            return torch.split(self._matmul(states), self._widths, dim=-1)
         return [layer(states) for layer in layers]
 
 
@@ -117,30 +114,7 @@ def packed_types() -> list[torch.dtype]:
     return [torch.float32, *([torch.bfloat16] if "bf16" in fast_instructions(cpu_features()) else [])]
 
 
-def _packs(weight: Tensor, types: list[torch.dtype]) -> bool:
+def packs(weight: Tensor) -> bool:
+    """Whether a weight is packed on this processor."""
     # Weights made in inference mode do not count their changes.
-    return weight.device.type == "cpu" and weight.dtype in types and not weight.is_inference()
-
-
-def pack(model: Model) -> Model:
-    """`model`, whose linear layers on an x86 processor pack their weights in float32, and in bfloat16 where it
-    multiplies that fast; the others stay as they are.
-
-    A packed weight is a second one in memory. Without gradients the model computes the same, up to rounding.
-    """
-    types = packed_types()
-    for module in list(model.modules()):
-        if isinstance(module, FeedForward) and module.activation_name in FUSED_ACTIVATIONS:
-            name = "inner" if module.gate is None else "gate"
-            layer = getattr(module, name)
-            if _packs(layer.weight, types):
-                setattr(module, name, PackedLinear(layer, module.activation_name))
-                module.activation = nn.Identity()
-        for name, layer in list(module.named_children()):
-            if type(layer) is nn.Linear and _packs(layer.weight, types):
-                setattr(module, name, PackedLinear(layer))
-        if isinstance(module, MultiHeadAttention):
-            layers = module.query, module.key, module.value
-            if all(isinstance(layer, PackedLinear) for layer in layers):
-                module.projections = PackedProjections(*layers)
-    return model
+    return weight.device.type == "cpu" and weight.dtype in packed_types() and not weight.is_inference()

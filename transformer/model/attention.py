@@ -1,23 +1,19 @@
 """Attention: every query looks at every key that is visible to it and takes a weighted mean of their values."""
 
-import math
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
+from transformer.kernels.attention import dot_product_attention, softmax
+from transformer.kernels.dropout import Dropout
 from transformer.model.config import SCORES, AttentionConfig
-from transformer.model.dropout import Dropout
 from transformer.model.kv_cache import KeyValues, KVCache
 from transformer.model.masks import Visible
 
 # What is added to the scores, to say how far apart query and key are.
 PositionBias = Float[Tensor, "#batch heads #all_queries keys"]
-# How many float32 numbers a CPU computes at once (AVX-512). With fewer than MANY_SCORES scores, filling the rows up to
-# that costs more than it saves.
-CPU_VECTOR, MANY_SCORES = 16, 1024
 
 
 class AttentionRecord(NamedTuple):
@@ -33,28 +29,12 @@ class AttentionRecord(NamedTuple):
     cross: list[Tensor] | None = None
 
 
-def softmax(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
-    """The softmax over the keys, in the scores' own type.
-
-    On a CPU torch's softmax is several times slower in two cases. In bf16: so here it is computed in float32. And with
-    fewer keys than a vector holds: so here scores of −∞, which get no weight, fill that up.
-    """
-    keys = scores.size(-1)
-    if scores.device.type != "cpu" or torch.compiler.is_compiling() or scores.numel() < MANY_SCORES:
-        return scores.softmax(dim=-1)
-    if keys < CPU_VECTOR:
-        scores = functional.pad(scores, (0, CPU_VECTOR - keys), value=-math.inf)
-    return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))[..., :keys].to(scores.dtype)
-
-
 def attention_weights(
     scores: Float[Tensor, "batch heads queries keys"], visible: Visible | None = None
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """The share of each query's attention that goes to each key: a softmax over the visible keys.
-
-    Every query must see at least one key: a softmax over nothing is NaN.
-    """
-    return softmax(scores if visible is None else torch.where(visible, scores, -math.inf))
+    """The share of each query's attention that goes to each key: a softmax over the visible keys. (To a query that sees
+    none, all are alike.)"""
+    return softmax(scores if visible is None else torch.where(visible, scores, torch.finfo(scores.dtype).min))
 
 
 def attention(
@@ -92,36 +72,8 @@ def group_by_sentence(
     return vectors.view(sentence_count, -1, *vectors.shape[1:]).transpose(1, 2).flatten(2, 3)
 
 
-def use_torch_attention(states: Tensor) -> bool:
-    """Whether torch's scaled_dot_product_attention computes the attention of a dot product: always on a GPU and in
-    compiled training, where it chooses a fused kernel unless machine.attention=math. On a CPU the written-out equation
-    is faster: torch's is used only in training with machine.attention=fused (`configure_torch` sets torch's flag)."""
-    if states.device.type != "cpu" or torch.compiler.is_compiling():
-        return True  # asked first: torch.compile cannot follow the next line, and would split its graph at every layer
-    return torch.is_grad_enabled() and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call,no-any-return]
-
-
-def bias_and_mask(bias: PositionBias, visible: Visible | None) -> Tensor:
-    """Bias and mask in one tensor, as torch's kernel takes them."""
-    return bias if visible is None else torch.where(visible, bias, -math.inf)
-
-
-def attend_on_cpu(
-    queries: Float[Tensor, "batch heads queries head_dim"],
-    keys: Float[Tensor, "batch heads keys head_dim"],
-    values: Float[Tensor, "batch heads keys value_dim"],
-    visible: Visible | None,
-    scale: float,
-) -> Float[Tensor, "batch heads queries value_dim"]:
-    """softmax(scale · Q Kᵀ) V, by products of three dimensions, of which torch makes fewer operations than of four."""
-    scores = torch.bmm(scale * queries.flatten(0, 1), keys.flatten(0, 1).transpose(1, 2))
-    if visible is not None:
-        scores.view(*queries.shape[:3], -1).masked_fill_(~visible, -math.inf)
-    return torch.bmm(softmax(scores), values.flatten(0, 1)).view(*queries.shape[:3], -1)
-
-
 class Projections(nn.Module):
-    """Several linear layers of the same states. (`packed.pack` makes one matrix multiplication of them.)"""
+    """Several linear layers of the same states. (To translate, `inference.packing` makes one product of them.)"""
 
     def forward(self, states: Float[Tensor, "rows length dim"], *layers: nn.Module) -> list[Tensor]:
         return [layer(states) for layer in layers]
@@ -213,16 +165,13 @@ class MultiHeadAttention(nn.Module):
         if visible is not None and visible.dtype != torch.bool:
             raise ValueError(f"a mask must be torch.bool, True where attention may look, not {visible.dtype}")
         rows, _, length, _ = queries.shape
-        queries = group_by_sentence(queries, len(key_values.keys))
-        if record is None and self.score.is_dot_product and use_torch_attention(queries):
+        queries, head_outputs = group_by_sentence(queries, len(key_values.keys)), None
+        if record is None and self.score.is_dot_product:
             dropout = self.dropout.p if self.training else 0.0
-            mask = visible if position_bias is None else bias_and_mask(position_bias.to(queries.dtype), visible)
-            head_outputs = functional.scaled_dot_product_attention(
-                queries, *key_values, mask, dropout, scale=self.score.scale
+            head_outputs = dot_product_attention(
+                queries, *key_values, visible, position_bias, self.score.scale, dropout
             )
-        elif record is None and position_bias is None and self.score.is_dot_product and not torch.is_grad_enabled():
-            head_outputs = attend_on_cpu(queries, *key_values, visible, self.score.scale)
-        else:
+        if head_outputs is None:
             scores = self.score(queries, key_values.keys)
             weights = attention_weights(scores if position_bias is None else scores + position_bias, visible)
             if record is not None:

@@ -17,16 +17,11 @@ SCORES: Registry[Any] = Registry(
     concat="transformer.model.scores:Concat",
     additive="transformer.model.scores:Additive",
 )
-# Added to the embeddings: built with (dim, max_length), called with (states, offset of the first position).
-EMBEDDING_POSITIONS: Registry[Any] = Registry(
-    sinusoidal="transformer.model.positions:Sinusoidal", learned="transformer.model.positions:Learned"
-)
-# Applied to the queries and keys of self-attention: built with (head_dim, max_length), called with (vectors, offset).
-QUERY_KEY_POSITIONS: Registry[Any] = Registry(rotary="transformer.model.positions:Rotary")
-# Added to the scores of self-attention: built with (heads), called with the distances between queries and keys.
-SCORE_POSITIONS: Registry[Any] = Registry(alibi="transformer.model.positions:ALiBi")
 POSITIONS: Registry[Any] = Registry(
-    EMBEDDING_POSITIONS.data | QUERY_KEY_POSITIONS.data | SCORE_POSITIONS.data,
+    sinusoidal="transformer.model.positions:Sinusoidal",
+    learned="transformer.model.positions:Learned",
+    rotary="transformer.model.positions:Rotary",
+    alibi="transformer.model.positions:ALiBi",
     none="transformer.model.positions:NoPositions",
 )
 

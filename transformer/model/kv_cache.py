@@ -13,7 +13,6 @@ from torch import Tensor
 
 from transformer.model.masks import SourceVisible
 
-
 # A buffer that is full is copied into one with room for so many positions more.
 ROOM = 8
 

@@ -7,11 +7,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from transformer.kernels.dropout import Dropout
 from transformer.model.attention import AttentionRecord, MultiHeadAttention, PositionBias
-from transformer.model.config import QUERY_KEY_POSITIONS, AttentionConfig, FeedForwardConfig, ModelConfig
-from transformer.model.dropout import Dropout
+from transformer.model.config import AttentionConfig, FeedForwardConfig, ModelConfig
 from transformer.model.kv_cache import LayerCache
 from transformer.model.masks import SourceVisible, Visible
+from transformer.model.positions import QueryKeyPositions, build_positions
 
 States = Float[Tensor, "batch length dim"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -63,8 +64,8 @@ class AddNorm(nn.Module):
 def build_self_attention(config: ModelConfig, attention: AttentionConfig) -> MultiHeadAttention:
     """Self-attention, with the rotation of queries and keys if the model's positions are of that kind."""
     head_dim, _ = attention.head_dims(config.dim)
-    rotation = QUERY_KEY_POSITIONS.get(config.positions)
-    return MultiHeadAttention(config.dim, attention, rotation(head_dim, config.max_length) if rotation else None)
+    rotation = build_positions(QueryKeyPositions, config.positions, head_dim, config.max_length)
+    return MultiHeadAttention(config.dim, attention, rotation)
 
 
 class EncoderLayer(nn.Module):

@@ -1,13 +1,42 @@
 """How a Transformer, which without it sees a bag of tokens, learns the order of its tokens.
 
 A position encoding acts in one of three places: it is added to the embeddings (sinusoidal, learned), it rotates queries
-and keys (rotary), or it is added to the scores (alibi). A new one is a class here and a name in the registry of its
-place, in `config.py`.
+and keys (rotary), or it is added to the scores (alibi). A new one is a class here, derived from that of its place, and
+its name in POSITIONS of `config.py`.
 """
+
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from transformer.model.config import POSITIONS
+
+
+class EmbeddingPositions(nn.Module):
+    """Added to the embeddings: built with (dim, max_length), called with (states, offset of the first position)."""
+
+
+class QueryKeyPositions(nn.Module):
+    """Applied to queries and keys of self-attention: built with (head_dim, max_length), called with (vectors,
+    offset)."""
+
+
+class ScorePositions(nn.Module):
+    """Added to the scores of self-attention: built with (heads), called with the distances between queries and keys."""
+
+
+PLACES = (EmbeddingPositions, QueryKeyPositions, ScorePositions)
+Place = TypeVar("Place", EmbeddingPositions, QueryKeyPositions, ScorePositions)
+
+
+def build_positions(place: type[Place], name: str, *arguments: int) -> Place | None:
+    """The positions of this name, if they act in this place. Raises TypeError for a class that acts in none."""
+    positions = POSITIONS[name]
+    if not issubclass(positions, PLACES):
+        raise TypeError(f"{positions.__name__} acts nowhere: derive it from {', '.join(p.__name__ for p in PLACES)}")
+    return positions(*arguments) if issubclass(positions, place) else None
 
 
 def frequencies(dim: int) -> Float[Tensor, " half"]:
@@ -22,7 +51,7 @@ def sinusoidal_table(length: int, dim: int) -> Float[Tensor, "length dim"]:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
 
 
-class Sinusoidal(nn.Module):
+class Sinusoidal(EmbeddingPositions):
     """Adds the fixed table of sines and cosines."""
 
     table: Tensor
@@ -36,7 +65,7 @@ class Sinusoidal(nn.Module):
         return states + self.table[offset : offset + states.size(1)]
 
 
-class Learned(nn.Module):
+class Learned(EmbeddingPositions):
     """Adds one trained vector per position, as BERT does."""
 
     def __init__(self, dim: int, max_length: int) -> None:
@@ -47,7 +76,7 @@ class Learned(nn.Module):
         return states + self.table[offset : offset + states.size(1)]
 
 
-class NoPositions(nn.Module):
+class NoPositions(EmbeddingPositions):
     """Adds nothing to the embeddings."""
 
     def __init__(self, dim: int, max_length: int) -> None:
@@ -57,7 +86,7 @@ class NoPositions(nn.Module):
         return states
 
 
-class Rotary(nn.Module):
+class Rotary(QueryKeyPositions):
     """Rotates each pair of a query's or key's entries by an angle that grows with the position (Su et al. 2021).
 
     The dot product of a rotated query and a rotated key depends on how far apart they are and on which comes first.
@@ -81,7 +110,7 @@ class Rotary(nn.Module):
         return torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).flatten(-2)
 
 
-class ALiBi(nn.Module):
+class ALiBi(ScorePositions):
     """Lowers the score of a key in proportion to its distance from the query: attention with linear biases (Press et
     al. 2022). Head h of n does so with the slope 2^(-8h/n), h = 1 … n.
 

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.model.additive import additive_scores
+from transformer.kernels.additive import additive_scores
 
 
 class ConstantQuery(nn.Module):
@@ -31,12 +31,17 @@ class ConstantQuery(nn.Module):
 class Score(nn.Module):
     """Base of all scores. Unless overridden a score is the dot product scale · f(q)ᵀ k."""
 
-    is_dot_product = True  # whether a fused attention kernel can compute it from f(q), k and scale
     uses_query = True  # False: whatever the query, a key has the same weight, so no queries are projected
 
     def __init__(self, heads: int, head_dim: int) -> None:
         super().__init__()
         self.heads, self.head_dim, self.scale = heads, head_dim, 1.0
+
+    @property
+    def is_dot_product(self) -> bool:
+        """Whether a fused attention kernel can compute it, from f(q), k and the scale: unless a class has an equation
+        of its own in `forward`."""
+        return type(self).forward is Score.forward
 
     def query_projection(self, dim: int, bias: bool) -> nn.Module:
         """What turns a state into the queries of all heads."""
@@ -90,8 +95,6 @@ class Concat(Score):
 
 class Additive(Score):
     """vᵀ tanh(q + k) with one v per head."""
-
-    is_dot_product = False
 
     def __init__(self, heads: int, head_dim: int) -> None:
         super().__init__(heads, head_dim)

@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from transformer.kernels.dropout import Dropout
 from transformer.model.attention import AttentionRecord
-from transformer.model.config import EMBEDDING_POSITIONS, SCORE_POSITIONS, ModelConfig
-from transformer.model.dropout import Dropout
+from transformer.model.config import ModelConfig
 from transformer.model.kv_cache import Cache
 from transformer.model.layers import DecoderLayer, EncoderLayer
 from transformer.model.masks import SourceVisible, causal_mask
-from transformer.model.positions import NoPositions
+from transformer.model.positions import EmbeddingPositions, NoPositions, ScorePositions, build_positions
 
 
 class Memory(NamedTuple):
@@ -39,7 +39,8 @@ class Embedding(nn.Module):
         super().__init__()
         self.scale, self.max_length = math.sqrt(config.dim), config.max_length
         self.tokens = nn.Embedding(vocab_size, config.dim)
-        self.positions = EMBEDDING_POSITIONS.get(config.positions, NoPositions)(config.dim, config.max_length)
+        positions = build_positions(EmbeddingPositions, config.positions, config.dim, config.max_length)
+        self.positions = positions or NoPositions(config.dim, config.max_length)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, ids: Int[Tensor, "batch length"], offset: int = 0) -> Float[Tensor, "batch length dim"]:
@@ -48,19 +49,13 @@ class Embedding(nn.Module):
         return self.dropout(self.positions(self.tokens(ids) * self.scale, offset))
 
 
-def build_position_bias(config: ModelConfig, heads: int) -> nn.Module | None:
-    """What adds positions to the scores of self-attention, one for all layers; None with other positions."""
-    bias = SCORE_POSITIONS.get(config.positions)
-    return bias(heads) if bias else None
-
-
 class Encoder(nn.Module):
     """Embedding and the stack of encoder layers (figure 1, left)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.embedding = Embedding(config.source_vocab_size, config)
-        self.position_bias = build_position_bias(config, config.encoder.self_attention.heads)
+        self.position_bias = build_positions(ScorePositions, config.positions, config.encoder.self_attention.heads)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder.layers))
         # Pre-norm leaves the sum of all layers unnormalized.
         self.norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
@@ -86,7 +81,7 @@ class Decoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.embedding = Embedding(config.target_vocab_size, config)
-        self.position_bias = build_position_bias(config, config.decoder.self_attention.heads)
+        self.position_bias = build_positions(ScorePositions, config.positions, config.decoder.self_attention.heads)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder.layers))
         self.norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
 

@@ -12,10 +12,10 @@ from transformer.data.batching import Batch
 from transformer.data.tokenizer import PAD
 from transformer.inference.checkpoint import digest, tensors
 from transformer.inference.translator import Translator
+from transformer.kernels.linear_cross_entropy import linear_cross_entropy, r_drop_loss
 from transformer.model.attention import AttentionRecord
 from transformer.model.transformer import Transformer
 from transformer.training.config import OPTIMIZERS, TrainingSettings
-from transformer.training.loss import linear_cross_entropy, r_drop_loss
 from transformer.training.optim import learning_rate_factor
 from transformer.training.regularization import regularize
 

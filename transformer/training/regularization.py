@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transformer.model.dropout import Dropout
+from transformer.kernels.dropout import Dropout
 from transformer.model.transformer import Transformer
 from transformer.training.config import REGULARIZERS
 

@@ -1,0 +1,34 @@
+"""Packs the weights of a model, to translate with it on a CPU."""
+
+from typing import TypeVar
+
+from torch import nn
+
+from transformer.kernels.packed import FUSED_ACTIVATIONS, PackedLinear, PackedProjections, packs
+from transformer.model.attention import MultiHeadAttention
+from transformer.model.layers import FeedForward
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def pack(model: Model) -> Model:
+    """`model`, whose linear layers on an x86 processor pack their weights in float32, and in bfloat16 where it
+    multiplies that fast; the others stay as they are.
+
+    The products of self-attention become one, and an activation part of the product before it. A packed weight is a
+    second one in memory. Without gradients the model computes the same, up to rounding.
+    """
+    for module in list(model.modules()):
+        if isinstance(module, FeedForward) and module.activation_name in FUSED_ACTIVATIONS:
+            name = "inner" if module.gate is None else "gate"
+            if packs((layer := getattr(module, name)).weight):
+                setattr(module, name, PackedLinear(layer, module.activation_name))
+                module.activation = nn.Identity()
+        for name, layer in list(module.named_children()):
+            if type(layer) is nn.Linear and packs(layer.weight):
+                setattr(module, name, PackedLinear(layer))
+        if isinstance(module, MultiHeadAttention):
+            layers = [one for one in (module.query, module.key, module.value) if isinstance(one, PackedLinear)]
+            if len(layers) == 3:
+                module.projections = PackedProjections(*layers)
+    return model
