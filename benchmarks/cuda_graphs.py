@@ -22,9 +22,9 @@ from transformer import Transformer
 from transformer.data.batching import Batch, PairDataset
 from transformer.data.tokenizer import PAD
 from transformer.device import configure_torch
+from transformer.kernels.linear_cross_entropy import linear_cross_entropy
 from transformer.machine import MachineSettings
 from transformer.model.masks import padding_mask
-from transformer.kernels.linear_cross_entropy import linear_cross_entropy
 
 # A width is that of the longest pair of so large a share of all, as a multiple of 8, which matrix units ask for.
 SHARES, MULTIPLE = (0.5, 0.8, 0.95, 1.0), 8

@@ -109,7 +109,7 @@ def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, sco
     Without `scores` greedy search can leave the softmax out."""
     import ctranslate2
 
-    from transformer.export.ctranslate2 import export
+    from transformer.tools.export.ctranslate2 import export
 
     translator = fresh(setting)
     kinds = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}

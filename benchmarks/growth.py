@@ -25,9 +25,9 @@ from transformer.data.batching import TokenBudgetSampler
 from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
 from transformer.device import configure_torch
-from transformer.machine import MachineSettings
 from transformer.inference.packing import pack
 from transformer.kernels.linear_cross_entropy import linear_cross_entropy
+from transformer.machine import MachineSettings
 from transformer.training.throughput import peak_memory
 
 STEPS = 5

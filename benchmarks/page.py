@@ -21,8 +21,8 @@ from benchmarks.common import Row, settings, spread
 from tests.browsers import CHROMIUM, CHROMIUM_FLAGS
 from transformer import Translator
 from transformer.data.text_files import find_files, read_pairs
-from transformer.export.page import export, rounded
 from transformer.inference.translator import BEAM
+from transformer.tools.page.export import export, rounded
 
 GREEDY = replace(BEAM, method="greedy")
 SENTENCES = 100

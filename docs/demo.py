@@ -1,12 +1,12 @@
 """Writes docs/demo.html anew, with the weights that are in it: `python docs/demo.py`.
 
-Needed after any change of the page (transformer/visualization/page). Other weights, from a run on the bundled corpus:
+Needed after any change of the page (transformer/tools/page/html). Other weights, from a run on the bundled corpus:
 `python scripts/export.py page --checkpoint RUN --text "Am Dienstag lesen wir ein Buch." --output docs/demo.html`.
 """
 
 from pathlib import Path
 
-from transformer.export.page import with_current_program
+from transformer.tools.page.export import with_current_program
 from transformer.files import atomic_write
 
 if __name__ == "__main__":

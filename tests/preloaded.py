@@ -7,8 +7,8 @@ import weakref
 # What is imported stays: to look for garbage in it, again and again, would take a fifth of the time.
 gc.disable()
 for module in (
-    *("pytest", "transformer.training.train", "transformer.visualization.explain"),
-    *("transformer.export.formats", "transformer.evaluation.evaluate", "transformer.doctor.examine"),
+    *("pytest", "transformer.training.train", "transformer.tools.page.explanation"),
+    *("transformer.tools.export.formats", "transformer.evaluation.evaluate", "transformer.tools.doctor.examine"),
     *("transformer.cli.app", "transformer.cli.train", "transformer.cli.translate", "transformer.cli.evaluate"),
     *("tests.reliability.children", "tests.reliability.runs"),
 ):

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transformer.model.config import ModelConfig
     from transformer.model.transformer import Transformer
-    from transformer.visualization.notebook import Translator
+    from transformer.tools.pictures.notebook import Translator
 
 __version__ = "0.1.0"
 __all__ = ["ModelConfig", "Transformer", "Translator"]
 PLACES = {
     "ModelConfig": "transformer.model.config",
     "Transformer": "transformer.model.transformer",
-    "Translator": "transformer.visualization.notebook",
+    "Translator": "transformer.tools.pictures.notebook",
 }
 
 

@@ -14,9 +14,9 @@ from transformer.data.text_files import Pair
 from transformer.evaluation.metrics import bleu
 from transformer.files import atomic_write
 from transformer.inference.translator import Translator
-from transformer.visualization.attention import NAMES, SIDES
-from transformer.visualization.curves import Points, read_metrics, running_mean
-from transformer.visualization.picture import save
+from transformer.tools.pictures.attention_maps import NAMES, SIDES
+from transformer.tools.pictures.curves import Points, read_metrics, running_mean
+from transformer.tools.pictures.picture import save
 
 SENTENCES = 100  # of the test set, for symptoms; BLEU is of all
 MAX_EXAMPLE = 110  # characters of a translation that is shown

@@ -18,7 +18,7 @@ from transformer.inference.translator import Translator
 from transformer.model.attention import AttentionRecord
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask
-from transformer.visualization.attention import Attention
+from transformer.tools.pictures.attention_maps import Attention
 
 GREEDY = SearchSettings(method="greedy")
 

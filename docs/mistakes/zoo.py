@@ -21,7 +21,7 @@ import transformer.training.loop as loop_file
 from transformer.data.batching import Batch, inputs_and_labels, pad
 from transformer.data.text_files import Pair
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.evaluation.choosing import references_loss
+from transformer.inference.choosing import references_loss
 from transformer.evaluation.evaluate import Evaluation
 from transformer.evaluation.metrics import score
 from transformer.inference.translator import Translator

@@ -9,7 +9,7 @@ import pytest
 
 from tests.links import needs_links
 from tests.processes import posix_only
-from transformer.cli.checkpoints import (
+from transformer.cli.models import (
     announce_checkpoint,
     find_checkpoint,
     find_checkpoints,

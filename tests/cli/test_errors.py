@@ -13,7 +13,7 @@ import pytest
 from tests.processes import posix_only
 from tests.scripts.running import PROJECT
 from transformer.cli.errors import describe, report, status_of
-from transformer.data.printable import SafeFormatter, console, say, script_command, shell_word, silence, terminal_safe
+from transformer.printing import SafeFormatter, console, say, script_command, shell_word, silence, terminal_safe
 from transformer.processes import rank
 
 

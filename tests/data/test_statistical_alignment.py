@@ -6,8 +6,8 @@ from math import exp
 
 import pytest
 
-from transformer.data import statistical_alignment as module
-from transformer.data.statistical_alignment import statistical_alignments
+from transformer.data import aligner as module
+from transformer.data.aligner import statistical_alignments
 
 
 def weights_by_loops(pairs: list[tuple[str, str]]) -> list[list[list[float]]]:

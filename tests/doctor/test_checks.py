@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.doctor.corpora import NO_FAULTS, PLANTED, TEST, TRAIN, USUAL, VALIDATION, Pair, S, T, planted, write
-from transformer.doctor.check_corpus import Dropped, Examination, Finding
-from transformer.doctor.checks import CHECKS
-from transformer.doctor.leakage import HeldOut, Leak
+from transformer.data.leakage import HeldOut, Leak
+from transformer.tools.doctor.check_corpus import Dropped, Examination, Finding
+from transformer.tools.doctor.checks import CHECKS
 
 
 def examine(folder: Path, train: list[Pair], too_long: set[int] | None = None) -> tuple[list[Finding], list[Dropped]]:

@@ -8,8 +8,8 @@ from tests.doctor.corpora import PLANTED, TEST, TRAIN, VALIDATION, Pair, planted
 from tests.factories import tokenizer_settings
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
-from transformer.doctor.check_corpus import Examination
-from transformer.doctor.examine import _check_all, _unseen
+from transformer.tools.doctor.check_corpus import Examination
+from transformer.tools.doctor.examine import _check_all, _unseen
 
 
 def corpus(folder: Path, train: list[Pair]) -> DataSettings:

@@ -11,8 +11,8 @@ import pytest
 from tests.doctor.corpora import TEST, TRAIN, VALIDATION, write
 from tests.factories import composed
 from transformer.cli.train import of_run, read_run_settings, shape
-from transformer.doctor.plan import PRESETS, Plan, make_plan, preset_advice, preset_for, run_length
 from transformer.model.config import read_model
+from transformer.tools.doctor.plan import PRESETS, Plan, make_plan, preset_advice, preset_for, run_length
 from transformer.training.train import prepare_data
 
 CONFIGS = Path(__file__).parents[2] / "configs"

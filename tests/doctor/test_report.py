@@ -9,9 +9,9 @@ from tests.doctor.corpora import TEST, TRAIN, VALIDATION, write
 from tests.factories import data_settings, tokenizer_settings
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
-from transformer.doctor.check_corpus import Examination
-from transformer.doctor.checks import CHECKS
-from transformer.doctor.report import findings_as_dicts, next_command, show, show_next, unknown_shares
+from transformer.tools.doctor.check_corpus import Examination
+from transformer.tools.doctor.checks import CHECKS
+from transformer.tools.doctor.report import findings_as_dicts, next_command, show, show_next, unknown_shares
 
 
 def files(**changes: Any) -> DataSettings:

@@ -8,9 +8,9 @@ import torch
 from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
-from transformer.data.statistical_alignment import statistical_alignments
+from transformer.data.aligner import statistical_alignments
 from transformer.data.tokenizer import train_tokenizer
-from transformer.evaluation.alignments import (
+from transformer.evaluation.alignment_error import (
     Gold,
     best_head,
     error_rate,

@@ -16,8 +16,8 @@ from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
-from transformer.evaluation.choosing import Chooser, pair_log_probabilities
 from transformer.evaluation.metrics import METRICS
+from transformer.inference.choosing import Chooser, pair_log_probabilities
 from transformer.inference.settings import ChoiceSettings, InferenceSettings
 from transformer.inference.translator import BEAM, EMPTY, Translation
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.evaluation.comet import comet_scores
+from transformer.tools.compare.comet import comet_scores
 
 # Scores a translation by the share of its lines that are their references.
 STAND_IN = f"""#!{sys.executable}

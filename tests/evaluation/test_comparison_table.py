@@ -2,8 +2,8 @@
 
 import pytest
 
-from transformer.evaluation import significance
-from transformer.evaluation.comparison_table import show_comparison, show_differences, verdict
+from transformer.tools.compare import significance
+from transformer.tools.compare.comparison_table import show_comparison, show_differences, verdict
 
 
 @pytest.mark.parametrize(

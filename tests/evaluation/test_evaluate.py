@@ -21,10 +21,8 @@ from transformer import Translator
 from transformer.cli.app import app, parse
 from transformer.config import UsageError
 from transformer.data.directions import Direction
-from transformer.data.printable import ProgressBar
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.evaluation.choosing import Chooser, references_loss
 from transformer.evaluation.evaluate import (
     CHUNK,
     Evaluation,
@@ -37,9 +35,11 @@ from transformer.evaluation.evaluate import (
 from transformer.evaluation.metrics import METRICS, score
 from transformer.evaluation.run_files import write_config
 from transformer.evaluation.settings import EvaluationSettings
+from transformer.inference.choosing import Chooser, references_loss
 from transformer.inference.settings import ChoiceSettings
 from transformer.inference.translator import BEAM
 from transformer.model.masks import padding_mask
+from transformer.printing import ProgressBar
 
 
 def run_in(folder: Path, **changes: Any) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from transformer.config import UsageError
-from transformer.evaluation.run_results import (
+from transformer.tools.compare.run_results import (
     RunResults,
     check_comparable,
     find_runs,

@@ -12,7 +12,7 @@ import pytest
 import sacrebleu
 
 from tests.cases import others_long
-from transformer.evaluation.significance import (
+from transformer.tools.compare.significance import (
     ALPHA,
     MetricTest,
     compare,

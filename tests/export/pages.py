@@ -15,9 +15,9 @@ from tests.browsers import Firefox, Visit
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer
-from transformer.export.formats import export
-from transformer.export.settings import ExportSettings
-from transformer.inference.hub_vocabulary import parse
+from transformer.tools.export.formats import export
+from transformer.tools.export.settings import ExportSettings
+from transformer.tools.hub.vocabulary import parse
 
 # Waits until the page is ready, or says why not.
 READY = """async () => {

@@ -19,14 +19,14 @@ from tests.pages import play
 from transformer import Translator
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
-from transformer.export.formats import export, load
-from transformer.export.load import load_translator
-from transformer.export.settings import ExportSettings
 from transformer.files import EXPORT_MANIFEST, sha256
 from transformer.inference.settings import InferenceSettings, TranslatorSettings
 from transformer.inference.translator import BEAM, Translation
 from transformer.machine import MachineSettings
-from transformer.visualization.explain import explain
+from transformer.tools.export.formats import export, load
+from transformer.tools.export.load import load_translator
+from transformer.tools.export.settings import ExportSettings
+from transformer.tools.page.explanation import explain
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the export extra is not installed")
 

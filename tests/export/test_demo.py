@@ -10,8 +10,8 @@ import sacrebleu
 from tests.browsers import Chromium
 from tests.export.pages import Opened, translator_in
 from transformer.data.text_files import read_lines
-from transformer.export.page import with_current_program
 from transformer.inference.translator import BEAM
+from transformer.tools.page.export import with_current_program
 
 PROJECT = Path(__file__).parents[2]
 DEMO = PROJECT / "docs" / "demo.html"

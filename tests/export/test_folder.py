@@ -10,8 +10,8 @@ from tests.export.models import TEXTS
 from tests.links import needs_pipes
 from tests.processes import posix_only
 from transformer import Translator
-from transformer.export.folder import MAX_TOKENIZER_BYTES, read, write
 from transformer.files import EXPORT_MANIFEST, sha256
+from transformer.tools.export.folder import MAX_TOKENIZER_BYTES, read, write
 
 
 def make(work: Path) -> None:

@@ -11,9 +11,9 @@ from tests.cases import others_long
 from tests.export.models import TEXTS, Build, with_two_vocabularies
 from tests.server.models import english_and_french
 from transformer import Translator
-from transformer.export.formats import export, load
-from transformer.export.settings import ExportSettings, Format
 from transformer.inference.alignment_head import AlignmentHead
+from transformer.tools.export.formats import export, load
+from transformer.tools.export.settings import ExportSettings, Format
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
@@ -110,7 +110,7 @@ def test_a_missing_library_is_named_with_its_remedy(
     for name in {"ctranslate2", "onnxscript", *(name for name in sys.modules if name.startswith("ctranslate2."))}:
         monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
     for name in ("ctranslate2", "engine", "onnx"):
-        monkeypatch.delitem(sys.modules, f"transformer.export.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"transformer.tools.export.{name}", raising=False)
     for format in ("ctranslate2", "onnx"):
         with pytest.raises(ValueError, match=r"is not installed: pip install -e '\.\[export\]'"):
             export(taught, ExportSettings(format, "float32", str(tmp_path / "out")))  # type: ignore[arg-type]

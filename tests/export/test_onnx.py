@@ -12,9 +12,9 @@ from tests.export.models import Build, teach_to_repeat
 from tests.pages import play
 from tests.scripts.running import script
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.export.formats import export
-from transformer.export.settings import ExportSettings
 from transformer.inference.translator import BEAM
+from transformer.tools.export.formats import export
+from transformer.tools.export.settings import ExportSettings
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the export extra is not installed")
 pytest.importorskip("onnxscript", reason="the export extra is not installed")

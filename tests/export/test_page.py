@@ -20,8 +20,6 @@ from tests.factories import tokenizer_settings
 from transformer import Translator
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
-from transformer.export.page import ACTIVATIONS, POSITIONS, SCORES, check, rounded
-from transformer.inference.hub_vocabulary import parse
 from transformer.inference.long_text import ABBREVIATIONS, split_sentences
 from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, SearchSettings
 from transformer.model.attention import AttentionRecord
@@ -29,6 +27,8 @@ from transformer.model.config import POSITIONS as ALL_POSITIONS
 from transformer.model.config import SCORES as ALL_SCORES
 from transformer.model.config import ModelConfig
 from transformer.model.positions import NoPositions
+from transformer.tools.hub.vocabulary import parse
+from transformer.tools.page.export import ACTIVATIONS, POSITIONS, SCORES, check, rounded
 
 PROJECT = Path(__file__).parents[2]
 TOY, RUNTIME = PROJECT / "data" / "toy", PROJECT / "transformer" / "visualization" / "page" / "runtime"

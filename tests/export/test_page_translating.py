@@ -23,13 +23,13 @@ from tests.factories import small_model, tokenizer_settings
 from transformer import Translator
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
-from transformer.export.formats import export
-from transformer.export.page import build, rounded
-from transformer.export.settings import ExportSettings
-from transformer.inference.hub_vocabulary import parse
 from transformer.inference.long_text import split_sentences
 from transformer.inference.translator import BEAM
-from transformer.visualization.explain import explain
+from transformer.tools.export.formats import export
+from transformer.tools.export.settings import ExportSettings
+from transformer.tools.hub.vocabulary import parse
+from transformer.tools.page.explanation import explain
+from transformer.tools.page.export import build, rounded
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 HOSTILE = "</script><b>"

@@ -8,8 +8,8 @@ import pytest
 from tests.export.models import TEXTS
 from tests.scripts.running import ok, refused
 from transformer import Translator
-from transformer.export.formats import export
-from transformer.export.settings import ExportSettings, Format
+from transformer.tools.export.formats import export
+from transformer.tools.export.settings import ExportSettings, Format
 
 pytest.importorskip("ctranslate2", reason="the export extra is not installed")
 

@@ -13,11 +13,11 @@ from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import SettingError, from_dict
 from transformer.data.tokenizer import Kind, Tokenizer, train_tokenizer
-from transformer.inference.alignment import align, encode_pair, moses_lines
 from transformer.inference.alignment_head import AlignmentHead, asked_head, candidates, check_head, default_head
-from transformer.inference.checkpoint import digest
+from transformer.inference.model_file import digest
 from transformer.inference.settings import AlignmentSettings
-from transformer.visualization.attention import View, read
+from transformer.inference.word_alignment import align, encode_pair, moses_lines
+from transformer.tools.pictures.attention_maps import View, read
 
 TOY = Path(__file__).parents[2] / "data" / "toy"
 TEXTS = (TOY / "validation.de").read_text(encoding="utf-8").splitlines()

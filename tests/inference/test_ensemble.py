@@ -11,11 +11,11 @@ from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import BOS, EOS, Tokenizer, train_tokenizer
-from transformer.evaluation.choosing import pair_log_probabilities
 from transformer.inference.alignment_head import AlignmentHead
+from transformer.inference.choosing import pair_log_probabilities
 from transformer.inference.ensemble import Ensemble, load_ensemble
 from transformer.inference.translator import BEAM
-from transformer.visualization.explain import explain
+from transformer.tools.page.explanation import explain
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint"]
 SEARCH = replace(BEAM, length_ratio=1.0, length_extra=3)

@@ -23,7 +23,7 @@ from tests.scripts.running import Run
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer, train_tokenizer
-from transformer.inference import checkpoint
+from transformer.inference import model_file as checkpoint
 from transformer.inference.ensemble import Ensemble
 from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.settings import InferenceSettings, SearchSettings
@@ -296,7 +296,7 @@ def test_compressed_and_overlong_archives_are_refused_before_they_are_unpacked(t
 
 
 def test_a_description_that_does_not_fit_its_tensors_is_refused(translator: Translator, tmp_path: Path) -> None:
-    from transformer.inference import checkpoint as files
+    from transformer.inference import model_file as files
 
     path = tmp_path / "t.safetensors"
     for change in ({"dim": 10**9}, {"encoder": {"layers": 10**9}}, {"_target_": "os.system"}, {"norm": "post"}):
@@ -317,7 +317,7 @@ def test_a_description_that_does_not_fit_its_tensors_is_refused(translator: Tran
 def test_a_language_of_a_file_is_named_as_settings_name_it(
     translator: Translator, tmp_path: Path, language: str
 ) -> None:
-    from transformer.inference import checkpoint as files
+    from transformer.inference import model_file as files
 
     tokenizers, path = (translator.source_tokenizer, translator.target_tokenizer), tmp_path / "t.safetensors"
     plain = files.describe(translator.model, tokenizers, ("de", "en")) | {"target_language": language}

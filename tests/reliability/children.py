@@ -25,7 +25,7 @@ from transformer.data.datamodule import TranslationData
 from transformer.data.text_files import read_pairs
 from transformer.data.tokenizer import Kind, Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.files import new_folder
-from transformer.inference import checkpoint
+from transformer.inference import model_file as checkpoint
 from transformer.inference.translator import BEAM
 from transformer.model.config import AttentionConfig, DecoderConfig, EncoderConfig, FeedForwardConfig
 from transformer.training.checkpoints import write_checkpoint

@@ -29,7 +29,7 @@ from tests.reliability.runs import corpus, settings
 from tests.reliability.runs import train as run_training
 from transformer.cli.app import parse
 from transformer.cli.errors import describe
-from transformer.data.printable import say
+from transformer.printing import say
 from transformer.training.loggers import silence_lightning
 
 SECRET = "hunter2-of-the-environment"

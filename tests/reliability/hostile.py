@@ -24,7 +24,7 @@ from torch import Tensor
 from tests.reliability import trials
 from tests.reliability.children import small_translator, training_content
 from transformer import ModelConfig, Transformer, Translator
-from transformer.inference import checkpoint
+from transformer.inference import model_file as checkpoint
 from transformer.model.config import AttentionConfig, DecoderConfig, EncoderConfig
 
 Content = dict[str, Any]

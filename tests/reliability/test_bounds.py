@@ -22,7 +22,6 @@ from transformer.cli.app import COMMANDS
 from transformer.cli.lines import input_lines
 from transformer.cli.train import of_run, read_run_settings
 from transformer.config import Settings, UsageError, from_dict
-from transformer.data.printable import console, print_safely
 from transformer.data.text_files import MAX_LINE_BYTES
 from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.device import configure_torch
@@ -31,6 +30,7 @@ from transformer.inference.translator import BEAM
 from transformer.inference.untrusted import check_tokenizer
 from transformer.machine import MachineSettings
 from transformer.model.config import ModelConfig, read_model
+from transformer.printing import console, print_safely
 from transformer.training.checks import check_size, check_trainer
 from transformer.training.config import TrainerSettings, check_settings
 

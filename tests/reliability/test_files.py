@@ -25,7 +25,7 @@ from tests.reliability.children import (
 )
 from transformer import Translator
 from transformer.files import HOST, atomic_file, atomic_write, cached_folder, check_writable
-from transformer.inference import checkpoint
+from transformer.inference import model_file as checkpoint
 
 
 def names(folder: Path) -> list[str]:

@@ -16,12 +16,12 @@ from transformer import Translator
 from transformer.cli.app import parse
 from transformer.cli.evaluate import folder_of_results
 from transformer.config import UsageError
-from transformer.evaluation.compare_runs import compare_runs
 from transformer.evaluation.metrics import METRICS, score
 from transformer.evaluation.run_files import written_entries
-from transformer.evaluation.run_results import find_runs
 from transformer.evaluation.settings import CompareSettings
 from transformer.inference.settings import DEFAULT_LENGTH_PENALTY
+from transformer.tools.compare.compare_runs import compare_runs
+from transformer.tools.compare.run_results import find_runs
 
 FAST = ["--resamples", "100", "--trials", "60"]
 FEW = 150  # sentences of the test

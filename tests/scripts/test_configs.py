@@ -17,11 +17,11 @@ from tests.factories import composed, run_dict
 from transformer import ModelConfig, Transformer
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
-from transformer.data.printable import quoted
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.inference.settings import SearchSettings
 from transformer.machine import MachineSettings
 from transformer.model.config import POSITIONS, SCORES, read_model
+from transformer.printing import quoted
 from transformer.training.config import OPTIMIZERS, SCHEDULES, RunSettings, TrainerSettings, TrainingSettings
 
 CONFIGS = Path(__file__).parents[2] / "configs"

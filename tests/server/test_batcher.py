@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 import torch
 
-import transformer.server.batcher
+import transformer.tools.server.batcher
 from tests.server.client import SECONDS, Wire
 from tests.server.models import LINES, english_and_french
 from transformer import Translator
 from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import BEAM, Translation
-from transformer.server.api import CLIENT_HAS_GONE, Api
-from transformer.server.app import make_app
-from transformer.server.batcher import ROUND_TOKENS, Batcher, Job, QueueFullError
-from transformer.server.directions import ServedDirection
-from transformer.server.settings import ServerSettings
+from transformer.tools.server.api import CLIENT_HAS_GONE, Api
+from transformer.tools.server.app import make_app
+from transformer.tools.server.batcher import ROUND_TOKENS, Batcher, Job, QueueFullError
+from transformer.tools.server.served import ServedDirection
+from transformer.tools.server.settings import ServerSettings
 
 MANY = ["der Hund geht in ein Haus."] * 3000
 
@@ -76,7 +76,7 @@ def test_each_sentence_of_a_line_is_translated_by_itself(translator: Translator)
 def test_a_part_larger_than_a_round_has_a_round_of_its_own(
     translator: Translator, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transformer.server.batcher, "ROUND_TOKENS", 1)
+    monkeypatch.setattr(transformer.tools.server.batcher, "ROUND_TOKENS", 1)
     found = batcher.submit(translator, ["ja", "ein Haus"]).result(timeout=SECONDS)
     assert texts_of(found) == texts_of(translator.n_best(["ja", "ein Haus"]))
 
@@ -91,7 +91,7 @@ def test_a_round_is_shared_out_among_all_who_wait(translator: Translator, batche
 def test_a_round_of_many_requests_is_as_small_as_one_of_few(
     translator: Translator, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transformer.server.batcher, "ROUND_TOKENS", 1)
+    monkeypatch.setattr(transformer.tools.server.batcher, "ROUND_TOKENS", 1)
     jobs = [Job(translator, LINES) for _ in range(3)]
     assert [job for job, _ in batcher._share_out(jobs)] == jobs[:1]
 
@@ -99,7 +99,7 @@ def test_a_round_of_many_requests_is_as_small_as_one_of_few(
 def test_who_has_had_a_turn_goes_behind_those_who_have_not(
     translator: Translator, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transformer.server.batcher, "ROUND_TOKENS", 1)  # one has a turn in a round
+    monkeypatch.setattr(transformer.tools.server.batcher, "ROUND_TOKENS", 1)  # one has a turn in a round
     ended: queue.Queue[str] = queue.Queue()
     batcher.submit(translator, MANY[:5])  # so that the next two wait together
     for name, texts in (("long", MANY[:5]), ("short", ["ja"])):

@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 from starlette.types import ASGIApp, Message
 
-import transformer.server.run
+import transformer.tools.server.listening
 from tests.processes import posix_only
 from tests.server.client import SECONDS, Wire, in_a_loop
 from tests.server.models import english_and_french
 from transformer.inference.translator import BEAM
-from transformer.server.api import Api
-from transformer.server.app import BLOCK, make_app
-from transformer.server.batcher import Batcher
-from transformer.server.directions import ServedDirection
-from transformer.server.run import MAX_CONNECTIONS, listen, log_failure, make_server, max_connections
-from transformer.server.settings import ServerSettings
+from transformer.tools.server.api import Api
+from transformer.tools.server.app import BLOCK, make_app
+from transformer.tools.server.batcher import Batcher
+from transformer.tools.server.listening import MAX_CONNECTIONS, listen, log_failure, make_server, max_connections
+from transformer.tools.server.served import ServedDirection
+from transformer.tools.server.settings import ServerSettings
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 SETTINGS = ServerSettings(port=0)
@@ -65,8 +65,8 @@ def received(connection: socket.socket) -> bytes:
 
 
 def test_connections_that_send_nothing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transformer.server.run, "MAX_CONNECTIONS", 3)
-    monkeypatch.setattr(transformer.server.run, "SPARE", 2)
+    monkeypatch.setattr(transformer.tools.server.listening, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(transformer.tools.server.listening, "SPARE", 2)
     with served(app_of()) as address, ExitStack() as stack:
         silent = [stack.enter_context(socket.create_connection(address, SECONDS)) for _ in range(5)]
         for _ in range(5):
@@ -156,7 +156,7 @@ def test_a_signal_that_is_ignored_does_not_end_a_server() -> None:
     """As that of what a shell script starts with &; in a process of its own, as signals are those of a process."""
     program = """
 import signal
-from transformer.server.run import stopping
+from transformer.tools.server.listening import stopping
 class Server: should_exit = False
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 before = signal.getsignal(signal.SIGTERM)

@@ -16,16 +16,16 @@ from transformer import Translator
 from transformer.config import UsageError
 from transformer.data.directions import Direction
 from transformer.data.tokenizer import Tokenizer
-from transformer.export.formats import export
-from transformer.export.settings import ExportSettings
 from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import BEAM
 from transformer.machine import MachineSettings
-from transformer.server import settings as server_settings
-from transformer.server.directions import ServedDirection, load_directions
-from transformer.server.languages import detect
-from transformer.server.run import listen
-from transformer.server.settings import ServerSettings, check_installed
+from transformer.tools.export.formats import export
+from transformer.tools.export.settings import ExportSettings
+from transformer.tools.server import settings as server_settings
+from transformer.tools.server.detection import detect
+from transformer.tools.server.listening import listen
+from transformer.tools.server.served import ServedDirection, load_directions
+from transformer.tools.server.settings import ServerSettings, check_installed
 
 
 def served(

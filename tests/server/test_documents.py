@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from transformer.data.text_files import read_lines
-from transformer.server.documents import Format, join, split
+from transformer.tools.server.documents import Format, join, split
 
 
 def shouted(text: str, kind: Format) -> str:

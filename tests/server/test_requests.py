@@ -18,13 +18,13 @@ from tests.server.models import english_and_french
 from transformer.config import SettingError, UsageError
 from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import BEAM
-from transformer.server.api import Api
-from transformer.server.app import make_app, plain_page
-from transformer.server.batcher import Batcher
-from transformer.server.directions import ServedDirection
-from transformer.server.requests import read_fields, read_translation_request
-from transformer.server.run import address, example, listen
-from transformer.server.settings import MAX_KEY_BYTES, ServerSettings, read_key
+from transformer.tools.server.api import Api
+from transformer.tools.server.app import make_app, plain_page
+from transformer.tools.server.batcher import Batcher
+from transformer.tools.server.listening import address, example, listen
+from transformer.tools.server.requests import read_fields, read_translation_request
+from transformer.tools.server.served import ServedDirection
+from transformer.tools.server.settings import MAX_KEY_BYTES, ServerSettings, read_key
 
 FORM = "application/x-www-form-urlencoded"
 

@@ -13,10 +13,10 @@ from tests.data.corpora import write
 from tests.reliability.runs import assert_equal_runs, corpus, last, settings, train, trouble
 from tests.scripts.running import ok, refused
 from transformer import Translator
-from transformer.evaluation.run_results import read_results
-from transformer.export.formats import ExportSettings, export
-from transformer.export.formats import load as load_export
 from transformer.inference.settings import SearchSettings
+from transformer.tools.compare.run_results import read_results
+from transformer.tools.export.formats import ExportSettings, export
+from transformer.tools.export.formats import load as load_export
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 FRENCH = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf"]

@@ -14,8 +14,7 @@ from transformer import Transformer, Translator
 from transformer.cli.app import parse
 from transformer.data.tokenizer import BOS, EOS
 from transformer.model.attention import AttentionRecord
-from transformer.training.results import draw_attentions
-from transformer.visualization.attention import (
+from transformer.tools.pictures.attention_maps import (
     MAX_TOKENS,
     Reading,
     attention_figure,
@@ -24,8 +23,9 @@ from transformer.visualization.attention import (
     read_translation,
     reading_figure,
 )
-from transformer.visualization.picture import save
-from transformer.visualization.view import View
+from transformer.tools.pictures.picture import save
+from transformer.tools.pictures.view import View
+from transformer.training.results import draw_attentions
 
 
 @pytest.fixture(scope="module")

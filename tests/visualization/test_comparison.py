@@ -4,8 +4,8 @@ from pathlib import Path
 
 from matplotlib.image import imread
 
-from transformer.visualization.comparison import comparison_figure, draw_comparison
-from transformer.visualization.sweep import draw_sweep, sweep_figure
+from transformer.tools.pictures.comparison import comparison_figure, draw_comparison
+from transformer.tools.pictures.sweeps import draw_sweep, sweep_figure
 
 NAMES = ["base", "lr_$2e-3_$1", "x" * 150]
 

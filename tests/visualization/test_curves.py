@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.visualization.curves import AROUND, curves_figure, draw_curves, read_metrics, running_mean
+from transformer.tools.pictures.curves import AROUND, curves_figure, draw_curves, read_metrics, running_mean
 
 
 def test_a_running_mean_keeps_the_number_of_points_and_a_straight_line() -> None:

@@ -16,9 +16,9 @@ from tests.visualization.models import SEARCH, TEXTS, untrained
 from tests.visualization.opened import Opened
 from transformer import Translator
 from transformer.inference.alignment_head import AlignmentHead
-from transformer.visualization.attention import read
-from transformer.visualization.explain import explain, page
-from transformer.visualization.page import FOLDER, LANGUAGES
+from transformer.tools.page.explanation import explain, page
+from transformer.tools.page.html import FOLDER, LANGUAGES
+from transformer.tools.pictures.attention_maps import read
 
 HOSTILE = 'Hund </script><script>document.title="taken"</script> <b>&amp; <!-- \u2028 ein Haus {{data}}'
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from matplotlib import rcParams
 
-from transformer.visualization import fonts
-from transformer.visualization.attention import attention_figure
-from transformer.visualization.picture import save
+from transformer.tools.pictures import fonts
+from transformer.tools.pictures.attention_maps import attention_figure
+from transformer.tools.pictures.picture import save
 
 
 def drawn(text: str, folder: Path, suffix: str = ".png") -> Path:

@@ -11,7 +11,7 @@ from tests.browsers import Firefox
 from tests.visualization.models import TEXTS
 from tests.visualization.opened import Opened
 from transformer import Translator
-from transformer.export.page import export
+from transformer.tools.page.export import export
 
 PANELS = ("attention", "stepwise", "search", "arithmetic", "what-if")
 # Of what can be operated: its place in the page, its name, whether its focus is seen, and the group whose arrow keys

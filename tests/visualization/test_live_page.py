@@ -13,7 +13,7 @@ from tests.server.models import english_and_french
 from tests.visualization.models import TEXTS, untrained
 from tests.visualization.opened import Opened
 from transformer import Translator
-from transformer.export.page import export
+from transformer.tools.page.export import export
 
 PANELS = ("attention", "stepwise", "search", "arithmetic", "what-if")
 

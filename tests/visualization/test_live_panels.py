@@ -11,7 +11,7 @@ from tests.server.models import english_and_french
 from tests.visualization.models import TEXTS
 from tests.visualization.opened import Opened
 from transformer import Translator
-from transformer.export.page import export
+from transformer.tools.page.export import export
 
 TEXT = "der kleine Hund läuft"
 

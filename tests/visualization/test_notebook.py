@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.visualization.models import SEARCH, TEXTS
 from transformer import Translator
-from transformer.visualization.explain import explain, page
+from transformer.tools.page.explanation import explain, page
 
 
 def test_the_output_of_a_cell_is_the_page_of_explain_in_a_frame(translator: Translator) -> None:

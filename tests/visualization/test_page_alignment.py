@@ -11,10 +11,10 @@ from tests.visualization.models import SEARCH, TEXTS, untrained
 from tests.visualization.opened import Opened
 from transformer import Translator
 from transformer.data.tokenizer import Kind
-from transformer.export.page import export
-from transformer.inference.alignment import align
 from transformer.inference.alignment_head import AlignmentHead, default_head
-from transformer.visualization.explain import explain, page
+from transformer.inference.word_alignment import align
+from transformer.tools.page.explanation import explain, page
+from transformer.tools.page.export import export
 
 LINES = "[...document.querySelectorAll('#links line')].map(line => line.dataset.link.split('-').map(Number))"
 WORDS = "side => [...document.querySelectorAll(`#${side}-words > span`)].map(word => word.firstChild.data)"

@@ -11,7 +11,7 @@ from tests.browsers import Chromium
 from tests.visualization.models import SEARCH, TEXTS
 from tests.visualization.opened import Opened
 from transformer import Translator
-from transformer.visualization.explain import explain, page
+from transformer.tools.page.explanation import explain, page
 
 Show = Callable[[dict[str, Any]], Opened]
 

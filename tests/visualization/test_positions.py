@@ -13,7 +13,7 @@ from transformer.config import from_dict
 from transformer.model.attention import AttentionRecord, MultiHeadAttention
 from transformer.model.config import AttentionConfig
 from transformer.model.positions import Learned, NoPositions, Rotary, Sinusoidal, sinusoidal_table
-from transformer.visualization.positions import (
+from transformer.tools.pictures.position_pictures import (
     dot_products_figure,
     draw_dot_products,
     draw_shift,

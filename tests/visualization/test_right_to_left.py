@@ -10,7 +10,7 @@ from tests.export.models import teach_to_repeat
 from tests.visualization.models import SEARCH, untrained
 from tests.visualization.opened import Opened, without_errors
 from transformer import Translator
-from transformer.visualization.explain import explain, page
+from transformer.tools.page.explanation import explain, page
 
 TEXTS = ["ילדה כותבת מכתב", "ילד קורא ספר בבית", "המורה רואה את הכלב"]
 # The right edges of all elements that a selector finds, as far as they stand in the first line.

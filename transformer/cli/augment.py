@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from transformer.cli.app import Flags, InferenceFlags, MachineFlags, SearchFlags
-from transformer.cli.checkpoints import announce_checkpoint, find_checkpoints, model_name
 from transformer.cli.lines import chunk_size, chunks, count_lines, input_lines
+from transformer.cli.models import announce_checkpoint, find_checkpoints, model_name
 from transformer.cli.output import made_by
 from transformer.cli.pairs import PairsOutput, check_prefix, show_counts
 from transformer.config import PATH, SettingError, Settings, UsageError, setting
-from transformer.doctor.augment import check_languages, corpus_of, left_out, translate_rows
-from transformer.doctor.filters import FILTERS, PairFilter
 from transformer.files import run_of
 from transformer.inference.settings import InferenceSettings, SearchSettings, TranslatorSettings
 from transformer.machine import MachineSettings
+from transformer.tools.augment.filters import FILTERS, PairFilter
+from transformer.tools.augment.synthesis import check_languages, corpus_of, left_out, translate_rows
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def augment(
     opened = PairsOutput(settings.output, Path(text), search.method, made, settings.resume)
     announce_checkpoint(next(iter(settings.checkpoint), None), checkpoints[0])
 
-    from transformer.export.load import load_translator
+    from transformer.tools.export.load import load_translator
 
     with opened as output:
         used = TranslatorSettings(settings.source, settings.target, search, machine, inference)

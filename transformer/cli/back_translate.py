@@ -24,7 +24,6 @@ from transformer.cli.train import RUN_KEYS, of_command, of_run, read_run_setting
 from transformer.config import PATH, SettingError, Settings, UsageError
 from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.directions import Direction, arrow, choose_direction
-from transformer.data.printable import print_safely, quoted, shell_path
 from transformer.data.splitting import with_splits
 from transformer.data.synthetic import ORIGIN
 from transformer.data.text_files import is_table
@@ -32,6 +31,7 @@ from transformer.evaluation.metrics import METRICS
 from transformer.evaluation.run_files import write_config
 from transformer.files import CARD, MODELS, RESULTS, read_json
 from transformer.model.config import read_model
+from transformer.printing import print_safely, quoted, shell_path
 from transformer.training.config import RunSettings, check_settings
 
 
@@ -191,7 +191,7 @@ def plan_stages(command: Command, run: RunSettings) -> tuple[list[Stage], RunSet
 
 def check_texts(data: DataSettings, given: str | None) -> None:
     """Read the texts to be translated. UsageError for one that is missing, has no lines or is in the wrong language."""
-    from transformer.doctor.augment import looks_translated
+    from transformer.tools.augment.synthesis import looks_translated
 
     for (source, target), text in monolingual_texts(data, given).items():
         if text.exists() and count_lines(str(text)):
@@ -214,7 +214,7 @@ def check_texts(data: DataSettings, given: str | None) -> None:
 
 def check_translator(init_from: str, data: DataSettings) -> None:
     """UsageError for a model in place of the reverse runs that cannot translate all texts."""
-    from transformer.inference.checkpoint import load
+    from transformer.inference.model_file import load
 
     learned = load(Path(init_from)).directions
     for source, target in data.all_directions:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from transformer.cli.app import Flags
 from transformer.cli.places import check_output_folder
-from transformer.evaluation.run_results import find_runs
 from transformer.evaluation.settings import CompareSettings
+from transformer.tools.compare.run_results import find_runs
 
 
 def compare(*runs: str, settings: Flags[CompareSettings] = CompareSettings()) -> None:
@@ -19,8 +19,8 @@ def compare(*runs: str, settings: Flags[CompareSettings] = CompareSettings()) ->
     check_output_folder(settings.output)
     folders = find_runs(runs)
 
-    from transformer.evaluation.compare_runs import compare_runs
-    from transformer.visualization.comparison import draw_comparison
+    from transformer.tools.compare.compare_runs import compare_runs
+    from transformer.tools.pictures.comparison import draw_comparison
 
     comparison = compare_runs(folders, settings)
     if settings.output:  # first: a reader of stdout may go

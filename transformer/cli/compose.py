@@ -25,8 +25,8 @@ from transformer.cli.runs import find_resumable, remove_if_empty
 from transformer.config import UsageError, flatten
 from transformer.data import tatoeba
 from transformer.data.directions import first_direction
-from transformer.data.printable import one_line, quoted
 from transformer.files import BUNDLED_CORPUS, CONFIGS
+from transformer.printing import one_line, quoted
 
 RUN_FOLDER = "hydra.run.dir"  # what is typed for the folder of a run
 

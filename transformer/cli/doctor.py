@@ -9,7 +9,7 @@ from transformer.cli.app import Flags
 from transformer.cli.places import check_can_be_written, check_output_file
 from transformer.cli.runs import check_init_from
 from transformer.config import PATH, Settings, UsageError
-from transformer.data.printable import quoted, shell_word
+from transformer.printing import quoted, shell_word
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ def doctor(*words: str, settings: Flags[DoctorSettings] = DoctorSettings()) -> N
     if not corpus.url:
         corpus.check_files()
 
-    from transformer.doctor.examine import examine
-    from transformer.doctor.fix import check_new
-    from transformer.doctor.plan import Plan
-    from transformer.doctor.report import show, show_next
     from transformer.files import atomic_write
+    from transformer.tools.doctor.examine import examine
+    from transformer.tools.doctor.fix import check_new
+    from transformer.tools.doctor.plan import Plan
+    from transformer.tools.doctor.report import show, show_next
 
     def plan_for(below: tuple[str, ...]) -> Plan:
         """The plan of a run with these overrides beneath what was typed."""

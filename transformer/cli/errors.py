@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from transformer.data.printable import SafeFormatter, one_line, say, silence
+from transformer.printing import SafeFormatter, one_line, say, silence
 from transformer.processes import rank
 from transformer.signals import Interrupted, SignalHandler
 

@@ -8,16 +8,16 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from transformer.cli.app import ChoiceFlags, Flags, MachineFlags, SearchFlags
-from transformer.cli.checkpoints import announce_checkpoint, find_checkpoints, is_run, with_reverse
 from transformer.cli.lines import refuse_table
+from transformer.cli.models import announce_checkpoint, find_checkpoints, is_run, with_reverse
 from transformer.cli.places import check_output_folder
 from transformer.config import UsageError
-from transformer.data.printable import ProgressBar, shell_path
 from transformer.evaluation.run_files import check_entries
 from transformer.evaluation.settings import EvaluationInference, EvaluationSettings
 from transformer.files import run_of, sha256_of
 from transformer.inference.settings import ChoiceSettings, SearchSettings
 from transformer.machine import MachineSettings
+from transformer.printing import ProgressBar, shell_path
 
 ExactInferenceFlags = Annotated[EvaluationInference, Parameter(name="*", group="Device")]
 
@@ -72,11 +72,11 @@ def evaluate(
     output = folder_of_results(settings.output, checkpoints)
     announce_checkpoint(checkpoint[0] if checkpoint else None, checkpoints[0])
 
-    from transformer.evaluation.alignments import read_gold, show_error_rates
-    from transformer.evaluation.choosing import Chooser
+    from transformer.evaluation.alignment_error import read_gold, show_error_rates
     from transformer.evaluation.evaluate import Origin, read_texts, show_scores, write_evaluation
     from transformer.evaluation.evaluate import evaluate as evaluation_of
     from transformer.evaluation.metrics import build_metrics
+    from transformer.inference.choosing import Chooser
     from transformer.inference.ensemble import load_ensemble
 
     languages = settings.source, settings.target

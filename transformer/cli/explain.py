@@ -7,14 +7,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from transformer.cli.app import Flags, SearchFlags
-from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint, model_name
+from transformer.cli.models import announce_checkpoint, find_checkpoint, model_name
 from transformer.cli.places import check_output_file
 from transformer.config import PATH, Settings, UsageError
-from transformer.data.printable import print_safely, say
 from transformer.files import atomic_write
 from transformer.inference.settings import InferenceSettings, SearchSettings
 from transformer.machine import MachineSettings
-from transformer.visualization.view import SUFFIXES, View
+from transformer.printing import print_safely, say
+from transformer.tools.pictures.view import SUFFIXES, View
 
 ViewFlags = Annotated[View, Parameter(name="*", group="What a picture shows")]
 
@@ -64,9 +64,9 @@ def explain(
     announce_checkpoint(settings.checkpoint, checkpoint)
 
     from transformer.inference.translator import Translator
-    from transformer.visualization.attention import draw_translation
-    from transformer.visualization.explain import explain as explanation_of
-    from transformer.visualization.explain import page
+    from transformer.tools.page.explanation import explain as explanation_of
+    from transformer.tools.page.explanation import page
+    from transformer.tools.pictures.attention_maps import draw_translation
 
     text = text.replace("\n", " ")  # one text is one line
     translator = Translator.load(checkpoint, settings.device, "float32", settings.source, settings.target)

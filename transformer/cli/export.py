@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from transformer.cli.checkpoints import announce_checkpoint, find_checkpoint, model_name, read_card
+from transformer.cli.models import announce_checkpoint, find_checkpoint, model_name, read_card
 from transformer.cli.places import check_can_be_written, check_output_file
 from transformer.config import UsageError
-from transformer.data.printable import print_safely, say, script_command, shell_path
-from transformer.export.settings import NEXT_STEP, SUFFIXES, ExportSettings, Format, WeightPrecision
+from transformer.printing import print_safely, say, script_command, shell_path
+from transformer.tools.export.settings import NEXT_STEP, SUFFIXES, ExportSettings, Format, WeightPrecision
 
 
 def export(
@@ -54,8 +54,8 @@ def export(
     if place.exists():
         say(f"{shell_path(place)} is there already: it will be replaced")
 
-    from transformer.export import formats
     from transformer.inference.translator import Translator
+    from transformer.tools.export import formats
 
     translator = Translator.load(found, source_language=source, target_language=target)
     formats.export(translator, settings, model_name(found), read_card(found))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transformer.config import UsageError
-from transformer.data.printable import console, say, terminal_safe
 from transformer.data.text_files import decode_lines, read_lines
+from transformer.printing import console, say, terminal_safe
 
 if TYPE_CHECKING:
     from transformer.inference.translator import Translation

@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
 
 from transformer.config import UsageError, flatten, from_dict, shown
-from transformer.data.printable import say, shell_path
 from transformer.files import (
     atomic_write,
     exclusive_lock,
@@ -24,6 +23,7 @@ from transformer.files import (
     open_through,
     sha256_of,
 )
+from transformer.printing import say, shell_path
 
 
 def made_by(settings: dict[str, Any], *models: Path) -> dict[str, str]:

@@ -8,12 +8,12 @@ from pathlib import Path
 from transformer.cli.output import PartialOutput
 from transformer.cli.places import check_can_be_written
 from transformer.config import UsageError
-from transformer.data.printable import print_safely, script_command, shell_path, terminal_safe
 from transformer.data.synthetic import ORIGIN
-from transformer.doctor.augment import Row
-from transformer.doctor.filters import FILTERS
 from transformer.evaluation.run_files import CONFIG
 from transformer.files import atomic_file, run_of
+from transformer.printing import print_safely, script_command, shell_path, terminal_safe
+from transformer.tools.augment.filters import FILTERS
+from transformer.tools.augment.synthesis import Row
 
 DROPPED = "dropped.tsv"
 

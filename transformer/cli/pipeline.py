@@ -8,8 +8,8 @@ from pathlib import Path
 from types import FrameType
 
 from transformer.config import UsageError
-from transformer.data.printable import say, shell_path
 from transformer.files import LOCK, atomic_write, exclusive_lock
+from transformer.printing import say, shell_path
 from transformer.signals import Interrupted, SignalHandler
 
 COMMAND = "command.json"  # the settings that a folder was begun with

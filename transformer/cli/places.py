@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformer.cli.checkpoints import is_run
+from transformer.cli.models import is_run
 from transformer.config import UsageError
 from transformer.files import MODELS, is_written_through, run_of
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from transformer.config import UsageError
-from transformer.data.printable import resume_command
 from transformer.files import CONFIGS, LAST_CHECKPOINT, LOCK, UNWRITABLE, exclusive_lock, expanded
+from transformer.printing import resume_command
 from transformer.processes import rank
 from transformer.signals import Interrupted
 

@@ -5,12 +5,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from transformer.cli.app import MachineFlags, SearchFlags
-from transformer.cli.checkpoints import announce_checkpoint, find_checkpoints, model_name, score_on
-from transformer.data.printable import say
+from transformer.cli.models import announce_checkpoint, find_checkpoints, model_name, score_on
 from transformer.files import run_of
 from transformer.inference.settings import SearchSettings
 from transformer.machine import MachineSettings
-from transformer.server.settings import ServerSettings, check_installed, read_key
+from transformer.printing import say
+from transformer.tools.server.settings import ServerSettings, check_installed, read_key
 
 # As `Flags`, but that --page has a --no-page beside it: without either, it depends on the key.
 ServerFlags = Annotated[ServerSettings, Parameter(name="*", negative=None)]
@@ -39,11 +39,11 @@ def serve(
         say(f"--host {settings.host}: anyone who can reach this port can translate; --api-key-file requires a key")
     announce_checkpoint(next(iter(asked), None), checkpoints[0])
 
-    from transformer.server.api import Api
-    from transformer.server.app import make_app
-    from transformer.server.batcher import Batcher
-    from transformer.server.directions import load_directions
-    from transformer.server.run import address, example, listen, run
+    from transformer.tools.server.api import Api
+    from transformer.tools.server.app import make_app
+    from transformer.tools.server.batcher import Batcher
+    from transformer.tools.server.listening import address, example, listen, run
+    from transformer.tools.server.served import load_directions
 
     with listen(settings) as listener:
         directions = load_directions([(model_name(path), path) for path in checkpoints], settings, search, machine)

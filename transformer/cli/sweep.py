@@ -16,8 +16,8 @@ from omegaconf import DictConfig
 from rich import box
 from rich.table import Table
 
-from transformer.data.printable import console, one_line, say
 from transformer.files import atomic_write
+from transformer.printing import console, one_line, say
 
 Row = dict[str, Any]
 OUTCOME = "trial.json"  # in the folder of a trial: its number, overrides, results and error
@@ -106,7 +106,7 @@ def read_trials(folder: Path) -> list[Row]:
 
 def write_tables(folder: Path) -> None:
     """Writes sweep.csv and sweep.png, and summary.csv if seeds were swept; prints the tables."""
-    from transformer.visualization.sweep import draw_sweep
+    from transformer.tools.pictures.sweeps import draw_sweep
 
     trials = read_trials(folder)
     tables = {"sweep.csv": trial_rows(trials)}

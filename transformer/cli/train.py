@@ -18,9 +18,9 @@ from transformer.cli.compose import (
 from transformer.cli.runs import check_init_from, check_new_run, find_resumable, training_in
 from transformer.cli.sweep import isolated
 from transformer.config import Settings, UsageError, check_names, from_dict
-from transformer.data.printable import say, shell_path
 from transformer.evaluation.run_files import check_entries
 from transformer.model.config import ModelConfig, read_model
+from transformer.printing import say, shell_path
 from transformer.processes import rank
 from transformer.training.config import RunSettings, check_settings
 
@@ -82,7 +82,7 @@ def model_settings(settings: dict[str, Any], typed: list[str]) -> dict[str, Any]
     model = read_model(settings["model"])
     if settings["init_from"] is None:
         return shape(model)
-    from transformer.inference.checkpoint import load
+    from transformer.inference.model_file import load
 
     saved = load(Path(settings["init_from"]).expanduser())
     shapes = [key for key in typed if not key.endswith(".dropout")]

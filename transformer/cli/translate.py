@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from transformer.cli.app import AlignmentFlags, ChoiceFlags, Flags, InferenceFlags, MachineFlags, SearchFlags
-from transformer.cli.checkpoints import announce_checkpoint, find_checkpoints, with_reverse
 from transformer.cli.lines import as_lines, chunk_size, chunks, count_lines, input_lines, is_prompt
+from transformer.cli.models import announce_checkpoint, find_checkpoints, with_reverse
 from transformer.cli.output import open_output
 from transformer.cli.places import check_output_file
 from transformer.config import PATH, SettingError, Settings, UsageError, setting
@@ -110,9 +110,9 @@ def translate(
     if text is not None and machine.threads is None:
         machine = replace(machine, threads=1)  # with so little work two wait for each other
 
-    from transformer.export.load import load_chooser, load_translator
-    from transformer.inference.alignment import moses_lines
     from transformer.inference.alignment_head import asked_head
+    from transformer.inference.word_alignment import moses_lines
+    from transformer.tools.export.load import load_chooser, load_translator
 
     with opened as output, atomic_file(Path(settings.alignments)) if settings.alignments else nullcontext() as aligned:
         output.skip(lines)

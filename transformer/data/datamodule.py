@@ -15,7 +15,6 @@ from transformer.data.corpus import DataSettings
 from transformer.data.encoded import EncodedSplit, Split, write_split
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.mmap import IntArray
-from transformer.data.printable import with_progress
 from transformer.data.splitting import heading_notes, notes_of_cut, with_splits
 from transformer.data.synthetic import (
     SYNTHETIC,
@@ -28,6 +27,7 @@ from transformer.data.text_files import Pair, digest_of, read_pairs
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.device import compiles_kernel_per_shape
 from transformer.files import cache_key, cached_folder, expanded
+from transformer.printing import with_progress
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
 FORMAT = 9

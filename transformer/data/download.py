@@ -11,9 +11,9 @@ from typing import Any
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from transformer.data.printable import console
 from transformer.data.text_files import is_table
 from transformer.files import BUNDLED_CORPUS, DIGESTS, LIBREOFFICE_HELP, atomic_file, cached_folder, sha256, sha256_of
+from transformer.printing import console
 
 # By what `data.url` says: settings choose among these, and can name no program or path of their own.
 # Each is a program, and the folder of the files from which it makes the corpus. None: it fetches them, once.

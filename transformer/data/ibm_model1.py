@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.data.batching import pad
-from transformer.data.printable import with_progress
 from transformer.data.tokenizer import EOS, PAD
+from transformer.printing import with_progress
 
 ITERATIONS = 4  # of expectation maximization
 PLACES = 4_000_000  # pairs × source × target tokens counted at a time

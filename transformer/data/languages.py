@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import groupby
 
-from transformer.data.printable import shortened
+from transformer.printing import shortened
 
 # Pairs from which the languages of a corpus are recognized: more than enough, and read in a second or two.
 LANGUAGE_SAMPLE = 5000

@@ -32,9 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.data.corpus import SPLITS, DataSettings
-from transformer.data.printable import shortened
 from transformer.data.text_files import find_files, is_csv, is_heading, is_table, read_pairs
 from transformer.files import cache_key, cached_folder, expanded, sha256
+from transformer.printing import shortened
 
 log = logging.getLogger(__name__)
 Line = tuple[str, ...]  # the same sentence in each language

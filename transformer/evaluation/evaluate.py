@@ -14,17 +14,17 @@ from torchmetrics import MeanMetric
 from transformer.config import UsageError
 from transformer.data.corpus import RESERVED_NAMES, split_name
 from transformer.data.directions import Direction
-from transformer.data.printable import print_safely
 from transformer.data.splitting import hash64
 from transformer.data.text_files import Pair, read_pairs
-from transformer.evaluation.choosing import Chooser, references_loss
 from transformer.evaluation.corpus_score import CorpusScore
 from transformer.evaluation.metrics import METRICS, Scores
 from transformer.evaluation.run_files import CONFIG, EVALUATION, EVALUATION_LOCK, read_corpus_with_splits
 from transformer.evaluation.settings import EvaluationSettings
 from transformer.files import RESULTS, atomic_write, exclusive_lock, hypotheses_file, read_json
+from transformer.inference.choosing import Chooser, references_loss
 from transformer.inference.settings import ChoiceSettings, SearchSettings
 from transformer.inference.translator import Translator
+from transformer.printing import print_safely
 from transformer.processes import gather, place
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,6 @@ import yaml
 
 from transformer.config import from_dict
 from transformer.data.corpus import DataSettings
-from transformer.data.printable import one_line
 from transformer.data.splitting import with_splits
 from transformer.files import (
     CARD,
@@ -27,6 +26,7 @@ from transformer.files import (
     atomic_write,
     read_file,
 )
+from transformer.printing import one_line
 
 log = logging.getLogger(__name__)
 CONFIG, EVALUATION = "config.yaml", "evaluation.json"

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Sequence
 
 from transformer.data.languages import looks_like
-from transformer.data.printable import terminal_safe
 from transformer.data.tokenizer import UNK, Tokenizer
 from transformer.inference.long_text import split_sentences
+from transformer.printing import terminal_safe
 
 log = logging.getLogger(__name__)
 TEXTS_PER_CALL = 256  # texts of each call that are looked at for their language

@@ -30,7 +30,7 @@ from transformer.device import (
     parse_precision,
     worker_count,
 )
-from transformer.inference import checkpoint
+from transformer.inference import model_file as checkpoint
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.packing import pack

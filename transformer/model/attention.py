@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.kernels.attention import dot_product_attention, softmax
+from transformer.kernels.dot_product import dot_product_attention, softmax
 from transformer.kernels.dropout import Dropout
 from transformer.model.config import SCORES, AttentionConfig
 from transformer.model.kv_cache import KeyValues, KVCache

@@ -8,10 +8,10 @@ import torch
 from lightning import Fabric
 
 from transformer.config import from_dict
-from transformer.data.printable import one_line, say
 from transformer.evaluation.run_files import FORMAT
 from transformer.files import BEST_CHECKPOINT, RESULTS, TRANSLATOR, atomic_file
-from transformer.inference.checkpoint import load_training
+from transformer.inference.model_file import load_training
+from transformer.printing import one_line, say
 from transformer.training.averaging import WeightAverage
 from transformer.training.module import TranslationModule
 

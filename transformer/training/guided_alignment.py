@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transformer.data.aligner import DIAGONAL
 from transformer.data.batching import Batch
 from transformer.data.encoded import Split, evenly_spread
 from transformer.data.ibm_model1 import translation_probabilities
-from transformer.data.statistical_alignment import DIAGONAL
 from transformer.data.tokenizer import PAD
 from transformer.device import check_memory
 from transformer.training.config import GuidedAlignmentSettings

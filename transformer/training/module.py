@@ -10,7 +10,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from transformer.data.batching import Batch
 from transformer.data.tokenizer import PAD
-from transformer.inference.checkpoint import digest, tensors
+from transformer.inference.model_file import digest, tensors
 from transformer.inference.translator import Translator
 from transformer.kernels.linear_cross_entropy import linear_cross_entropy, r_drop_loss
 from transformer.model.attention import AttentionRecord

@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 from torch import Tensor
 
-from transformer.data.printable import console
+from transformer.printing import console
 from transformer.training.averaging import averaging_note
 from transformer.training.config import RunSettings
 from transformer.training.optim import warmup_note

@@ -8,14 +8,14 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from transformer.data.printable import print_safely, resume_command, script_command, shell_path, shell_word
 from transformer.evaluation.evaluate import Evaluation
 from transformer.evaluation.metrics import METRICS, Scores
 from transformer.files import RESULTS, atomic_write, hypotheses_file
 from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import Translator
+from transformer.printing import print_safely, resume_command, script_command, shell_path, shell_word
 from transformer.processes import rank
-from transformer.visualization.attention import NAMES, View, draw_reading, read
+from transformer.tools.pictures.attention_maps import NAMES, View, draw_reading, read
 
 log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from rich.table import Table
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow, direction_name
 from transformer.data.mmap import IntArray
-from transformer.data.printable import console
 from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import UNK, advice
 from transformer.data.training_split import pairs_per_epoch
 from transformer.device import available_cores
 from transformer.inference.translator import Translator
+from transformer.printing import console
 
 # The share of unknown tokens that is worth a word.
 MAX_UNKNOWN = 0.05

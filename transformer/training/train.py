@@ -15,24 +15,25 @@ from lightning import Fabric
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
-from transformer.data.printable import say
 from transformer.data.synthetic import SYNTHETIC, read_synthetic
 from transformer.data.text_files import Pair
 from transformer.data.training_split import build_training_split
 from transformer.device import configure_torch, device_kind, find_hardware
-from transformer.evaluation.alignments import MAX_TRAINING_PAIRS, best_head
+from transformer.evaluation.alignment_error import MAX_TRAINING_PAIRS, best_head
 from transformer.evaluation.evaluate import Evaluation, evaluate
 from transformer.evaluation.run_files import remove_run, write_config
 from transformer.files import BEST_CHECKPOINT, METRICS_LOG, TRANSLATOR, check_writable, mark_cache
-from transformer.inference import checkpoint
-from transformer.inference.checkpoint import load_training
+from transformer.inference import model_file as checkpoint
+from transformer.inference.model_file import load_training
 from transformer.inference.saved_translator import SavedTranslator
 from transformer.inference.translator import Translator
 from transformer.machine import MachineSettings
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
+from transformer.printing import say
 from transformer.processes import rank
 from transformer.signals import SignalHandler
+from transformer.tools.pictures.curves import draw_curves
 from transformer.training.card import write_card
 from transformer.training.checkpoints import read_run
 from transformer.training.checks import (
@@ -55,7 +56,6 @@ from transformer.training.out_of_memory import explain_out_of_memory
 from transformer.training.reporter import spread
 from transformer.training.results import Result, draw_attentions, write_results
 from transformer.training.summary import show_run
-from transformer.visualization.curves import draw_curves
 
 Hook = Callable[[Training], None]
 

@@ -1,0 +1,89 @@
+"""Sentences of validation and test that are in training too, exactly or nearly."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from transformer.data.corpus import DataSettings
+from transformer.data.directions import Direction
+from transformer.tools.doctor.text import Line, read_raw, words
+
+NGRAM = 5  # words
+# A training sentence with this share of a held-out sentence's n-grams nearly contains it.
+MIN_SHARED = 0.8
+# A sentence of fewer n-grams is in others by chance.
+MIN_NGRAMS = 3
+
+
+def _ngrams(tokens: list[str]) -> set[tuple[str, ...]]:
+    return {tuple(tokens[start : start + NGRAM]) for start in range(len(tokens) - NGRAM + 1)}
+
+
+class Leak(NamedTuple):
+    """A held-out sentence that a training sentence repeats, exactly or nearly."""
+
+    split: str
+    number: int
+    exact: bool
+
+
+class HeldOut:
+    """An index of one side's sentences of all splits but train, which alone are kept in memory."""
+
+    def __init__(self) -> None:
+        self._exact: dict[str, tuple[str, int]] = {}
+        self._same_words: dict[tuple[str, ...], tuple[str, int]] = {}
+        self._ngrams: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+        self._sentences: list[tuple[str, int, int]] = []
+        self._last: tuple[str, Leak | None] = ("", None)
+
+    def add(self, split: str, number: int, text: str) -> None:
+        tokens = words(text)
+        if not tokens or text in self._exact:
+            return
+        self._exact[text] = split, number
+        self._same_words.setdefault(tuple(tokens), (split, number))
+        ngrams = _ngrams(tokens)
+        if len(ngrams) < MIN_NGRAMS:
+            return
+        for ngram in ngrams:
+            self._ngrams[ngram].append(len(self._sentences))
+        self._sentences.append((split, number, len(ngrams)))
+
+    def leak(self, text: str) -> Leak | None:
+        """What a side of a training pair repeats: the same text, the same words, or most 5-grams.
+
+        Sentences of fewer than seven words must have the same ones.
+        """
+        if text != self._last[0]:
+            self._last = text, self._find(text)
+        return self._last[1]
+
+    def _find(self, text: str) -> Leak | None:
+        if text in self._exact:
+            return Leak(*self._exact[text], exact=True)
+        tokens = words(text)
+        if tuple(tokens) in self._same_words:
+            return Leak(*self._same_words[tuple(tokens)], exact=False)
+        shared = Counter(sentence for ngram in _ngrams(tokens) for sentence in self._ngrams.get(ngram, ()))
+        for sentence, count in shared.items():
+            split, number, ngrams = self._sentences[sentence]
+            if count >= MIN_SHARED * ngrams:
+                return Leak(split, number, exact=False)
+        return None
+
+
+def index_held_out(
+    corpora: Iterable[DataSettings],
+    languages: Direction,
+    read: Callable[[DataSettings, str], Iterable[Line]] = read_raw,
+) -> tuple[HeldOut, HeldOut]:
+    """The sentences of all splits but train of these corpora, in each of two languages."""
+    indices = HeldOut(), HeldOut()
+    for corpus in corpora:
+        for split in (split for split in corpus.splits if split != "train"):
+            for line in read(corpus, split):
+                for language, text in zip(corpus.languages, line.text, strict=True):
+                    if language in languages:
+                        indices[languages.index(language)].add(split, line.number, text)
+    return indices

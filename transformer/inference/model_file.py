@@ -1,0 +1,241 @@
+"""The files that hold a trained translator: what is in them, writing them, and reading them with every check.
+
+A file holds the description (languages, kind of tokenizer, model configuration) as plain data, the weights, the bytes
+of the tokenizers, and a digest over all three; a .ckpt also holds what training needs. `untrusted` says why a
+stranger's file is safe to read.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from transformer.config import from_dict, read_value
+from transformer.data.directions import NAME, NAME_RULE, Direction, direction_name, parse_direction
+from transformer.data.tokenizer import Kind, Tokenizer
+from transformer.files import EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER, MODELS, TRANSLATOR, atomic_write, run_of
+from transformer.inference.alignment_head import AlignmentHead, check_head
+from transformer.inference.saved_translator import SavedTranslator
+from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, LengthPenalty
+from transformer.inference.untrusted import (
+    check_plain,
+    check_shapes,
+    check_tensors,
+    check_tokenizer,
+    read_checkpoint,
+    read_safetensors,
+)
+from transformer.model.config import ModelConfig
+from transformer.model.transformer import Transformer
+from transformer.printing import one_line, terminal_safe
+from transformer.tools.hub import reader as huggingface
+
+T = TypeVar("T")
+FORMAT = "encoder-decoder translator 3"
+# What a Hugging Face folder and an export to CTranslate2 call their weights.
+WEIGHTS_OF_FOLDERS = ("model.safetensors", "pytorch_model.bin", "model.bin")
+# Keys that a description has only where they say something: of several directions, of a length penalty that was chosen
+# for the model, and of the alignment, which training finds at its end.
+DIRECTIONS, LENGTH_PENALTY, ALIGNMENT = "directions", "length_penalty", "alignment"
+DEFAULTS = {DIRECTIONS: [], LENGTH_PENALTY: DEFAULT_LENGTH_PENALTY, ALIGNMENT: None}
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a file says of the translator in it, besides tensors."""
+
+    format: str
+    source_language: str
+    target_language: str
+    tokenizer_kind: Kind
+    model: ModelConfig
+    directions: list[str]  # all that were learned, as "de-en", if they are several
+    length_penalty: LengthPenalty  # of the model's searches
+    alignment: AlignmentHead | None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an alignment head that the model does not have, and for what is no language or no
+        direction."""
+        if self.alignment is not None:
+            check_head(self.alignment, self.model)
+        for language in self.languages:
+            if not NAME.fullmatch(language):
+                raise ValueError(f"the language {language} must be {NAME_RULE}")
+        for text in self.directions:
+            parse_direction(text, f"translator.{DIRECTIONS}")
+
+    @property
+    def languages(self) -> Direction:
+        return self.source_language, self.target_language
+
+    @property
+    def all_directions(self) -> list[Direction]:
+        """All that were learned."""
+        return [parse_direction(text, DIRECTIONS) for text in self.directions] or [self.languages]
+
+
+def describe(
+    model: Transformer,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    languages: Direction,
+    directions: Sequence[Direction] = (),
+    length_penalty: float = DEFAULT_LENGTH_PENALTY,
+    alignment: AlignmentHead | None = None,
+) -> dict[str, Any]:
+    """The description as plain dicts, strings and numbers; `directions` are written only if there are several.
+
+    Raises ValueError for what `load` would refuse.
+    """
+    several = [direction_name(direction) for direction in directions if len(directions) > 1]
+    kind, *other = dict.fromkeys(tokenizer.kind for tokenizer in tokenizers)
+    if other:
+        raise ValueError(f"the tokenizers are of two kinds, {kind} and {other[0]}: a file holds two of one kind")
+    plain = asdict(Description(FORMAT, *languages, kind, model.config, several, length_penalty, alignment))
+    read_value(LengthPenalty, length_penalty, "length_penalty")
+    return {key: value for key, value in plain.items() if key not in DEFAULTS or value != DEFAULTS[key]}
+
+
+def with_defaults(plain: Any) -> Any:
+    """A description as plain data, with the fields that `describe` leaves out."""
+    return DEFAULTS | plain if isinstance(plain, dict) else plain
+
+
+def tensors(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, Tensor]:
+    """All that is not description: each weight once, however many places share it, and the tokenizers' bytes."""
+    weights = {name: weight.detach().cpu().contiguous() for name, weight in model.named_parameters()}
+    for side, tokenizer in zip(("source", "target"), tokenizers, strict=True):
+        weights[f"tokenizer.{side}"] = torch.frombuffer(bytearray(tokenizer.model), dtype=torch.uint8)
+    return weights
+
+
+def digest(description: dict[str, Any], content: dict[str, Tensor]) -> str:
+    """sha256 over the description and every tensor's name, type, shape and bytes."""
+    total = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+    for name, tensor in sorted(content.items()):
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
+
+
+def save(path: Path, description: dict[str, Any], content: dict[str, Tensor]) -> None:
+    """Writes a .safetensors file, whole or not at all."""
+    about = {"translator": json.dumps(description), "sha256": digest(description, content)}
+    data = safetensors.torch.save(content, about)
+    end = 8 + int.from_bytes(data[:8], "little")
+    # The library writes what a file says of itself in any order. Here, equal translators are equal files.
+    header = json.dumps(json.loads(data[8:end]), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    atomic_write(path, data[:8] + header.encode().ljust(end - 8) + data[end:])
+
+
+def _newest_whole(damaged: Path, read: Callable[[Path], Any]) -> Path | None:
+    """The newest other file of the same run that can be read."""
+    run = run_of(damaged)
+    if damaged.parent == run and damaged.name != TRANSLATOR:
+        return None
+    others = {run / TRANSLATOR, *run.glob("checkpoints/*.ckpt")} - {damaged}
+    for other in sorted(filter(Path.is_file, others), key=lambda path: path.stat().st_mtime_ns, reverse=True):
+        try:
+            read(other)
+        except Exception:  # damaged too
+            continue
+        return other
+    return None
+
+
+def _read(path: Path, read: Callable[[Path], T]) -> T:
+    """`read(path)`, with one line for whatever goes wrong."""
+    if not path.is_file():
+        raise FileNotFoundError(f"no checkpoint at {path}")
+    try:
+        return read(path)
+    except Exception as error:  # a stranger's file may be wrong in any way: the answer is always one line
+        # What stands in the file could steer the terminal of whoever uses this from Python.
+        reason = terminal_safe(one_line(error, 300)) or type(error).__name__
+        offer = ""
+        if whole := _newest_whole(path, read):
+            offer = f"; {whole} is whole, use it"
+        elif path.name in WEIGHTS_OF_FOLDERS and (path.parent / huggingface.CONFIG).is_file():
+            offer = f"; it is one file of a model: name its folder, {path.parent}"
+        raise ValueError(f"{path} is not a usable checkpoint of this program: {reason}{offer}") from error
+
+
+def _translator_in(checkpoint: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor], str]:
+    try:
+        description = checkpoint["hyper_parameters"]["translator"]
+        content = {name: checkpoint["state_dict"][f"model.{name}"] for name in checkpoint["weights"]}
+        return description, content | checkpoint["tokenizers"], checkpoint["sha256"]
+    except (KeyError, TypeError) as error:
+        raise ValueError("it does not describe a translator") from error
+
+
+def _check(path: Path, description: dict[str, Any], content: dict[str, Tensor], expected: str) -> Description:
+    """The description, once what was read matches the digest in the file; what that takes is bounded before."""
+    check_plain(description)
+    check_tensors(path, content)
+    if digest(description, content) != expected:
+        raise ValueError("its content does not match the digest in it: it was altered or damaged")
+    # Before its settings are typed: those of another format may have other names.
+    if (version := description.get("format")) != FORMAT:
+        raise ValueError(f"its format is {version!r}, not {FORMAT!r}: another version of this program wrote it")
+    return from_dict(Description, with_defaults(description), "translator")
+
+
+def _load(path: Path) -> SavedTranslator:
+    if path.suffix == ".html":
+        raise ValueError("a page has rounded weights for a browser: name the run that it was exported from")
+    parts = _translator_in(read_checkpoint(path)) if path.suffix == ".ckpt" else read_safetensors(path)
+    description, content = _check(path, *parts), parts[1]
+    sides = [content.pop(f"tokenizer.{side}", torch.empty(0)) for side in ("source", "target")]
+    if any(side.dtype != torch.uint8 for side in sides):
+        raise ValueError("it holds no tokenizers")
+    for side in sides:
+        check_tokenizer(side.numpy().tobytes())
+    source, target = (Tokenizer(side.numpy().tobytes(), description.tokenizer_kind) for side in sides)
+    if (len(source), len(target)) != (description.model.source_vocab_size, description.model.target_vocab_size):
+        raise ValueError("its tokenizers and its model have vocabularies of different sizes")
+    check_shapes(description.model, content)
+    return SavedTranslator(
+        description.model,
+        (source, target),
+        description.languages,
+        content,
+        description.all_directions,
+        description.length_penalty,
+        description.alignment,
+    )
+
+
+def load(path: Path) -> SavedTranslator:
+    """Reads and checks a .safetensors, a .ckpt, a run's folder or one of Hugging Face's transformers.
+
+    Raises FileNotFoundError, or ValueError naming the file, what is wrong with it and the newest file of the same run
+    that is whole.
+    """
+    if path.is_dir():
+        choices = [path / name for name in MODELS]
+        if (folder := path / HUGGINGFACE_TOKENIZER).is_file() and not any(choice.exists() for choice in choices):
+            return _read(folder, lambda config: huggingface.read(config.parent))
+        if (path / EXPORT_MANIFEST).is_file():
+            raise ValueError(
+                f"{path} is an export: translate.py, or transformer.tools.export.formats.load, takes one to ctranslate2; for "
+                "all else name the run that it was made of"
+            )
+        path = next((choice for choice in choices if choice.exists()), path)
+    return _read(path, _load)
+
+
+def load_training(path: Path) -> dict[str, Any]:
+    """Reads and checks all of a .ckpt, to go on with its training. Raises as `load` does."""
+
+    def everything(path: Path) -> dict[str, Any]:
+        checkpoint = read_checkpoint(path)
+        _check(path, *_translator_in(checkpoint))
+        return checkpoint
+
+    return _read(path, everything)

@@ -1,0 +1,1 @@
+"""Beside the book: imported by none of its rooms. Each has a page of docs."""

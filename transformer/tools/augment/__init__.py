@@ -1,0 +1,1 @@
+"""Synthetic pairs: a model translates text that has no translation."""

@@ -1,0 +1,1 @@
+"""Is one run better than another, or is it chance?"""

@@ -1,0 +1,193 @@
+"""The doctor's report: as plain data, and as a table to read."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from transformer.data.corpus import SPLITS, DataSettings
+from transformer.data.datamodule import TranslationData
+from transformer.printing import console, print_safely, script_command, shell_word
+from transformer.tools.doctor.check_corpus import Examination
+from transformer.tools.doctor.checks import CHECKS
+from transformer.training.summary import unknown_share
+
+Report = dict[str, Any]
+
+
+def findings_as_dicts(examination: Examination) -> list[dict[str, Any]]:
+    """One dict per finding, those of train first; checks that found nothing have none."""
+    languages = examination.settings.languages
+    return [
+        {
+            "check": finding.check.name,
+            "split": finding.split,
+            "pairs": finding.pairs,
+            "share": finding.pairs / examination.pairs[finding.split],
+            "sides": dict(zip(languages, finding.sides, strict=True)),
+            "lines": finding.lines,
+            "example": finding.example,
+            "dropped": finding.check.drops and finding.split == "train",
+            "means": finding.check.means,
+        }
+        for finding in examination.findings
+        if finding.pairs
+    ]
+
+
+def unknown_shares(data: TranslationData) -> dict[str, dict[str, float]]:
+    """The share of tokens that the tokenizer does not know, by split and language."""
+    shares = {}
+    for name, (corpus, _) in data.all_splits.items():
+        sides = data.split(name).source, data.split(name).target
+        shares[name] = {
+            language: unknown_share(side.ids) for language, side in zip(corpus.languages, sides, strict=True)
+        }
+    return shares
+
+
+def _share(value: float) -> str:
+    """A percentage; one above 0 is never rounded to 0."""
+    return f"{value:.1%}" if value >= 0.0005 else f"{value:.2%}" if value >= 0.00005 else "<0.01%"
+
+
+def _show_training(report: Report, out: Console) -> None:
+    tokenizer = report["tokenizer"]
+    if "error" in tokenizer:
+        out.print(f"\nno training as things are: {tokenizer['error']}")
+        return
+    unknown = [
+        f"{split} {language} {_share(share)}"
+        for split, shares in tokenizer["unknown"].items()
+        for language, share in shares.items()
+        if share
+    ]
+    pieces = f"{tokenizer['kind']}, {tokenizer['size']:,} pieces"
+    out.print(f"\nunknown tokens ({pieces}): {', '.join(unknown) or 'none'}")
+    out.print(report["advice"])
+    if report["tokenizer_advice"]:
+        out.print(report["tokenizer_advice"])
+    if run := report["run"]:
+        epochs = f"{run['epochs']:,.1f}".removesuffix(".0")
+        out.print(f"a run: {run['steps']:,} steps as set, about {epochs} epochs")
+
+
+def show(report: Report) -> None:
+    """Prints the report."""
+    out = console()
+    corpus = report["corpus"]
+    counts = ", ".join(f"{split} {count:,}" for split, count in corpus["pairs"].items())
+    directions = ", ".join(direction.replace("-", " → ") for direction in corpus["directions"])
+    print_safely(f"{corpus['name']}: {directions}, pairs: {counts}")
+    for line in report["cut"]:
+        out.print(line)
+    table = Table(box=SIMPLE, pad_edge=False)
+    for heading, side in (("check", "left"), ("split", "left"), ("pairs", "right"), ("share", "right")):
+        table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("lines of the splits" if report["cut"] else "lines")
+    for finding in report["findings"]:
+        one_sided = [f"{language} {count:,}" for language, count in finding["sides"].items() if count]
+        sides = f"{', '.join(one_sided)}: " if min(finding["sides"].values()) < finding["pairs"] else ""
+        more = ", …" if finding["pairs"] > len(finding["lines"]) else ""
+        where = f"{sides}{', '.join(map(str, finding['lines']))}{more}"
+        mark = "✗ " if finding["dropped"] else "  "
+        table.add_row(
+            mark + finding["check"], finding["split"], f"{finding['pairs']:,}", _share(finding["share"]), where
+        )
+    if report["findings"]:
+        out.print(table)
+    meanings = {finding["check"]: finding["means"] for finding in report["findings"]}
+    for name, meaning in meanings.items():
+        out.print(f"{name}: {meaning}")
+    if clean := [check.name for check in CHECKS if check.name not in {*meanings, *report["unseen"]}]:
+        out.print(f"nothing found: {', '.join(clean)}")
+    for fault in report["languages"]:
+        out.print(f"✗ {fault}")
+    for path in report["byte_order_marks"]:
+        out.print(f"{path} begins with a byte order mark: removed on reading")
+    if report["dropped"]:
+        names = ("train", *(f"train.{direction}" for direction in corpus["directions"]))
+        train = sum(corpus["pairs"].get(name, 0) for name in names)
+        out.print(f"✗ {report['dropped']:,} of {train:,} training pairs have such a fault")
+        if report["dropped"] == train:
+            out.print("a cleaned copy would have no pair: see to the faults above where the corpus comes from")
+    _show_training(report, out)
+
+
+# Settings that name the corpus, of which a cleaned copy is another.
+CORPUS_SETTINGS = {
+    *("data", "data.extra_tests"),
+    *(f"data.{name}" for name in ("directory", "pairs", *SPLITS, "split", "columns", "fold")),
+}
+
+
+def key_of(override: str) -> str:
+    """The name of the setting in KEY=VALUE."""
+    return override.lstrip("+~").partition("=")[0]
+
+
+def as_text(value: str) -> str:
+    """A value in quotes, so that Hydra reads commas, numbers and `=` in it as text."""
+    escaped = value.replace('"', r"\"")
+    return f'"{escaped}"'
+
+
+def as_path(path: Path) -> str:
+    """A path as it is typed for Hydra: in quotes where it holds special characters."""
+    return str(path) if re.fullmatch(r"[\w./-]+", str(path)) else as_text(str(path))
+
+
+def next_command(
+    typed: Sequence[str],
+    settings: Sequence[str],
+    corpus: DataSettings,
+    fix: Path | None,
+    chosen: Sequence[str],
+    clean: bool,
+) -> str:
+    """Say what to type next: for a cleaned copy, if `clean`, or to train with what is `chosen` and not yet set.
+
+    `typed` are the words of this command, and `settings` those of the training that they mean.
+    """
+    if clean and fix is None:
+        return " ".join([script_command("doctor"), *typed, "--fix CLEANED"])
+    keys = {key_of(override) for override in settings}
+    more = [override for override in chosen if key_of(override) not in keys]
+    if fix is None:
+        return " ".join([script_command("train"), *map(shell_word, [*settings, *more])])
+    named = {f"data.{split}": as_path(fix / split) for split in SPLITS}
+    named |= {f"data.{side}_language": getattr(corpus, f"{side}_language") for side in ("source", "target")}
+    named |= {f"+data.extra_tests.{split}": as_path(fix / split) for split in corpus.extra_tests}
+    # Of a corpus that states them itself, as data=files does not.
+    named |= {
+        f"data.{key}": as_text(value)
+        for key, value in (("license", corpus.license), ("home", corpus.home))
+        if value and f"data.{key}" not in keys
+    }
+    rest = [
+        override
+        for override in settings
+        if key_of(override) not in {*CORPUS_SETTINGS, *named} and not key_of(override).startswith("data.extra_tests.")
+    ]
+    arguments = ["data=files", *(f"{key}={value}" for key, value in named.items()), *rest, *more]
+    return " ".join([script_command("train"), *map(shell_word, arguments)])
+
+
+def show_next(
+    report: Report,
+    typed: Sequence[str],
+    settings: Sequence[str],
+    corpus: DataSettings,
+    fix: Path | None,
+    chosen: Sequence[str],
+) -> None:
+    """Print what to do next: `next_command`, or what no command does."""
+    clean = report["can_be_cleaned"]
+    if report["swapped"]:
+        print_safely("", "Next: correct --source and --target, or data.columns (✗ above)")
+    elif clean or "error" not in report["tokenizer"]:  # else no command trains on it as it is
+        print_safely("", "Next:", f"  {next_command(typed, settings, corpus, fix, chosen, clean)}")

@@ -1,0 +1,157 @@
+"""An exported CTranslate2 folder as a translator: our texts, long lines and batches, that engine's search.
+
+The engine counts and stops as `inference.search` does, once it is asked to: with the end symbol counted, no least
+length, and our limits for its own (1,024 source and 256 target tokens). Where such a limit ends a search, the engine
+keeps fewer candidates in the last step, so some hypotheses may be others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import ctranslate2
+import torch
+
+from transformer.data.tokenizer import EOS
+from transformer.inference.search import Hypothesis
+from transformer.inference.settings import SearchSettings
+from transformer.inference.translator import Translation, Translator
+from transformer.model.transformer import Transformer
+from transformer.printing import one_line, terminal_safe
+from transformer.tools.export import folder as folders
+
+# Without a length penalty the engine stops by another rule: this one changes no score.
+NO_PENALTY = 1e-30
+# A target's pieces with the end symbol, and its score.
+Target = tuple[list[str], float]
+
+
+def _device(device: str) -> tuple[str, int]:
+    """The kind of device and its number."""
+    if device == "auto":
+        device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
+    if not (match := re.fullmatch(r"(cpu)|(cuda)(?::(\d+))?", device)):
+        raise ValueError(f"--device {device} is not for an export: choose one of auto, cpu, cuda, cuda:0, …")
+    device_type, index = match[1] or match[2], int(match[3] or 0)
+    if device_type == "cuda" and index >= ctranslate2.get_cuda_device_count():
+        raise ValueError(f"--device {device}: this machine has no such GPU that CTranslate2 can use")
+    return device_type, index
+
+
+class CTranslate2Translator(Translator):
+    """Translates by CTranslate2, in the precision of the export or the nearest one that the device has.
+
+    Of the settings of a search it takes all of greedy's and beam's but `min_length`: where the engine forbids the end
+    it shares out its probability, so the scores would be others.
+    """
+
+    def __init__(self, folder: Path, device: str = "cpu", threads: int = 0) -> None:
+        """`device` is cpu, cuda, cuda:1 … or auto; `threads` on a CPU, 0: the engine's choice.
+
+        Raises ValueError for a folder that is damaged, foreign or not for this engine, and a device that is not there.
+        """
+        manifest, tokenizers = folders.read(folder)
+        if manifest.export != "ctranslate2":
+            raise ValueError(
+                f"{folder} is an export to {manifest.export}, which cannot translate here: one to ctranslate2, "
+                "huggingface or safetensors can"
+            )
+        described = manifest.translator
+        with torch.device("meta"):
+            # The shape of the model; its weights are the engine's.
+            model = Transformer(described.model)
+        super().__init__(model, tokenizers, described.languages, described.all_directions)
+        self.length_penalty = described.length_penalty
+        target = tokenizers[1]
+        self._ids = {target.piece(id): id for id in range(len(target))}
+        self._end = target.piece(EOS)
+        device_type, index = _device(device)
+        self._folder = folder
+        with self._errors():
+            self._engine = ctranslate2.Translator(str(folder), device_type, device_index=index, intra_threads=threads)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """What the engine says against its files, in one line that names them; C++ errors have many classes here."""
+        try:
+            yield
+        except Exception as error:
+            reason = terminal_safe(one_line(error))
+            raise ValueError(f"CTranslate2 cannot use {self._folder}: {reason}") from error
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self._engine.device)
+
+    def save(self, path: str | Path) -> None:
+        raise ValueError(f"the weights of {self._folder} are its engine's: copy it, or save what it was made of")
+
+    def check_search(self, search: SearchSettings) -> None:
+        if search.method == "sampling":
+            raise ValueError("--method sampling is not for an export: its engine draws from one stream, not by line")
+        if search.min_length:
+            raise ValueError(f"--min-length {search.min_length} is not for an export: leave it at 0")
+        if search.method == "beam" and search.patience > 1 and search.beam == 1:
+            raise ValueError(f"--patience {search.patience:g} needs a --beam above 1 with an export")
+
+    def _search(
+        self, sources: list[list[int]], line_numbers: list[int], settings: SearchSettings
+    ) -> list[list[Translation]]:
+        max_length = self.model.config.max_length
+        limits = [min(max_length - 1, limit) for limit in settings.max_lengths([len(ids) for ids in sources])]
+        pieces = [[self.source_tokenizer.piece(id) for id in ids] for ids in sources]
+        hypotheses = self._decode(pieces, max(limits), settings)
+        # The engine has one limit for all. A search that was over before its own would not have seen that one.
+        for index, limit in enumerate(limits):
+            if any(target[-1] != self._end or len(target) > limit + 1 for target, _ in hypotheses[index]):
+                [at_limit] = self._decode([pieces[index]], limit, settings, at_limit=True)
+                hypotheses[index] = self._ended(pieces[index], at_limit, settings)
+        return [
+            [self._translation(self._hypothesis(*ended, settings)) for ended in targets[: settings.beam]]
+            for targets in hypotheses
+        ]
+
+    def _decode(
+        self, sources: list[list[str]], limit: int, settings: SearchSettings, at_limit: bool = False
+    ) -> list[list[Target]]:
+        """The targets of each source, best first; one of `limit` pieces may lack its end.
+
+        With `at_limit`, as many as a search can have that its limit ends: `beam`, and from before fewer than enough.
+        """
+        beam, patience = (settings.beam, settings.patience) if settings.method == "beam" else (1, 1.0)
+        if at_limit and beam > 1:
+            patience += 1
+        with self._errors():
+            results = self._engine.translate_batch(
+                sources,
+                beam_size=beam,
+                patience=patience,
+                num_hypotheses=math.floor(beam * patience) if at_limit else beam,
+                length_penalty=settings.length_penalty or NO_PENALTY,
+                max_input_length=0,
+                max_decoding_length=limit,
+                min_decoding_length=0,
+                return_end_token=True,  # and count it
+                return_scores=True,
+            )
+        return [list(zip(result.hypotheses, result.scores, strict=True)) for result in results]
+
+    def _ended(self, source: list[str], targets: list[Target], settings: SearchSettings) -> list[Target]:
+        """Ends the targets that the limit cut off: that costs them the end's probability."""
+        cut = [target for target, _ in targets if target[-1] != self._end]
+        ended = [(target, score) for target, score in targets if target[-1] == self._end]
+        with self._errors():
+            scored = self._engine.score_batch([source] * len(cut), cut, max_input_length=0)
+        for target, result in zip(cut, scored, strict=True):
+            ended.append(([*target, self._end], settings.score(sum(result.log_probs), len(target) + 1)))
+        return sorted(ended, key=lambda target: -target[1])
+
+    def _hypothesis(self, target: list[str], score: float, settings: SearchSettings) -> Hypothesis:
+        if foreign := [piece for piece in target[:-1] if piece not in self._ids]:
+            raise ValueError(f"{self._folder} has a vocabulary that is not its tokenizer's: {foreign[0]!r}")
+        ids = [self._ids[piece] for piece in target[:-1]]
+        return Hypothesis(ids, score, score / settings.score(1.0, len(target)))

@@ -1,0 +1,64 @@
+"""A translator to use, from a checkpoint or from the folder of an export."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from transformer.device import available_threads
+from transformer.files import HUGGINGFACE_TOKENIZER
+from transformer.inference.ensemble import load_ensemble
+from transformer.inference.settings import ChoiceSettings, InferenceSettings, TranslatorSettings
+from transformer.inference.translator import Translator
+from transformer.tools.export.formats import load as load_export
+
+if TYPE_CHECKING:
+    from transformer.inference.choosing import Chooser
+
+log = logging.getLogger(__name__)
+
+
+def is_export(checkpoint: Path) -> bool:
+    """Whether this is the folder of an export, which another program runs."""
+    return checkpoint.is_dir() and not (checkpoint / HUGGINGFACE_TOKENIZER).is_file()
+
+
+def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -> Translator:
+    """Load a checkpoint, several as an ensemble, or an export.
+
+    ValueError where it has not learned the languages that `settings` ask for, and for an export among several.
+    """
+    inference, machine = settings.inference, settings.machine
+    languages = settings.source_language, settings.target_language
+    exports = [*filter(is_export, checkpoints)]
+    if exports:
+        if len(checkpoints) > 1:
+            raise ValueError(f"{exports[0]} is an export: an ensemble is of checkpoints, name what it was made of")
+        if inference.precision != "auto":
+            raise ValueError(f"--precision {inference.precision}: that of an export was chosen when it was made")
+        engine = load_export(exports[0], inference.device, machine.threads or available_threads())
+        if (translator := engine.in_direction(*languages)) is engine:
+            engine.warn_if_zero_shot()  # else `in_direction` does
+    else:
+        translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages)
+    translator.greedy_scores = False  # nothing that loads here shows them
+    weights = translator.model.output.weight.dtype
+    translator.configure_torch(machine)
+    if inference.precision == "auto" and weights != torch.float32:
+        log.info(
+            "computing in %s, which is fast here; --precision float32 is exact", str(weights).removeprefix("torch.")
+        )
+    return translator
+
+
+def load_chooser(translator: Translator, choice: ChoiceSettings, inference: InferenceSettings) -> Translator | Chooser:
+    """What gives the n-best list of a text: the translator itself, or a choice among its hypotheses."""
+    if choice.choose == "score":
+        return translator
+    from transformer.inference.choosing import Chooser  # brings libraries that load slowly
+
+    return Chooser.load(translator, choice, inference)

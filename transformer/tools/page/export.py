@@ -1,0 +1,148 @@
+"""A translator as one HTML page that translates in a browser, without a network.
+
+`visualization/page/runtime` is the program in it. The weights are base64 of a gzip file, whose own checksum tells the
+browser of any damage (`weights.js` there says what is in it). They are rounded: to int8, each row of a matrix with a
+scale of its own, or to float16; biases and norms, which are few, stay float32 beside int8.
+"""
+
+import base64
+import copy
+import gzip
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from transformer.data.languages import space_between_sentences
+from transformer.files import atomic_write
+from transformer.inference.translator import Translator
+from transformer.tools.export.supported import check_supported
+from transformer.tools.hub.vocabulary import Piece, parse
+from transformer.tools.page.html import assemble, bundle, to_json
+
+POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
+SCORES = ("dot", "scaled_dot", "bilinear", "concat", "additive")
+ACTIVATIONS = ("relu", "gelu", "silu", "swiglu")
+# What tokenizer.js shows for an unknown word, as SentencePiece does unless it is told otherwise.
+UNKNOWN = " ⁇ "
+
+
+def check(translator: Translator) -> None:
+    """Raises ValueError, naming the setting, for a model or a tokenizer with a part that the page's program lacks."""
+    check_supported(translator.model.config, "a page", POSITIONS, SCORES, ACTIVATIONS)
+    for tokenizer in translator.tokenizers:
+        # As this project trains them; a tokenizer of others may handle spaces in other ways.
+        model = parse(tokenizer.model)
+        spaces = model.normalizer_spec
+        usual = spaces.add_dummy_prefix and spaces.remove_extra_whitespaces and spaces.escape_whitespaces
+        within = tokenizer.kind == "bpe" and any("▁" in piece.piece[1:] for piece in model.pieces)
+        if not usual or within or model.trainer_spec.treat_whitespace_as_suffix:
+            raise ValueError("this tokenizer cannot be exported to a page: it handles spaces in a way of its own")
+        # Pieces that merges go through, and that are then taken apart again.
+        unused = tokenizer.kind == "bpe" and any(piece.type == Piece.UNUSED for piece in model.pieces)
+        if unused or model.denormalizer_spec.precompiled_charsmap or model.trainer_spec.unk_surface != UNKNOWN:
+            raise ValueError(
+                "this tokenizer cannot be exported to a page: it has unused merges, a map of characters for what is "
+                f"translated, or other than{UNKNOWN}for unknown words"
+            )
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.contiguous().numpy().tobytes()
+
+
+def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Integers from -127 to 127, and the scale of each row: weight ≈ scale · integers."""
+    scales = weight.abs().amax(dim=-1) / 127
+    integers = (weight / scales.where(scales > 0, 1.0)[..., None]).round()
+    return integers.to(torch.int8), scales
+
+
+def encoded(weight: Tensor, precision: str) -> tuple[str, list[int], bytes]:
+    """A weight's type, shape and bytes."""
+    weight = weight.detach().float().cpu()
+    if precision == "float16":
+        return "float16", list(weight.shape), _bytes(weight.half())
+    if weight.dim() == 1:
+        return "float32", list(weight.shape), _bytes(weight)
+    integers, scales = quantized(weight)
+    return "int8", list(weight.shape), _bytes(scales) + _bytes(integers)
+
+
+def pack(translator: Translator, precision: str) -> bytes:
+    """All that translates, as weights.js reads it."""
+    source, target = translator.tokenizers
+    content = {name: encoded(weight, precision) for name, weight in translator.model.named_parameters()}
+    sides = {"source": source} if source.model == target.model else {"source": source, "target": target}
+    for side, tokenizer in sides.items():
+        content[f"tokenizer.{side}"] = ("uint8", [len(tokenizer.model)], tokenizer.model)
+    tensors, offset = [], 0
+    for name, (kind, shape, data) in content.items():
+        tensors.append({"name": name, "type": kind, "shape": shape, "offset": offset, "length": len(data)})
+        offset += len(data)
+    description = {
+        "languages": list(translator.languages),
+        "space": space_between_sentences(translator.target_language),
+        "tokenizer": {"tag": source.prefix[0] if source.prefix else None},
+        "model": asdict(translator.model.config),
+        "parameters": sum(weight.numel() for weight in translator.model.parameters()),
+        "precision": precision,
+        "length_penalty": translator.length_penalty,
+        "alignment": asdict(translator.alignment) if translator.alignment else None,
+        "tensors": tensors,
+    }
+    if len(translator.directions) > 1:
+        prefixes = ((one, translator.in_direction(*one).source_tokenizer.prefix) for one in translator.directions)
+        description["directions"] = [
+            {"languages": one, "tag": tag[0] if tag else None, "space": space_between_sentences(one[1])}
+            for one, tag in prefixes
+        ]
+    header = json.dumps(description).encode()
+    parts = [len(header).to_bytes(4, "little"), header, *(data for _, _, data in content.values())]
+    # No time of day in it: the same translator gives the same page.
+    return gzip.compress(b"".join(parts), mtime=0)
+
+
+def page(opening: str, weights: str) -> str:
+    return assemble({"opening": opening, "runtime": bundle("runtime/worker.js"), "weights": weights})
+
+
+def build(translator: Translator, precision: str, text: str = "", name: str = "") -> str:
+    """The page as HTML; `precision` is int8 or float16. Raises what `check` does.
+
+    It opens with the translation of `text`, and calls the model `name`.
+    """
+    check(translator)
+    weights = base64.b64encode(pack(translator, precision)).decode("ascii")
+    return page(to_json({"text": text, "name": name}), weights)
+
+
+def export(translator: Translator, precision: str, output: Path, text: str = "", name: str = "") -> None:
+    """Writes the page of `build`, whole or not at all."""
+    atomic_write(output, build(translator, precision, text, name).encode())
+
+
+def with_current_program(html: str) -> str:
+    """An exported page with the program of today: what it opens with, and its weights, stay as they are."""
+    opening, weights = (
+        re.findall(f'<script [^>]*id="{name}">(.*?)</script>', html)[0] for name in ("opening", "weights")
+    )
+    return page(opening, weights)
+
+
+def rounded(translator: Translator, precision: str) -> Translator:
+    """The translator with the weights that the page has."""
+    model = copy.deepcopy(translator.model)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if precision == "float16":
+                weight.copy_(weight.half())
+            elif weight.dim() > 1:
+                integers, scales = quantized(weight)
+                weight.copy_(integers * scales[..., None])
+    result = Translator(model, translator.tokenizers, translator.languages, translator.directions)
+    result.length_penalty = translator.length_penalty
+    return result

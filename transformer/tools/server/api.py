@@ -1,0 +1,120 @@
+"""LibreTranslate's API (https://docs.libretranslate.com): its clients need not know the difference."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from transformer.data.directions import Direction
+from transformer.data.languages import name_of
+from transformer.inference.translator import Translation
+from transformer.tools.server.batcher import Batcher, NBest, QueueFullError
+from transformer.tools.server.detection import detect
+from transformer.tools.server.documents import Piece, join, split
+from transformer.tools.server.requests import (
+    TranslationRequest,
+    check_key,
+    read_fields,
+    read_texts,
+    read_translation_request,
+)
+from transformer.tools.server.served import ServedDirection
+from transformer.tools.server.settings import ServerSettings
+
+CLIENT_HAS_GONE = 499  # nginx's number; nobody reads it
+
+
+def ranked_documents(asked: TranslationRequest, pieces: list[Piece], n_best: list[list[Translation]]) -> list[str]:
+    """A document with the best hypothesis of each piece, then with the second ones, and so on: none of them twice."""
+    documents: dict[str, None] = {}
+    for rank in range(max([1, *map(len, n_best)])):
+        texts = [hypotheses[min(rank, len(hypotheses) - 1)].text for hypotheses in n_best]
+        documents[join(pieces, texts, asked.format)] = None
+    return list(documents)[: 1 + asked.alternatives]
+
+
+class Api:
+    """The endpoints over some directions and the batcher that translates."""
+
+    def __init__(
+        self,
+        directions: Mapping[Direction, ServedDirection],
+        batcher: Batcher,
+        settings: ServerSettings,
+        key: bytes | None,
+    ) -> None:
+        self.directions, self.batcher, self.settings, self.key = directions, batcher, settings, key
+        self.languages = list(dict.fromkeys(language for pair in directions for language in pair))
+        self.max_alternatives = batcher.search.beam - 1 if batcher.search.method == "beam" else 0
+
+    async def health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def list_languages(self, request: Request) -> Response:
+        targets = {one: [target for source, target in self.directions if source == one] for one in self.languages}
+        return JSONResponse([{"code": one, "name": name_of(one), "targets": targets[one]} for one in self.languages])
+
+    async def detect(self, request: Request) -> Response:
+        fields = await read_fields(request, self.settings)
+        check_key(fields, self.key)
+        text = " ".join(read_texts(fields, self.settings.max_characters))
+        found = await run_in_threadpool(detect, text, self.languages)
+        return JSONResponse([{"confidence": confidence, "language": language} for language, confidence in found])
+
+    async def translate(self, request: Request) -> Response:
+        fields = await read_fields(request, self.settings)
+        check_key(fields, self.key)
+        asked = read_translation_request(fields, self.directions, self.settings.max_characters, self.max_alternatives)
+        try:
+            documents = await run_in_threadpool(lambda: [split(text, asked.format) for text in asked.texts])
+        except ValueError as error:
+            raise HTTPException(400, f"Invalid request: {error}") from error
+        source, confidence = asked.source, 100.0
+        if source == "auto":
+            # Into which it can be translated, or in which it is already.
+            possible = [*(source for source, target in self.directions if target == asked.target), asked.target]
+            prose = " ".join(piece.text for pieces in documents for piece in pieces if piece.translated)
+            source, confidence = (await run_in_threadpool(detect, prose, possible))[0]
+        translated = [[text] for text in asked.texts]
+        if source != asked.target:
+            translated = await self._translate(request, asked, documents, self.directions[source, asked.target])
+        answer: dict[str, list[Any]] = {"translatedText": [texts[0] for texts in translated]}
+        if asked.source == "auto":
+            answer["detectedLanguage"] = [{"confidence": confidence, "language": source}] * len(translated)
+        if asked.alternatives:
+            answer["alternatives"] = [texts[1:] for texts in translated]
+        return JSONResponse(answer if asked.is_batch else {key: value for key, [value] in answer.items()})
+
+    async def _translate(
+        self, request: Request, asked: TranslationRequest, documents: list[list[Piece]], direction: ServedDirection
+    ) -> list[list[str]]:
+        """Each document translated: the best and, after it, alternatives that differ."""
+        wanted = [piece.text for pieces in documents for piece in pieces if piece.translated]
+        hypotheses = iter(await self._n_best(request, direction, wanted) if wanted else [])
+        found = [[next(hypotheses) for piece in pieces if piece.translated] for pieces in documents]
+        return [ranked_documents(asked, pieces, n_best) for pieces, n_best in zip(documents, found, strict=True)]
+
+    async def _n_best(self, request: Request, direction: ServedDirection, texts: list[str]) -> NBest:
+        """What the batcher finds, unless that takes too long or the client goes."""
+        try:
+            found = asyncio.wrap_future(self.batcher.submit(direction.translator, texts))
+        except QueueFullError:
+            raise HTTPException(429, "Slowdown: too many requests are waiting", {"Retry-After": "1"}) from None
+        gone: asyncio.Future[Any] = asyncio.ensure_future(
+            request.receive()
+        )  # the body has been read: what comes is the end
+        try:
+            either: set[asyncio.Future[Any]] = {found, gone}
+            await asyncio.wait(either, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
+            if found.done():
+                return found.result()
+            if gone.done():
+                raise HTTPException(CLIENT_HAS_GONE, "The client has gone")
+            raise HTTPException(503, "The translation took too long: try again, or less text", {"Retry-After": "1"})
+        finally:
+            found.cancel()  # the batcher drops what nobody waits for
+            gone.cancel()

@@ -1,0 +1,73 @@
+"""What is served: a translator for each direction, and the page on which it translates in the browser."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer.config import UsageError
+from transformer.data.corpus import split_name
+from transformer.data.directions import Direction, arrow
+from transformer.inference.settings import SearchSettings, TranslatorSettings
+from transformer.inference.translator import Translator
+from transformer.machine import MachineSettings
+from transformer.tools.export.load import is_export, load_translator
+from transformer.tools.page import export as page
+from transformer.tools.server.settings import ServerSettings
+
+
+@dataclass(frozen=True)
+class ServedDirection:
+    """A translator, its checkpoint and the name of this, and its page as HTML, or why there is none."""
+
+    translator: Translator
+    checkpoint: Path
+    name: str
+    page: str | None
+    why_no_page: str = ""
+
+    @property
+    def languages(self) -> str:
+        return arrow(self.translator.languages)
+
+    @property
+    def test_name(self) -> str:
+        """What its test set is called in the results of its run."""
+        first, languages = self.translator.directions[0], self.translator.languages
+        return "test" if languages == first else split_name("test", languages)
+
+
+def _with_page(translator: Translator, checkpoint: Path, name: str, settings: ServerSettings) -> ServedDirection:
+    why = ""
+    if settings.page is False:
+        why = "it is switched off (--no-page)"
+    elif settings.page is None and settings.api_key_file is not None:
+        why = "it would give the model to everyone, while translating needs a key (--page offers it)"
+    elif translator.model.output.weight.is_meta:
+        why = "the weights of an export are another program's"
+    else:
+        try:
+            return ServedDirection(translator, checkpoint, name, page.build(translator, "int8", name=name))
+        except ValueError as error:
+            why = str(error)
+    return ServedDirection(translator, checkpoint, name, None, why)
+
+
+def load_directions(
+    checkpoints: Sequence[tuple[str, Path]], settings: ServerSettings, search: SearchSettings, machine: MachineSettings
+) -> dict[Direction, ServedDirection]:
+    """Every direction that checkpoints (names and paths) have learned, by source and target; UsageError where two have
+    learned one, ValueError for a search that one cannot make. All are loaded before a page is built, so that a mistake
+    is reported first."""
+    models: dict[Direction, tuple[Translator, Path, str]] = {}
+    for name, path in checkpoints:
+        inference = settings.inference(is_export(path))
+        translator = load_translator([path], TranslatorSettings(None, None, search, machine, inference))
+        translator.check_search(search)
+        for one in (translator.in_direction(*direction) for direction in translator.directions):
+            if other := models.get(one.languages):
+                raise UsageError(
+                    f"{arrow(one.languages)} is translated by two models, {other[1]} and {path}: give one "
+                    "--checkpoint for each direction"
+                )
+            models[one.languages] = one, path, name
+    return {pair: _with_page(*model, settings) for pair, model in models.items()}
