@@ -4,16 +4,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from transformer.inference.translator import Translator
     from transformer.model.config import ModelConfig
     from transformer.model.transformer import Transformer
-    from transformer.tools.pictures.notebook import Translator
 
 __version__ = "0.1.0"
 __all__ = ["ModelConfig", "Transformer", "Translator"]
 PLACES = {
     "ModelConfig": "transformer.model.config",
     "Transformer": "transformer.model.transformer",
-    "Translator": "transformer.tools.pictures.notebook",
+    "Translator": "transformer.inference.translator",
 }
 
 

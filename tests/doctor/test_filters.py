@@ -12,8 +12,8 @@ from tests.doctor.corpora import TEST, TRAIN, VALIDATION, clean, moved, said, wr
 from tests.factories import tokenizer_settings
 from transformer.data.splitting import comparable
 from transformer.data.tokenizer import train_tokenizer
+from transformer.data.words import Line
 from transformer.tools.augment.filters import FILTERS, PairFilter
-from transformer.tools.doctor.text import Line
 
 NEW = clean(40, seed=7)
 GERMAN, ENGLISH = NEW[0]

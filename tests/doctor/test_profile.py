@@ -5,8 +5,8 @@ import math
 import pytest
 
 from tests.doctor.corpora import Pair
+from transformer.data.words import Line
 from transformer.tools.doctor.profile import Profile
-from transformer.tools.doctor.text import Line
 
 
 def profile(*pairs: Pair) -> Profile:

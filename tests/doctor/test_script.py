@@ -15,10 +15,10 @@ from tests.doctor.corpora import PLANTED, TEST, VALIDATION, clean, planted, writ
 from tests.factories import composed, data_settings
 from tests.processes import shell_words
 from tests.scripts.running import PROJECT, ok, refused
+from transformer.data.words import Line
 from transformer.tools.doctor.check_corpus import Examination
 from transformer.tools.doctor.fix import clean_copy
 from transformer.tools.doctor.report import next_command
-from transformer.tools.doctor.text import Line
 
 DROPPED = ("empty", "duplicate", "in a held-out split", "nearly held out", "copied source", "length ratio")
 KEPT = ("edge spaces", "carriage returns")

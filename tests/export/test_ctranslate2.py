@@ -20,11 +20,11 @@ from transformer import Translator
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
 from transformer.files import EXPORT_MANIFEST, sha256
+from transformer.inference.loading import load_translator
 from transformer.inference.settings import InferenceSettings, TranslatorSettings
 from transformer.inference.translator import BEAM, Translation
 from transformer.machine import MachineSettings
 from transformer.tools.export.formats import export, load
-from transformer.tools.export.load import load_translator
 from transformer.tools.export.settings import ExportSettings
 from transformer.tools.page.explanation import explain
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from transformer.files import METRICS_LOG
-from transformer.training.loggers import build_logger, read_log
+from transformer.tools.loggers import build_logger, read_log
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -72,11 +72,12 @@ def augment(
     opened = PairsOutput(settings.output, Path(text), search.method, made, settings.resume)
     announce_checkpoint(next(iter(settings.checkpoint), None), checkpoints[0])
 
-    from transformer.tools.export.load import load_translator
+    from transformer.inference.loading import load_translator
 
     with opened as output:
         used = TranslatorSettings(settings.source, settings.target, search, machine, inference)
         translator = load_translator(checkpoints, used)
+        translator.warns_of_sentences = False
         translator.lines_of = text
         check_languages(corpus, Path(text), translator.languages)
         output.check_new(translator.languages)

@@ -83,7 +83,7 @@ def evaluate(
     translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages)
     digest = sha256_of(checkpoints)  # now: a run that is still training replaces them
     translator.configure_torch(machine)
-    translator.greedy_scores = False  # nobody sees them
+    translator.greedy_scores = translator.warns_of_sentences = False  # nobody sees them
     search = search.with_default_length_penalty(translator.length_penalty)
     build_metrics(settings.metrics, translator.target_language)  # before the work: one may lack a package
     texts = read_texts(settings, run_of(checkpoints[0]), translator.languages, translator.directions)

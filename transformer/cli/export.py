@@ -6,11 +6,11 @@ from transformer.cli.models import announce_checkpoint, find_checkpoint, model_n
 from transformer.cli.places import check_can_be_written, check_output_file
 from transformer.config import UsageError
 from transformer.printing import print_safely, say, script_command, shell_path
-from transformer.tools.export.settings import NEXT_STEP, SUFFIXES, ExportSettings, Format, WeightPrecision
+from transformer.tools.export.settings import EXPORTS, ExportSettings, WeightPrecision
 
 
 def export(
-    format: Format,
+    format: str,
     /,
     *,
     output: str,
@@ -44,7 +44,7 @@ def export(
     """
     settings = ExportSettings(format, precision, output, text)
     place = Path(settings.output)
-    if suffix := SUFFIXES.get(format):
+    if suffix := EXPORTS[format].suffix:
         check_output_file(settings.output, [suffix])
     check_can_be_written(place, "--output")
     found = find_checkpoint(checkpoint)
@@ -60,4 +60,4 @@ def export(
     translator = Translator.load(found, source_language=source, target_language=target)
     formats.export(translator, settings, model_name(found), read_card(found))
     print_safely(str(place))
-    say(f"next: {NEXT_STEP[format].format(shell_path(place), translate=script_command('translate'))}")
+    say(f"next: {EXPORTS[format].next_step.format(shell_path(place), translate=script_command('translate'))}")

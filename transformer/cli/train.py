@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -155,11 +156,22 @@ def train(config: dict[str, Any]) -> dict[str, float]:
         raise UsageError("-m trains with one process: give trainer=cpu or trainer=gpu, and trainer.devices=1")
     if rank() == 0:
         say(f"the run: {shell_path(folder)}, prepared corpora: {shell_path(Path(run_settings.data.cache))}")
+    from transformer.tools.loggers import build_logger
+    from transformer.tools.pictures.training_pictures import draw_attentions, draw_progress
     from transformer.training.results import show_result
     from transformer.training.train import run
 
     with training_in(folder), isolated():
-        result = run(run_settings, model, folder, checkpoint, replace=is_trial())
+        result = run(
+            run_settings,
+            model,
+            folder,
+            checkpoint,
+            replace=is_trial(),
+            on_validation=[draw_progress] if "csv" in run_settings.loggers else [],
+            loggers=[partial(build_logger, name) for name in run_settings.loggers],
+            at_end=[draw_attentions],
+        )
     show_result(result, folder, run_settings.search)
     return result.numbers()
 

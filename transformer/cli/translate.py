@@ -111,14 +111,14 @@ def translate(
         machine = replace(machine, threads=1)  # with so little work two wait for each other
 
     from transformer.inference.alignment_head import asked_head
+    from transformer.inference.loading import load_chooser, load_translator
     from transformer.inference.word_alignment import moses_lines
-    from transformer.tools.export.load import load_chooser, load_translator
 
     with opened as output, atomic_file(Path(settings.alignments)) if settings.alignments else nullcontext() as aligned:
         output.skip(lines)
         used = TranslatorSettings(settings.source, settings.target, search, machine, inference)
         translator = load_translator(checkpoints, used)
-        translator.lines_of, translator.warns_of_sentences = settings.input or "", True
+        translator.lines_of = settings.input or ""
         chooser = load_chooser(translator, choice, inference)
         if aligned and translator.model.output.weight.is_meta:
             raise UsageError("--alignments needs a checkpoint: the engine of an export shows no attention weights")

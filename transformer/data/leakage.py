@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from transformer.data.corpus import DataSettings
 from transformer.data.directions import Direction
-from transformer.tools.doctor.text import Line, read_raw, words
+from transformer.data.text_files import Pair
+from transformer.data.words import Line, read_raw, words
 
 NGRAM = 5  # words
 # A training sentence with this share of a held-out sentence's n-grams nearly contains it.
@@ -50,6 +51,13 @@ class HeldOut:
             self._ngrams[ngram].append(len(self._sentences))
         self._sentences.append((split, number, len(ngrams)))
 
+    def same(self, text: str) -> Leak | None:
+        """What has the same text or the same words."""
+        if text in self._exact:
+            return Leak(*self._exact[text], exact=True)
+        same_words = self._same_words.get(tuple(words(text)))
+        return Leak(*same_words, exact=False) if same_words else None
+
     def leak(self, text: str) -> Leak | None:
         """What a side of a training pair repeats: the same text, the same words, or most 5-grams.
 
@@ -60,12 +68,9 @@ class HeldOut:
         return self._last[1]
 
     def _find(self, text: str) -> Leak | None:
-        if text in self._exact:
-            return Leak(*self._exact[text], exact=True)
-        tokens = words(text)
-        if tuple(tokens) in self._same_words:
-            return Leak(*self._same_words[tuple(tokens)], exact=False)
-        shared = Counter(sentence for ngram in _ngrams(tokens) for sentence in self._ngrams.get(ngram, ()))
+        if same := self.same(text):
+            return same
+        shared = Counter(sentence for ngram in _ngrams(words(text)) for sentence in self._ngrams.get(ngram, ()))
         for sentence, count in shared.items():
             split, number, ngrams = self._sentences[sentence]
             if count >= MIN_SHARED * ngrams:
@@ -87,3 +92,19 @@ def index_held_out(
                     if language in languages:
                         indices[languages.index(language)].add(split, line.number, text)
     return indices
+
+
+def overlap_notes(train: Iterable[Pair], scored: dict[str, list[Pair]]) -> list[str]:
+    """A line for each split that is `scored` of which training pairs have sentences, or the same words."""
+    held_out = HeldOut()
+    for split, pairs in scored.items():
+        for number, pair in enumerate(pairs):
+            for text in pair:
+                held_out.add(split, number, text)
+    found = {leak[:2] for pair in train for text in pair if (leak := held_out.same(text))}
+    counts = Counter(split for split, _ in found)
+    return [
+        f"{split}: a side of {counts[split]:,} of {len(pairs):,} sentences is in train too (the doctor lists them)"
+        for split, pairs in scored.items()
+        if counts[split]
+    ]

@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from transformer.config import from_dict, read_value
+from transformer.config import Registry, from_dict, read_value
 from transformer.data.directions import NAME, NAME_RULE, Direction, direction_name, parse_direction
 from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER, MODELS, TRANSLATOR, atomic_write, run_of
@@ -34,11 +34,12 @@ from transformer.inference.untrusted import (
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
 from transformer.printing import one_line, terminal_safe
-from transformer.tools.hub import reader as huggingface
 
 T = TypeVar("T")
 FORMAT = "encoder-decoder translator 3"
-# What a Hugging Face folder and an export to CTranslate2 call their weights.
+# Models of other programs: by the file that tells their folders, what reads one.
+READERS: Registry[Any] = Registry({HUGGINGFACE_TOKENIZER: "transformer.tools.hub.reader:read"})
+# What such folders, and exports to CTranslate2, call their weights.
 WEIGHTS_OF_FOLDERS = ("model.safetensors", "pytorch_model.bin", "model.bin")
 # Keys that a description has only where they say something: of several directions, of a length penalty that was chosen
 # for the model, and of the alignment, which training finds at its end.
@@ -160,7 +161,7 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
         offer = ""
         if whole := _newest_whole(path, read):
             offer = f"; {whole} is whole, use it"
-        elif path.name in WEIGHTS_OF_FOLDERS and (path.parent / huggingface.CONFIG).is_file():
+        elif path.name in WEIGHTS_OF_FOLDERS and any((path.parent / name).is_file() for name in READERS):
             offer = f"; it is one file of a model: name its folder, {path.parent}"
         raise ValueError(f"{path} is not a usable checkpoint of this program: {reason}{offer}") from error
 
@@ -219,12 +220,13 @@ def load(path: Path) -> SavedTranslator:
     """
     if path.is_dir():
         choices = [path / name for name in MODELS]
-        if (folder := path / HUGGINGFACE_TOKENIZER).is_file() and not any(choice.exists() for choice in choices):
-            return _read(folder, lambda config: huggingface.read(config.parent))
+        others = [name for name in READERS if (path / name).is_file()]
+        if others and not any(choice.exists() for choice in choices):
+            return _read(path / others[0], lambda file: READERS[others[0]](file.parent))
         if (path / EXPORT_MANIFEST).is_file():
             raise ValueError(
-                f"{path} is an export: translate.py, or transformer.tools.export.formats.load, takes one to ctranslate2; for "
-                "all else name the run that it was made of"
+                f"{path} is an export: translate, or inference.loading, takes one to ctranslate2; for all else name the "
+                "run that it was made of"
             )
         path = next((choice for choice in choices if choice.exists()), path)
     return _read(path, _load)

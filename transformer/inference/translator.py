@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformer.config import read_value
+from transformer.config import Registry, read_value
 from transformer.data.batching import batches_by_length, pad
 from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.languages import space_between_sentences
@@ -49,6 +49,8 @@ log = logging.getLogger(__name__)
 BATCH_TOKENS, BATCH_TOKENS_ON_GPU = 2048, 8192
 # What `Translator.load(path).translate(…)` does by default; configs/search/beam.yaml says the same.
 BEAM = SearchSettings()
+# What shows a translation in a notebook.
+SHOW: Registry[Any] = Registry(show="transformer.tools.page.notebook:show")
 BatchTokens = Annotated[int, ">= 1"]
 # `Translator`, or what is made of it: the one for notebooks loads its like.
 AnyTranslator = TypeVar("AnyTranslator", bound="Translator")
@@ -112,7 +114,7 @@ class Translator:
     # The file, or else the split, whose lines the texts are: warnings and errors name it before the number.
     lines_of = ""
     # Whether texts that the model cannot read are named in the log, and those of several sentences, translated as one.
-    warns_of_sources, warns_of_sentences = True, False
+    warns_of_sources, warns_of_sentences = True, True
     # Whether greedy search makes probabilities of its logits. It is a few percent faster without, but then its
     # scores are nan.
     greedy_scores = True
@@ -203,6 +205,11 @@ class Translator:
         """Configures torch for this process, to translate fast."""
         output = self.model.output
         configure_torch(machine, self.device.type, output.weight.dtype, isinstance(output, PackedLinear))
+
+    def show(self, text: str, search: SearchSettings = BEAM, height: int = 900) -> Any:
+        """In a notebook: the page of the command explain for `text`, with all attention weights, and what each step
+        could have chosen. `height` is in pixels. Raises ValueError for a text without tokens or with too many."""
+        return SHOW["show"](self, text, search, height)
 
     def description(self) -> dict[str, Any]:
         """What files say of it besides weights and tokenizers, as plain data (see `checkpoint.Description`)."""
@@ -439,8 +446,8 @@ class Translator:
     def log_probabilities(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
         """log p(next token), as `logits`."""
         logits, state = self.logits(ids, state)
-        # Nobody else has these logits: log_softmax may overwrite them, as a new tensor of this size takes longer to make
-        # than to fill.
+        # Nobody else has these logits: log_softmax overwrites them, as to make a tensor of this size takes longer than
+        # to fill it.
         return torch.log_softmax(logits, dim=-1, out=logits), state
 
     @torch.inference_mode()

@@ -1,1 +1,1 @@
-"""What is there for speed alone: tensors in, tensors out. Each says the equation that it equals, and a test compares."""
+"""What is there for speed alone: tensors in, tensors out. Each names the equation that it equals; tests compare."""

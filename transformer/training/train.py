@@ -1,7 +1,9 @@
 """A whole run: data, model, training, the best checkpoint, the test, and what stays in the run's folder."""
 
+import logging
 import os
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -11,10 +13,12 @@ from typing import Any
 
 import torch
 from lightning import Fabric
+from lightning.fabric.loggers import Logger
 
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
 from transformer.data.gpu_dataset import gpu_datasets
+from transformer.data.leakage import overlap_notes
 from transformer.data.synthetic import SYNTHETIC, read_synthetic
 from transformer.data.text_files import Pair
 from transformer.data.training_split import build_training_split
@@ -22,7 +26,7 @@ from transformer.device import configure_torch, device_kind, find_hardware
 from transformer.evaluation.alignment_error import MAX_TRAINING_PAIRS, best_head
 from transformer.evaluation.evaluate import Evaluation, evaluate
 from transformer.evaluation.run_files import remove_run, write_config
-from transformer.files import BEST_CHECKPOINT, METRICS_LOG, TRANSLATOR, check_writable, mark_cache
+from transformer.files import BEST_CHECKPOINT, TRANSLATOR, check_writable, mark_cache
 from transformer.inference import model_file as checkpoint
 from transformer.inference.model_file import load_training
 from transformer.inference.saved_translator import SavedTranslator
@@ -33,7 +37,6 @@ from transformer.model.transformer import Transformer
 from transformer.printing import say
 from transformer.processes import rank
 from transformer.signals import SignalHandler
-from transformer.tools.pictures.curves import draw_curves
 from transformer.training.card import write_card
 from transformer.training.checkpoints import read_run
 from transformer.training.checks import (
@@ -48,16 +51,16 @@ from transformer.training.checks import (
 from transformer.training.config import RunSettings
 from transformer.training.embeddings import initialize_embeddings
 from transformer.training.guided_alignment import GuidedAlignment
-from transformer.training.leakage import overlap_notes
-from transformer.training.loggers import build_logger, silence_lightning
 from transformer.training.loop import Training, mean_bleu
 from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.out_of_memory import explain_out_of_memory
 from transformer.training.reporter import spread
-from transformer.training.results import Result, draw_attentions, write_results
+from transformer.training.results import Result, write_results
 from transformer.training.summary import show_run
 
 Hook = Callable[[Training], None]
+# Makes a logger for a run's folder, with the rows of its log and the points of its steps that a resumed run keeps.
+BuildLogger = Callable[[Path, int, int], Logger]
 
 
 def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> TranslationData:
@@ -105,7 +108,17 @@ def build_guided_alignment(settings: RunSettings, data: TranslationData, steps_d
     return GuidedAlignment.learn([data.split(name) for name in data.names("train")], vocabularies, asked)
 
 
-def build_fabric(settings: RunSettings, folder: Path, saved: dict[str, Any] | None) -> Fabric:
+def silence_lightning() -> None:
+    """Silences Lightning's tips, and its advice about what this project has chosen on purpose."""
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="lightning")
+    warnings.filterwarnings("ignore", module="torch.utils.data")
+
+
+def build_fabric(
+    settings: RunSettings, folder: Path, saved: dict[str, Any] | None, loggers: Sequence[BuildLogger]
+) -> Fabric:
     """Lightning Fabric: device, precision, processes and loggers. A resumed run cuts its log back to the checkpoint."""
     trainer = settings.trainer
     torch.use_deterministic_algorithms(trainer.deterministic)
@@ -118,7 +131,7 @@ def build_fabric(settings: RunSettings, folder: Path, saved: dict[str, Any] | No
         num_nodes=trainer.num_nodes,
         strategy=trainer.strategy,
         precision=trainer.precision,  # type: ignore[arg-type]
-        loggers=[build_logger(name, folder, rows, steps) for name in settings.loggers],
+        loggers=[build(folder, rows, steps) for build in loggers],
     )
 
 
@@ -128,16 +141,6 @@ def launch(fabric: Fabric, settings: RunSettings, signals: SignalHandler) -> Non
         say(f"waiting for the processes of all {settings.trainer.num_nodes} nodes")
     with signals.at_once() if settings.trainer.strategy == "ddp" else nullcontext():
         fabric.launch()
-
-
-def curves_of(folder: Path) -> Hook:
-    """What draws `curves.png` after every validation."""
-
-    def draw(training: Training) -> None:
-        if training.fabric.is_global_zero and (folder / METRICS_LOG).exists():
-            draw_curves(folder / METRICS_LOG, folder / "curves.png")
-
-    return draw
 
 
 def choose_weights(training: Training) -> float | None:
@@ -207,14 +210,17 @@ def run(
     replace: bool = False,
     on_step: Sequence[Hook] = (),
     on_validation: Sequence[Hook] = (),
+    loggers: Sequence[BuildLogger] = (),
+    at_end: Sequence[Callable[[Translator, Result, Path], None]] = (),
 ) -> Result:
     """Trains, tests the best checkpoint and leaves a whole folder behind.
 
     The settings have passed `check_settings` and `check_trainer`; `resume` continues from a checkpoint of the same
     folder. With `replace` the folder may hold an earlier run, as that of a repeated trial does: it is removed once the
     corpus is ready, as its model or scores would be taken for those of this run. `on_step` and `on_validation` are
-    called with the `Training` after each of these. Raises ValueError or OSError, before it trains, for what the corpus,
-    the checkpoint or the folder does not allow, and Interrupted when a signal ends the run.
+    called with the `Training` after each of these, and `at_end` with translator, result and folder, once all is saved.
+    `loggers` make the loggers. Raises ValueError or OSError, before it trains, for what the corpus, the checkpoint or
+    the folder does not allow, and Interrupted when a signal ends the run.
     """
     started = time.monotonic()
     silence_lightning()
@@ -240,7 +246,7 @@ def run(
     check_limits(data, trainer, trainer.devices * trainer.num_nodes)
     if replace:
         remove_run(folder)
-    fabric = build_fabric(settings, folder, saved)
+    fabric = build_fabric(settings, folder, saved, loggers)
     if rank() == 0:
         # SLURM and torchrun start the processes themselves, and may give each cores of its own.
         shares_cores = fabric.device.type == "cpu" and fabric.strategy.launcher is not None
@@ -252,8 +258,7 @@ def run(
     with SignalHandler() as signals:
         launch(fabric, settings, signals)
         data.datasets = gpu_datasets(data.examples("train"), fabric.device, data.buckets("train"))
-        drawing = [curves_of(folder)] if "csv" in settings.loggers else []
-        hooks = {"on_step": on_step, "on_validation": [*drawing, *on_validation]}
+        hooks = {"on_step": on_step, "on_validation": on_validation}
         training = Training(fabric, module, data, settings, saved_settings, folder, signals, guide, **hooks)
         if saved and resume:
             training.resume(saved, resume)
@@ -268,8 +273,10 @@ def run(
     if not evaluations:
         return Result(bleu, {}, cost, [])
     samples = samples_of(evaluations["test"], data.text_pairs("test", trainer.limit_test_batches))
+    result = Result(bleu, {name: one.scores for name, one in evaluations.items()}, cost, samples)
     if fabric.is_global_zero:
         write_results(folder, evaluations, data.digests, time.monotonic() - started, cost)
         write_card(folder, translator, data, saved_settings, machine)
-        draw_attentions(translator, samples, folder / "attention")
-    return Result(bleu, {name: one.scores for name, one in evaluations.items()}, cost, samples)
+        for hook in at_end:
+            hook(translator, result, folder)
+    return result

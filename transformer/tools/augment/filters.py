@@ -14,6 +14,7 @@ from transformer.data.leakage import index_held_out
 from transformer.data.splitting import comparable, hash64
 from transformer.data.synthetic import held_out_sentences
 from transformer.data.tokenizer import LONG, Tokenizer
+from transformer.data.words import Line, read_raw, words_with_numbers
 from transformer.tools.doctor.checks import (
     NEITHER,
     Context,
@@ -29,7 +30,6 @@ from transformer.tools.doctor.checks import (
     wrong_script,
 )
 from transformer.tools.doctor.profile import Profile
-from transformer.tools.doctor.text import Line, read_raw, words_with_numbers
 
 # The same words so many times in a row are no sentence: a search that turns in a circle.
 MAX_PHRASE, MAX_TIMES = 4, 3

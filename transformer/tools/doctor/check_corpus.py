@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from transformer.data.corpus import DataSettings
 from transformer.data.leakage import Leak, index_held_out
+from transformer.data.words import Line, has_byte_order_mark, read_raw
 from transformer.tools.doctor.checks import CHECKS, NEITHER, Check, Context
 from transformer.tools.doctor.profile import Profile
-from transformer.tools.doctor.text import Line, has_byte_order_mark, read_raw
 
 # Lines listed for a finding: enough to look at, few enough to read.
 MAX_LINES = 5

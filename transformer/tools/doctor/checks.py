@@ -10,8 +10,8 @@ from transformer.data.languages import scripts, weighted
 from transformer.data.leakage import HeldOut
 from transformer.data.splitting import hash64
 from transformer.data.text_files import is_heading
+from transformer.data.words import Line, letters, words
 from transformer.tools.doctor.profile import Profile, log_ratio
-from transformer.tools.doctor.text import Line, letters, words
 
 Sides = tuple[bool, bool]
 NEITHER, BOTH = (False, False), (True, True)

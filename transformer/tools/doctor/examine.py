@@ -12,12 +12,12 @@ from transformer.data.directions import arrow, direction_name
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.tokenizer import advice
+from transformer.data.words import Line
 from transformer.printing import with_progress
 from transformer.tools.doctor.check_corpus import Dropped, Examination
 from transformer.tools.doctor.fix import clean_copy
 from transformer.tools.doctor.plan import Plan, make_plan, preset_advice, preset_for, run_length
 from transformer.tools.doctor.report import findings_as_dicts, unknown_shares
-from transformer.tools.doctor.text import Line
 
 
 def _named(corpus: DataSettings, examination: Examination, split: str) -> str:

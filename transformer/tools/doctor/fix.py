@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from transformer.data.words import Line
 from transformer.files import atomic_folder
 from transformer.tools.doctor.check_corpus import Dropped
-from transformer.tools.doctor.text import Line
 
 
 class CleanCopy:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from transformer.data.languages import scripts
 from transformer.data.splitting import hash64
-from transformer.tools.doctor.text import BUCKETS, Line, trigrams
+from transformer.data.words import BUCKETS, Line, trigrams
 
 # A script belongs to a language if it has this share of its letters (names and formulas bring other scripts).
 SHARE_OF_A_SCRIPT = 0.05

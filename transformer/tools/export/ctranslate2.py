@@ -17,6 +17,8 @@ from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import ModelConfig
 from transformer.model.layers import AddNorm, DecoderLayer, EncoderLayer
 from transformer.model.transformer import Decoder, Encoder, Transformer
+from transformer.tools.export import folder
+from transformer.tools.export.formats import Export
 from transformer.tools.export.supported import check_supported, dot_product_query
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "none")
@@ -131,7 +133,7 @@ def _side(spec: Any, side: Encoder | Decoder, config: ModelConfig) -> None:
         _layer(layer_spec, layer)
 
 
-def export(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], precision: str, folder: Path) -> None:
+def write_engine(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], precision: str, into: Path) -> None:
     """Writes that engine's own files; `precision` is float32, float16, bfloat16 or int8. Raises what `check` does."""
     check(model.config)
     spec = _empty_spec(model.config)
@@ -149,4 +151,14 @@ def export(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], precisio
     spec.config.layer_norm_epsilon = nn.LayerNorm(1).eps
     spec.validate()
     spec.optimize(quantization=precision)
-    spec.save(str(folder))
+    spec.save(str(into))
+
+
+def write(export: Export) -> None:
+    """The folder of EXPORTS."""
+    model, tokenizers = export.translator.model, export.translator.tokenizers
+
+    def make(work: Path) -> None:
+        write_engine(model, tokenizers, export.precision, work)
+
+    folder.write(export.output, "ctranslate2", export.translator, make)

@@ -155,3 +155,8 @@ class CTranslate2Translator(Translator):
             raise ValueError(f"{self._folder} has a vocabulary that is not its tokenizer's: {foreign[0]!r}")
         ids = [self._ids[piece] for piece in target[:-1]]
         return Hypothesis(ids, score, score / settings.score(1.0, len(target)))
+
+
+def load(folder: Path, device: str = "cpu", threads: int = 0) -> Translator:
+    """The translator of an exported folder, in the precision that was chosen when it was made (`inference.loading`)."""
+    return CTranslate2Translator(folder, device, threads)

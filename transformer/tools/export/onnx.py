@@ -26,6 +26,8 @@ from torch.export import Dim
 from transformer.data.tokenizer import BOS, EOS
 from transformer.model.kv_cache import Cache, KeyValues, KVCache, LayerCache
 from transformer.model.transformer import Transformer
+from transformer.tools.export import folder
+from transformer.tools.export.formats import Export
 from transformer.tools.export.supported import check_supported
 
 OLDEST_TORCH = "2.11"  # that can trace the steps of a decoder
@@ -105,7 +107,7 @@ def _write(
         )
 
 
-def export(model: Transformer, folder: Path) -> None:
+def write_graphs(model: Transformer, into: Path) -> None:
     """Writes both graphs, in float32.
 
     Raises ValueError, naming the setting, for a model that no graph can express, and for a torch that is too old.
@@ -132,7 +134,7 @@ def export(model: Transformer, folder: Path) -> None:
     shapes: dict[str, Any] = {"source": {0: batch, 1: by_source}, "source_visible": {0: batch, 1: by_source}}
     graph: nn.Module = EncoderGraph(model).eval()
     with torch.no_grad():
-        _write(graph, (source, source_visible), shapes, list(shapes), of_source, folder / "encoder.onnx")
+        _write(graph, (source, source_visible), shapes, list(shapes), of_source, into / "encoder.onnx")
         tensors = [tensor.clone() for tensor in graph(source, source_visible)]
         for layer in model.decoder.layers:
             tensors += layer.self_attention.project_kv(torch.zeros(2, PAST_LENGTH, config.dim))  # type: ignore[operator, union-attr]
@@ -147,5 +149,14 @@ def export(model: Transformer, folder: Path) -> None:
             shapes,
             names,
             outputs,
-            folder / "decoder_step.onnx",
+            into / "decoder_step.onnx",
         )
+
+
+def write(export: Export) -> None:
+    """The folder of EXPORTS."""
+
+    def make(work: Path) -> None:
+        write_graphs(export.translator.model, work)
+
+    folder.write(export.output, "onnx", export.translator, make)

@@ -7,25 +7,42 @@ from typing import Annotated, Literal
 from transformer.config import PATH, Settings, UsageError
 from transformer.files import EXPORT_MANIFEST, read_json
 
-Format = Literal["ctranslate2", "huggingface", "onnx", "page", "safetensors"]
 WeightPrecision = Literal["float32", "float16", "bfloat16", "int8"]
-# What each format can hold weights in; the first unless another is asked for.
-FORMAT_PRECISIONS: dict[Format, tuple[WeightPrecision, ...]] = {
-    "ctranslate2": ("float32", "float16", "bfloat16", "int8"),
-    "huggingface": ("float32", "float16", "bfloat16"),
-    "onnx": ("float32",),
-    "page": ("int8", "float16"),
-    "safetensors": ("float32", "float16", "bfloat16"),
-}
-# Formats that are one file, which ends in this.
-SUFFIXES: dict[Format, str] = {"page": ".html", "safetensors": ".safetensors"}
-# What can be done with what is written: {} is its place, {translate} how translate.py is started from here.
-NEXT_STEP: dict[Format, str] = {
-    "ctranslate2": "{translate} --checkpoint {}",
-    "huggingface": "docs/export.md shows how transformers translates with it",
-    "onnx": "docs/export.md shows how onnxruntime translates with it",
-    "page": "open it in a browser",
-    "safetensors": "{translate} --checkpoint {}",
+
+
+@dataclass(frozen=True)
+class ExportFormat:
+    """One format: the `precisions` of weights that it can hold, the first unless another is asked for; the function
+    that writes it, "module:name", which takes an `export.formats.Export`; what can be done with what is written: {} is
+    its place, {translate} how `translate` is started from here; and, if it is one file, what that ends in."""
+
+    precisions: tuple[WeightPrecision, ...]
+    write: str
+    next_step: str
+    suffix: str | None = None
+
+
+EXPORTS: dict[str, ExportFormat] = {
+    "ctranslate2": ExportFormat(
+        ("float32", "float16", "bfloat16", "int8"),
+        "transformer.tools.export.ctranslate2:write",
+        "{translate} --checkpoint {}",
+    ),
+    "huggingface": ExportFormat(
+        ("float32", "float16", "bfloat16"),
+        "transformer.tools.hub.writer:write",
+        "docs/export.md shows how transformers translates with it",
+    ),
+    "onnx": ExportFormat(
+        ("float32",), "transformer.tools.export.onnx:write", "docs/export.md shows how onnxruntime translates with it"
+    ),
+    "page": ExportFormat(("int8", "float16"), "transformer.tools.page.export:write", "open it in a browser", ".html"),
+    "safetensors": ExportFormat(
+        ("float32", "float16", "bfloat16"),
+        "transformer.tools.export.formats:write_rounded",
+        "{translate} --checkpoint {}",
+        ".safetensors",
+    ),
 }
 MAX_MANIFEST_BYTES = 4 << 20  # one takes some thousand
 
@@ -46,27 +63,26 @@ def check_replaceable(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class ExportSettings(Settings):
-    """What to write, in which precision (None: the first of FORMAT_PRECISIONS), and where: a folder, or a file
-    (SUFFIXES). `text` is the sentence that a page opens with."""
+    """What to write, in which precision (None: the first of the format), and where: a folder, or a file. `text` is the
+    sentence that a page opens with."""
 
-    format: Format
+    format: Annotated[str, EXPORTS]
     precision: WeightPrecision | None
     output: Annotated[str, PATH]
     text: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        precisions = FORMAT_PRECISIONS[self.format]
-        if self.precision not in (None, *precisions):
+        chosen, output = EXPORTS[self.format], Path(self.output)
+        if self.precision not in (None, *chosen.precisions):
             raise UsageError(
-                f"--precision {self.precision} is not for {self.format}: choose one of {', '.join(precisions)}"
+                f"--precision {self.precision} is not for {self.format}: choose one of {', '.join(chosen.precisions)}"
             )
         if self.text is not None and self.format != "page":
             raise UsageError(f"--text is for a page: leave it out, {self.format} shows no sentence")
-        output, suffix = Path(self.output), SUFFIXES.get(self.format)
-        if suffix is None and output.suffix in (".onnx", *SUFFIXES.values()):
+        if chosen.suffix is None and output.suffix in (".onnx", ".html", ".safetensors"):
             raise UsageError(f"--output {output}: {self.format} is a folder: leave out {output.suffix}")
-        if suffix is None:
+        if chosen.suffix is None:
             check_replaceable(output)
-        elif output.suffix != suffix or output.is_dir():
-            raise UsageError(f"--output {output} must name a file that ends in {suffix}")
+        elif output.suffix != chosen.suffix or output.is_dir():
+            raise UsageError(f"--output {output} must name a file that ends in {chosen.suffix}")

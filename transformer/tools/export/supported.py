@@ -4,6 +4,8 @@ from collections.abc import Collection
 
 from torch import Tensor
 
+from transformer.data.directions import arrow
+from transformer.inference.translator import Translator
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import ModelConfig
 from transformer.model.scores import Bilinear
@@ -31,3 +33,12 @@ def dot_product_query(attention: MultiHeadAttention) -> dict[str, Tensor]:
         for name, part in query.items():
             query[name] = (turned @ part.view(attention.heads, attention.head_dim, -1)).view_as(part)
     return query
+
+
+def check_learned(translator: Translator, format: str) -> None:
+    """Raises ValueError for a direction that the model has not learned."""
+    if translator.is_zero_shot:
+        raise ValueError(
+            f"{format} has the directions that the model has learned, {arrow(*translator.directions)}: "
+            f"{arrow(translator.languages)} is none of them"
+        )

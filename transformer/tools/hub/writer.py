@@ -15,12 +15,15 @@ from torch import Tensor
 
 from transformer.data.directions import Direction, arrow, direction_name
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, language_tag
+from transformer.device import PRECISIONS
 from transformer.files import HUGGINGFACE_TOKENIZER
 from transformer.inference.settings import SearchSettings
 from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
-from transformer.tools.export.supported import check_supported, dot_product_query
+from transformer.tools.export import folder as folders
+from transformer.tools.export.formats import Export
+from transformer.tools.export.supported import check_learned, check_supported, dot_product_query
 from transformer.tools.hub.reader import (
     ACTIVATIONS,
     CONFIG,
@@ -164,7 +167,7 @@ def hub_card(card: str, languages: tuple[str, str]) -> str:
     return f"{head}{HOW_TO_LOAD}\n{scores}"
 
 
-def export(
+def write_model(
     model: Transformer,
     tokenizers: tuple[Tokenizer, Tokenizer],
     directions: Sequence[Direction],
@@ -213,3 +216,24 @@ def export(
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
     (folder / "README.md").write_text(hub_card(card, languages), encoding="utf-8")
+
+
+def write(export: Export) -> None:
+    """The folder of EXPORTS. Raises ValueError for a direction that the model has not learned."""
+    translator = export.translator
+    check_learned(translator, "huggingface")
+    first = translator.languages
+    directions = [first, *(one for one in translator.directions if one != first)]
+
+    def make(work: Path) -> None:
+        write_model(
+            translator.model,
+            translator.tokenizers,
+            directions,
+            translator.length_penalty,
+            PRECISIONS[export.precision],
+            export.card,
+            work,
+        )
+
+    folders.write(export.output, "huggingface", translator, make)

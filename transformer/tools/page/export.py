@@ -11,7 +11,6 @@ import gzip
 import json
 import re
 from dataclasses import asdict
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -19,7 +18,8 @@ from torch import Tensor
 from transformer.data.languages import space_between_sentences
 from transformer.files import atomic_write
 from transformer.inference.translator import Translator
-from transformer.tools.export.supported import check_supported
+from transformer.tools.export.formats import Export
+from transformer.tools.export.supported import check_learned, check_supported
 from transformer.tools.hub.vocabulary import Piece, parse
 from transformer.tools.page.html import assemble, bundle, to_json
 
@@ -120,9 +120,11 @@ def build(translator: Translator, precision: str, text: str = "", name: str = ""
     return page(to_json({"text": text, "name": name}), weights)
 
 
-def export(translator: Translator, precision: str, output: Path, text: str = "", name: str = "") -> None:
-    """Writes the page of `build`, whole or not at all."""
-    atomic_write(output, build(translator, precision, text, name).encode())
+def write(export: Export) -> None:
+    """The file of EXPORTS. Raises ValueError for a direction that the model has not learned."""
+    check_learned(export.translator, "a page")
+    page = build(export.translator, export.precision, export.text, export.name)
+    atomic_write(export.output, page.encode())
 
 
 def with_current_program(html: str) -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 from transformer.config import UsageError
 from transformer.data.corpus import split_name
 from transformer.data.directions import Direction, arrow
+from transformer.inference.loading import engine_of, load_translator
 from transformer.inference.settings import SearchSettings, TranslatorSettings
 from transformer.inference.translator import Translator
 from transformer.machine import MachineSettings
-from transformer.tools.export.load import is_export, load_translator
 from transformer.tools.page import export as page
 from transformer.tools.server.settings import ServerSettings
 
@@ -60,8 +60,9 @@ def load_directions(
     is reported first."""
     models: dict[Direction, tuple[Translator, Path, str]] = {}
     for name, path in checkpoints:
-        inference = settings.inference(is_export(path))
+        inference = settings.inference(engine_of(path) is not None)
         translator = load_translator([path], TranslatorSettings(None, None, search, machine, inference))
+        translator.warns_of_sentences = False
         translator.check_search(search)
         for one in (translator.in_direction(*direction) for direction in translator.directions):
             if other := models.get(one.languages):

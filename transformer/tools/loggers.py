@@ -1,8 +1,6 @@
 """Where the numbers of a run go while it trains: Lightning's loggers, in the run's folder."""
 
 import csv
-import logging
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +41,3 @@ def build_logger(name: LoggerName, folder: Path, rows: int = 0, steps: int = 0) 
             logger.log_metrics(numbers, step)
         logger.save()
     return logger
-
-
-def silence_lightning() -> None:
-    """Silences Lightning's tips, and its advice about what this project has chosen on purpose."""
-    for name in ("lightning.pytorch", "lightning.fabric"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module="lightning")
-    warnings.filterwarnings("ignore", module="torch.utils.data")

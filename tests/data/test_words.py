@@ -8,7 +8,7 @@ import pytest
 from tests.factories import data_settings
 from transformer.data.splitting import hash64
 from transformer.data.text_files import find_files, read_pairs
-from transformer.tools.doctor.text import has_byte_order_mark, read_raw, trigrams, words
+from transformer.data.words import has_byte_order_mark, read_raw, trigrams, words
 
 LANGUAGES = ("de", "en")
 REST = {"validation": "x", "test": "x", "source_language": "de", "target_language": "en"}

@@ -1,20 +1,20 @@
-"""A translator to use, from a checkpoint or from the folder of an export."""
+"""A translator to use: of a model file, of several, or of a folder that another program runs."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from transformer.config import Registry
 from transformer.device import available_threads
-from transformer.files import HUGGINGFACE_TOKENIZER
+from transformer.files import EXPORT_MANIFEST
 from transformer.inference.ensemble import load_ensemble
 from transformer.inference.settings import ChoiceSettings, InferenceSettings, TranslatorSettings
 from transformer.inference.translator import Translator
-from transformer.tools.export.formats import load as load_export
 
 if TYPE_CHECKING:
     from transformer.inference.choosing import Chooser
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def is_export(checkpoint: Path) -> bool:
-    """Whether this is the folder of an export, which another program runs."""
-    return checkpoint.is_dir() and not (checkpoint / HUGGINGFACE_TOKENIZER).is_file()
+# Folders whose model another program runs: by the file that tells one, what makes a translator of it.
+ENGINES: Registry[Any] = Registry({EXPORT_MANIFEST: "transformer.tools.export.engine:load"})
+
+
+def engine_of(folder: Path) -> Callable[[Path, str, int], Translator] | None:
+    """What loads the folder of an export, which another program runs: called with it, a device and a number of threads;
+    None for anything else."""
+    return next((ENGINES[name] for name in ENGINES if (folder / name).is_file()), None)
 
 
 def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -> Translator:
@@ -34,13 +39,13 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
     """
     inference, machine = settings.inference, settings.machine
     languages = settings.source_language, settings.target_language
-    exports = [*filter(is_export, checkpoints)]
-    if exports:
+    if exports := [(path, load) for path in checkpoints if (load := engine_of(path))]:
+        [path, load], *_ = exports
         if len(checkpoints) > 1:
-            raise ValueError(f"{exports[0]} is an export: an ensemble is of checkpoints, name what it was made of")
+            raise ValueError(f"{path} is an export: an ensemble is of checkpoints, name what it was made of")
         if inference.precision != "auto":
             raise ValueError(f"--precision {inference.precision}: that of an export was chosen when it was made")
-        engine = load_export(exports[0], inference.device, machine.threads or available_threads())
+        engine = load(path, inference.device, machine.threads or available_threads())
         if (translator := engine.in_direction(*languages)) is engine:
             engine.warn_if_zero_shot()  # else `in_direction` does
     else:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.data.corpora import write
 from tests.reliability.runs import corpus, settings, train
-from transformer.training.leakage import overlap_notes
+from transformer.data.leakage import overlap_notes
 
 TRAIN = [("Ein Hund läuft.", "A dog runs."), ("Zwei Katzen!", "Two cats!"), ("…", "?"), ("水", "Water")]
 

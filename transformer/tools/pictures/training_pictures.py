@@ -1,0 +1,38 @@
+"""The pictures that a run leaves in its folder: its curves, and its attention."""
+
+import logging
+from pathlib import Path
+
+from transformer.files import METRICS_LOG
+from transformer.inference.translator import Translator
+from transformer.tools.pictures.attention_maps import NAMES, draw_reading, read
+from transformer.tools.pictures.curves import draw_curves
+from transformer.tools.pictures.view import View
+from transformer.training.loop import Training
+from transformer.training.results import Result
+
+log = logging.getLogger(__name__)
+
+
+def draw_progress(training: Training) -> None:
+    """`curves.png`, after every validation of a run that logs to metrics.csv."""
+    if training.fabric.is_global_zero and (training.folder / METRICS_LOG).exists():
+        draw_curves(training.folder / METRICS_LOG, training.folder / "curves.png")
+
+
+def draw_attentions(translator: Translator, result: Result, folder: Path) -> None:
+    """One picture for each attention that the model has: the last layer, the mean of its heads, for the shortest sample
+    of which neither the source nor the translation is empty."""
+    drawable = [(source, translation) for source, _, translation in result.samples if source and translation]
+    if not drawable:
+        return
+    source, translation = min(drawable, key=lambda texts: len(texts[0]))
+    try:
+        reading = read(translator, source, translator.target_tokenizer.encode(translation))
+    except ValueError as error:
+        # A run that has come this far does not end for a sentence that is too long to draw.
+        log.warning("no pictures of attention: %s", error)
+        return
+    for attention in NAMES:
+        if getattr(reading.record, attention):
+            draw_reading(reading, View(attention, layer=None, head=None), folder / "attention" / f"{attention}.png")
