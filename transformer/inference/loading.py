@@ -13,6 +13,7 @@ from transformer.config import Registry
 from transformer.device import available_threads
 from transformer.files import EXPORT_MANIFEST
 from transformer.inference.ensemble import load_ensemble
+from transformer.inference.model_file import READERS
 from transformer.inference.settings import ChoiceSettings, InferenceSettings, TranslatorSettings
 from transformer.inference.translator import Translator
 
@@ -29,6 +30,8 @@ ENGINES: Registry[Any] = Registry({EXPORT_MANIFEST: "transformer.tools.export.en
 def engine_of(folder: Path) -> Callable[[Path, str, int], Translator] | None:
     """What loads the folder of an export, which another program runs: called with it, a device and a number of threads;
     None for anything else."""
+    if any((folder / name).is_file() for name in READERS):  # an export for the hub, which we read
+        return None
     return next((ENGINES[name] for name in ENGINES if (folder / name).is_file()), None)
 
 

@@ -225,8 +225,8 @@ def load(path: Path) -> SavedTranslator:
             return _read(path / others[0], lambda file: READERS[others[0]](file.parent))
         if (path / EXPORT_MANIFEST).is_file():
             raise ValueError(
-                f"{path} is an export: translate, or inference.loading, takes one to ctranslate2; for all else name the "
-                "run that it was made of"
+                f"{path} is an export: translate, or inference.loading, takes one to ctranslate2; for all else name "
+                "the run that it was made of"
             )
         path = next((choice for choice in choices if choice.exists()), path)
     return _read(path, _load)
