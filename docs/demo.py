@@ -6,8 +6,8 @@ Needed after any change of the page (transformer/tools/page/html). Other weights
 
 from pathlib import Path
 
-from transformer.tools.page.export import with_current_program
 from transformer.files import atomic_write
+from transformer.tools.page.export import with_current_program
 
 if __name__ == "__main__":
     demo = Path(__file__).with_name("demo.html")

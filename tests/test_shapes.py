@@ -5,10 +5,10 @@ import torch
 from beartype import beartype
 from jaxtyping import Float, Int, TypeCheckError
 from torch import Tensor
-from transformer.inference.fast_layers import attend
 
 from tests.shapes import checked
 from transformer.model.config import FeedForwardConfig
+from transformer.model.kv_cache import KeyValues, KVCache
 from transformer.model.masks import padding_mask
 
 
@@ -37,10 +37,10 @@ def test_what_is_wrong_is_refused_though_right_calls_passed(arguments: tuple[obj
 
 def test_hints_that_are_strings_are_looked_up_in_their_own_module() -> None:
     """The whole module begins with `from __future__ import annotations`."""
-    queries, keys, values = torch.ones(1, 2, 3, 4), torch.ones(1, 2, 4, 5), torch.ones(1, 2, 5, 6)
-    assert attend(queries, keys, values, 1.0, None).shape == (3, 12)
+    cache = KVCache(KeyValues(torch.ones(1, 2, 4, 5), torch.ones(1, 2, 4, 6)), 4)
+    assert cache.update(KeyValues(torch.ones(1, 2, 3, 5), torch.ones(1, 2, 3, 6))).length == 7
     with pytest.raises(TypeCheckError):
-        attend(queries, keys.transpose(2, 3), values, 1.0, None)
+        cache.update(torch.ones(1, 2, 3, 5))  # type: ignore[arg-type]
 
 
 def test_local_functions_are_checked() -> None:

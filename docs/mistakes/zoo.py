@@ -16,14 +16,14 @@ from torch import Tensor, nn
 
 import transformer.inference.translator as translator_file
 import transformer.model.attention as attention_file
-import transformer.model.kv_cache as kv_cache_file
+import transformer.model.transformer as transformer_file
 import transformer.training.loop as loop_file
 from transformer.data.batching import Batch, inputs_and_labels, pad
 from transformer.data.text_files import Pair
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.inference.choosing import references_loss
 from transformer.evaluation.evaluate import Evaluation
 from transformer.evaluation.metrics import score
+from transformer.inference.choosing import references_loss
 from transformer.inference.translator import Translator
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask
@@ -40,7 +40,7 @@ def no_causal_mask() -> Patch:
     def everything_visible(queries: int, keys: int, device: torch.device) -> Tensor:
         return torch.ones(1, 1, queries, keys, dtype=torch.bool, device=device)
 
-    return patch.object(kv_cache_file, "causal_mask", everything_visible)
+    return patch.object(transformer_file, "causal_mask", everything_visible)
 
 
 def padding_attended_to() -> Patch:

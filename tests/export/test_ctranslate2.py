@@ -24,7 +24,8 @@ from transformer.inference.loading import load_translator
 from transformer.inference.settings import InferenceSettings, TranslatorSettings
 from transformer.inference.translator import BEAM, Translation
 from transformer.machine import MachineSettings
-from transformer.tools.export.formats import export, load
+from transformer.tools.export.engine import load
+from transformer.tools.export.formats import export
 from transformer.tools.export.settings import ExportSettings
 from transformer.tools.page.explanation import explain
 

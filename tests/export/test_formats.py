@@ -12,8 +12,9 @@ from tests.export.models import TEXTS, Build, with_two_vocabularies
 from tests.server.models import english_and_french
 from transformer import Translator
 from transformer.inference.alignment_head import AlignmentHead
-from transformer.tools.export.formats import export, load
-from transformer.tools.export.settings import ExportSettings, Format
+from transformer.tools.export.engine import load
+from transformer.tools.export.formats import export
+from transformer.tools.export.settings import ExportSettings
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
@@ -57,7 +58,7 @@ def test_settings_that_do_not_go_together_are_refused(
     ("format", "name"),
     others_long([("ctranslate2", "engine"), ("huggingface", "hub"), ("safetensors", "t.safetensors")]),
 )
-def test_of_two_vocabularies_each_stays_on_its_side(tmp_path: Path, format: Format, name: str) -> None:
+def test_of_two_vocabularies_each_stays_on_its_side(tmp_path: Path, format: str, name: str) -> None:
     if format == "ctranslate2":
         pytest.importorskip("ctranslate2", reason="the export extra is not installed")
     translator = with_two_vocabularies()

@@ -9,7 +9,7 @@ from tests.export.models import TEXTS
 from tests.scripts.running import ok, refused
 from transformer import Translator
 from transformer.tools.export.formats import export
-from transformer.tools.export.settings import ExportSettings, Format
+from transformer.tools.export.settings import ExportSettings
 
 pytest.importorskip("ctranslate2", reason="the export extra is not installed")
 
@@ -35,7 +35,7 @@ def test_an_export_does_not_replace_the_folder_that_it_is_made_of(taught: Transl
 
 @pytest.mark.parametrize(("format", "file"), [("huggingface", "model.safetensors"), ("ctranslate2", "model.bin")])
 def test_one_file_of_a_folder_is_refused_with_the_name_of_the_folder(
-    taught: Translator, tmp_path: Path, format: Format, file: str
+    taught: Translator, tmp_path: Path, format: str, file: str
 ) -> None:
     export(taught, ExportSettings(format, None, str(tmp_path / "folder")))
     with pytest.raises(

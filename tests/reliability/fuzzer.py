@@ -30,7 +30,7 @@ from tests.reliability.runs import train as run_training
 from transformer.cli.app import parse
 from transformer.cli.errors import describe
 from transformer.printing import say
-from transformer.tools.loggers import silence_lightning
+from transformer.training.train import silence_lightning
 
 SECRET = "hunter2-of-the-environment"
 TRACE = "FUZZ_TRACE" in os.environ  # tells each folder, and where a muddled line came from

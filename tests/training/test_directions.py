@@ -15,8 +15,9 @@ from tests.scripts.running import ok, refused
 from transformer import Translator
 from transformer.inference.settings import SearchSettings
 from transformer.tools.compare.run_results import read_results
-from transformer.tools.export.formats import ExportSettings, export
-from transformer.tools.export.formats import load as load_export
+from transformer.tools.export.engine import load as load_export
+from transformer.tools.export.formats import export
+from transformer.tools.export.settings import ExportSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 FRENCH = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf"]

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from transformer.files import METRICS_LOG
-from transformer.tools.loggers import build_logger, read_log
+from transformer.tools.loggers import csv, read_log, tensorboard
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def logged(folder: Path, rows: int, *steps: int) -> list[str]:
     """The file after these steps are logged in addition to `rows` that are there."""
-    logger = build_logger("csv", folder, rows, steps=rows)
+    logger = csv(folder, rows, steps=rows)
     for step in steps:
         logger.log_metrics({"train/loss": float(step)}, step)
         logger.save()
@@ -38,7 +38,7 @@ def test_a_log_that_was_emptied_or_is_gone_begins_anew(tmp_path: Path) -> None:
 def test_tensorboard_forgets_what_was_logged_after_the_checkpoint(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     for done, steps in ((0, (1, 2, 3, 4)), (2, (3, 5))):
-        logger = build_logger("tensorboard", tmp_path, rows=done, steps=done)
+        logger = tensorboard(tmp_path, rows=done, steps=done)
         for step in steps:
             logger.log_metrics({"loss": 15.0 * done + step}, step)
         logger.finalize("success")

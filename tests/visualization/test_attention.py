@@ -24,8 +24,8 @@ from transformer.tools.pictures.attention_maps import (
     reading_figure,
 )
 from transformer.tools.pictures.picture import save
+from transformer.tools.pictures.training_pictures import draw_attentions
 from transformer.tools.pictures.view import View
-from transformer.training.results import draw_attentions
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from tests.browsers import Firefox
 from tests.visualization.models import TEXTS
 from tests.visualization.opened import Opened
 from transformer import Translator
-from transformer.tools.page.export import export
+from transformer.tools.page.export import build
 
 PANELS = ("attention", "stepwise", "search", "arithmetic", "what-if")
 # Of what can be operated: its place in the page, its name, whether its focus is seen, and the group whose arrow keys
@@ -38,7 +38,7 @@ TO_OPERATE = """() => {
 @pytest.fixture(scope="module")
 def live_path(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("live") / "page.html"
-    export(translator, "float16", path, TEXTS[0], "a run/translator.safetensors")
+    (path).write_text(build(translator, "float16", TEXTS[0], "a run/translator.safetensors"), encoding="utf-8")
     return path
 
 

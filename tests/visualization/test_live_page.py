@@ -13,7 +13,7 @@ from tests.server.models import english_and_french
 from tests.visualization.models import TEXTS, untrained
 from tests.visualization.opened import Opened
 from transformer import Translator
-from transformer.tools.page.export import export
+from transformer.tools.page.export import build
 
 PANELS = ("attention", "stepwise", "search", "arithmetic", "what-if")
 
@@ -21,7 +21,7 @@ PANELS = ("attention", "stepwise", "search", "arithmetic", "what-if")
 @pytest.fixture(scope="module")
 def live_path(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("live") / "page.html"
-    export(translator, "float16", path, TEXTS[2], "a run/translator.safetensors")
+    (path).write_text(build(translator, "float16", TEXTS[2], "a run/translator.safetensors"), encoding="utf-8")
     return path
 
 
@@ -163,7 +163,9 @@ def test_an_attention_unfolds_into_the_numbers_of_its_matrices(live: Opened) -> 
 @pytest.mark.long
 def test_the_equations_are_those_of_the_model(browser: Chromium, tmp_path: Path) -> None:
     concat = {"encoder__self_attention__score": "concat", "feed_forward__activation": "swiglu", "norm": "pre"}
-    export(untrained(TEXTS, positions="alibi", **concat), "float16", tmp_path / "page.html", TEXTS[0])
+    (tmp_path / "page.html").write_text(
+        build(untrained(TEXTS, positions="alibi", **concat), "float16", TEXTS[0]), encoding="utf-8"
+    )
     opened = Opened(browser, tmp_path / "page.html")
     opened.piece("target", 1).wait_for()
     show_all(opened, "arithmetic")
@@ -185,7 +187,7 @@ def test_the_equations_are_those_of_the_model(browser: Chromium, tmp_path: Path)
 
 @pytest.mark.long
 def test_what_unfolds_is_the_translation_that_is_shown(browser: Chromium, tmp_path: Path) -> None:
-    export(english_and_french(), "float16", tmp_path / "page.html", "ein Haus")
+    (tmp_path / "page.html").write_text(build(english_and_french(), "float16", "ein Haus"), encoding="utf-8")
     opened = Opened(browser, tmp_path / "page.html")
     opened.page.locator("#direction").select_option("1")
     opened.choose("method", "sampling")

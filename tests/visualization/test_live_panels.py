@@ -11,7 +11,7 @@ from tests.server.models import english_and_french
 from tests.visualization.models import TEXTS
 from tests.visualization.opened import Opened
 from transformer import Translator
-from transformer.tools.page.export import export
+from transformer.tools.page.export import build
 
 TEXT = "der kleine Hund läuft"
 
@@ -19,7 +19,7 @@ TEXT = "der kleine Hund läuft"
 @pytest.fixture(scope="module")
 def live_path(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("live") / "page.html"
-    export(translator, "float16", path, TEXT)
+    (path).write_text(build(translator, "float16", TEXT), encoding="utf-8")
     return path
 
 
@@ -104,7 +104,7 @@ def test_another_sentence_lets_go_of_the_forced_piece(live: Opened) -> None:
 
 @pytest.mark.long
 def test_another_direction_lets_go_of_the_forced_piece_and_stays_chosen(browser: Chromium, tmp_path: Path) -> None:
-    export(english_and_french(), "float16", tmp_path / "page.html", TEXT)
+    (tmp_path / "page.html").write_text(build(english_and_french(), "float16", TEXT), encoding="utf-8")
     opened = Opened(browser, tmp_path / "page.html", viewport={"width": 1100, "height": 900})
     opened.piece("target", 2).wait_for()
     force_another(opened)

@@ -14,7 +14,7 @@ from transformer.data.tokenizer import Kind
 from transformer.inference.alignment_head import AlignmentHead, default_head
 from transformer.inference.word_alignment import align
 from transformer.tools.page.explanation import explain, page
-from transformer.tools.page.export import export
+from transformer.tools.page.export import build
 
 LINES = "[...document.querySelectorAll('#links line')].map(line => line.dataset.link.split('-').map(Number))"
 WORDS = "side => [...document.querySelectorAll(`#${side}-words > span`)].map(word => word.firstChild.data)"
@@ -80,7 +80,7 @@ def test_a_line_ends_at_both_words_and_is_read_out(browser: Chromium, path: Path
 @pytest.mark.long
 def test_the_lines_follow_what_is_typed(browser: Chromium, path: Path) -> None:
     translator = sharp("bpe", AlignmentHead(2, 1, shifted=False))
-    export(translator, "float16", path, TEXTS[0])
+    (path).write_text(build(translator, "float16", TEXTS[0]), encoding="utf-8")
     opened = Opened(browser, path)
     opened.page.locator("#options").wait_for()
     opened.page.locator("#input").fill(TEXTS[1])

@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -156,7 +155,6 @@ def train(config: dict[str, Any]) -> dict[str, float]:
         raise UsageError("-m trains with one process: give trainer=cpu or trainer=gpu, and trainer.devices=1")
     if rank() == 0:
         say(f"the run: {shell_path(folder)}, prepared corpora: {shell_path(Path(run_settings.data.cache))}")
-    from transformer.tools.loggers import build_logger
     from transformer.tools.pictures.training_pictures import draw_attentions, draw_progress
     from transformer.training.results import show_result
     from transformer.training.train import run
@@ -169,8 +167,7 @@ def train(config: dict[str, Any]) -> dict[str, float]:
             checkpoint,
             replace=is_trial(),
             on_validation=[draw_progress] if "csv" in run_settings.loggers else [],
-            loggers=[partial(build_logger, name) for name in run_settings.loggers],
-            at_end=[draw_attentions],
+            at_end=[lambda of, result, place: draw_attentions(of, result.samples, place / "attention")],
         )
     show_result(result, folder, run_settings.search)
     return result.numbers()

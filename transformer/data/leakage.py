@@ -96,12 +96,13 @@ def index_held_out(
 
 def overlap_notes(train: Iterable[Pair], scored: dict[str, list[Pair]]) -> list[str]:
     """A line for each split that is `scored` of which training pairs have sentences, or the same words."""
-    held_out = HeldOut()
+    held_out = {split: HeldOut() for split in scored}
     for split, pairs in scored.items():
         for number, pair in enumerate(pairs):
             for text in pair:
-                held_out.add(split, number, text)
-    found = {leak[:2] for pair in train for text in pair if (leak := held_out.same(text))}
+                held_out[split].add(split, number, text)
+    texts = {text for pair in train for text in pair}
+    found = {leak[:2] for text in texts for one in held_out.values() if (leak := one.same(text))}
     counts = Counter(split for split, _ in found)
     return [
         f"{split}: a side of {counts[split]:,} of {len(pairs):,} sentences is in train too (the doctor lists them)"

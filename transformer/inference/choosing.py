@@ -4,20 +4,26 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from sacrebleu.metrics import BLEU
 
+from transformer.config import Registry
 from transformer.data.batching import batches_by_length, inputs_and_labels, pad
 from transformer.data.directions import arrow
 from transformer.data.tokenizer import EOS, PAD
 from transformer.device import full_precision
-from transformer.evaluation.metrics import METRICS
 from transformer.inference.ensemble import log_mean
 from transformer.inference.settings import ChoiceSettings, InferenceSettings, SearchSettings, SplitLines
 from transformer.inference.translator import Translation, Translator
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask
+
+# How similar two hypotheses are: sacrebleu's metrics by name, for texts of a language.
+SIMILARITIES: Registry[Any] = Registry(
+    chrf="transformer.evaluation.metrics:chrf", bleu="transformer.evaluation.metrics:bleu"
+)
 
 
 @torch.inference_mode()
@@ -117,7 +123,7 @@ class Chooser:
         best = max(one.log_probability for one in hypotheses)
         for one in hypotheses:
             shares[one.text] = shares.get(one.text, 0.0) + (1.0 if drawn else math.exp(one.log_probability - best))
-        metric = copy.copy(METRICS[self.settings.similarity].build(self.translator.target_language))
+        metric = copy.copy(SIMILARITIES[self.settings.similarity](self.translator.target_language))
         if isinstance(metric, BLEU):
             metric.effective_order = True  # of a sentence shorter than four words too
         expected = {

@@ -1,6 +1,6 @@
 """Where the numbers of a run go while it trains: Lightning's loggers, in the run's folder."""
 
-import csv
+import csv as csv_file
 from pathlib import Path
 from typing import Any
 
@@ -8,32 +8,25 @@ from lightning.fabric.loggers import CSVLogger, Logger, TensorBoardLogger
 
 from transformer.files import METRICS_LOG
 from transformer.processes import rank
-from transformer.training.config import LoggerName
 
 
 def read_log(path: Path) -> list[tuple[int, dict[str, Any]]]:
     """The steps and numbers of the rows of a metrics.csv. Raises ValueError, naming the file, for anything else."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+            rows = list(csv_file.DictReader(file))
         return [
             (int(row.pop("step")), {name: int(n) if n.isdecimal() else float(n) for name, n in row.items() if n})
             for row in rows
         ]
     except FileNotFoundError:
         return []
-    except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, csv_file.Error) as error:
         raise ValueError(f"{path} is no log of a run: delete it, or put back what it held ({error})") from error
 
 
-def build_logger(name: LoggerName, folder: Path, rows: int = 0, steps: int = 0) -> Logger:
-    """A resumed run keeps its history as it was at its checkpoint: `rows` of metrics.csv, the points of `steps`."""
-    if name == "tensorboard":
-        return TensorBoardLogger(folder, name="", version="tensorboard", purge_step=steps + 1 if steps else None)
-    if name == "wandb":
-        from lightning.pytorch.loggers import WandbLogger
-
-        return WandbLogger(save_dir=folder)
+def csv(folder: Path, rows: int = 0, steps: int = 0) -> Logger:
+    """metrics.csv. A resumed run keeps its first `rows`, those until its checkpoint."""
     logger, log = CSVLogger(folder, name="", version=""), folder / METRICS_LOG
     if rank() == 0:
         # Lightning's logger begins a new file: the rows until the checkpoint are logged again.
@@ -41,3 +34,15 @@ def build_logger(name: LoggerName, folder: Path, rows: int = 0, steps: int = 0) 
             logger.log_metrics(numbers, step)
         logger.save()
     return logger
+
+
+def tensorboard(folder: Path, rows: int = 0, steps: int = 0) -> Logger:
+    """The folder tensorboard. A resumed run keeps the points of its first `steps`."""
+    return TensorBoardLogger(folder, name="", version="tensorboard", purge_step=steps + 1 if steps else None)
+
+
+def wandb(folder: Path, rows: int = 0, steps: int = 0) -> Logger:
+    """Weights & Biases."""
+    from lightning.pytorch.loggers import WandbLogger
+
+    return WandbLogger(save_dir=folder)

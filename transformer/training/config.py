@@ -28,7 +28,10 @@ REGULARIZERS: Registry[Any] = Registry(
     word_dropout="transformer.training.regularization:drop_words",
     layer_drop="transformer.training.regularization:drop_layers",
 )
-LoggerName = Literal["csv", "tensorboard", "wandb"]
+# Each makes a logger for a run's folder, with the rows of its log and the steps that a resumed run keeps.
+LOGGERS: Registry[Any] = Registry(
+    {name: f"transformer.tools.loggers:{name}" for name in ("csv", "tensorboard", "wandb")}
+)
 # Of an epoch or a split: a number of batches, or, up to 1.0, a share of them.
 BatchLimit = Annotated[int | float, ">= 0", "<= 1000000000"]
 
@@ -185,7 +188,7 @@ class RunSettings(MetricSettings):
     """of weights, dropout and batch order"""
     init_from: Annotated[str, PATH, FIXED] | None = None
     """a run or a model file whose weights and tokenizers training begins with"""
-    loggers: Annotated[list[LoggerName], OFF_CARD] = setting(["csv", "tensorboard"])
+    loggers: Annotated[list[Annotated[str, LOGGERS]], OFF_CARD] = setting(["csv", "tensorboard"])
     """csv | tensorboard | wandb (pip install -e '.[wandb]')"""
     data: DataSettings
     tokenizer: Annotated[TokenizerSettings, FIXED] = TokenizerSettings()

@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import json
-import logging
 import platform
 import subprocess
 from dataclasses import asdict, dataclass
@@ -12,12 +11,8 @@ from transformer.evaluation.evaluate import Evaluation
 from transformer.evaluation.metrics import METRICS, Scores
 from transformer.files import RESULTS, atomic_write, hypotheses_file
 from transformer.inference.settings import SearchSettings
-from transformer.inference.translator import Translator
 from transformer.printing import print_safely, resume_command, script_command, shell_path, shell_word
 from transformer.processes import rank
-from transformer.tools.pictures.attention_maps import NAMES, View, draw_reading, read
-
-log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -74,24 +69,6 @@ def write_results(
         "cost": cost,
     }
     atomic_write(folder / RESULTS, json.dumps(results, indent=2, ensure_ascii=False).encode())
-
-
-def draw_attentions(translator: Translator, samples: list[tuple[str, str, str]], folder: Path) -> None:
-    """One picture for each attention that the model has: the last layer, the mean of its heads, for the shortest sample
-    of which neither the source nor the translation is empty."""
-    drawable = [(source, translation) for source, _, translation in samples if source and translation]
-    if not drawable:
-        return
-    source, translation = min(drawable, key=lambda texts: len(texts[0]))
-    try:
-        reading = read(translator, source, translator.target_tokenizer.encode(translation))
-    except ValueError as error:
-        # A run that has come this far does not end for a sentence that is too long to draw.
-        log.warning("no pictures of attention: %s", error)
-        return
-    for attention in NAMES:
-        if getattr(reading.record, attention):
-            draw_reading(reading, View(attention, layer=None, head=None), folder / f"{attention}.png")
 
 
 def show_result(result: Result, folder: Path, search: SearchSettings) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from lightning import Fabric
-from lightning.fabric.loggers import Logger
 
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
@@ -48,7 +47,7 @@ from transformer.training.checks import (
     numerics,
     restore_numerics,
 )
-from transformer.training.config import RunSettings
+from transformer.training.config import LOGGERS, RunSettings
 from transformer.training.embeddings import initialize_embeddings
 from transformer.training.guided_alignment import GuidedAlignment
 from transformer.training.loop import Training, mean_bleu
@@ -59,8 +58,6 @@ from transformer.training.results import Result, write_results
 from transformer.training.summary import show_run
 
 Hook = Callable[[Training], None]
-# Makes a logger for a run's folder, with the rows of its log and the points of its steps that a resumed run keeps.
-BuildLogger = Callable[[Path, int, int], Logger]
 
 
 def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> TranslationData:
@@ -116,9 +113,7 @@ def silence_lightning() -> None:
     warnings.filterwarnings("ignore", module="torch.utils.data")
 
 
-def build_fabric(
-    settings: RunSettings, folder: Path, saved: dict[str, Any] | None, loggers: Sequence[BuildLogger]
-) -> Fabric:
+def build_fabric(settings: RunSettings, folder: Path, saved: dict[str, Any] | None) -> Fabric:
     """Lightning Fabric: device, precision, processes and loggers. A resumed run cuts its log back to the checkpoint."""
     trainer = settings.trainer
     torch.use_deterministic_algorithms(trainer.deterministic)
@@ -131,7 +126,7 @@ def build_fabric(
         num_nodes=trainer.num_nodes,
         strategy=trainer.strategy,
         precision=trainer.precision,  # type: ignore[arg-type]
-        loggers=[build(folder, rows, steps) for build in loggers],
+        loggers=[LOGGERS[name](folder, rows, steps) for name in settings.loggers],
     )
 
 
@@ -210,7 +205,6 @@ def run(
     replace: bool = False,
     on_step: Sequence[Hook] = (),
     on_validation: Sequence[Hook] = (),
-    loggers: Sequence[BuildLogger] = (),
     at_end: Sequence[Callable[[Translator, Result, Path], None]] = (),
 ) -> Result:
     """Trains, tests the best checkpoint and leaves a whole folder behind.
@@ -219,7 +213,7 @@ def run(
     folder. With `replace` the folder may hold an earlier run, as that of a repeated trial does: it is removed once the
     corpus is ready, as its model or scores would be taken for those of this run. `on_step` and `on_validation` are
     called with the `Training` after each of these, and `at_end` with translator, result and folder, once all is saved.
-    `loggers` make the loggers. Raises ValueError or OSError, before it trains, for what the corpus, the checkpoint or
+    Raises ValueError or OSError, before it trains, for what the corpus, the checkpoint or
     the folder does not allow, and Interrupted when a signal ends the run.
     """
     started = time.monotonic()
@@ -246,7 +240,7 @@ def run(
     check_limits(data, trainer, trainer.devices * trainer.num_nodes)
     if replace:
         remove_run(folder)
-    fabric = build_fabric(settings, folder, saved, loggers)
+    fabric = build_fabric(settings, folder, saved)
     if rank() == 0:
         # SLURM and torchrun start the processes themselves, and may give each cores of its own.
         shares_cores = fabric.device.type == "cpu" and fabric.strategy.launcher is not None

@@ -22,11 +22,11 @@ class Export(NamedTuple):
     card: str
 
 
-def write_rounded(export: Export) -> None:
+def write_rounded(job: Export) -> None:
     """The translator as one file, with its weights in another precision."""
-    rounded = copy.copy(export.translator)  # with its alignment head, if it has one
-    rounded.model = copy.deepcopy(export.translator.model).to(PRECISIONS[export.precision])
-    rounded.save(export.output)
+    rounded = copy.copy(job.translator)  # with its alignment head, if it has one
+    rounded.model = copy.deepcopy(job.translator.model).to(PRECISIONS[job.precision])
+    rounded.save(job.output)
 
 
 def export(translator: Translator, settings: ExportSettings, name: str = "", card: str = "") -> None:

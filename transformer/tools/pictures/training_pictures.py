@@ -9,7 +9,6 @@ from transformer.tools.pictures.attention_maps import NAMES, draw_reading, read
 from transformer.tools.pictures.curves import draw_curves
 from transformer.tools.pictures.view import View
 from transformer.training.loop import Training
-from transformer.training.results import Result
 
 log = logging.getLogger(__name__)
 
@@ -20,10 +19,10 @@ def draw_progress(training: Training) -> None:
         draw_curves(training.folder / METRICS_LOG, training.folder / "curves.png")
 
 
-def draw_attentions(translator: Translator, result: Result, folder: Path) -> None:
+def draw_attentions(translator: Translator, samples: list[tuple[str, str, str]], folder: Path) -> None:
     """One picture for each attention that the model has: the last layer, the mean of its heads, for the shortest sample
     of which neither the source nor the translation is empty."""
-    drawable = [(source, translation) for source, _, translation in result.samples if source and translation]
+    drawable = [(source, translation) for source, _, translation in samples if source and translation]
     if not drawable:
         return
     source, translation = min(drawable, key=lambda texts: len(texts[0]))
@@ -35,4 +34,4 @@ def draw_attentions(translator: Translator, result: Result, folder: Path) -> Non
         return
     for attention in NAMES:
         if getattr(reading.record, attention):
-            draw_reading(reading, View(attention, layer=None, head=None), folder / "attention" / f"{attention}.png")
+            draw_reading(reading, View(attention, layer=None, head=None), folder / f"{attention}.png")
