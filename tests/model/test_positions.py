@@ -153,7 +153,7 @@ def test_a_model_with_alibi_takes_longer_sentences_than_its_training_had() -> No
     assert model(torch.randint(4, 29, (1, 64)), torch.randint(4, 29, (1, 64))).isfinite().all()
 
 
-def test_positions_act_where_their_class_says_and_a_class_that_acts_nowhere_is_refused() -> None:
+def test_positions_act_where_their_class_says_and_one_that_acts_nowhere_is_refused() -> None:
     places = (EmbeddingPositions, QueryKeyPositions, ScorePositions)
     acting = {name: [place for place in places if build_positions(place, name, *SIZES[place])] for name in POSITIONS}
     assert {name: len(found) for name, found in acting.items()} == dict.fromkeys(POSITIONS, 1)

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -50,8 +51,8 @@ def _word() -> re.Pattern[str]:
 
 
 def words_with_numbers(text: str) -> list[str]:
-    """The words of a text in lower case, without punctuation."""
-    return _word().findall(text.lower())
+    """The words of a text in lower case, composed (NFC), without punctuation."""
+    return _word().findall(unicodedata.normalize("NFC", text.lower()))
 
 
 def words(text: str) -> list[str]:
