@@ -264,18 +264,6 @@ def exclusive_lock(path: Path, what: str, wait: bool = False) -> Iterator[None]:
 # ---- folders
 
 
-def new_folder(folder: Path) -> Path:
-    """Makes a folder that nobody else has: `folder`, or, where that exists, the first free one of folder-2, -3 …"""
-    number, candidate = 1, folder
-    while True:
-        try:
-            candidate.mkdir(parents=True)
-            return candidate
-        except FileExistsError:
-            number += 1
-            candidate = folder.with_name(f"{folder.name}-{number}")
-
-
 def check_writable(folder: Path) -> None:
     """Makes the folder of a run; raises OSError for a full or read-only disk before the work, not after it."""
     small_run = 64 << 20  # bytes: as much as it leaves behind

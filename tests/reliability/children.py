@@ -24,7 +24,6 @@ from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.text_files import read_pairs
 from transformer.data.tokenizer import Kind, Tokenizer, TokenizerSettings, train_tokenizer
-from transformer.files import new_folder
 from transformer.inference import model_file as checkpoint
 from transformer.inference.translator import BEAM
 from transformer.model.config import AttentionConfig, DecoderConfig, EncoderConfig, FeedForwardConfig
@@ -207,13 +206,6 @@ def prepare(cache: Path) -> str:
         for array in (split.source.ids, split.source.offsets, split.target.ids, split.target.offsets, split.numbers):
             digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def make_new_folders(place: Path, names: int, all_there: Any) -> None:
-    """Makes a folder for each of so many names and a file in it, which must be the first there."""
-    all_there.wait()
-    for name in range(names):
-        (new_folder(place / "runs" / str(name)) / "config.yaml").touch(exist_ok=False)
 
 
 # Enough of a search to see that it works.

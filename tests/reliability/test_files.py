@@ -13,7 +13,6 @@ from tests.processes import CAN_FORK, CHILDREN, posix_only
 from tests.reliability import report, trials
 from tests.reliability.children import (
     in_child,
-    make_new_folders,
     prepare,
     save_for_ever,
     save_in_read_only_folder,
@@ -128,20 +127,6 @@ def test_a_folder_that_takes_no_run_is_told_before_work_begins(tmp_path: Path) -
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match=r"the run's folder .*/file cannot be written"):
         check_writable(tmp_path / "file")
-
-
-def test_runs_that_start_in_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
-    runs, seconds = 4, trials(50, 500)
-    all_there = CHILDREN.Barrier(runs)
-    children = [CHILDREN.Process(target=make_new_folders, args=(tmp_path, seconds, all_there)) for _ in range(runs)]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join()
-    lost = [f"a run ended with {child.exitcode}" for child in children if child.exitcode != 0]
-    report("runs that start in the same second do not share a folder", runs * seconds, lost)
-    endings = ("", *(f"-{number}" for number in range(2, runs + 1)))
-    assert names(tmp_path / "runs") == sorted(f"{second}{ending}" for second in range(seconds) for ending in endings)
 
 
 def test_processes_that_prepare_the_same_corpus_at_once_share_one_whole_cache(tmp_path: Path) -> None:
