@@ -19,7 +19,6 @@ from transformer.files import (
     exclusive_lock,
     expanded,
     read_file,
-    run_of,
 )
 
 needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
@@ -125,22 +124,6 @@ def test_a_lock_where_no_file_can_be_made_is_told_by_what_was_to_be_written(tmp_
     refused = pytest.raises(OSError, match=r"^the run cannot be written: ")
     with refused, exclusive_lock(tmp_path / "file" / "lock", "the run"):
         pytest.fail("a lock within a file")
-
-
-def test_the_folder_of_a_run_is_found_from_each_of_its_files_and_from_itself(tmp_path: Path) -> None:
-    (tmp_path / "checkpoints").mkdir()
-    for path in (tmp_path, tmp_path / "translator.safetensors", tmp_path / "checkpoints" / "best.ckpt"):
-        assert run_of(path) == tmp_path
-    assert run_of(tmp_path / "checkpoints") == tmp_path
-
-
-def test_the_folder_of_a_run_is_found_from_within_its_checkpoints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "checkpoints" / "old").mkdir(parents=True)
-    for folder, model in (("checkpoints", "last.ckpt"), ("checkpoints/old", "../last.ckpt")):
-        monkeypatch.chdir(tmp_path / folder)
-        assert run_of(Path(model)) == tmp_path
 
 
 def test_a_lock_is_given_back_whatever_happens_while_it_is_held(tmp_path: Path) -> None:

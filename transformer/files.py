@@ -1,4 +1,4 @@
-"""Names of a run's files, and files and folders that appear whole or not at all, and locks between processes."""
+"""Files and folders that appear whole or not at all, and locks between processes."""
 
 import errno
 import hashlib
@@ -20,13 +20,6 @@ from filelock import FileLock, Timeout
 log = logging.getLogger(__name__)
 # The errors of a disk that is full, over its quota, read-only or failing.
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
-# The models in a run's folder, the best one first: the one that a finished run leaves, and the checkpoints of training.
-TRANSLATOR = "translator.safetensors"
-BEST_CHECKPOINT, LAST_CHECKPOINT = "checkpoints/best.ckpt", "checkpoints/last.ckpt"
-MODELS = (TRANSLATOR, BEST_CHECKPOINT, LAST_CHECKPOINT)
-# What a run's folder holds besides: scores of the test, the log of training, the model card.
-RESULTS, METRICS_LOG, CARD = "test.json", "metrics.csv", "README.md"
-LOCK = ".lock"  # held by the process that trains in the folder
 # What tells other folders with a model: an export has the first file, one of Hugging Face's transformers the second.
 EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER = "export.json", "tokenizer_config.json"
 # The file in a cached folder that holds the sha256 of all others, and of what they were made of.
@@ -72,24 +65,6 @@ def sha256_of(paths: Iterable[Path]) -> str:
 def cache_key(parts: list[Any]) -> str:
     """A short name for what plain data describe: a cached folder with another name was made of something else."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
-
-
-# ---- paths
-
-
-def run_of(model: Path) -> Path:
-    """The folder of the run that a checkpoint or an exported file lies in; a folder is one itself."""
-    folder = model if model.is_dir() else model.parent
-    if folder.name == "checkpoints":
-        return folder.parent
-    # A path that was typed from within does not hold the folder's name. (Not Path.resolve: it follows links.)
-    whole = Path(os.path.abspath(folder))  # noqa: PTH100
-    return whole.parent if whole.name == "checkpoints" else folder
-
-
-def hypotheses_file(run: Path, split: str) -> Path:
-    """The translations of a split that a run or an evaluation leaves."""
-    return run / f"hypotheses.{split}.txt"
 
 
 # ---- files

@@ -13,9 +13,9 @@ from tests.scripts.running import PROJECT, ok, refused
 from transformer import Translator
 from transformer.cli.train import read_run_settings
 from transformer.config import from_dict
-from transformer.evaluation.run_files import FORMAT, read_settings
 from transformer.inference.settings import SearchSettings
 from transformer.model.config import ModelConfig, read_model
+from transformer.run import FORMAT, Run
 from transformer.training.config import RunSettings, check_settings
 
 OLD = PROJECT / "tests" / "old" / "run_a3b47d6"
@@ -43,7 +43,7 @@ def test_an_old_model_translates_as_it_did(home: Path) -> None:
 
 
 def test_the_settings_of_an_old_run_are_read_and_pass_todays_checks() -> None:
-    settings = read_settings(OLD)
+    settings = Run(OLD).settings
     model = settings.pop("model")
     run = from_dict(RunSettings, settings)
     assert (run.trainer.max_steps, run.trainer.precision, run.machine.threads, run.seed) == (500, "bf16-mixed", 1, 1)
@@ -83,7 +83,7 @@ def test_a_run_of_today_is_read_back(home: Path) -> None:
     checkpoint = torch.load(home / "today/checkpoints/last.ckpt", weights_only=True)
     assert checkpoint["format"] == FORMAT
     assert f"format: {FORMAT}\n" in (home / "today" / "config.yaml").read_text(encoding="utf-8")
-    settings = read_settings(home / "today")
+    settings = Run(home / "today").settings
     assert settings.items() <= checkpoint["settings"].items()
     run = read_run_settings(settings)
     assert asdict(run) == {key: value for key, value in settings.items() if key != "model"}

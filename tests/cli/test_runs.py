@@ -12,13 +12,13 @@ from transformer.cli.runs import (
     check_init_from,
     check_new_run,
     find_resumable,
-    newest_run,
     remove_if_empty,
     training_in,
 )
 from transformer.config import UsageError
-from transformer.evaluation.run_files import read_config, read_corpus, remove_run
-from transformer.files import LOCK, atomic_file, read_file
+from transformer.data.splitting import corpus_of
+from transformer.files import atomic_file, read_file
+from transformer.run import Run
 from transformer.signals import Interrupted
 
 
@@ -34,9 +34,9 @@ def stopped_run(folder: Path) -> Path:
 
 
 def test_the_newest_run_may_be_a_trial_of_a_sweep(runs: Path) -> None:
-    assert newest_run().absolute() == runs / "sweep" / "0"
+    assert Run.latest().folder.absolute() == runs / "sweep" / "0"
     os.utime(runs / "early" / "checkpoints" / "last.ckpt")
-    assert newest_run().absolute() == runs / "early"
+    assert Run.latest().folder.absolute() == runs / "early"
 
 
 def test_a_run_is_resumed_by_its_folder_by_a_checkpoint_or_as_the_last(runs: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_new_run_is_refused_the_folder_of_something_else_and_of_another_run(tm
 
 
 def test_a_run_without_a_checkpoint_gives_its_folder_to_the_next(tmp_path: Path) -> None:
-    for name in (LOCK, "metrics.csv"):
+    for name in (".lock", "metrics.csv"):
         (tmp_path / name).touch()
     check_new_run(tmp_path, is_trial=False)
 
@@ -84,8 +84,8 @@ def test_a_repeated_trial_removes_the_earlier_run_and_nothing_else(tmp_path: Pat
     for name in ("checkpoints/best.ckpt", "translator.safetensors", "test.json", "notes.txt"):
         (trial / name).touch()
     with training_in(trial):
-        remove_run(trial)
-        assert {path.name for path in trial.iterdir()} == {LOCK, "notes.txt"}
+        Run(trial).clear()
+        assert {path.name for path in trial.iterdir()} == {".lock", "notes.txt"}
 
 
 def test_a_run_to_begin_with_that_is_missing_is_told_with_its_experiment(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_run_whose_disk_is_full_says_how_to_go_on_if_it_can(tmp_path: Path) ->
 def test_the_folder_of_a_refused_run_goes_again_but_not_what_others_have_left(tmp_path: Path) -> None:
     def refuse(name: str) -> None:
         (tmp_path / name).mkdir(parents=True, exist_ok=True)
-        (tmp_path / name / LOCK).touch()
+        (tmp_path / name / ".lock").touch()
         remove_if_empty(tmp_path / name)
 
     refuse("runs/refused")
@@ -136,7 +136,7 @@ def test_the_folder_of_a_refused_run_goes_again_but_not_what_others_have_left(tm
     (tmp_path / "runs" / "begun" / "notes.txt").touch()
     refuse("runs/begun")
     refuse("runs/refused")
-    assert {path.name for path in (tmp_path / "runs").rglob("*")} == {"begun", "notes.txt", LOCK}
+    assert {path.name for path in (tmp_path / "runs").rglob("*")} == {"begun", "notes.txt", ".lock"}
 
 
 # The files of a stranger's run.
@@ -160,7 +160,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_a_garbled_config_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.yaml").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r"config\.yaml cannot be read") as error:
-        read_corpus(tmp_path)
+        corpus_of(Run(tmp_path))
     assert "\n" not in str(error.value)
 
 
@@ -168,7 +168,7 @@ def test_a_number_to_the_base_60_stays_text(tmp_path: Path) -> None:
     """The others are read as YAML says; to read a long one of these takes a minute."""
     for written, read in (("1:30", "1:30"), ("1:" * 40_000 + "1", "1:" * 40_000 + "1"), ("30", 30), ("0x1f", 31)):
         (tmp_path / "config.yaml").write_text(f"seed: {written}\n", encoding="utf-8")
-        assert read_config(tmp_path, "seed", "seed") == read
+        assert Run(tmp_path).setting("seed") == read
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

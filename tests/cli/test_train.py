@@ -21,10 +21,11 @@ from transformer import Translator
 from transformer.cli.compose import key_of
 from transformer.cli.train import model_settings, of_run, read_run_settings, resumed_settings
 from transformer.config import SettingError, UsageError, flatten, from_dict
+from transformer.data.splitting import corpus_of
 from transformer.data.tokenizer import train_tokenizer
-from transformer.evaluation.run_files import read_corpus, write_config
 from transformer.files import CACHE_SIGNATURE, CACHE_TAG, CONFIGS
 from transformer.model.config import ModelConfig
+from transformer.run import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -205,8 +206,8 @@ def test_interpolations_in_a_checkpoint_stay_text(copy: Path, monkeypatch: pytes
     tamper(copy, data__license=text, data__name=text)
     again = resumed(copy, "data.workers=1")
     assert again["data"]["license"] == again["data"]["name"] == text
-    write_config(copy, again)
-    assert read_corpus(copy).license == text
+    Run(copy).write_settings(again)
+    assert corpus_of(Run(copy)).license == text
     assert b"hunter2" not in (copy / "config.yaml").read_bytes()
 
 
@@ -251,4 +252,4 @@ def test_a_run_marks_its_cache_and_goes_on_with_it(run: Path, copy: Path, tmp_pa
     ok("train", f"resume={copy}", "trainer.max_steps=3", cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["copy"]
     assert not (copy / ".hydra").exists()
-    assert read_corpus(copy).cache == str(cache)
+    assert corpus_of(Run(copy)).cache == str(cache)

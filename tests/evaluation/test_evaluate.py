@@ -33,13 +33,13 @@ from transformer.evaluation.evaluate import (
     write_evaluation,
 )
 from transformer.evaluation.metrics import METRICS, score
-from transformer.evaluation.run_files import write_config
 from transformer.evaluation.settings import EvaluationSettings
 from transformer.inference.choosing import Chooser, references_loss
 from transformer.inference.settings import ChoiceSettings
 from transformer.inference.translator import BEAM
 from transformer.model.masks import padding_mask
 from transformer.printing import ProgressBar
+from transformer.run import Run
 
 
 def run_in(folder: Path, **changes: Any) -> Path:
@@ -47,7 +47,7 @@ def run_in(folder: Path, **changes: Any) -> Path:
     for language, text in (("de", "Hallo"), ("en", "Hello")):
         (folder / f"x.{language}").write_text(f"{text}\n", encoding="utf-8")
     files = dict.fromkeys(("train", "validation", "test"), str(folder / "x"))
-    write_config(folder, {"data": asdict(data_settings(**files)) | changes})
+    Run(folder).write_settings({"data": asdict(data_settings(**files)) | changes})
     (folder / "test.json").write_text(json.dumps({"corpus": {"test": "0" * 64}}), encoding="utf-8")
     return folder
 
@@ -55,12 +55,12 @@ def run_in(folder: Path, **changes: Any) -> Path:
 def texts_of(
     run: Path, languages: Direction = ("de", "en"), directions: list[Direction] | None = None, **settings: str
 ) -> Texts:
-    return read_texts(EvaluationSettings(**settings), run, languages, directions or [("de", "en")])  # type: ignore[arg-type]
+    return read_texts(EvaluationSettings(**settings), Run(run), languages, directions or [("de", "en")])  # type: ignore[arg-type]
 
 
 def write(folder: Path, name: str, reference: str) -> None:
     found = Evaluation(["a"], score(["a"], ["a"], "en", ["chrf"]), None)
-    write_evaluation(folder, Texts(name, ["a"], [reference]), found, Origin([Path("x")], "0" * 64, BEAM), 1.0)
+    write_evaluation(Run(folder), Texts(name, ["a"], [reference]), found, Origin([Path("x")], "0" * 64, BEAM), 1.0)
 
 
 @pytest.fixture(scope="module")

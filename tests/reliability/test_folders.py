@@ -12,9 +12,8 @@ from tests.reliability import report, trials
 from tests.reliability.children import in_child
 from tests.reliability.fuzzer import real_run, snapshot, try_folders
 from tests.scripts.running import script
-from transformer.evaluation import run_files
-from transformer.evaluation.run_files import check_entries
-from transformer.files import LOCK, exclusive_lock, read_file
+from transformer.files import read_file
+from transformer.run import Run
 
 pytestmark = [posix_only, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -33,12 +32,12 @@ def run(home: Path, tmp_path: Path) -> Path:
 
 def test_a_run_is_resumed_by_one_process_at_a_time(home: Path, run: Path) -> None:
     before = snapshot(run)
-    with exclusive_lock(run / LOCK, "the run"):
+    with Run(run).lock():
         done = script("train", f"resume={run}", cwd=home)
     assert done.returncode == 1
     assert "is in use by another process" in done.stderr.splitlines()[-1]
-    assert {path: seen for path, seen in snapshot(run).items() if not path.endswith(LOCK)} == {
-        path: seen for path, seen in before.items() if not path.endswith(LOCK)
+    assert {path: seen for path, seen in snapshot(run).items() if not path.endswith(".lock")} == {
+        path: seen for path, seen in before.items() if not path.endswith(".lock")
     }
 
 
@@ -55,7 +54,7 @@ def test_a_link_where_a_run_writes_is_refused_before_anything_is_written(
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     path.symlink_to(home / "outside" / target)
     with pytest.raises(ValueError, match=f"{name} is a link: nothing is written"):
-        check_entries(run)
+        Run(run).check_entries()
 
 
 @needs_links
@@ -64,7 +63,7 @@ def test_a_link_in_a_folder_that_a_run_fills_is_refused(tmp_path: Path, folder: 
     (tmp_path / folder).mkdir()
     (tmp_path / folder / "x").symlink_to("elsewhere")
     with pytest.raises(ValueError, match=f"{folder}/x is a link: nothing is written"):
-        check_entries(tmp_path)
+        Run(tmp_path).check_entries()
 
 
 @needs_pipes
@@ -74,14 +73,14 @@ def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(run: Path) -> None:
     with pytest.raises(ValueError, match=r"config\.yaml cannot be read: it is no file"):
         read_file(run / "config.yaml")
     with pytest.raises(ValueError, match=r"config\.yaml is no file"):
-        check_entries(run)
+        Run(run).check_entries()
 
 
 @needs_links
 def test_a_link_of_the_users_own_beside_a_checkpoint_is_let_be(tmp_path: Path) -> None:
     (tmp_path / "my photos").symlink_to("/")
-    check_entries(tmp_path)
-    assert set(run_files.FOLDERS) < set(run_files.WRITTEN)
+    Run(tmp_path).check_entries()
+    assert set(Run.FOLDERS) < set(Run.WRITTEN)
 
 
 @pytest.mark.long

@@ -24,8 +24,8 @@ from transformer.config import UsageError
 from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.splitting import with_splits
 from transformer.data.tokenizer import train_tokenizer
-from transformer.evaluation.run_files import write_config
 from transformer.inference.settings import SearchSettings
+from transformer.run import Run
 
 # A model that has learned nothing says the same again and again.
 LOOSE = ("--filters", "empty", "--filters", "duplicate", "--filters", "held_out")
@@ -42,7 +42,7 @@ def read_out(numbers: range, words: list[str]) -> list[str]:
 def make_run(folder: Path, corpus: DataSettings) -> None:
     """What augment needs of a run: a translator, which has learned nothing, and the settings of its corpus."""
     folder.mkdir()
-    write_config(folder, {"data": asdict(corpus)})
+    Run(folder).write_settings({"data": asdict(corpus)})
     torch.manual_seed(3)
     tokenizer = train_tokenizer([*DIGITS, *ENGLISH] * 9, tokenizer_settings("word", 120))
     size = len(tokenizer)

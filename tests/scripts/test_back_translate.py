@@ -30,9 +30,10 @@ from transformer.cli.pipeline import Stage, run_stages
 from transformer.cli.train import RUN_KEYS, of_command, read_run_settings
 from transformer.config import UsageError
 from transformer.data.corpus import DataSettings
+from transformer.data.splitting import corpus_of as corpus_of_run
 from transformer.data.splitting import with_splits
-from transformer.evaluation.run_files import read_corpus, write_config
 from transformer.files import CONFIGS
+from transformer.run import Run
 from transformer.training.config import RunSettings
 
 MONOLINGUAL = f"input={TOY}/compositional.en"
@@ -172,7 +173,7 @@ def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
     assert {f"{folder}/reverse", f"{TOY}/compositional.en", f"{folder}/synthetic"} <= set(augment)
     assert f"data.synthetic=[{folder}/synthetic]" in forward
     assert f"init_from={folder}/forward" in final
-    assert read_corpus(folder).languages == ("de", "en")  # for augment's --corpus
+    assert corpus_of_run(Run(folder)).languages == ("de", "en")  # for augment's --corpus
 
 
 def test_a_stage_is_finished_and_shown_by_its_own_settings(tmp_path: Path) -> None:
@@ -420,10 +421,10 @@ def test_pairs_are_filtered_by_the_corpus_of_the_run_that_checks_them(tmp_path: 
     several = [*SMALL, "data.directions=[de-en,en-de,fr-en]", "data.split=[0.1,0.2]", f"input={texts}"]
     several += ["data.fold=[2,5]", "data.max_length=39", f"output={tmp_path}/all"]
     stages, forward_run = plan(*several, f'forward="+data.extra_tests.news={news}"')
-    write_config(tmp_path / "all", asdict(forward_run))
+    Run(tmp_path / "all").write_settings(asdict(forward_run))
     for augment in (stages[1], stages[3]):
         assert flags_of(augment)["--corpus"] == f"{tmp_path}/all"
-    filters_by, checks = read_corpus(tmp_path / "all"), corpus_of(stages[-2])
+    filters_by, checks = corpus_of_run(Run(tmp_path / "all")), corpus_of(stages[-2])
     names = ("directions", "train", "validation", "test", "extra_tests", "split", "max_length", "fold", "cache")
     for name in names:
         assert getattr(filters_by, name) == getattr(checks, name), name
@@ -456,5 +457,5 @@ def test_all_stages_run_one_after_another_and_continue_where_they_stopped(tmp_pa
     assert done.returncode == 0, done.stderr
     assert "reverse: finished before\naugment: finished before\nforward …" in done.stderr
     assert [line.split(":")[0] for line in done.stdout.splitlines()[-2:]] == ["forward, test", "final, test"]
-    assert read_corpus(folder / "forward").synthetic == [f"{folder}/synthetic"]
-    assert read_corpus(folder / "final").synthetic == []
+    assert corpus_of_run(Run(folder / "forward")).synthetic == [f"{folder}/synthetic"]
+    assert corpus_of_run(Run(folder / "final")).synthetic == []

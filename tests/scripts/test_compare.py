@@ -17,9 +17,9 @@ from transformer.cli.app import parse
 from transformer.cli.evaluate import folder_of_results
 from transformer.config import UsageError
 from transformer.evaluation.metrics import METRICS, score
-from transformer.evaluation.run_files import written_entries
 from transformer.evaluation.settings import CompareSettings
 from transformer.inference.settings import DEFAULT_LENGTH_PENALTY
+from transformer.run import Run
 from transformer.tools.compare.compare_runs import compare_runs
 from transformer.tools.compare.run_results import find_runs
 
@@ -88,7 +88,7 @@ def rescore(folder: Path, references: list[str], **changes: Any) -> None:
 
 def test_all_that_a_run_leaves_is_known_as_what_a_run_writes(home: Path) -> None:
     left = {path.name for path in (home / "sweep" / "0").iterdir()}
-    assert {path.name for path in written_entries(home / "sweep" / "0")} == left > {"hypotheses.test.txt"}
+    assert {path.name for path in Run(home / "sweep" / "0").entries()} == left > {"hypotheses.test.txt"}
 
 
 def test_a_clearly_better_run_is_called_better_and_the_sentences_are_shown(home: Path) -> None:

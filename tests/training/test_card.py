@@ -16,7 +16,7 @@ from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.evaluation.evaluate import Evaluation
 from transformer.evaluation.metrics import Scores
-from transformer.files import CARD, RESULTS
+from transformer.run import Run
 from transformer.training.card import license_id, terms, write_card
 from transformer.training.results import write_results
 
@@ -65,11 +65,11 @@ def card(folder: Path, data: TranslationData, results: dict[str, Any], **changes
     plain["data"] |= {"directions": data.settings.directions}
     cost = {"peak MB": 1234.0, "ms/step": 12.5}
     evaluation = Evaluation(["eins", "zwei"], Scores({"bleu": 12.345}, {"bleu": "nrefs:1"}), None)
-    write_results(folder, dict.fromkeys(data.test_names, evaluation), {}, seconds=90.0, cost=cost)
-    path = folder / RESULTS
+    write_results(Run(folder), dict.fromkeys(data.test_names, evaluation), {}, seconds=90.0, cost=cost)
+    path = Run(folder).results
     path.write_text(json.dumps(json.loads(path.read_bytes()) | results), encoding="utf-8")
-    write_card(folder, module_for(data).translator, data, plain, "cpu: 1 thread")
-    return " ".join((folder / CARD).read_text(encoding="utf-8").split())
+    write_card(Run(folder), module_for(data).translator, data, plain, "cpu: 1 thread")
+    return " ".join(Run(folder).card.read_text(encoding="utf-8").split())
 
 
 def test_a_card_counts_what_was_tested_and_how_long_it_took(data: TranslationData, tmp_path: Path) -> None:

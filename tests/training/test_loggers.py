@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from transformer.files import METRICS_LOG
 from transformer.tools.loggers import csv, read_log, tensorboard
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -16,7 +15,7 @@ def logged(folder: Path, rows: int, *steps: int) -> list[str]:
     for step in steps:
         logger.log_metrics({"train/loss": float(step)}, step)
         logger.save()
-    return (folder / METRICS_LOG).read_text(encoding="utf-8").splitlines()
+    return (folder / "metrics.csv").read_text(encoding="utf-8").splitlines()
 
 
 def test_a_log_goes_on_after_the_rows_of_its_checkpoint(tmp_path: Path) -> None:
@@ -31,7 +30,7 @@ def test_a_new_run_begins_its_log_anew(tmp_path: Path) -> None:
 
 def test_a_log_that_was_emptied_or_is_gone_begins_anew(tmp_path: Path) -> None:
     assert logged(tmp_path, 3, 5) == ["step,train/loss", "5,5.0"]
-    (tmp_path / METRICS_LOG).write_bytes(b"")
+    (tmp_path / "metrics.csv").write_bytes(b"")
     assert logged(tmp_path, 3, 5) == ["step,train/loss", "5,5.0"]
 
 
@@ -48,6 +47,6 @@ def test_tensorboard_forgets_what_was_logged_after_the_checkpoint(tmp_path: Path
 
 @pytest.mark.parametrize("row", [b"x,2\n", b"1,\xff\n", b"1,two\n", b"1,2,3\n"])
 def test_a_log_that_is_none_is_refused_by_its_name(tmp_path: Path, row: bytes) -> None:
-    (tmp_path / METRICS_LOG).write_bytes(b"step,train/loss\n1,1.0\n" + row)
-    with pytest.raises(ValueError, match=f"{METRICS_LOG} is no log of a run: delete it, or put back"):
-        read_log(tmp_path / METRICS_LOG)
+    (tmp_path / "metrics.csv").write_bytes(b"step,train/loss\n1,1.0\n" + row)
+    with pytest.raises(ValueError, match=r"metrics\.csv is no log of a run: delete it, or put back"):
+        read_log(tmp_path / "metrics.csv")

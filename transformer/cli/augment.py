@@ -10,11 +10,12 @@ from transformer.cli.models import announce_checkpoint, find_checkpoints, model_
 from transformer.cli.output import made_by
 from transformer.cli.pairs import PairsOutput, check_prefix, show_counts
 from transformer.config import PATH, SettingError, Settings, UsageError, setting
-from transformer.files import run_of
+from transformer.data.splitting import corpus_of
 from transformer.inference.settings import InferenceSettings, SearchSettings, TranslatorSettings
 from transformer.machine import MachineSettings
+from transformer.run import Run
 from transformer.tools.augment.filters import FILTERS, PairFilter
-from transformer.tools.augment.synthesis import check_languages, corpus_of, left_out, translate_rows
+from transformer.tools.augment.synthesis import check_languages, left_out, translate_rows
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def augment(
     text = settings.input or str(left_out(checkpoints, settings.cache, settings.source, settings.target))
     if not (total := count_lines(text)):
         raise UsageError(f"--input {text} is no file with lines in it")
-    corpus = corpus_of(Path(settings.corpus or run_of(checkpoints[0])), settings.cache)
+    corpus = corpus_of(Run.open(Path(settings.corpus) if settings.corpus else checkpoints[0]), settings.cache)
     decides: dict[str, Any] = {"search": asdict(search), "inference": asdict(inference), "machine": asdict(machine)}
     decides |= {key: getattr(settings, key) for key in ("filters", "source", "target")}
     # Beyond its max_length the filter too_long drops a line.

@@ -28,10 +28,9 @@ from transformer.data.splitting import with_splits
 from transformer.data.synthetic import ORIGIN
 from transformer.data.text_files import is_table
 from transformer.evaluation.metrics import METRICS
-from transformer.evaluation.run_files import write_config
-from transformer.files import CARD, MODELS, RESULTS, read_json
 from transformer.model.config import read_model
 from transformer.printing import print_safely, quoted, shell_path
+from transformer.run import Run
 from transformer.training.config import RunSettings, check_settings
 
 
@@ -69,8 +68,9 @@ def _training(folder: Path, arguments: list[str]) -> tuple[Stage, RunSettings]:
     check_trainer(run.trainer)
     begin = _command("train", *config_folders(), *arguments, folder_override(folder))
     resume = _command("train", f"resume={quoted(str(folder))}")
-    files = [folder / file for file in (MODELS[0], *((RESULTS, CARD) if run.test else ()))]  # written at the end
-    return Stage(folder.name, begin, resume, folder / MODELS[-1], files), run
+    made = Run(folder)
+    files = [made.translator, *((made.results, made.card) if run.test else ())]  # written at the end
+    return Stage(folder.name, begin, resume, made.last, files), run
 
 
 def _augmentation(name: str, run: Path, prefix: Path, languages: Direction, more: list[str]) -> Stage:
@@ -231,11 +231,10 @@ def show_final_scores(folder: Path, data: DataSettings) -> None:
     """Print the test scores of the runs that learned from synthetic pairs."""
     tests = [name for name, (_, split) in data.all_splits.items() if split == "test"]
     for run in ("forward", "final"):
-        results = folder / run / RESULTS  # with the metrics of this run; a run with test=false has none
-        scores = read_json(results) if results.exists() else {}
-        for name in filter(scores.get, tests):
-            found = {METRICS[key].label: value for key, value in scores[name].items() if key in METRICS}
-            print_safely(f"{run}, {name}: {'   '.join(f'{label} {value:.1f}' for label, value in found.items())}")
+        for name in tests:  # with the metrics of this run; a run with test=false has none
+            scores = Run(folder / run).scores(name)
+            if found := {METRICS[key].label: value for key, value in scores.items() if key in METRICS}:
+                print_safely(f"{run}, {name}: {'   '.join(f'{label} {value:.1f}' for label, value in found.items())}")
 
 
 def back_translate(config: dict[str, Any]) -> None:
@@ -256,7 +255,7 @@ def back_translate(config: dict[str, Any]) -> None:
     if run.init_from:
         check_translator(run.init_from, run.data)
     folder = Path(command.output)
-    run_stages(stages, folder, lambda: write_config(folder, asdict(forward_run)))
+    run_stages(stages, folder, lambda: Run(folder).write_settings(asdict(forward_run)))
     show_final_scores(folder, run.data)
 
 

@@ -9,15 +9,15 @@ from cyclopts import Parameter
 
 from transformer.cli.app import ChoiceFlags, Flags, MachineFlags, SearchFlags
 from transformer.cli.lines import refuse_table
-from transformer.cli.models import announce_checkpoint, find_checkpoints, is_run, with_reverse
+from transformer.cli.models import announce_checkpoint, find_checkpoints, with_reverse
 from transformer.cli.places import check_output_folder
 from transformer.config import UsageError
-from transformer.evaluation.run_files import check_entries
 from transformer.evaluation.settings import EvaluationInference, EvaluationSettings
-from transformer.files import run_of, sha256_of
+from transformer.files import sha256_of
 from transformer.inference.settings import ChoiceSettings, SearchSettings
 from transformer.machine import MachineSettings
 from transformer.printing import ProgressBar, shell_path
+from transformer.run import Run
 
 ExactInferenceFlags = Annotated[EvaluationInference, Parameter(name="*", group="Device")]
 
@@ -34,16 +34,16 @@ def check_files(settings: EvaluationSettings) -> None:
 
 def folder_of_results(output: str | None, checkpoints: Sequence[Path]) -> Path:
     """The run's own folder, unless another is asked for. Raises UsageError for one that cannot be."""
-    run = run_of(checkpoints[0])
+    run = Run.open(checkpoints[0]).folder
     if output is None and len(checkpoints) > 1:
         raise UsageError("an ensemble belongs to no single run: give --output FOLDER for its results")
     if output is None and checkpoints[0] == run:
         raise UsageError(f"{shell_path(run)} is a Hugging Face folder, not a run: give --output FOLDER for the results")
     folder = Path(output or run)
     check_output_folder(str(folder))
-    if is_run(folder) and (len(checkpoints) > 1 or folder.resolve() != run.resolve()):
+    if Run(folder).models and (len(checkpoints) > 1 or folder.resolve() != run.resolve()):
         raise UsageError(f"--output {output} is the folder of another run: name another folder")
-    check_entries(folder)
+    Run(folder).check_entries()
     return folder
 
 
@@ -86,7 +86,7 @@ def evaluate(
     translator.greedy_scores = translator.warns_of_sentences = False  # nobody sees them
     search = search.with_default_length_penalty(translator.length_penalty)
     build_metrics(settings.metrics, translator.target_language)  # before the work: one may lack a package
-    texts = read_texts(settings, run_of(checkpoints[0]), translator.languages, translator.directions)
+    texts = read_texts(settings, Run.open(checkpoints[0]), translator.languages, translator.directions)
     translator.lines_of = settings.input or texts.name
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
     chooser = Chooser.load(translator, choice, inference)
@@ -96,6 +96,6 @@ def evaluate(
         )
     show_scores(texts.name, found.scores)
     origin = Origin(checkpoints, digest, search, choice, translator.is_zero_shot)
-    write_evaluation(output, texts, found, origin, time.monotonic() - started)
+    write_evaluation(Run(output), texts, found, origin, time.monotonic() - started)
     if gold is not None:
         show_error_rates(translator, texts.name, texts.pairs(), gold)

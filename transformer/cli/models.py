@@ -7,36 +7,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from transformer.cli.runs import RUNS, by_time
 from transformer.config import UsageError
-from transformer.files import (
-    CARD,
-    EXPORT_MANIFEST,
-    HUGGINGFACE_TOKENIZER,
-    MODELS,
-    RESULTS,
-    expanded,
-    read_file,
-    read_json,
-    run_of,
-)
+from transformer.files import EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER, expanded, read_file
 from transformer.inference.settings import ChoiceSettings
 from transformer.printing import resume_command, say, shell_path
+from transformer.run import RUNS, TRANSLATOR, Run
 
 MAX_DESCRIPTION_BYTES = 1 << 22  # of a description, which takes some thousand
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder has the model of a run, finished or not."""
-    return any((folder / model).is_file() for model in MODELS)
-
-
 def newest_finished_run() -> Path:
     """Find the run that finished last: only then has it a model of its own beside the checkpoints."""
-    if finished := by_time(RUNS, MODELS[0]):
-        return finished[-1].parent
-    if unfinished := by_time(RUNS, MODELS[-1]):
-        run = shell_path(unfinished[-1].parent.parent)
+    if finished := Run.all(TRANSLATOR):
+        return finished[-1].folder
+    if unfinished := Run.all():
+        run = shell_path(unfinished[-1].folder)
         raise UsageError(f"no run in {RUNS} has finished: --checkpoint {run} takes what that one has so far")
     raise FileNotFoundError(f"there is no run in {RUNS}: train one, or give --checkpoint")
 
@@ -48,18 +33,18 @@ def find_checkpoint(value: str | None, exports: bool = False, key: str = "--chec
     With `exports` it may be the folder of an export, which is returned as such.
     """
     path = newest_finished_run() if value is None else expanded(value)
-    if (path / HUGGINGFACE_TOKENIZER).is_file() and not any((path / file).is_file() for file in MODELS):
+    if (path / HUGGINGFACE_TOKENIZER).is_file() and not Run(path).models:
         return path
     if (path / EXPORT_MANIFEST).is_file():
         if not exports:
             raise UsageError(f"{key} {value} is an export, which this command cannot use: name what it was made of")
         return path
-    for candidate in (path, *(path / file for file in MODELS)):
-        if candidate.is_file():
-            return candidate
     if not path.exists():
         raise FileNotFoundError(f"{key} {value}: no such file or run folder")
-    raise FileNotFoundError(f"{key} {value}: the folder has none of {', '.join(MODELS)}")
+    try:
+        return path if path.is_file() else Run(path).model
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{key} {value}: {error}") from error
 
 
 def find_checkpoints(values: Sequence[str], exports: bool = True, key: str = "--checkpoint") -> list[Path]:
@@ -78,21 +63,21 @@ def with_reverse(choice: ChoiceSettings) -> ChoiceSettings:
     return replace(choice, reverse=str(find_checkpoint(choice.reverse, key="--reverse")))
 
 
-def score_on(split: str, run: Path) -> list[str]:
+def score_on(split: str, run: Run) -> list[str]:
     """A run's score on the test set, or on that of another direction, as `test bleu 97.3`, if it has left one."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError, OverflowError):
-        name, score = next(iter(read_json(run / RESULTS)[split].items()))
+        name, score = next(iter(run.scores(split).items()))
         return [f"{split} {name} {float(score):.1f}"]
     return []
 
 
-def _facts(run: Path) -> list[str]:
+def _facts(run: Run) -> list[str]:
     """The languages of a run and its score on the test set, as far as its files tell: who loads them checks them."""
     facts: list[str] = []
-    if not (run / MODELS[0]).is_file():  # reading a pipe would wait for ever
+    if not run.translator.is_file():  # reading a pipe would wait for ever
         return facts
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, AttributeError):
-        with (run / MODELS[0]).open("rb") as file:
+        with run.translator.open("rb") as file:
             header = json.loads(file.read(min(MAX_DESCRIPTION_BYTES, int.from_bytes(file.read(8), "little"))))
         description = json.loads(header["__metadata__"]["translator"])
         others = len(description.get("directions", [])) - 1
@@ -105,28 +90,27 @@ def _facts(run: Path) -> list[str]:
 def announce_checkpoint(asked: str | None, checkpoint: Path) -> None:
     """Say which run was taken where none was asked for: its languages, its score, and how many newer runs were passed
     over; and that a run which was named has not finished."""
-    run = run_of(checkpoint)
+    run = Run.open(checkpoint)
     if asked is None:
         finished = checkpoint.stat().st_mtime_ns
-        others = [path for path in by_time(RUNS, MODELS[-1]) if path.stat().st_mtime_ns > finished]
-        count = sum(path.parent.parent != run for path in others)
+        count = sum(other.last.stat().st_mtime_ns > finished and other != run for other in Run.all())
         passed_over = [f"{count} newer not finished"] if count else []
-        say(f"--checkpoint {shell_path(run)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
+        say(f"--checkpoint {shell_path(run.folder)} ({', '.join(['newest finished run', *_facts(run), *passed_over])})")
     elif checkpoint.parent.name == "checkpoints" and Path(asked).is_dir():
-        name, command = shell_path(run), resume_command(run)
+        name, command = shell_path(run.folder), resume_command(run.folder)
         say(f"{name} has not finished its training, this is its {checkpoint.name}: {command} continues it")
 
 
 def model_name(checkpoint: Path) -> str:
     """Name a model as its run's folder and the file in it."""
     # Not Path.resolve: a run is called as the link that was typed.
-    run, model = (Path(os.path.abspath(path)) for path in (run_of(checkpoint), checkpoint))  # noqa: PTH100
+    run, model = (Path(os.path.abspath(path)) for path in (Run.open(checkpoint).folder, checkpoint))  # noqa: PTH100
     return (run.name / model.relative_to(run)).as_posix()
 
 
 def read_card(checkpoint: Path) -> str:
     """Read the model card of a checkpoint's run; "" where there is none."""
     try:
-        return read_file(run_of(checkpoint) / CARD).decode()
+        return read_file(Run.open(checkpoint).card).decode()
     except (OSError, ValueError):
         return ""

@@ -9,9 +9,9 @@ from transformer.cli.output import PartialOutput
 from transformer.cli.places import check_can_be_written
 from transformer.config import UsageError
 from transformer.data.synthetic import ORIGIN
-from transformer.evaluation.run_files import CONFIG
-from transformer.files import atomic_file, run_of
+from transformer.files import atomic_file
 from transformer.printing import print_safely, script_command, shell_path, terminal_safe
+from transformer.run import Run
 from transformer.tools.augment.filters import FILTERS
 from transformer.tools.augment.synthesis import Row
 
@@ -27,11 +27,11 @@ def check_prefix(output: str, checkpoints: list[Path]) -> None:
     if path.is_symlink():  # followed, the names of the files would begin with another PREFIX
         raise UsageError(f"--output {output} is a link: give what the files' names begin with")
     for checkpoint in checkpoints:
-        folder = run_of(checkpoint)
-        is_alone = checkpoint.is_file() and not (folder / CONFIG).exists()  # a file that lies anywhere
-        if path.resolve().is_relative_to(folder.resolve()) and not is_alone:
+        run = Run.open(checkpoint)
+        is_alone = checkpoint.is_file() and not run.config.exists()  # a file that lies anywhere
+        if path.resolve().is_relative_to(run.folder.resolve()) and not is_alone:
             raise UsageError(
-                f"--output {output} is in the folder of the model, {shell_path(folder)}: name another place"
+                f"--output {output} is in the folder of the model, {shell_path(run.folder)}: name another place"
             )
     check_can_be_written(path, "--output")
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from types import FrameType
 
 from transformer.config import UsageError
-from transformer.files import LOCK, atomic_write, exclusive_lock
+from transformer.files import atomic_write
 from transformer.printing import say, shell_path
+from transformer.run import Run
 from transformer.signals import Interrupted, SignalHandler
 
 COMMAND = "command.json"  # the settings that a folder was begun with
@@ -106,7 +107,7 @@ def run_stages(stages: Sequence[Stage], folder: Path, prepare: Callable[[], None
     kept = folder / COMMAND
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with exclusive_lock(folder / LOCK, str(folder)):
+        with Run(folder).lock():
             _check_command(kept, stages)
             for stage in stages:
                 stage.check_files()

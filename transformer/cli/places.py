@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformer.cli.models import is_run
 from transformer.config import UsageError
-from transformer.files import MODELS, is_written_through, run_of
+from transformer.files import is_written_through
+from transformer.run import MODELS, Run
 
 
 def check_can_be_written(path: Path, key: str) -> None:
@@ -45,6 +45,6 @@ def check_output_file(output: str | None, suffixes: Sequence[str] = (), key: str
     if not suffixes and suffix in (".safetensors", ".ckpt"):
         raise UsageError(f"{key} {output} has the name of a model: name another file")
     written = Path(os.path.realpath(path))  # a link is followed
-    if any(is_run(run_of(file)) and any(file.match(model) for model in MODELS) for file in (path, written)):
+    if any(Run.open(file).models and any(map(file.match, MODELS)) for file in (path, written)):
         raise UsageError(f"{key} {output} is a run's own model, which must stay as it is: name another")
     check_can_be_written(path, key)

@@ -2,36 +2,23 @@
 
 import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from transformer.config import UsageError
-from transformer.files import CONFIGS, LAST_CHECKPOINT, LOCK, UNWRITABLE, exclusive_lock, expanded
+from transformer.files import CONFIGS, UNWRITABLE, expanded
 from transformer.printing import resume_command
 from transformer.processes import rank
+from transformer.run import RUNS, Run
 from transformer.signals import Interrupted
-
-RUNS = Path("runs")  # in the current folder
-
-
-def by_time(runs: Path, file: str) -> list[Path]:
-    """The files of this name in all runs and trials, those of the newest last."""
-    paths = [path for depth in ("*", "*/*") for path in runs.glob(f"{depth}/{file}")]
-    return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, str(path)))
-
-
-def newest_run() -> Path:
-    """Find the run last written to, finished or not, a trial of a sweep included."""
-    if not (finished := by_time(RUNS, LAST_CHECKPOINT)):
-        raise FileNotFoundError(f"no run with {LAST_CHECKPOINT} in {RUNS}: train one, or name another")
-    return finished[-1].parent.parent
 
 
 def find_resumable(resume: str) -> tuple[Path, Path]:
     """Find the folder and the checkpoint of the run that `resume=` means: last, a run's folder or a .ckpt in one."""
-    path = newest_run().absolute() if resume == "last" else Path(os.path.abspath(expanded(resume)))  # noqa: PTH100
-    checkpoint = path / LAST_CHECKPOINT if path.is_dir() else path
+    path = Run.latest().folder.absolute() if resume == "last" else Path(os.path.abspath(expanded(resume)))  # noqa: PTH100
+    checkpoint = Run(path).last if path.is_dir() else path
     if not checkpoint.is_file():
         raise UsageError(f"resume={resume}: no {checkpoint}; give a run's folder, a .ckpt in one, or last")
     if checkpoint.parent.name != "checkpoints":
@@ -41,9 +28,8 @@ def find_resumable(resume: str) -> tuple[Path, Path]:
 
 def remove_if_empty(folder: Path) -> None:
     """Remove the folder of a run that was refused, if nothing but a lock is in it, and an empty `runs` above it."""
-    if folder.is_dir() and {path.name for path in folder.iterdir()} <= {LOCK}:
-        (folder / LOCK).unlink(missing_ok=True)
-        folder.rmdir()
+    if Run(folder).is_empty:
+        shutil.rmtree(folder)
         if folder.parent == RUNS.absolute():
             with contextlib.suppress(OSError):  # it holds other runs
                 folder.parent.rmdir()
@@ -60,17 +46,17 @@ def training_in(folder: Path) -> Iterator[None]:
 
     go_on = f"continue with: {resume_command(folder)}"
     try:
-        with exclusive_lock(folder / LOCK, f"the run {folder}") if rank() == 0 else contextlib.nullcontext():
+        with Run(folder).lock() if rank() == 0 else contextlib.nullcontext():
             yield
     except (NonFiniteError, Interrupted) as error:
         if rank() != 0:
             sys.exit(0)
         if isinstance(error, Interrupted):
-            error.advice = go_on if (folder / LAST_CHECKPOINT).exists() else "nothing was saved yet"
+            error.advice = go_on if Run(folder).last.exists() else "nothing was saved yet"
         raise
     except OSError as error:
         is_of_disk = isinstance(error.__cause__, OSError) and error.__cause__.errno in UNWRITABLE
-        if is_of_disk and (folder / LAST_CHECKPOINT).exists():
+        if is_of_disk and Run(folder).last.exists():
             raise OSError(f"{error}; {go_on}") from error
         raise
 
@@ -80,13 +66,12 @@ def check_new_run(folder: Path, is_trial: bool) -> None:
 
     The trials of a sweep may be repeated in their folders.
     """
-    from transformer.evaluation.run_files import check_entries, written_entries
-
-    is_run = (folder / LAST_CHECKPOINT).exists()
+    run = Run(folder)
+    is_run = run.last.exists()
     if is_run and not is_trial:
         raise UsageError(f"{folder} holds a run: {resume_command(folder)} continues it; else choose another folder")
-    check_entries(folder)
-    if not is_run and not (folder / LOCK).exists() and (foreign := written_entries(folder)):
+    run.check_entries()
+    if not is_run and not run.has_begun and (foreign := run.entries()):
         raise UsageError(f"{foreign[0]} does not belong to a run and would be overwritten: choose a new folder")
 
 

@@ -6,10 +6,10 @@ from cyclopts import Parameter
 
 from transformer.cli.app import MachineFlags, SearchFlags
 from transformer.cli.models import announce_checkpoint, find_checkpoints, model_name, score_on
-from transformer.files import run_of
 from transformer.inference.settings import SearchSettings
 from transformer.machine import MachineSettings
 from transformer.printing import say
+from transformer.run import Run
 from transformer.tools.server.settings import ServerSettings, check_installed, read_key
 
 # As `Flags`, but that --page has a --no-page beside it: without either, it depends on the key.
@@ -48,7 +48,7 @@ def serve(
     with listen(settings) as listener:
         directions = load_directions([(model_name(path), path) for path in checkpoints], settings, search, machine)
         for direction in directions.values():
-            score = score_on(direction.test_name, run_of(direction.checkpoint))
+            score = score_on(direction.test_name, Run.open(direction.checkpoint))
             say(f"{direction.languages}: {', '.join([direction.name, *score])}")
         url = address(listener)
         say(f"try: {example(url, next(iter(directions)), settings.api_key_file)}")

@@ -18,10 +18,10 @@ from transformer.cli.compose import (
 from transformer.cli.runs import check_init_from, check_new_run, find_resumable, training_in
 from transformer.cli.sweep import isolated
 from transformer.config import Settings, UsageError, check_names, from_dict
-from transformer.evaluation.run_files import check_entries
 from transformer.model.config import ModelConfig, read_model
 from transformer.printing import say, shell_path
 from transformer.processes import rank
+from transformer.run import Run
 from transformer.training.config import RunSettings, check_settings
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ def train(config: dict[str, Any]) -> dict[str, float]:
         own_folder, checkpoint = find_resumable(config["resume"])
         if own_folder.resolve() != folder.resolve():
             raise UsageError(f"resume= continues a run in its own folder: leave out {RUN_FOLDER} and -m")
-        check_entries(folder)
+        Run(folder).check_entries()
         settings = resumed_settings(settings, checkpoint)
     run_settings = read_run_settings(settings)
     if checkpoint is None:
@@ -167,7 +167,7 @@ def train(config: dict[str, Any]) -> dict[str, float]:
             checkpoint,
             replace=is_trial(),
             on_validation=[draw_progress] if "csv" in run_settings.loggers else [],
-            at_end=[lambda of, result, place: draw_attentions(of, result.samples, place / "attention")],
+            at_end=[lambda of, result, place: draw_attentions(of, result.samples, Run(place).attention)],
         )
     show_result(result, folder, run_settings.search)
     return result.numbers()

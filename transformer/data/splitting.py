@@ -31,10 +31,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from transformer.config import from_dict
 from transformer.data.corpus import SPLITS, DataSettings
 from transformer.data.text_files import find_files, is_csv, is_heading, is_table, read_pairs
 from transformer.files import cache_key, cached_folder, expanded, sha256
 from transformer.printing import shortened
+from transformer.run import Run
 
 log = logging.getLogger(__name__)
 Line = tuple[str, ...]  # the same sentence in each language
@@ -250,6 +252,16 @@ def with_splits(corpus: DataSettings) -> DataSettings:
     if settings.fold:
         settings = replace(settings, train=str(_without_fold(settings, *settings.fold) / "train"), fold=None)
     return settings
+
+
+def corpus_of(run: Run, cache: str | None = None) -> DataSettings:
+    """The corpus that a run names: as it was given, or, with a `cache`, with its splits. If it came in one piece it is
+    cut again, in our own `cache`: nobody else names a folder that is written. It is not fetched: a folder from a
+    stranger must not choose what is. Raises FileNotFoundError or ValueError where the run names none."""
+    if not run.config.exists():
+        raise FileNotFoundError(f"{run.config} is not there, which would name a corpus")
+    corpus = from_dict(DataSettings, run.setting("data"), "data")
+    return corpus if cache is None else with_splits(replace(corpus, cache=cache))
 
 
 def notes_of_cut(corpus: DataSettings, given: DataSettings) -> list[str]:

@@ -1,6 +1,5 @@
 """Scores a translator: `evaluate` is the one way to a score. Below it, what scripts/evaluate.py reads and writes."""
 
-import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -14,18 +13,18 @@ from torchmetrics import MeanMetric
 from transformer.config import UsageError
 from transformer.data.corpus import RESERVED_NAMES, split_name
 from transformer.data.directions import Direction
-from transformer.data.splitting import hash64
+from transformer.data.splitting import corpus_of, hash64
 from transformer.data.text_files import Pair, read_pairs
 from transformer.evaluation.corpus_score import CorpusScore
 from transformer.evaluation.metrics import METRICS, Scores
-from transformer.evaluation.run_files import CONFIG, EVALUATION, EVALUATION_LOCK, read_corpus_with_splits
 from transformer.evaluation.settings import EvaluationSettings
-from transformer.files import RESULTS, atomic_write, exclusive_lock, hypotheses_file, read_json
+from transformer.files import read_json
 from transformer.inference.choosing import Chooser, references_loss
 from transformer.inference.settings import ChoiceSettings, SearchSettings
 from transformer.inference.translator import Translator
 from transformer.printing import print_safely
 from transformer.processes import gather, place
+from transformer.run import Run
 
 log = logging.getLogger(__name__)
 CHUNK = 256  # sentences translated between two calls of `on_progress`; more where a batch takes many
@@ -103,15 +102,15 @@ def _texts(name: str, pairs: Iterable[Pair]) -> Texts:
     return Texts(name, list(sources), list(references))
 
 
-def _is_tested(split: str, digest: str, run: Path) -> bool:
+def _is_tested(split: str, digest: str, run: Run) -> bool:
     """Whether these are the files that the run was tested on under the name `split`, as far as it tells."""
     try:
-        return bool(read_json(run / RESULTS)["corpus"].get(split, digest) == digest)
+        return bool(read_json(run.results)["corpus"].get(split, digest) == digest)
     except (OSError, ValueError, KeyError, AttributeError):
         return True
 
 
-def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:
+def _own_name(split: str, digest: str, run: Run, corpus: str = "other") -> str:
     """`split`, unless the run was tested on other files of this name, whose translations must stay."""
     is_tested = _is_tested(split, digest, run)
     name = split if is_tested and (digest or split not in RESERVED_NAMES) else f"{corpus}.{split}"
@@ -120,16 +119,18 @@ def _own_name(split: str, digest: str, run: Path, corpus: str = "other") -> str:
     return name
 
 
-def read_texts(settings: EvaluationSettings, run: Path, languages: Direction, directions: Sequence[Direction]) -> Texts:
+def read_texts(settings: EvaluationSettings, run: Run, languages: Direction, directions: Sequence[Direction]) -> Texts:
     """Read what is to be scored by a translator of `run` in one of its `directions`: files, or a split of the run's
     corpus. UsageError for a split in another direction."""
     if settings.input and settings.reference:
         files = [Path(settings.input), Path(settings.reference)]
         stem = files[0].stem if languages == directions[0] else split_name(files[0].stem, languages)
         return _texts(_own_name(stem, "", run), read_pairs(files, *languages))
-    if not (run / CONFIG).exists():
-        raise FileNotFoundError(f"{run} holds no {CONFIG} that names a corpus: give --input and --reference")
-    corpus, split = read_corpus_with_splits(run, settings.cache), settings.split or "test"
+    if not run.config.exists():
+        raise FileNotFoundError(
+            f"{run.folder} holds no {run.config.name} that names a corpus: give --input and --reference"
+        )
+    corpus, split = corpus_of(run, settings.cache), settings.split or "test"
     asked, name = corpus.find_split(split)
     if name != split and asked.languages != languages:
         source, target = asked.languages
@@ -139,7 +140,7 @@ def read_texts(settings: EvaluationSettings, run: Path, languages: Direction, di
     unique = name if languages == corpus.languages else split_name(name, languages)
     if not _is_tested(unique, one.digest(name), run):
         log.warning(
-            "the sentences of --split %s are not those that %s was tested on: they have changed since", name, run
+            "the sentences of --split %s are not those that %s was tested on: they have changed since", name, run.folder
         )
     return _texts(_own_name(unique, one.digest(name), run, corpus.name), one.read(name))
 
@@ -176,7 +177,7 @@ class Origin(NamedTuple):
         return asdict(self.search) | (asdict(self.choice) if self.choice.choose != "score" else {})
 
 
-def write_evaluation(output: Path, texts: Texts, found: Evaluation, origin: Origin, seconds: float) -> None:
+def write_evaluation(run: Run, texts: Texts, found: Evaluation, origin: Origin, seconds: float) -> None:
     """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint, by its digest, gave on other
     splits; `zero_shot` in it names those of a direction that was not trained."""
     results = {
@@ -190,14 +191,11 @@ def write_evaluation(output: Path, texts: Texts, found: Evaluation, origin: Orig
         "seconds": round(seconds, 1),
         "texts": texts.digest,
     }
-    with exclusive_lock(output / EVALUATION_LOCK, str(output / EVALUATION), wait=True):
-        file, content = hypotheses_file(output, texts.name), "".join(f"{text}\n" for text in found.hypotheses).encode()
-        # The size first: what lies there may be larger than memory.
-        is_other = file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content)
-        atomic_write(file, content)
-        if is_other:
+    file = run.hypotheses_file(texts.name)
+    with run.evaluation_lock():
+        if run.write_hypotheses(texts.name, found.hypotheses):
             log.info("%s was replaced: it held other translations", file)
-        earlier = _earlier(output / EVALUATION, origin.digest, by_split)
+        earlier = _earlier(run.evaluation, origin.digest, by_split)
         others = earlier.get(texts.name)
         if isinstance(others, dict) and earlier["texts"].get(texts.name, texts.digest) != texts.digest:
             values = {key: value for key, value in others.items() if key in METRICS}
@@ -206,5 +204,5 @@ def write_evaluation(output: Path, texts: Texts, found: Evaluation, origin: Orig
         results = earlier | results | by_name
         if origin.is_zero_shot:
             results["zero_shot"] = sorted({texts.name, *earlier.get("zero_shot", [])})
-        atomic_write(output / EVALUATION, json.dumps(results, indent=2, ensure_ascii=False).encode())
-    log.info("%s has the scores, %s the translations", output / EVALUATION, file.name)
+        run.write_json(run.evaluation, results)
+    log.info("%s has the scores, %s the translations", run.evaluation, file.name)

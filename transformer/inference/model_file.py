@@ -19,7 +19,7 @@ from torch import Tensor
 from transformer.config import Registry, from_dict, read_value
 from transformer.data.directions import NAME, NAME_RULE, Direction, direction_name, parse_direction
 from transformer.data.tokenizer import Kind, Tokenizer
-from transformer.files import EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER, MODELS, TRANSLATOR, atomic_write, run_of
+from transformer.files import EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER, atomic_write
 from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.saved_translator import SavedTranslator
 from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, LengthPenalty
@@ -34,6 +34,7 @@ from transformer.inference.untrusted import (
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
 from transformer.printing import one_line, terminal_safe
+from transformer.run import Run
 
 T = TypeVar("T")
 FORMAT = "encoder-decoder translator 3"
@@ -136,10 +137,10 @@ def save(path: Path, description: dict[str, Any], content: dict[str, Tensor]) ->
 
 def _newest_whole(damaged: Path, read: Callable[[Path], Any]) -> Path | None:
     """The newest other file of the same run that can be read."""
-    run = run_of(damaged)
-    if damaged.parent == run and damaged.name != TRANSLATOR:
+    run = Run.open(damaged)
+    if damaged.parent == run.folder and damaged != run.translator:
         return None
-    others = {run / TRANSLATOR, *run.glob("checkpoints/*.ckpt")} - {damaged}
+    others = {run.translator, *run.folder.glob("checkpoints/*.ckpt")} - {damaged}
     for other in sorted(filter(Path.is_file, others), key=lambda path: path.stat().st_mtime_ns, reverse=True):
         try:
             read(other)
@@ -219,16 +220,16 @@ def load(path: Path) -> SavedTranslator:
     that is whole.
     """
     if path.is_dir():
-        choices = [path / name for name in MODELS]
         others = [name for name in READERS if (path / name).is_file()]
-        if others and not any(choice.exists() for choice in choices):
+        models = Run(path).models
+        if others and not models:
             return _read(path / others[0], lambda file: READERS[others[0]](file.parent))
         if (path / EXPORT_MANIFEST).is_file():
             raise ValueError(
                 f"{path} is an export: translate, or inference.loading, takes one to ctranslate2; for all else name "
                 "the run that it was made of"
             )
-        path = next((choice for choice in choices if choice.exists()), path)
+        path = next(iter(models), path)
     return _read(path, _load)
 
 

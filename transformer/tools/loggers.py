@@ -6,8 +6,8 @@ from typing import Any
 
 from lightning.fabric.loggers import CSVLogger, Logger, TensorBoardLogger
 
-from transformer.files import METRICS_LOG
 from transformer.processes import rank
+from transformer.run import Run
 
 
 def read_log(path: Path) -> list[tuple[int, dict[str, Any]]]:
@@ -27,7 +27,7 @@ def read_log(path: Path) -> list[tuple[int, dict[str, Any]]]:
 
 def csv(folder: Path, rows: int = 0, steps: int = 0) -> Logger:
     """metrics.csv. A resumed run keeps its first `rows`, those until its checkpoint."""
-    logger, log = CSVLogger(folder, name="", version=""), folder / METRICS_LOG
+    logger, log = CSVLogger(folder, name="", version=""), Run(folder).metrics_log
     if rank() == 0:
         # Lightning's logger begins a new file: the rows until the checkpoint are logged again.
         for step, numbers in read_log(log)[:rows] if rows else ():

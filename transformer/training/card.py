@@ -14,12 +14,13 @@ from transformer.config import OFF_CARD, PATH, flatten, marked
 from transformer.data.corpus import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow
+from transformer.data.splitting import corpus_of
 from transformer.data.synthetic import SYNTHETIC, origins, synthetic_files
 from transformer.device import processor_name
 from transformer.evaluation.metrics import METRICS
-from transformer.evaluation.run_files import read_corpus
-from transformer.files import CARD, RESULTS, atomic_write, hypotheses_file, run_of
+from transformer.files import atomic_write
 from transformer.inference.translator import Translator
+from transformer.run import Run
 from transformer.training.config import RunSettings
 
 TEMPLATE = """\
@@ -168,14 +169,14 @@ def _example(data: TranslationData) -> str:
     return min(sources, key=len, default="…")
 
 
-def _lines(folder: Path, split: str) -> int:
+def _lines(run: Run, split: str) -> int:
     """How many sentences of a split were translated: trainer.limit_test_batches leaves some out."""
-    return hypotheses_file(folder, split).read_bytes().count(b"\n")
+    return run.hypotheses_file(split).read_bytes().count(b"\n")
 
 
-def _score_table(folder: Path, tested: dict[str, Any], metrics: list[str]) -> str:
+def _score_table(run: Run, tested: dict[str, Any], metrics: list[str]) -> str:
     rows = [
-        (split, f"{_lines(folder, split):,}", *(f"{scores[metric]:.1f}" for metric in metrics))
+        (split, f"{_lines(run, split):,}", *(f"{scores[metric]:.1f}" for metric in metrics))
         for split, scores in tested.items()
     ]
     return _table(("split", "sentences", *(METRICS[metric].label for metric in metrics)), *rows)
@@ -213,7 +214,7 @@ def synthetic_pairs(data: TranslationData) -> str:
 def finetuned_terms(model: Path) -> str:
     """What follows from the weights that training began with."""
     try:
-        corpus = read_corpus(run_of(model))
+        corpus = corpus_of(Run.open(model))
     except (OSError, ValueError):
         return FINETUNED  # a model whose folder says nothing
     return FINETUNED + (SYNTHETIC_BEFORE if corpus.synthetic else "")
@@ -232,11 +233,9 @@ def shown_settings(settings: dict[str, Any]) -> list[str]:
     return lines
 
 
-def write_card(
-    folder: Path, translator: Translator, data: TranslationData, settings: dict[str, Any], machine: str
-) -> None:
+def write_card(run: Run, translator: Translator, data: TranslationData, settings: dict[str, Any], machine: str) -> None:
     """Writes `README.md` from the run's settings, how it used the `machine`, and what stands in its `test.json`."""
-    results = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+    results = json.loads(run.results.read_text(encoding="utf-8"))
     corpus, tested = data.settings, {name: results[name] for name in data.settings.all_splits if name in results}
     first, *others = corpus.all_directions
     metrics = settings["metrics"]
@@ -252,7 +251,7 @@ def write_card(
         parameters=sum(weight.numel() for weight in translator.model.parameters()),
         revision=(results["revision"] or "unknown").replace("+", " with changes that are not committed"),
         example=json.dumps(_example(data), ensure_ascii=False),
-        scores=_score_table(folder, tested, metrics),
+        scores=_score_table(run, tested, metrics),
         first=FIRST.format(arrow(first)) if others else "",
         seed=settings["seed"],
         signatures="\n".join(f"- {metric}: `{text}`" for metric, text in tested["test"]["signatures"].items()),
@@ -272,4 +271,4 @@ def write_card(
         pairs=sum(len(data.split(name)) for name in _each_once(data, "train")),
         longest=translator.model.config.max_length - 1,
     )
-    atomic_write(folder / CARD, card.encode())
+    atomic_write(run.card, card.encode())

@@ -8,10 +8,10 @@ import torch
 from lightning import Fabric
 
 from transformer.config import from_dict
-from transformer.evaluation.run_files import FORMAT
-from transformer.files import BEST_CHECKPOINT, RESULTS, TRANSLATOR, atomic_file
+from transformer.files import atomic_file
 from transformer.inference.model_file import load_training
 from transformer.printing import one_line, say
+from transformer.run import BEST_CHECKPOINT, FORMAT, Run
 from transformer.training.averaging import WeightAverage
 from transformer.training.module import TranslationModule
 
@@ -92,8 +92,8 @@ class Checkpoints:
         }
         if BEST_CHECKPOINT in names:
             # An earlier end of the run has left these; they are of its old best weights.
-            for left in (TRANSLATOR, RESULTS):
-                (self.folder / left).unlink(missing_ok=True)
+            for left in (Run(self.folder).translator, Run(self.folder).results):
+                left.unlink(missing_ok=True)
         for name in names:
             write_checkpoint(self.folder / name, checkpoint)
 

@@ -23,8 +23,8 @@ from transformer.data.datamodule import TranslationData
 from transformer.data.directions import direction_name
 from transformer.data.tokenizer import PAD
 from transformer.evaluation.evaluate import Evaluation, evaluate
-from transformer.files import BEST_CHECKPOINT, LAST_CHECKPOINT
 from transformer.model.attention import AttentionRecord
+from transformer.run import BEST_CHECKPOINT, LAST_CHECKPOINT
 from transformer.signals import Interrupted, SignalHandler
 from transformer.training.agreement import Agreement
 from transformer.training.averaging import WeightAverage

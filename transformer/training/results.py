@@ -1,7 +1,6 @@
 """What a finished run leaves in its folder: scores with all that made them, translations, pictures of attention."""
 
 import importlib.metadata
-import json
 import platform
 import subprocess
 from dataclasses import asdict, dataclass
@@ -9,10 +8,10 @@ from pathlib import Path
 
 from transformer.evaluation.evaluate import Evaluation
 from transformer.evaluation.metrics import METRICS, Scores
-from transformer.files import RESULTS, atomic_write, hypotheses_file
 from transformer.inference.settings import SearchSettings
 from transformer.printing import print_safely, resume_command, script_command, shell_path, shell_word
 from transformer.processes import rank
+from transformer.run import Run
 
 
 @dataclass
@@ -52,7 +51,7 @@ def revision() -> str | None:
 
 
 def write_results(
-    folder: Path,
+    run: Run,
     evaluations: dict[str, Evaluation],
     corpus: dict[str, str],
     seconds: float,
@@ -60,7 +59,7 @@ def write_results(
 ) -> None:
     """Writes `hypotheses.<split>.txt` and `test.json`; `corpus` are the digests of the files a split was read from."""
     for split, one in evaluations.items():
-        atomic_write(hypotheses_file(folder, split), "".join(f"{text}\n" for text in one.hypotheses).encode())
+        run.write_hypotheses(split, one.hypotheses)
     results = {split: one.scores.to_dict() for split, one in evaluations.items()} | {
         "versions": versions(),
         "corpus": corpus,
@@ -68,7 +67,7 @@ def write_results(
         "seconds": round(seconds, 1),
         "cost": cost,
     }
-    atomic_write(folder / RESULTS, json.dumps(results, indent=2, ensure_ascii=False).encode())
+    run.write_json(run.results, results)
 
 
 def show_result(result: Result, folder: Path, search: SearchSettings) -> None:

@@ -24,8 +24,7 @@ from transformer.data.training_split import build_training_split
 from transformer.device import configure_torch, device_kind, find_hardware
 from transformer.evaluation.alignment_error import MAX_TRAINING_PAIRS, best_head
 from transformer.evaluation.evaluate import Evaluation, evaluate
-from transformer.evaluation.run_files import remove_run, write_config
-from transformer.files import BEST_CHECKPOINT, TRANSLATOR, check_writable, mark_cache
+from transformer.files import mark_cache
 from transformer.inference import model_file as checkpoint
 from transformer.inference.model_file import load_training
 from transformer.inference.saved_translator import SavedTranslator
@@ -35,6 +34,7 @@ from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
 from transformer.printing import say
 from transformer.processes import rank
+from transformer.run import Run
 from transformer.signals import SignalHandler
 from transformer.training.card import write_card
 from transformer.training.checkpoints import read_run
@@ -142,7 +142,7 @@ def choose_weights(training: Training) -> float | None:
     """Gives the model the weights that are to be tested, and returns their validation BLEU: those of best.ckpt, or the
     last step's, if these are better than their average. None where nothing was validated."""
     best, limit, says = training.progress.best_bleu, training.settings.trainer.limit_val_batches, rank() == 0
-    if best is None or not (training.folder / BEST_CHECKPOINT).exists():
+    if best is None or not Run(training.folder).best.exists():
         return None
     if not training.has_validation and says:
         say("the weights of the best validation so far are kept (trainer.limit_val_batches=0 validates no others)")
@@ -154,7 +154,7 @@ def choose_weights(training: Training) -> float | None:
             say(f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights: the {kept} are kept")
         if is_better:
             return last
-    training.module.load_state_dict(load_training(training.folder / BEST_CHECKPOINT)["state_dict"])
+    training.module.load_state_dict(load_training(Run(training.folder).best)["state_dict"])
     return best
 
 
@@ -181,12 +181,12 @@ def samples_of(evaluation: Evaluation, pairs: list[Pair], count: int = 3) -> lis
     return [(*pairs[index], evaluation.hypotheses[index]) for index in spread(len(pairs), count)]
 
 
-def save_translator(translator: Translator, data: TranslationData, validation: list[Pair], folder: Path) -> None:
+def save_translator(translator: Translator, data: TranslationData, validation: list[Pair], path: Path) -> None:
     """Writes the one file that translates, which knows the head of cross-attention that aligns words best."""
     if translator.model.config.decoder.cross_attention is not None:
         pairs = list(islice(data.settings.read("train"), MAX_TRAINING_PAIRS))
         translator.alignment = best_head(translator, validation, pairs)
-    translator.save(folder / TRANSLATOR)
+    translator.save(path)
 
 
 def leakage_notes(data: TranslationData) -> list[str]:
@@ -218,7 +218,7 @@ def run(
     """
     started = time.monotonic()
     silence_lightning()
-    check_writable(folder)
+    place = Run.new(folder)
     torch.manual_seed(settings.seed)
     pretrained = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
     data = prepare_data(settings, pretrained)
@@ -239,14 +239,14 @@ def run(
     check_enough_sentences(data, trainer.devices * trainer.num_nodes)
     check_limits(data, trainer, trainer.devices * trainer.num_nodes)
     if replace:
-        remove_run(folder)
+        place.clear()
     fabric = build_fabric(settings, folder, saved)
     if rank() == 0:
         # SLURM and torchrun start the processes themselves, and may give each cores of its own.
         shares_cores = fabric.device.type == "cpu" and fabric.strategy.launcher is not None
         show_run(data, translator, machine, trainer.devices if shares_cores else 1, settings.init_from)
         say(*(f"changed: {line}" for line in changes), *([] if saved else leakage_notes(data)))
-        write_config(folder, settings_dict)
+        place.write_settings(settings_dict)
         mark_cache(data.cache)
 
     with SignalHandler() as signals:
@@ -261,7 +261,7 @@ def run(
         cost = training.throughput.measured(fabric.device)
         bleu = choose_weights(training)
         if fabric.is_global_zero:  # before the test, which can take minutes and be stopped
-            save_translator(translator, data, data.text_pairs("validation"), folder)
+            save_translator(translator, data, data.text_pairs("validation"), place.translator)
         evaluations = evaluate_tests(training) if settings.test else {}
 
     if not evaluations:
@@ -269,8 +269,8 @@ def run(
     samples = samples_of(evaluations["test"], data.text_pairs("test", trainer.limit_test_batches))
     result = Result(bleu, {name: one.scores for name, one in evaluations.items()}, cost, samples)
     if fabric.is_global_zero:
-        write_results(folder, evaluations, data.digests, time.monotonic() - started, cost)
-        write_card(folder, translator, data, saved_settings, machine)
+        write_results(place, evaluations, data.digests, time.monotonic() - started, cost)
+        write_card(place, translator, data, saved_settings, machine)
         for hook in at_end:
             hook(translator, result, folder)
     return result

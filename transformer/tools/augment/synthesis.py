@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from transformer.config import UsageError
 from transformer.data.corpus import DataSettings
 from transformer.data.languages import LANGUAGE_SAMPLE, looks_like
-from transformer.data.splitting import LEFT_OUT, with_splits
+from transformer.data.splitting import LEFT_OUT, corpus_of, with_splits
 from transformer.data.text_files import read_lines
-from transformer.evaluation.run_files import CONFIG, read_corpus, read_corpus_with_splits
-from transformer.files import run_of
+from transformer.run import Run
 from transformer.tools.augment.filters import PairFilter
 
 if TYPE_CHECKING:
@@ -35,13 +34,6 @@ class Row(NamedTuple):
     dropped: str | None
 
 
-def corpus_of(run: Path, cache: str) -> DataSettings:
-    """The corpus of a run, with its splits. It is not fetched: a folder from a stranger must not choose what is."""
-    if not (run / CONFIG).is_file():
-        raise FileNotFoundError(f"{run} has no {CONFIG} that names a corpus: give --corpus and the folder of a run")
-    return read_corpus_with_splits(run, cache)
-
-
 def left_out(checkpoints: Sequence[Path], cache: str, source: str | None, target: str | None) -> Path:
     """The file with the side to translate of the training pairs that the runs have left out; `source` and `target` are
     its languages where these are not the corpus' own.
@@ -53,8 +45,8 @@ def left_out(checkpoints: Sequence[Path], cache: str, source: str | None, target
         "runs that left out others"
     )
     files = set()
-    for run in map(run_of, checkpoints):
-        given = read_corpus(run) if (run / CONFIG).is_file() else None
+    for run in map(Run.open, checkpoints):
+        given = corpus_of(run) if run.config.is_file() else None
         if not given or not given.fold:
             raise refusal
         corpus = with_splits(replace(given, cache=cache))

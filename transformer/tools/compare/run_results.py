@@ -11,18 +11,12 @@ from typing import Any
 from transformer.config import UsageError, from_dict, shown
 from transformer.data.corpus import split_name
 from transformer.data.directions import Direction, direction_name
+from transformer.data.splitting import corpus_of
 from transformer.data.text_files import Pair
 from transformer.evaluation.metrics import METRICS, Scores, score
-from transformer.evaluation.run_files import (
-    CONFIG,
-    EVALUATION,
-    MAX_TEXT_BYTES,
-    read_config,
-    read_corpus,
-    read_corpus_with_splits,
-)
-from transformer.files import RESULTS, expanded, hypotheses_file, read_file, read_json
+from transformer.files import expanded, read_json
 from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, SearchSettings
+from transformer.run import Run
 
 # Scores of one text may differ in their last bits from one machine to another.
 TOLERANCE = 1e-6
@@ -30,18 +24,19 @@ TOLERANCE = 1e-6
 
 def _folders(path: Path) -> list[Path]:
     """The folder of a run, or those of the trials of a sweep."""
-    if (path / RESULTS).is_file():
+    run = Run(path)
+    if run.results.is_file():
         return [path]
-    folders = [trial for trial in path.iterdir() if (trial / RESULTS).is_file()] if path.is_dir() else []
+    folders = [trial for trial in path.iterdir() if Run(trial).results.is_file()] if path.is_dir() else []
     if not folders:
-        reason = f"holds no {RESULTS}: no run has ended there" if path.is_dir() else "no such run"
-        if (path / EVALUATION).is_file():
-            file = min(path.glob(hypotheses_file(path, "*").name), default=hypotheses_file(path, "test"))
+        reason = f"holds no {run.results.name}: no run has ended there" if path.is_dir() else "no such run"
+        if run.evaluation.is_file():
+            file = min(path.glob(run.hypotheses_file("*").name), default=run.hypotheses_file("test"))
             reason = (
                 f"is no run: sacrebleu REFERENCE -i FILE {file} --paired-bs compares what evaluate.py has written there"
             )
-        if (path / "checkpoints").is_dir():
-            reason = f"has no {RESULTS}, as it has not finished: train.py resume={path} continues it"
+        if run.last.exists():
+            reason = f"has no {run.results.name}, as it has not finished: train.py resume={path} continues it"
         raise ValueError(f"{path}: {reason}")
     # Trial 10 after trial 9.
     return sorted(folders, key=lambda folder: [int(n) if n.isdecimal() else n for n in re.split(r"(\d+)", str(folder))])
@@ -81,10 +76,10 @@ def _close(scores: Scores, others: Scores) -> bool:
     return bool(shared) and all(math.isclose(scores[name], others[name], abs_tol=TOLERANCE) for name in shared)
 
 
-def _own_search(run: Path) -> dict[str, Any]:
+def _own_search(run: Run) -> dict[str, Any]:
     """The search that a run was tested with; a setting that is newer than the run has its default."""
-    search = from_dict(SearchSettings, read_config(run, "search", "search"), f"{run / CONFIG}: search")
-    if read_config(run, "init_from", "init_from") is None:  # else it may be that of the model to begin with
+    search = from_dict(SearchSettings, run.setting("search"), f"{run.config}: search")
+    if run.setting("init_from") is None:  # else it may be that of the model to begin with
         search = search.with_default_length_penalty(DEFAULT_LENGTH_PENALTY)
     return asdict(search)
 
@@ -98,13 +93,12 @@ def _with_todays_names(search: dict[str, Any]) -> dict[str, Any]:
     return search | {renamed.get(str(key), str(key)): value for key, value in section.items()}
 
 
-def _later_evaluation(run: Path, split: str) -> tuple[Scores, dict[str, Any] | None] | None:
+def _later_evaluation(run: Run, split: str) -> tuple[Scores, dict[str, Any] | None] | None:
     """The scores of evaluate.py and its search, if this is known; None if it has not translated this split."""
-    evaluation = run / EVALUATION
-    results = read_json(evaluation) if evaluation.exists() else {}
+    results = read_json(run.evaluation) if run.evaluation.exists() else {}
     if split not in results:
         return None
-    scores, searches = Scores.from_dict(results[split], f"{evaluation}: {split}"), results.get("searches")
+    scores, searches = Scores.from_dict(results[split], f"{run.evaluation}: {split}"), results.get("searches")
     search = searches.get(split) if isinstance(searches, dict) else None
     return scores, _with_todays_names(asdict(SearchSettings()) | search) if isinstance(search, dict) else None
 
@@ -114,38 +108,36 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
 
     Raises ValueError or OSError where its files do not fit each other.
     """
-    results = read_json(folder / RESULTS)
+    run = Run(folder)
+    results = read_json(run.results)
     tested = [name for name, scores in results.items() if isinstance(scores, dict) and "signatures" in scores]
     if split not in tested:
-        settings = read_corpus(folder)  # test.de-en is the test of a run whose first or only direction is de-en
+        settings = corpus_of(run)  # test.de-en is the test of a run whose first or only direction is de-en
         split = next((name for name in tested if split_name(name, settings.languages) == split), split)
     if split not in tested:
         raise UsageError(f"{folder} was not tested on --split {split}; it has {', '.join(tested) or 'no scores'}")
-    scores = Scores.from_dict(results[split], f"{folder / RESULTS}: {split}")
-    corpus, digests = read_corpus_with_splits(folder, cache), results.get("corpus")
+    scores = Scores.from_dict(results[split], f"{run.results}: {split}")
+    corpus, digests = corpus_of(run, cache), results.get("corpus")
     if not isinstance(digests, dict) or corpus.digest(split) != digests.get(split):
-        files = read_corpus(folder).whole or " and ".join(map(str, corpus.files(split)))
+        files = corpus_of(run).whole or " and ".join(map(str, corpus.files(split)))
         raise ValueError(f"{files} changed since {folder} was tested: its scores are of other references")
     pairs = list(corpus.read(split))
-    file = hypotheses_file(folder, split)
+    file = run.hypotheses_file(split)
     if not file.exists():
         raise FileNotFoundError(f"there is no {file}: evaluate.py {folder} --split {split} translates it again")
-    try:
-        hypotheses = read_file(file, MAX_TEXT_BYTES).decode("utf-8").removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not UTF-8") from error
+    hypotheses = run.hypotheses(split)
     if len(hypotheses) != len(pairs):
         raise ValueError(f"{file} has {len(hypotheses):,} lines, its references have {len(pairs):,}")
     direction = corpus.find_split(split)[0].languages
-    later_scores, later_search = _later_evaluation(folder, split) or (None, None)
+    later_scores, later_search = _later_evaluation(run, split) or (None, None)
     metrics = dict.fromkeys([*scores.values, *(later_scores.values if later_scores else ())])
     rescored = score(hypotheses, [reference for _, reference in pairs], direction[1], metrics)
-    own = _own_search(folder) if _close(rescored, scores) else None
+    own = _own_search(run) if _close(rescored, scores) else None
     search = (later_search if later_scores and _close(rescored, later_scores) else None) or own
     if search is None:  # nobody knows who made them
         name, value = next(iter(rescored.values.items()))
         raise ValueError(
-            f"{file} was altered: it gives {METRICS[name].label} {value:.2f}, which is not the score in {RESULTS}; "
+            f"{file} was altered: it gives {METRICS[name].label} {value:.2f}, not the score in {run.results.name}; "
             "evaluate.py replaces it by new translations"
         )
     return RunResults(folder, direction, pairs, hypotheses, scores.signatures, search, is_own=search == own)

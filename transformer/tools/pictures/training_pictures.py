@@ -3,8 +3,8 @@
 import logging
 from pathlib import Path
 
-from transformer.files import METRICS_LOG
 from transformer.inference.translator import Translator
+from transformer.run import Run
 from transformer.tools.pictures.attention_maps import NAMES, draw_reading, read
 from transformer.tools.pictures.curves import draw_curves
 from transformer.tools.pictures.view import View
@@ -15,8 +15,9 @@ log = logging.getLogger(__name__)
 
 def draw_progress(training: Training) -> None:
     """`curves.png`, after every validation of a run that logs to metrics.csv."""
-    if training.fabric.is_global_zero and (training.folder / METRICS_LOG).exists():
-        draw_curves(training.folder / METRICS_LOG, training.folder / "curves.png")
+    run = Run(training.folder)
+    if training.fabric.is_global_zero and run.metrics_log.exists():
+        draw_curves(run.metrics_log, run.curves)
 
 
 def draw_attentions(translator: Translator, samples: list[tuple[str, str, str]], folder: Path) -> None:
