@@ -23,12 +23,17 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 # All entries of transformer/ except cli, whose types are Hydra's.
 ENTRIES = (
-    "config device files processes signals model data inference evaluation visualization training export doctor server"
+    "config device files processes signals run kernels model data inference evaluation training tools"
 )
 # Folders of files that take long, which go first: in the end no worker is left alone with a long file.
-LONG = "scripts reliability cli visualization export server doctor tests".split()
+LONG = "scripts reliability cli page export server doctor tests".split()
 # The beginnings of the names of files that open a browser (or stand beside some that do).
-BROWSERS = ("tests/visualization/", "tests/export/test_page", "tests/export/test_demo.py", "tests/server/test_serve.py")
+BROWSERS = (
+    "tests/tools/page/",
+    "tests/tools/export/test_page",
+    "tests/tools/export/test_demo.py",
+    "tests/tools/server/test_serve.py",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

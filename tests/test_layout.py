@@ -14,7 +14,7 @@ PROJECT = Path(__file__).parents[1]
 PACKAGE = PROJECT / "transformer"
 # In the order of docs/architecture.md: each may import what stands before it.
 ENTRIES = (
-    *("config", "machine", "device", "files", "processes", "signals", "printing", "kernels", "model", "data"),
+    *("config", "machine", "device", "files", "processes", "signals", "printing", "run", "kernels", "model", "data"),
     *("inference", "evaluation", "training", "tools", "cli", "__main__"),
 )
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.export.models import random_translator, small_tokenizer
+from tests.tools.export.models import random_translator, small_tokenizer
 from transformer import Translator
 from transformer.inference.long_text import split_sentences
 from transformer.inference.translator import BEAM

@@ -15,7 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from tests.cases import others_long
 from tests.factories import data_settings
 from tests.scripts.running import SMALL, TOY, ok, refused, script
-from tests.server.models import english_and_french
+from tests.tools.server.models import english_and_french
 from transformer.cli.back_translate import (
     Command,
     check_texts,

@@ -1,0 +1,160 @@
+"""Every check against a corpus with planted faults: those lines are found, and no others."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.tools.doctor.corpora import NO_FAULTS, PLANTED, TEST, TRAIN, USUAL, VALIDATION, Pair, S, T, planted, write
+from transformer.data.leakage import HeldOut, Leak
+from transformer.tools.doctor.check_corpus import Dropped, Examination, Finding
+from transformer.tools.doctor.checks import CHECKS
+
+
+def examine(folder: Path, train: list[Pair], too_long: set[int] | None = None) -> tuple[list[Finding], list[Dropped]]:
+    settings = write(folder, {"train": train, "test": TEST, "validation": VALIDATION})
+    dropped: list[Dropped] = []
+    kept: list[int] = []
+    findings = Examination(settings, lambda lines, name: lines).run(
+        too_long or set(), lambda line: kept.append(line.number), dropped.append
+    )
+    assert sorted([*kept, *(found.line.number for found in dropped)]) == list(range(1, len(train) + 1))
+    return [finding for finding in findings if finding.pairs], dropped
+
+
+def test_a_clean_corpus_has_no_finding(tmp_path: Path) -> None:
+    assert examine(tmp_path, TRAIN) == ([], [])
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_check_finds_the_planted_lines_and_no_others(tmp_path: Path, name: str) -> None:
+    findings, dropped = examine(tmp_path, planted(USUAL.get(name, {}), PLANTED[name]))
+    found = {finding.check.name: finding for finding in findings}
+    assert found[name].lines == sorted(PLANTED[name])
+    assert found[name].pairs == len(PLANTED[name])
+    # Other checks may see those lines too (a repeated pair with an edge space), but they see no others.
+    for other in findings:
+        assert set(other.lines) <= PLANTED[name].keys(), other.check.name
+    drops = next(check.drops for check in CHECKS if check.name == name)
+    assert {one.line.number for one in dropped} == (set(PLANTED[name]) if drops else set())
+    assert all(one.reasons == [name] for one in dropped)
+
+
+def test_what_only_looks_like_a_fault_is_none(tmp_path: Path) -> None:
+    assert examine(tmp_path, planted(dict(enumerate(NO_FAULTS.values(), 101)))) == ([], [])
+
+
+def test_every_check_is_tried() -> None:
+    assert {check.name for check in CHECKS} == {*PLANTED, "too long"}
+
+
+def test_what_costs_a_pair_and_what_is_only_told() -> None:
+    told = {"invisible", "edge spaces", "carriage returns", "decomposed", "mixed quotes", "several translations"}
+    assert {check.name for check in CHECKS if not check.drops} == told
+
+
+def test_what_is_a_fault_of_training_only() -> None:
+    of_training = {"too long", "in a held-out split", "nearly held out", "several translations"}
+    assert {check.name for check in CHECKS if check.train_only} == of_training
+
+
+def test_a_line_end_of_windows_is_no_edge_space(tmp_path: Path) -> None:
+    findings, _ = examine(tmp_path, planted(PLANTED["carriage returns"]))
+    assert [finding.check.name for finding in findings] == ["carriage returns"]
+
+
+def test_pairs_without_text_are_empty_and_no_duplicates(tmp_path: Path) -> None:
+    findings, _ = examine(tmp_path, planted({10: ("", ""), 20: ("", "")}))
+    assert [finding.check.name for finding in findings] == ["empty"]
+
+
+def test_of_many_lines_the_first_five_are_listed_and_the_first_faulty_side_is_shown(tmp_path: Path) -> None:
+    [finding], _ = examine(tmp_path, planted({line: (S(line), T(line) + "\x07") for line in (9, 3, 5, 7, 2, 8, 6)}))
+    assert (finding.pairs, finding.lines) == (7, [2, 3, 5, 6, 7])
+    assert finding.example == T(2) + "\x07"
+
+
+def test_each_split_may_have_a_style_of_quotes_of_its_own(tmp_path: Path) -> None:
+    test = [(f"„{source}“", target) for source, target in TEST]
+    settings = write(tmp_path, {"train": planted(USUAL["mixed quotes"]), "test": test, "validation": VALIDATION})
+    findings = Examination(settings, lambda lines, name: lines).run(set(), lambda line: None, lambda dropped: None)
+    assert not [finding for finding in findings if finding.pairs]
+
+
+def test_what_other_directions_hold_out_is_held_out_of_this_one_too(tmp_path: Path) -> None:
+    settings = write(tmp_path / "own", {"train": TRAIN[:40], "test": TEST, "validation": VALIDATION})
+    other = write(tmp_path / "other", {"train": TRAIN[:40], "test": [(S(3), "x"), ("y", T(7))], "validation": TEST})
+    reverse = replace(other, source_language="en", target_language="de")
+    findings = Examination(settings, lambda lines, name: lines, [reverse]).run(set(), lambda line: None, lambda _: None)
+    leaked = next(finding for finding in findings if finding.check.name == "in a held-out split")
+    assert (leaked.lines, leaked.sides) == ([3, 7], [1, 1])
+
+
+def test_a_byte_order_mark_is_found_in_every_split(tmp_path: Path) -> None:
+    settings = write(tmp_path, {"train": TRAIN[:9], "test": TEST, "validation": VALIDATION})
+    marked = [tmp_path / name for name in ("train.de", "test.en")]
+    for path in marked:
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert sorted(Examination(settings, lambda lines, name: lines).files_with_mark) == sorted(marked)
+
+
+@pytest.mark.parametrize(
+    ("words", "held_out", "is_leak"),
+    [(12, 11, True), (12, 10, False), (7, 7, True), (6, 6, False)],
+)
+def test_most_of_a_held_out_sentence_is_a_leak_if_it_has_seven_words(words: int, held_out: int, is_leak: bool) -> None:
+    index, sentence = HeldOut(), [f"word{letter}" for letter in "abcdefghijkl"[:words]]
+    index.add("test", 1, " ".join(sentence))
+    leak = index.leak(f"Before {' '.join(sentence[:held_out])} after.")
+    assert leak == (Leak("test", 1, exact=False) if is_leak else None)
+
+
+def test_what_training_finds_too_long_is_named(tmp_path: Path) -> None:
+    [finding], dropped = examine(tmp_path, TRAIN, {4, 9})
+    assert (finding.check.name, finding.lines) == ("too long", [4, 9])
+    assert [one.line.number for one in dropped] == [4, 9]
+
+
+def test_sides_are_told_apart(tmp_path: Path) -> None:
+    for name, sides in (("edge spaces", [1, 2]), ("wrong language", [2, 2]), ("mixed quotes", [1, 1])):
+        findings, _ = examine(tmp_path, planted(USUAL.get(name, {}), PLANTED[name]))
+        assert next(finding for finding in findings if finding.check.name == name).sides == sides
+
+
+def test_faults_of_held_out_splits_are_told_but_nothing_is_dropped_for_them(tmp_path: Path) -> None:
+    test = [*TEST, TEST[0], ("", TEST[1][1])]
+    settings = write(tmp_path, {"train": TRAIN, "test": test, "validation": VALIDATION})
+    dropped: list[Dropped] = []
+    keep: Callable[[object], None] = lambda line: None  # noqa: E731
+    findings = Examination(settings, lambda lines, name: lines).run(set(), keep, dropped.append)
+    found = {(finding.split, finding.check.name): finding.lines for finding in findings if finding.pairs}
+    assert found == {("test", "empty"): [22], ("test", "duplicate"): [21]}
+    assert dropped == []
+
+
+def test_a_leak_names_the_sentence_that_it_repeats(tmp_path: Path) -> None:
+    _, dropped = examine(tmp_path, planted(PLANTED["in a held-out split"], PLANTED["nearly held out"]))
+    leaks = {one.line.number: (one.leak.split, one.leak.number, one.leak.exact) for one in dropped if one.leak}
+    sources = {7: ("test", 5, True), 9: ("validation", 1, True), 8: ("test", 6, False), 11: ("test", 7, False)}
+    assert leaks == sources | {36: ("test", 9, True), 37: ("test", 10, False)}
+
+
+def test_text_without_spaces_is_compared_by_characters(tmp_path: Path) -> None:
+    chinese = "您可以在对话框中组合多个排序条件"
+    settings = write(tmp_path, {"train": TRAIN, "test": [(chinese, "You can.")], "validation": VALIDATION})
+    held_out, _ = Examination(settings, lambda lines, name: lines).held_out
+    for text, leaks in (
+        (chinese + "。", True),
+        (f"但是{chinese}等等", True),
+        (chinese[:8] + "其他的事情完全不同", False),
+    ):
+        leak = held_out.leak(text)
+        assert (leak is not None) == leaks
+
+
+def test_a_text_without_words_is_no_leak() -> None:
+    index = HeldOut()
+    for number, text in enumerate(("", "…", "?!"), 1):
+        index.add("test", number, text)
+    assert [index.leak(text) for text in ("…", "", "?!")] == [None] * 3

@@ -1,0 +1,54 @@
+"""docs/demo.html: a page of today, small, that translates the bundled corpus' test sentences as PyTorch does."""
+
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from tests.browsers import Chromium
+from tests.tools.export.pages import Opened, translator_in
+from transformer.data.text_files import read_lines
+from transformer.inference.translator import BEAM
+from transformer.tools.page.export import with_current_program
+
+PROJECT = Path(__file__).parents[3]
+DEMO = PROJECT / "docs" / "demo.html"
+
+
+def test_the_demo_is_the_page_of_today() -> None:
+    html = DEMO.read_text(encoding="utf-8")
+    assert with_current_program(html) == html, "the page has changed: python docs/demo.py writes docs/demo.html anew"
+
+
+def test_the_demo_has_at_most_two_and_a_half_megabytes() -> None:
+    assert DEMO.stat().st_size <= 2_500_000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("method", "sentences"), [("greedy", 100), ("beam", 20)])
+def test_the_demo_translates_as_pytorch_does_with_its_weights(browser: Chromium, method: str, sentences: int) -> None:
+    translator = translator_in(DEMO.read_text(encoding="utf-8"))
+    texts, references = (
+        list(islice(read_lines(PROJECT / "data" / "toy" / f"test.{language}"), sentences))
+        for language in translator.languages
+    )
+    page = Opened(browser.tab(), DEMO)
+    found = page.ask(
+        """async ([texts, method]) => {
+          const found = [];
+          for (const text of texts) {
+            const { text: translation, pieces } = await window.translator.translate(text, { method });
+            found.push([translation, pieces]);
+          }
+          return found;
+        }""",
+        texts,
+        method,
+    )
+    page.close()
+    hypotheses = translator.n_best(texts, replace(BEAM, method=method))  # type: ignore[arg-type]
+    same = sum(pieces == best.pieces for (_, pieces), (best, *_) in zip(found, hypotheses, strict=True))
+    assert same >= 0.99 * sentences
+    assert sacrebleu.corpus_bleu([text for text, _ in found], [references]).score > 90
