@@ -45,16 +45,29 @@ class SettingError(UsageError):
         return SettingError(f"{section}.{self.key}".strip("."), self.problem)
 
 
+def import_named(place: str, extra: str = "") -> Any:
+    """What stands at "module:name". Raises UsageError where it needs a library that only `pip install '.[extra]'`
+    brings."""
+    module, _, name = place.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if not extra:
+            raise
+        raise UsageError(f"{error.name} is not installed: pip install -e '.[{extra}]'") from error
+
+
 class Registry(UserDict[str, T]):
     """The choices of a setting by name. What is slow to import is registered as "module:name", and imported when it is
-    first asked for."""
+    first asked for; `extra` is what to install for it."""
+
+    def __init__(self, choices: Mapping[str, Any] | None = None, *, extra: str = "", **more: Any) -> None:
+        super().__init__(choices, **more)
+        self.extra = extra
 
     def __getitem__(self, name: str) -> T:
         value: Any = self.data[name]
-        if isinstance(value, str):
-            module, _, attribute = value.partition(":")
-            value = getattr(importlib.import_module(module), attribute)
-        return value
+        return import_named(value, self.extra) if isinstance(value, str) else value
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # it stands within types: list[Annotated[str, METRICS]]
 

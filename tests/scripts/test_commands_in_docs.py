@@ -99,7 +99,7 @@ def test_the_commands_in_the_docs_are_those_that_the_script_takes(name: str) -> 
     "command",
     [
         *("train model.hed=3", "train experiment=nix", "train model.heads=2,4 search.beam=0", "translate --bean 3"),
-        *("export pages --output a.html", "doctor dat=toy", "evaluate checkpoint=RUN", "compare A B --metric bleu"),
+        *("export page --otput a.html", "doctor dat=toy", "evaluate checkpoint=RUN", "compare A B --metric bleu"),
         *("back_translate input='a b' forward='\"data.sinthetic=[a]\"'", "back_translate augment='\"--topk 3\"'"),
     ],
 )

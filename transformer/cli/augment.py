@@ -64,7 +64,10 @@ def augment(
     text = settings.input or str(left_out(checkpoints, settings.cache, settings.source, settings.target))
     if not (total := count_lines(text)):
         raise UsageError(f"--input {text} is no file with lines in it")
-    corpus = corpus_of(Run.open(Path(settings.corpus) if settings.corpus else checkpoints[0]), settings.cache)
+    named = Run(Path(settings.corpus)) if settings.corpus else Run.open(checkpoints[0])
+    if not named.config.is_file():
+        raise FileNotFoundError(f"{named.folder} has no {named.config.name} that names a corpus: give --corpus RUN")
+    corpus = corpus_of(named, settings.cache)
     decides: dict[str, Any] = {"search": asdict(search), "inference": asdict(inference), "machine": asdict(machine)}
     decides |= {key: getattr(settings, key) for key in ("filters", "source", "target")}
     # Beyond its max_length the filter too_long drops a line.

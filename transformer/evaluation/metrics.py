@@ -55,7 +55,7 @@ def ter(language: str) -> TER:
 
 
 # BLEU and chrF go from 0 to 100, TER counts edits per 100 words.
-METRICS = Registry(
+METRICS: Registry[Metric] = Registry(
     {
         "bleu": Metric("BLEU", bleu),
         "chrf": Metric("chrF", chrf),

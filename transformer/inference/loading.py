@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 # Folders whose model another program runs: by the file that tells one, what makes a translator of it.
-ENGINES: Registry[Any] = Registry({EXPORT_MANIFEST: "transformer.tools.export.engine:load"})
+ENGINES: Registry[Any] = Registry({EXPORT_MANIFEST: "transformer.tools.export.engine:load"}, extra="export")
 
 
 def engine_of(folder: Path) -> Callable[[Path, str, int], Translator] | None:

@@ -162,7 +162,9 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
         offer = ""
         if whole := _newest_whole(path, read):
             offer = f"; {whole} is whole, use it"
-        elif path.name in WEIGHTS_OF_FOLDERS and any((path.parent / name).is_file() for name in READERS):
+        elif path.name in WEIGHTS_OF_FOLDERS and any(
+            (path.parent / name).is_file() for name in (*READERS, EXPORT_MANIFEST)
+        ):
             offer = f"; it is one file of a model: name its folder, {path.parent}"
         raise ValueError(f"{path} is not a usable checkpoint of this program: {reason}{offer}") from error
 

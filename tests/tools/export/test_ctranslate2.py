@@ -139,7 +139,7 @@ def test_a_search_finds_the_same_translations_with_the_same_scores(
 
 def test_an_export_given_as_a_checkpoint_says_what_takes_it(taught: Translator, tmp_path: Path) -> None:
     exported(taught, tmp_path / "engine")
-    with pytest.raises(ValueError, match=r"engine is an export: translate\.py, or transformer\.export\.formats\.load"):
+    with pytest.raises(ValueError, match=r"engine is an export: translate, or inference.loading"):
         Translator.load(tmp_path / "engine")
 
 

@@ -92,7 +92,7 @@ class Filter:
     means: str
 
 
-FILTERS = Registry(
+FILTERS: Registry[Filter] = Registry(
     empty=Filter(empty, "nothing to translate, or no translation"),
     too_long=Filter(_too_long, "more tokens than data.max_length, or over 10,000 characters"),
     duplicate=Filter(_duplicate, "the same text again"),

@@ -35,7 +35,7 @@ def _folders(path: Path) -> list[Path]:
             reason = (
                 f"is no run: sacrebleu REFERENCE -i FILE {file} --paired-bs compares what evaluate.py has written there"
             )
-        if run.last.exists():
+        if run.last.parent.is_dir():
             reason = f"has no {run.results.name}, as it has not finished: train.py resume={path} continues it"
         raise ValueError(f"{path}: {reason}")
     # Trial 10 after trial 9.

@@ -1,10 +1,10 @@
 """Writes a translator in one of the formats of EXPORTS."""
 
 import copy
-import importlib
 from pathlib import Path
 from typing import NamedTuple
 
+from transformer.config import import_named
 from transformer.device import PRECISIONS
 from transformer.inference.translator import Translator
 from transformer.tools.export.settings import EXPORTS, ExportSettings
@@ -41,9 +41,5 @@ def export(translator: Translator, settings: ExportSettings, name: str = "", car
         for parameter, weight in translator.model.named_parameters():
             if not weight.to(dtype).isfinite().all():
                 raise ValueError(f"--precision {precision} cannot hold {parameter}: its values are too large")
-    module, _, function = chosen.write.partition(":")
-    try:
-        write = getattr(importlib.import_module(module), function)
-    except ImportError as error:
-        raise ValueError(f"{error.name} is not installed: pip install -e '.[export]'") from error
+    write = import_named(chosen.write, extra="export")
     write(Export(translator, precision, Path(settings.output), settings.text or "", name, card))
