@@ -21,6 +21,8 @@ NAMES = sorted(path.stem for path in PROJECT.glob("scripts/*.py"))
 COMMAND = re.compile(rf"(?:^|[ (])(?:python |torchrun .*)?(?:scripts/)?({'|'.join(NAMES)})\.py +([^;]+)")
 # Mistakes that docs/speed.md measures, a preset that docs/training.md says how to write, and what only Hydra takes.
 NOT_CHECKED = {"model.hed=3", "model.heads=x", "experiment=chinese", "--config-dir=my", "-m"}
+# How the recipes of our measurements are found without Hydra's command line.
+RECIPES = {"--config-dir=benchmarks/recipes": f"hydra.searchpath=[file://{PROJECT}/benchmarks/recipes]"}
 # What each stage of back_translate is given besides its own settings.
 STAGES = {
     "reverse": ["train"],
@@ -47,7 +49,7 @@ def words(rest: str) -> list[str]:
     known = re.sub(r'"\$\{\w+\[@\]\}"', "", rest).replace('"…"', "text")
     known = re.sub(r"\$\w+", "1", re.sub(r"(?<!\S)…(?!\S)", "", known)).replace("…", "x")
     before_shell = takewhile(lambda word: not re.match(r"[|&<>]", word), shlex.split(known, comments=True))
-    return [word for word in before_shell if word not in NOT_CHECKED]
+    return [RECIPES.get(word, word) for word in before_shell if word not in NOT_CHECKED]
 
 
 FOUND = [

@@ -25,6 +25,7 @@ from transformer.printing import quoted
 from transformer.training.config import OPTIMIZERS, SCHEDULES, RunSettings, TrainerSettings, TrainingSettings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
+RECIPES = CONFIGS.parent / "benchmarks" / "recipes"
 GROUPS = ("ablation", "experiment", "model", "search", "tokenizer", "trainer", "training")
 CHOICES = [
     *(f"{group}={path.stem}" for group in GROUPS for path in sorted((CONFIGS / group).iterdir())),
@@ -85,6 +86,12 @@ def test_a_choice_of_a_setting_builds_and_takes_a_step(setting: str, value: str)
 @pytest.mark.parametrize("choice", [choice for choice in CHOICES if choice.startswith(("experiment=", "trainer="))])
 def test_every_preset_leaves_the_precision_to_the_hardware(choice: str) -> None:
     assert composed(choice)["trainer"]["precision"] == "auto"
+
+
+@pytest.mark.parametrize("recipe", sorted(path.stem for path in RECIPES.glob("experiment/*.yaml")))
+def test_every_recipe_of_the_benchmarks_builds_and_takes_a_step(recipe: str) -> None:
+    plain = composed(f"hydra.searchpath=[file://{RECIPES}]", f"experiment={recipe}")
+    build_and_take_a_step(plain | {"init_from": None})
 
 
 @pytest.mark.parametrize("name", ["train", "back_translate"])
