@@ -20,7 +20,6 @@ from tests.reliability.hostile import HOSTILE, parts, safe_file, translator
 from transformer import Translator
 from transformer.inference.untrusted import (
     MAX_DESCRIPTION,
-    MAX_PLAIN_BYTES,
     MAX_TENSORS,
     check_plain,
     check_tensors,
@@ -30,7 +29,7 @@ from transformer.inference.untrusted import (
 
 PROJECT = Path(__file__).parents[2]
 SOME = 15  # files that one process loads
-# Loading may take 16 times the file's size and this. (The tables of positions of a whole one may take more.)
+# Loading may take 16 times the file's size, a .ckpt with a pickle 100 times, and this. (The tables of positions of a whole one may take more.)
 BOUND = 64 << 20
 
 
@@ -56,7 +55,7 @@ def judged(path: Path, outcome: str, said: str, memory: int, good: str) -> str |
         return f"{path.name} was loaded, but to something else"
     if outcome == "refused" and not (said.startswith(f"{path} is not a usable checkpoint") and said.isprintable()):
         return f"{path.name} was refused in a strange line: {said!r:.300}"
-    if memory > BOUND + 16 * path.stat().st_size:
+    if memory > BOUND + (100 if path.suffix == ".ckpt" else 16) * path.stat().st_size:
         return f"{path.name} of {path.stat().st_size:,} bytes took {memory:,} bytes: {outcome}"
     return None
 
@@ -147,10 +146,9 @@ def test_each_bound_on_an_archive_holds_without_the_others(tmp_path: Path) -> No
         return str(caught.value)
 
     small = pickle.dumps({"x": [1.5] * 100}, protocol=2)
-    assert refusal(small, zipfile.ZIP_DEFLATED) == "it holds compressed data"
     assert refusal(small, copies=3) == "it declares more data than it holds"
-    large = pickle.dumps({"x": "y" * MAX_PLAIN_BYTES}, protocol=2)
-    assert refusal(large) == f"it holds {len(large):,} bytes besides its tensors"
+    large = pickle.dumps({"x": "y" * 1_000_000}, protocol=2)
+    assert refusal(large, zipfile.ZIP_DEFLATED) == "it declares more data than it holds"
 
 
 def test_each_bound_on_a_description_and_its_tensors_holds_without_the_others(tmp_path: Path) -> None:

@@ -1,18 +1,16 @@
 """Reads a stranger's file so that it can do no harm: no code of it runs, and it takes no more memory than it may.
 
-Nothing is unpickled except by `torch.load(weights_only=True)`, and only after all that the pickle may name has been
-checked; sizes are compared with the file's own before anything is built, so that no refusal takes more than 64 MiB and
-16 × the file's size. The digests are compared in `checkpoint`.
+Nothing is unpickled except by `torch.load(weights_only=True)`. Sizes are compared with the file's own before anything is
+built: no refusal takes more than 64 MiB and 16 × the file's size, or, of the pickle in a .ckpt, 100 × its size. The
+digests are compared in `model_file`.
 """
 
-import io
 import json
 import pickle
-import pickletools
-import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from pickletools import genops
 from typing import Any
 
 import numpy as np
@@ -24,63 +22,26 @@ from torch.overrides import TorchFunctionMode
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
 
-# What a file may hold besides tensors: bytes (a description has some thousand of them), steps of a pickle, and how many
-# tensors. A model of 12 layers needs a tenth of it.
-MAX_PLAIN_BYTES, MAX_DESCRIPTION, MAX_PICKLE_STEPS, MAX_TENSORS = 4 << 20, 100_000, 400_000, 10_000
+# What a file may hold: bytes before its tensors, letters of its description (some thousand), and how many tensors. A
+# model of 12 layers needs a tenth of it.
+MAX_PLAIN_BYTES, MAX_DESCRIPTION, MAX_TENSORS = 4 << 20, 100_000, 10_000
 # Tables of positions are not in a file but computed from a few numbers: they may take this much and 4 × the weights.
 MAX_TABLE_BYTES = 256 << 20
 # Bytes of a string in a tokenizer (none of ours is as long), and of what it makes of one letter (SentencePiece's own:
 # 33 at most).
 MAX_STRING_BYTES, MAX_NORMALIZED_BYTES = 5000, 64
-# The records of a .ckpt that are read, and all that the pickle among them may name: torch's own list of safe names has
-# bytearray on it, which takes any size.
-RECORD = re.compile(r"[^/]+/(data\.pkl|data/\d+|version|byteorder)")
-STORAGES = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
-SAFE_NAMES = {
-    *("collections OrderedDict", "torch._utils _rebuild_tensor_v2"),
-    *(f"torch {storage}Storage" for storage in STORAGES),
-}
-
-
-def _check_pickle(content: bytes) -> None:
-    """Refuses a pickle that is large, or names anything that a checkpoint of ours does not."""
-    if len(content) > MAX_PLAIN_BYTES:
-        raise ValueError(f"it holds {len(content):,} bytes besides its tensors")
-    for step, (opcode, argument, _) in enumerate(pickletools.genops(content)):
-        if step > MAX_PICKLE_STEPS:
-            raise ValueError("it holds too much besides its tensors")
-        # Only by GLOBAL does torch take names.
-        if opcode.name == "GLOBAL" and argument not in SAFE_NAMES:
-            raise pickle.UnpicklingError(argument)
-
-
-def _checked_archive(path: Path) -> io.BytesIO:
-    """The records of a .ckpt, copied into a new archive: in the file, torch's own reader could find others."""
-    checked = io.BytesIO()
-    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(checked, "w") as copy:
-        matches = [(record, RECORD.fullmatch(record.filename)) for record in archive.infolist()]
-        records = {match[1]: record for record, match in matches if match}
-        # torch never compresses; a compressed record could unpack to any size.
-        if any(record.compress_type != zipfile.ZIP_STORED for record in records.values()):
-            raise ValueError("it holds compressed data")
-        if sum(record.file_size for record in records.values()) > path.stat().st_size:
-            raise ValueError("it declares more data than it holds")
-        if not {"data.pkl", "version"} <= records.keys():
-            raise ValueError("truncated or no checkpoint (what torch needs is not in it)")
-        for name, record in records.items():
-            # Reading compares the record with its checksum.
-            content = archive.read(record)
-            if name == "data.pkl":
-                _check_pickle(content)
-            copy.writestr(f"archive/{name}", content)
-    checked.seek(0)
-    return checked
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """All of a .ckpt, as plain data and tensors on the CPU."""
+    """All of a .ckpt, as plain data and tensors on the CPU: torch makes nothing else of it with `weights_only`."""
     try:
-        content = torch.load(_checked_archive(path), map_location="cpu", weights_only=True)
+        with zipfile.ZipFile(path) as archive:  # torch never compresses: a compressed record could unpack to any size
+            if sum(record.file_size for record in archive.infolist()) > path.stat().st_size:
+                raise ValueError("it declares more data than it holds")
+            pickles = [archive.read(name) for name in archive.namelist() if name.endswith("data.pkl")]
+        if any(argument == "__builtin__ bytearray" for content in pickles for _, argument, _ in genops(content)):
+            raise ValueError("it holds what no checkpoint does: a bytearray takes any size")  # and torch allows it
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except (zipfile.BadZipFile, RuntimeError, EOFError, NotImplementedError) as error:
         raise ValueError(f"truncated or no checkpoint ({error})") from error
     except pickle.UnpicklingError as error:
