@@ -1,7 +1,7 @@
 """Reads a stranger's file so that it can do no harm: no code of it runs, and it takes no more memory than it may.
 
-Nothing is unpickled except by `torch.load(weights_only=True)`. Sizes are compared with the file's own before anything is
-built: no refusal takes more than 64 MiB and 16 × the file's size, or, of the pickle in a .ckpt, 100 × its size. The
+Nothing is unpickled except by `torch.load(weights_only=True)`. Sizes are compared with the file's own before anything
+is built: no refusal takes more than 64 MiB and 16 × the file's size, or, of the pickle in a .ckpt, 100 × its size. The
 digests are compared in `model_file`.
 """
 
