@@ -8,12 +8,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from tests.factories import model_dict, small_model
-from transformer.config import from_dict
-from transformer.model.attention import AttentionRecord, MultiHeadAttention
-from transformer.model.config import AttentionConfig
-from transformer.model.positions import Learned, NoPositions, Rotary, Sinusoidal, sinusoidal_table
-from transformer.tools.pictures.position_pictures import (
+from docs.pictures.positions import (
     dot_products_figure,
     draw_dot_products,
     draw_shift,
@@ -27,6 +22,11 @@ from transformer.tools.pictures.position_pictures import (
     waves_figure,
     weights_at,
 )
+from tests.factories import model_dict, small_model
+from transformer.config import from_dict
+from transformer.model.attention import AttentionRecord, MultiHeadAttention
+from transformer.model.config import AttentionConfig
+from transformer.model.positions import Learned, NoPositions, Rotary, Sinusoidal, sinusoidal_table
 
 
 def line(figure: Figure, panel: int, number: int = 0) -> torch.Tensor:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer.tools.pictures.softmax import HEAD_DIMS, draw_softmax, sharpness, softmax_figure
+from docs.pictures.softmax import HEAD_DIMS, draw_softmax, sharpness, softmax_figure
 
 
 def test_the_gradient_is_the_trace_of_the_softmaxs_jacobian() -> None:

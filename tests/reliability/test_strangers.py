@@ -29,8 +29,8 @@ from transformer.inference.untrusted import (
 
 PROJECT = Path(__file__).parents[2]
 SOME = 15  # files that one process loads
-# Loading may take 16 times the file's size, that of a .ckpt 100 times, and this. (The tables of positions of a whole one
-# may take more.)
+# Loading may take 16 times the file's size, that of a .ckpt 100 times, and this. (The tables of positions of a whole
+# one may take more.)
 BOUND = 64 << 20
 
 
