@@ -38,6 +38,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         with zipfile.ZipFile(path) as archive:  # torch never compresses: a compressed record could unpack to any size
             if sum(record.file_size for record in archive.infolist()) > path.stat().st_size:
                 raise ValueError("it declares more data than it holds")
+            if damaged := archive.testzip():
+                raise ValueError(f"its {damaged} does not match its checksum: it was damaged")
             pickles = [archive.read(name) for name in archive.namelist() if name.endswith("data.pkl")]
         if any(argument == "__builtin__ bytearray" for content in pickles for _, argument, _ in genops(content)):
             raise ValueError("it holds what no checkpoint does: a bytearray takes any size")  # and torch allows it
