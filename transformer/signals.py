@@ -27,14 +27,8 @@ class Interrupted(BaseException):
         self.number, self.how, self.can_save, self.advice = number, how, can_save, ""
 
     def __str__(self) -> str:
-        return self.message()
-
-    def message(self, names_signal: bool = True) -> str:
-        """What has stopped, and how to go on, with or without the signal's name."""
-        line = f"stopped {self.how}" if self.how else "stopped"
-        if names_signal:
-            line += (", by " if self.how else " by ") + signal.Signals(self.number).name
-        return line + (f"; {self.advice}" if self.advice else "")
+        line = f"stopped {self.how}, by " if self.how else "stopped by "
+        return line + signal.Signals(self.number).name + (f"; {self.advice}" if self.advice else "")
 
 
 class SignalHandler:

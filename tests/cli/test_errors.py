@@ -183,32 +183,6 @@ terminal.buffer.write((sys.stdout.getvalue() + sys.stderr.getvalue()).encode())
     assert done.stdout.decode().split() == ["→", "→"]
 
 
-WITHOUT_STREAMS = """
-import sys
-from transformer.cli.errors import configure_output
-configure_output()
-for stream in (sys.stdout, sys.stderr):
-    stream.write("for nobody")
-    stream.flush()
-with open(sys.argv[1], "w") as file:
-    file.write(str(file.fileno()))
-"""
-
-
-@posix_only
-@pytest.mark.parametrize(
-    ("closed", "said"),
-    [("<&- >&- 2>&-", (b"", b"")), (">&-", (b"", b"for nobody")), ("2>&-", (b"for nobody", b""))],
-)
-def test_what_goes_to_a_closed_stream_goes_nowhere_and_into_no_file(
-    tmp_path: Path, closed: str, said: tuple[bytes, bytes]
-) -> None:
-    command = ["sh", "-c", f'exec "$0" -c "$1" "$2" {closed}', sys.executable, WITHOUT_STREAMS, str(tmp_path / "file")]
-    done = subprocess.run(command, capture_output=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, *said)
-    assert int((tmp_path / "file").read_text(encoding="utf-8")) > 2
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
 def test_results_that_find_no_room_are_told_in_one_line() -> None:
     command = [sys.executable, "-m", "transformer", "translate", "--help"]

@@ -13,25 +13,12 @@ from transformer.processes import rank
 from transformer.signals import Interrupted, SignalHandler
 
 
-def open_closed_streams() -> None:
-    """Let what goes to a closed stdout or stderr go nowhere, and let no file that is opened later take their numbers.
-
-    A closed stdin stays None.
-    """
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(number)
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
-    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
-
-
 def configure_output() -> None:
     """Send all log messages to stderr, made safe to print. Let a pipe or a file take UTF-8 on every system, as texts
     are read from them; a terminal keeps its own encoding, and shows as an escape what that lacks.
 
     Without this Windows would write results in a code page, and end with an error at the first → or 你.
     """
-    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if not isinstance(stream, io.TextIOWrapper):  # a notebook's, of %run
             continue
