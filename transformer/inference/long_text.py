@@ -1,6 +1,6 @@
 """A text cut into its sentences, and one of more tokens than a model allows into pieces.
 
-The page cuts sentences by the same rules (visualization/page/runtime/sentences.js).
+The page cuts sentences by the same rules (tools/page/html/runtime/sentences.js).
 """
 
 import re

@@ -1,6 +1,6 @@
 """A translator as one HTML page that translates in a browser, without a network.
 
-`visualization/page/runtime` is the program in it. The weights are base64 of a gzip file, whose own checksum tells the
+`tools/page/html/runtime` is the program in it. The weights are base64 of a gzip file, whose own checksum tells the
 browser of any damage (`weights.js` there says what is in it). They are rounded: to int8, each row of a matrix with a
 scale of its own, or to float16; biases and norms, which are few, stay float32 beside int8.
 """

@@ -1,4 +1,4 @@
-// What all panels show: one sentence, its translation and what the model did (see visualization/explain.py).
+// What all panels show: one sentence, its translation and what the model did (see tools/page/explanation.py).
 
 export let data = null;
 
