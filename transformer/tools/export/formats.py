@@ -1,45 +1,88 @@
-"""Writes a translator in one of the formats of EXPORTS."""
+"""What can be exported, in which precision and to where: settings, read without torch."""
 
-import copy
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Literal
 
-from transformer.config import import_named
-from transformer.device import PRECISIONS
-from transformer.inference.translator import Translator
-from transformer.tools.export.settings import EXPORTS, ExportSettings
+from transformer.config import PATH, Settings, UsageError
+from transformer.files import EXPORT_MANIFEST, read_json
 
-
-class Export(NamedTuple):
-    """What is written: the translator, in which precision, to where; a page opens with `text` and calls the model
-    `name`; a folder for the hub takes the run's `card`."""
-
-    translator: Translator
-    precision: str
-    output: Path
-    text: str
-    name: str
-    card: str
+WeightPrecision = Literal["float32", "float16", "bfloat16", "int8"]
 
 
-def write_rounded(job: Export) -> None:
-    """The translator as one file, with its weights in another precision."""
-    rounded = copy.copy(job.translator)  # with its alignment head, if it has one
-    rounded.model = copy.deepcopy(job.translator.model).to(PRECISIONS[job.precision])
-    rounded.save(job.output)
+@dataclass(frozen=True)
+class ExportFormat:
+    """One format: the `precisions` of weights that it can hold, the first unless another is asked for; the function
+    that writes it, "module:name", which takes an `export.formats.Export`; what can be done with what is written: {} is
+    its place, {translate} how `translate` is started from here; and, if it is one file, what that ends in."""
+
+    precisions: tuple[WeightPrecision, ...]
+    write: str
+    next_step: str
+    suffix: str | None = None
 
 
-def export(translator: Translator, settings: ExportSettings, name: str = "", card: str = "") -> None:
-    """Writes the translator, whole or not at all.
+EXPORTS: dict[str, ExportFormat] = {
+    "ctranslate2": ExportFormat(
+        ("float32", "float16", "bfloat16", "int8"),
+        "transformer.tools.export.ctranslate2:write",
+        "{translate} --checkpoint {}",
+    ),
+    "huggingface": ExportFormat(
+        ("float32", "float16", "bfloat16"),
+        "transformer.tools.hub.writer:write",
+        "docs/export.md shows how transformers translates with it",
+    ),
+    "onnx": ExportFormat(
+        ("float32",), "transformer.tools.export.onnx:write", "docs/export.md shows how onnxruntime translates with it"
+    ),
+    "page": ExportFormat(("int8", "float16"), "transformer.tools.page.export:write", "open it in a browser", ".html"),
+    "safetensors": ExportFormat(
+        ("float32", "float16", "bfloat16"),
+        "transformer.tools.export.formats:write_rounded",
+        "{translate} --checkpoint {}",
+        ".safetensors",
+    ),
+}
+MAX_MANIFEST_BYTES = 4 << 20  # one takes some thousand
 
-    Raises ValueError, naming the setting, for a model that the format cannot express, and where the libraries of
-    `pip install -e '.[export]'` are missing.
-    """
-    chosen = EXPORTS[settings.format]
-    precision = settings.precision or chosen.precisions[0]
-    if dtype := PRECISIONS.get(precision):
-        for parameter, weight in translator.model.named_parameters():
-            if not weight.to(dtype).isfinite().all():
-                raise ValueError(f"--precision {precision} cannot hold {parameter}: its values are too large")
-    write = import_named(chosen.write, extra="export")
-    write(Export(translator, precision, Path(settings.output), settings.text or "", name, card))
+
+def check_replaceable(folder: Path) -> None:
+    """Raises UsageError unless `folder` is not there, empty, or an export and nothing besides."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--output {folder} is a file: name a folder")
+    if folder.exists():
+        try:
+            manifest = read_json(folder / EXPORT_MANIFEST, MAX_MANIFEST_BYTES, follow_links=True)
+            known = {EXPORT_MANIFEST, *manifest["files"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            known = set()
+        if foreign := sorted(path.name for path in folder.iterdir() if path.name not in known):
+            raise UsageError(f"--output {folder} holds {foreign[0]}, which is of no export: name a new or empty folder")
+
+
+@dataclass(frozen=True)
+class ExportSettings(Settings):
+    """What to write, in which precision (None: the first of the format), and where: a folder, or a file. `text` is the
+    sentence that a page opens with."""
+
+    format: Annotated[str, EXPORTS]
+    precision: WeightPrecision | None
+    output: Annotated[str, PATH]
+    text: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        chosen, output = EXPORTS[self.format], Path(self.output)
+        if self.precision not in (None, *chosen.precisions):
+            raise UsageError(
+                f"--precision {self.precision} is not for {self.format}: choose one of {', '.join(chosen.precisions)}"
+            )
+        if self.text is not None and self.format != "page":
+            raise UsageError(f"--text is for a page: leave it out, {self.format} shows no sentence")
+        if chosen.suffix is None and output.suffix in (".onnx", ".html", ".safetensors"):
+            raise UsageError(f"--output {output}: {self.format} is a folder: leave out {output.suffix}")
+        if chosen.suffix is None:
+            check_replaceable(output)
+        elif output.suffix != chosen.suffix or output.is_dir():
+            raise UsageError(f"--output {output} must name a file that ends in {chosen.suffix}")
