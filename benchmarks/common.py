@@ -16,7 +16,7 @@ sys.path.insert(0, str(PROJECT))
 from transformer import ModelConfig  # noqa: E402
 from transformer.cli.compose import compose  # noqa: E402
 from transformer.config import from_dict  # noqa: E402
-from transformer.data.corpus import DataSettings  # noqa: E402
+from transformer.data.config import DataSettings  # noqa: E402
 from transformer.data.datamodule import TranslationData  # noqa: E402
 from transformer.data.tokenizer import TokenizerSettings  # noqa: E402
 from transformer.device import find_hardware  # noqa: E402

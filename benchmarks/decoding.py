@@ -109,13 +109,14 @@ def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, sco
     Without `scores` greedy search can leave the softmax out."""
     import ctranslate2
 
-    from transformer.tools.export.ctranslate2 import export
+    from transformer.tools.export.formats import ExportSettings
+    from transformer.tools.export.write import export
 
     translator = fresh(setting)
     kinds = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
     workers = setting.threads if setting.device == "cpu" else 1
     with tempfile.TemporaryDirectory() as folder:
-        export(translator.model, translator.tokenizers, kinds[precision], Path(folder))
+        export(translator, ExportSettings("ctranslate2", kinds[precision], folder))
         threads = {"intra_threads": setting.threads // workers, "inter_threads": workers}
         engine = ctranslate2.Translator(folder, setting.device, compute_type=kinds[precision], **threads)
     tokenizer = translator.source_tokenizer

@@ -157,8 +157,9 @@ def resume(directory: Path | None, folder: Path) -> Row:
     """The same from the tenth batch of the second epoch on, with the tokenizer and the ids that `prepare` has left."""
     started = time.process_time()
     data = open_corpus(directory, folder)
-    data.start = 1, 10
-    next(iter(data.loader("train")))
+    loader = data.loader("train")
+    loader.sampler.start_at(1, 10)
+    next(iter(loader))
     return {"seconds": time.process_time() - started, "memory_mb": peak_memory() / 1e6}
 
 

@@ -22,7 +22,9 @@ from tests.browsers import CHROMIUM, CHROMIUM_FLAGS
 from transformer import Translator
 from transformer.data.text_files import find_files, read_pairs
 from transformer.inference.translator import BEAM
-from transformer.tools.page.export import export, rounded
+from transformer.tools.export.formats import ExportSettings
+from transformer.tools.export.write import export
+from transformer.tools.page.export import rounded
 
 GREEDY = replace(BEAM, method="greedy")
 SENTENCES = 100
@@ -62,7 +64,7 @@ def main(run: Path, directory: Path | None, runs: int) -> list[Row]:
     texts = [source for source, _ in islice(read_pairs(files, *translator.languages), SENTENCES)]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         page, file = Path(folder, "page.html"), Path(folder, "translator.safetensors")
-        export(translator, "int8", page, texts[0])
+        export(translator, ExportSettings("page", "int8", str(page), texts[0]))
         translator.save(file)
         translator = Translator.load(file)  # as users have it, with packed weights
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)

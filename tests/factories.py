@@ -9,7 +9,7 @@ from transformer import ModelConfig, Transformer
 from transformer.cli.compose import compose
 from transformer.cli.train import of_run
 from transformer.config import from_dict
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.model.config import read_model
 

@@ -8,7 +8,7 @@ import weakref
 gc.disable()
 for module in (
     *("pytest", "transformer.training.train", "transformer.tools.page.explanation"),
-    *("transformer.tools.export.formats", "transformer.evaluation.evaluate", "transformer.tools.doctor.examine"),
+    *("transformer.tools.export.write", "transformer.evaluation.evaluate", "transformer.tools.doctor.examine"),
     *("transformer.cli.app", "transformer.cli.train", "transformer.cli.translate", "transformer.cli.evaluate"),
     *("tests.reliability.children", "tests.reliability.runs"),
 ):

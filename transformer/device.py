@@ -260,8 +260,8 @@ def configure_torch(
     """Configures torch for this process; returns a line about the choices.
 
     They are for the device that `accelerator` means, as `device_kind` has it, and for weights of `dtype`. Where these
-    are packed (`model.packed`), only attention multiplies otherwise: by MKL, as oneDNN would make a new kernel for each
-    length; and this process keeps the memory that it frees. With `bucketed` all kernels are kept, as they come again.
+    are packed (`inference.packing`), only attention multiplies otherwise: by MKL, as oneDNN would make a new kernel for
+    each length; and this process keeps the memory that it frees. With `bucketed` all kernels are kept, as they come again.
     """
     device = device_kind(accelerator)
     threads, max_threads = settings.threads or available_threads(), max(64, 4 * (os.cpu_count() or 1))

@@ -22,7 +22,7 @@ from docs.mistakes.report import compare, draw, table, write_page
 from docs.mistakes.zoo import MISTAKES, REFERENCES
 from transformer.cli.compose import compose
 from transformer.cli.train import model_settings, of_run, read_run_settings
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.signals import Interrupted
 from transformer.training.checks import check_trainer
 from transformer.training.train import run

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tests.factories import data_settings, tokenizer_settings
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 
 DATA = Path(__file__).parents[2] / "data"
 TOY = DATA / "toy"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.data.corpora import DATA, recipe
 from tests.factories import data_settings
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 
 MAKE = recipe(DATA / "libreoffice_help" / "make.py")
 PAGE = "usr/share/libreoffice/help/{}/text/swriter/01/page.html"

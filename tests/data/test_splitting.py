@@ -14,7 +14,7 @@ import pytest
 from tests.data.corpora import settings, write
 from tests.factories import data_settings, tokenizer_settings
 from transformer.data import tatoeba
-from transformer.data.corpus import SPLITS, DataSettings
+from transformer.data.config import SPLITS, DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.splitting import (
     LEFT_OUT,

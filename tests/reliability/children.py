@@ -20,7 +20,7 @@ from tests import factories
 from tests.factories import tokenizer_settings
 from tests.processes import CHILDREN, peak_memory
 from transformer import ModelConfig, Transformer, Translator
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.text_files import read_pairs
 from transformer.data.tokenizer import Kind, Tokenizer, TokenizerSettings, train_tokenizer

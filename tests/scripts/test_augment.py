@@ -21,7 +21,7 @@ from transformer import Translator
 from transformer.cli.app import parse
 from transformer.cli.pairs import check_prefix, show_counts
 from transformer.config import UsageError
-from transformer.data.corpus import SPLITS, DataSettings
+from transformer.data.config import SPLITS, DataSettings
 from transformer.data.splitting import with_splits
 from transformer.data.tokenizer import train_tokenizer
 from transformer.inference.settings import SearchSettings

@@ -29,7 +29,7 @@ from transformer.cli.compose import compose, quoted
 from transformer.cli.pipeline import Stage, run_stages
 from transformer.cli.train import RUN_KEYS, of_command, read_run_settings
 from transformer.config import UsageError
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.splitting import corpus_of as corpus_of_run
 from transformer.data.splitting import with_splits
 from transformer.files import CONFIGS

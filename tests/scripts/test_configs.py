@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.factories import composed, run_dict
 from transformer import ModelConfig, Transformer
 from transformer.config import from_dict
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.inference.settings import SearchSettings
 from transformer.machine import MachineSettings

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from tests.factories import data_settings
 from tests.reliability.runs import settings
 from tests.training.small import module_for, numbers_data
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.evaluation.evaluate import Evaluation
 from transformer.evaluation.metrics import Scores

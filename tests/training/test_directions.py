@@ -16,8 +16,8 @@ from transformer import Translator
 from transformer.inference.settings import SearchSettings
 from transformer.tools.compare.run_results import read_results
 from transformer.tools.export.engine import load as load_export
-from transformer.tools.export.formats import export
-from transformer.tools.export.settings import ExportSettings
+from transformer.tools.export.formats import ExportSettings
+from transformer.tools.export.write import export
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 FRENCH = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf"]

@@ -22,7 +22,7 @@ from transformer.cli.pipeline import Stage, run_stages
 from transformer.cli.runs import check_init_from
 from transformer.cli.train import RUN_KEYS, of_command, of_run, read_run_settings
 from transformer.config import PATH, SettingError, Settings, UsageError
-from transformer.data.corpus import SPLITS, DataSettings
+from transformer.data.config import SPLITS, DataSettings
 from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.splitting import with_splits
 from transformer.data.synthetic import ORIGIN

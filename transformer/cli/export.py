@@ -6,7 +6,7 @@ from transformer.cli.models import announce_checkpoint, find_checkpoint, model_n
 from transformer.cli.places import check_can_be_written, check_output_file
 from transformer.config import UsageError
 from transformer.printing import print_safely, say, script_command, shell_path
-from transformer.tools.export.settings import EXPORTS, ExportSettings, WeightPrecision
+from transformer.tools.export.formats import EXPORTS, ExportSettings, WeightPrecision
 
 
 def export(
@@ -55,9 +55,9 @@ def export(
         say(f"{shell_path(place)} is there already: it will be replaced")
 
     from transformer.inference.translator import Translator
-    from transformer.tools.export import formats
+    from transformer.tools.export.write import export as write
 
     translator = Translator.load(found, source_language=source, target_language=target)
-    formats.export(translator, settings, model_name(found), read_card(found))
+    write(translator, settings, model_name(found), read_card(found))
     print_safely(str(place))
     say(f"next: {EXPORTS[format].next_step.format(shell_path(place), translate=script_command('translate'))}")

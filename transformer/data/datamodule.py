@@ -11,7 +11,7 @@ from lightning import LightningDataModule
 from torch.utils.data import DataLoader, Dataset
 
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, length_buckets, limited
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.encoded import EncodedSplit, Split, write_split
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.mmap import IntArray

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.directions import Direction
 from transformer.data.text_files import Pair
 from transformer.data.words import Line, read_raw, words

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.config import from_dict
-from transformer.data.corpus import SPLITS, DataSettings
+from transformer.data.config import SPLITS, DataSettings
 from transformer.data.text_files import find_files, is_csv, is_heading, is_table, read_pairs
 from transformer.files import cache_key, cached_folder, expanded, sha256
 from transformer.printing import shortened

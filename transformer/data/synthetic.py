@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.splitting import comparable
 from transformer.data.text_files import Pair, find_files, read_lines, read_pairs

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.languages import marks
 from transformer.data.text_files import Pair, read_raw_pairs
 

@@ -1,1 +1,1 @@
-"""Scores of translations, and whether they differ by more than chance."""
+"""Scores of translations."""

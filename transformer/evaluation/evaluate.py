@@ -11,7 +11,7 @@ import torch
 from torchmetrics import MeanMetric
 
 from transformer.config import UsageError
-from transformer.data.corpus import RESERVED_NAMES, split_name
+from transformer.data.config import RESERVED_NAMES, split_name
 from transformer.data.directions import Direction
 from transformer.data.splitting import corpus_of, hash64
 from transformer.data.text_files import Pair, read_pairs

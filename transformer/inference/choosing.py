@@ -148,7 +148,11 @@ class Chooser:
         ordered = []
         for hypotheses in n_best:
             totals = [
-                search.score(one.log_probability + self.settings.reverse_weight * next(channel), len(one.pieces) + 1)
+                normalized(
+                    one.log_probability + self.settings.reverse_weight * next(channel),
+                    len(one.pieces) + 1,
+                    search.length_penalty,
+                )
                 for one in hypotheses
             ]
             # Where the reverse model can score none, as of a text too long for it, the search's own score decides.

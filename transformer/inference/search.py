@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformer.inference.settings import SearchSettings
+from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, SearchSettings
 from transformer.kernels.top_k import best_sums, largest
 
 # Finished sentences are removed from the batch when at least this share of it is finished: removing copies the rest.
@@ -36,8 +36,17 @@ Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
 Ids = Int[Tensor, " sentences"]
 
 
+def normalized(log_probability: float, length: int, length_penalty: float | None) -> float:
+    """log-probability / length^length_penalty: by this hypotheses are compared. EOS counts in `length`.
+
+    (fairseq's `lenpen`, not GNMT's ((5 + length) / 6)^α, which Vaswani et al. 2017 use with α = 0.6. The page's search.js
+    has it again; CTranslate2 and transformers have their own.)
+    """
+    return log_probability / length ** (DEFAULT_LENGTH_PENALTY if length_penalty is None else length_penalty)
+
+
 class Hypothesis(NamedTuple):
-    """Target ids without BOS and EOS, and how good they are; `score` is that of `SearchSettings.score`."""
+    """Target ids without BOS and EOS, and how good they are; `score` is `normalized`."""
 
     ids: list[int]
     score: float
@@ -85,7 +94,9 @@ def beam_search(
             paths = tokens[rows, origins[rows, places]].tolist()
             for index, total, path in zip(rows.tolist(), best[rows, places].tolist(), paths, strict=True):
                 if not finished[index]:
-                    hypotheses[sentences[index]].append(Hypothesis(path, settings.score(total, position + 1), total))
+                    hypotheses[sentences[index]].append(
+                        Hypothesis(path, normalized(total, position + 1, settings.length_penalty), total)
+                    )
         for index, (sentence, limit) in enumerate(zip(sentences, at_limit, strict=True)):
             finished[index] = finished[index] or limit or len(hypotheses[sentence]) >= enough
         if all(finished):
@@ -135,7 +146,9 @@ def generate(
             paths = tokens[sentences[rows], :position].tolist()
             for row, total, path in zip(rows.tolist(), totals[rows].tolist(), paths, strict=True):
                 if not hypotheses[numbers[row]]:
-                    hypotheses[numbers[row]].append(Hypothesis(path, settings.score(total, position + 1), total))
+                    hypotheses[numbers[row]].append(
+                        Hypothesis(path, normalized(total, position + 1, settings.length_penalty), total)
+                    )
         finished = [bool(hypotheses[sentence]) for sentence in numbers]
         if all(finished):
             break

@@ -65,15 +65,6 @@ class SearchSettings(Settings):
         bounds = [round(self.length_ratio * length) + self.length_extra for length in source_lengths]
         return [max(1, self.min_length, min(self.max_length, bound)) for bound in bounds]
 
-    def score(self, log_probability: float, length: int) -> float:
-        """log-probability / length^length_penalty: by this hypotheses are compared. EOS counts in `length`.
-
-        (fairseq's `lenpen`, not GNMT's ((5 + length) / 6)^α, which Vaswani et al. 2017 use with α = 0.6.)
-        """
-        return log_probability / length ** (
-            DEFAULT_LENGTH_PENALTY if self.length_penalty is None else self.length_penalty
-        )
-
 
 @dataclass(frozen=True)
 class InferenceSettings(Settings):

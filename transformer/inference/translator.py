@@ -30,7 +30,7 @@ from transformer.device import (
     parse_precision,
     worker_count,
 )
-from transformer.inference import model_file as checkpoint
+from transformer.inference import model_file
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.packing import pack
@@ -59,7 +59,7 @@ AnyTranslator = TypeVar("AnyTranslator", bound="Translator")
 @dataclass(frozen=True)
 class Translation:
     """A text in the target language, with its pieces. `log_probability` is in nats, `score` is log-probability /
-    length^α (see `SearchSettings.score`). Of a text translated in parts, both are sums over the parts."""
+    length^α (`search.normalized`). Of a text translated in parts, both are sums over the parts."""
 
     text: str
     score: float
@@ -107,7 +107,7 @@ class SearchState(NamedTuple):
 class Translator:
     """Translates from `source_language` to `target_language`, on the device and in the precision of its model."""
 
-    # The weights of `model` that align words best (see `inference.alignment`); None: nobody has measured it.
+    # The weights of `model` that align words best (see `inference.alignment_head`); None: nobody has measured it.
     alignment: AlignmentHead | None = None
     # Of searches that set none.
     length_penalty: float = DEFAULT_LENGTH_PENALTY
@@ -156,11 +156,11 @@ class Translator:
         auto (bfloat16 where this hardware multiplies it fast, else float32); the languages choose among the directions
         of a model that has learned several, as `in_direction` says. Raises FileNotFoundError, or ValueError for a file
         that is truncated, altered, foreign or carries code, and for a device that is not there. The model's weights are
-        packed (see `model.packed`).
+        packed (see `inference.packing`).
         """
         torch_device = parse_device(str(device))
         dtype = parse_precision(precision, find_hardware(torch_device.type))
-        saved, asked = checkpoint.load(Path(path)), (source_language, target_language)
+        saved, asked = model_file.load(Path(path)), (source_language, target_language)
         if asked != (None, None):
             choose_direction(saved.directions, *asked)  # a mistake is reported before the model is built
         # A model is built with random weights: the random numbers of whoever loads it go on as if it were not.
@@ -212,15 +212,15 @@ class Translator:
         return SHOW["show"](self, text, search, height)
 
     def description(self) -> dict[str, Any]:
-        """What files say of it besides weights and tokenizers, as plain data (see `checkpoint.Description`)."""
-        return checkpoint.describe(
+        """What files say of it besides weights and tokenizers, as plain data (see `model_file.Description`)."""
+        return model_file.describe(
             self.model, self.tokenizers, self.languages, self.directions, self.length_penalty, self.alignment
         )
 
     def save(self, path: str | Path) -> None:
         """Writes one self-contained .safetensors file with a digest inside, whole or not at all."""
-        content = checkpoint.tensors(self.model, self.tokenizers)
-        checkpoint.save(Path(path), self.description(), content)
+        content = model_file.tensors(self.model, self.tokenizers)
+        model_file.save(Path(path), self.description(), content)
 
     @overload
     def translate(  # type: ignore[overload-overlap]

@@ -8,6 +8,8 @@ Where q and k are the projected query and key:
     concat      w · [q ; k], the form of the tutorials; not the "concat" of Luong et al. 2015, vᵀ tanh(W[q ; k]), which
                 is the additive score here
     additive    vᵀ tanh(q + k) (Bahdanau et al. 2015; W and U of the paper are the projections of query and key)
+
+To add one: a class here, and a line in `SCORES` of config.py.
 """
 
 import torch

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from transformer.config import OFF_CARD, PATH, flatten, marked
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow
 from transformer.data.splitting import corpus_of

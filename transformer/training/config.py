@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from transformer.config import FIXED, OFF_CARD, PATH, Registry, Settings, setting
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.tokenizer import TokenizerSettings, check_tokenizer_use
 from transformer.evaluation.metrics import MetricSettings
 from transformer.files import expanded

@@ -95,8 +95,6 @@ def inverse_square_root(step: int, warmup_steps: int, total_steps: int | float) 
     return math.sqrt(warmup_steps / step)
 
 
-# Name → function of a step after warm-up, of warm-up and of all steps (infinite where only patience ends a run) that
-# returns the share of the peak learning rate.
 NEEDS_END = ("cosine",)  # is a function of the last step, which must be known
 
 

@@ -25,7 +25,7 @@ from transformer.device import configure_torch, device_kind, find_hardware
 from transformer.evaluation.alignment_error import MAX_TRAINING_PAIRS, best_head
 from transformer.evaluation.evaluate import Evaluation, evaluate
 from transformer.files import mark_cache
-from transformer.inference import model_file as checkpoint
+from transformer.inference import model_file
 from transformer.inference.model_file import load_training
 from transformer.inference.saved_translator import SavedTranslator
 from transformer.inference.translator import Translator
@@ -220,7 +220,7 @@ def run(
     silence_lightning()
     place = Run.new(folder)
     torch.manual_seed(settings.seed)
-    pretrained = checkpoint.load(resume or Path(settings.init_from)) if settings.init_from else None
+    pretrained = model_file.load(resume or Path(settings.init_from)) if settings.init_from else None
     data = prepare_data(settings, pretrained)
     saved = read_run(resume) if resume else None
     trainer = settings.trainer

@@ -5,7 +5,7 @@ import unicodedata
 from pathlib import Path
 
 from tests.factories import data_settings
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 
 Pair = tuple[str, str]
 TOY = Path(__file__).parents[3] / "data" / "toy"

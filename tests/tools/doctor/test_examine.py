@@ -6,7 +6,7 @@ import pytest
 
 from tests.factories import tokenizer_settings
 from tests.tools.doctor.corpora import PLANTED, TEST, TRAIN, VALIDATION, Pair, planted, write
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.tools.doctor.check_corpus import Examination
 from transformer.tools.doctor.examine import _check_all, _unseen

@@ -7,7 +7,7 @@ import pytest
 
 from tests.factories import data_settings, tokenizer_settings
 from tests.tools.doctor.corpora import TEST, TRAIN, VALIDATION, write
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.tools.doctor.check_corpus import Examination
 from transformer.tools.doctor.checks import CHECKS

@@ -15,8 +15,8 @@ from tests.browsers import Firefox, Visit
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer
-from transformer.tools.export.formats import export
-from transformer.tools.export.settings import ExportSettings
+from transformer.tools.export.formats import ExportSettings
+from transformer.tools.export.write import export
 from transformer.tools.hub.vocabulary import parse
 
 # Waits until the page is ready, or says why not.

@@ -25,8 +25,8 @@ from transformer.inference.settings import InferenceSettings, TranslatorSettings
 from transformer.inference.translator import BEAM, Translation
 from transformer.machine import MachineSettings
 from transformer.tools.export.engine import load
-from transformer.tools.export.formats import export
-from transformer.tools.export.settings import ExportSettings
+from transformer.tools.export.formats import ExportSettings
+from transformer.tools.export.write import export
 from transformer.tools.page.explanation import explain
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the export extra is not installed")

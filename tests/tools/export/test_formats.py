@@ -14,8 +14,8 @@ from transformer import Translator
 from transformer.files import EXPORT_MANIFEST
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.loading import ENGINES
-from transformer.tools.export.formats import export
-from transformer.tools.export.settings import ExportSettings
+from transformer.tools.export.formats import ExportSettings
+from transformer.tools.export.write import export
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])

@@ -26,8 +26,8 @@ from transformer.data.batching import pad
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, train_tokenizer
 from transformer.inference.translator import BEAM
 from transformer.model.masks import padding_mask
-from transformer.tools.export.formats import export
-from transformer.tools.export.settings import ExportSettings
+from transformer.tools.export.formats import ExportSettings
+from transformer.tools.export.write import export
 from transformer.tools.hub.vocabulary import KINDS, build_numbering, kind_of, parse, renumbered
 
 transformers = pytest.importorskip("transformers", reason="the dev extra is not installed")

@@ -13,8 +13,8 @@ from tests.scripts.running import script
 from tests.tools.export.models import Build, teach_to_repeat
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.inference.translator import BEAM
-from transformer.tools.export.formats import export
-from transformer.tools.export.settings import ExportSettings
+from transformer.tools.export.formats import ExportSettings
+from transformer.tools.export.write import export
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the export extra is not installed")
 pytest.importorskip("onnxscript", reason="the export extra is not installed")

@@ -25,8 +25,8 @@ from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from transformer.inference.long_text import split_sentences
 from transformer.inference.translator import BEAM
-from transformer.tools.export.formats import export
-from transformer.tools.export.settings import ExportSettings
+from transformer.tools.export.formats import ExportSettings
+from transformer.tools.export.write import export
 from transformer.tools.hub.vocabulary import parse
 from transformer.tools.page.explanation import explain
 from transformer.tools.page.export import build, rounded

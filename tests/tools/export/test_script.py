@@ -8,8 +8,8 @@ import pytest
 from tests.scripts.running import ok, refused
 from tests.tools.export.models import TEXTS
 from transformer import Translator
-from transformer.tools.export.formats import export
-from transformer.tools.export.settings import ExportSettings
+from transformer.tools.export.formats import ExportSettings
+from transformer.tools.export.write import export
 
 pytest.importorskip("ctranslate2", reason="the export extra is not installed")
 

@@ -19,8 +19,8 @@ from transformer.data.tokenizer import Tokenizer
 from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import BEAM
 from transformer.machine import MachineSettings
-from transformer.tools.export.formats import export
-from transformer.tools.export.settings import ExportSettings
+from transformer.tools.export.formats import ExportSettings
+from transformer.tools.export.write import export
 from transformer.tools.server import settings as server_settings
 from transformer.tools.server.detection import detect
 from transformer.tools.server.listening import listen

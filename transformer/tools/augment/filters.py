@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from transformer.config import Registry
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.leakage import index_held_out
 from transformer.data.splitting import comparable, hash64
 from transformer.data.synthetic import held_out_sentences

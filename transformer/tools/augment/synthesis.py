@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from transformer.config import UsageError
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.languages import LANGUAGE_SAMPLE, looks_like
 from transformer.data.splitting import LEFT_OUT, corpus_of, with_splits
 from transformer.data.text_files import read_lines

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer.config import UsageError, from_dict, shown
-from transformer.data.corpus import split_name
+from transformer.data.config import split_name
 from transformer.data.directions import Direction, direction_name
 from transformer.data.splitting import corpus_of
 from transformer.data.text_files import Pair

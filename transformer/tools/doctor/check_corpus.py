@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from transformer.data.corpus import DataSettings
+from transformer.data.config import DataSettings
 from transformer.data.leakage import Leak, index_held_out
 from transformer.data.words import Line, has_byte_order_mark, read_raw
 from transformer.tools.doctor.checks import CHECKS, NEITHER, Check, Context

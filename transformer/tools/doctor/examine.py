@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from transformer.data.corpus import DataSettings, split_name
+from transformer.data.config import DataSettings, split_name
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow, direction_name
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults

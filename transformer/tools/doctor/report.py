@@ -9,7 +9,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from transformer.data.corpus import SPLITS, DataSettings
+from transformer.data.config import SPLITS, DataSettings
 from transformer.data.datamodule import TranslationData
 from transformer.printing import console, print_safely, script_command, shell_word
 from transformer.tools.doctor.check_corpus import Examination

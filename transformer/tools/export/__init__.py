@@ -1,5 +1,5 @@
-"""A trained translator in the formats of other programs, and as a page that translates in a browser.
+"""A trained translator in the formats of other programs.
 
-Read `settings`, `supported` and `folder`, then `ctranslate2` and `engine`, `huggingface`, `onnx`, or `page`; `formats`
-chooses among them, and `load` takes a checkpoint or an export alike.
+Read `formats` (the table of them), `write`, `supported` and `folder`, then `ctranslate2` with `engine`, which translates
+with it, or `onnx`. What Hugging Face's transformers read stands in `tools.hub`, the page in `tools.page`.
 """

@@ -18,8 +18,8 @@ from transformer.model.config import ModelConfig
 from transformer.model.layers import AddNorm, DecoderLayer, EncoderLayer
 from transformer.model.transformer import Decoder, Encoder, Transformer
 from transformer.tools.export import folder
-from transformer.tools.export.formats import Export
 from transformer.tools.export.supported import check_supported, dot_product_query
+from transformer.tools.export.write import Export
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "none")
 SCORES = ("dot", "scaled_dot", "bilinear")  # a query times a key, either of them transformed

@@ -17,7 +17,7 @@ import ctranslate2
 import torch
 
 from transformer.data.tokenizer import EOS
-from transformer.inference.search import Hypothesis
+from transformer.inference.search import Hypothesis, normalized
 from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import Translation, Translator
 from transformer.model.transformer import Transformer
@@ -147,14 +147,16 @@ class CTranslate2Translator(Translator):
         with self._errors():
             scored = self._engine.score_batch([source] * len(cut), cut, max_input_length=0)
         for target, result in zip(cut, scored, strict=True):
-            ended.append(([*target, self._end], settings.score(sum(result.log_probs), len(target) + 1)))
+            ended.append(
+                ([*target, self._end], normalized(sum(result.log_probs), len(target) + 1, settings.length_penalty))
+            )
         return sorted(ended, key=lambda target: -target[1])
 
     def _hypothesis(self, target: list[str], score: float, settings: SearchSettings) -> Hypothesis:
         if foreign := [piece for piece in target[:-1] if piece not in self._ids]:
             raise ValueError(f"{self._folder} has a vocabulary that is not its tokenizer's: {foreign[0]!r}")
         ids = [self._ids[piece] for piece in target[:-1]]
-        return Hypothesis(ids, score, score / settings.score(1.0, len(target)))
+        return Hypothesis(ids, score, score / normalized(1.0, len(target), settings.length_penalty))
 
 
 def load(folder: Path, device: str = "cpu", threads: int = 0) -> Translator:

@@ -13,11 +13,11 @@ from typing import Literal
 from transformer.config import from_dict
 from transformer.data.tokenizer import Tokenizer
 from transformer.files import EXPORT_MANIFEST, atomic_folder, read_file, read_json, sha256
-from transformer.inference import model_file as checkpoint
+from transformer.inference import model_file
 from transformer.inference.translator import Translator
 from transformer.inference.untrusted import check_tokenizer
 from transformer.printing import one_line, terminal_safe
-from transformer.tools.export.settings import MAX_MANIFEST_BYTES, check_replaceable
+from transformer.tools.export.formats import MAX_MANIFEST_BYTES, check_replaceable
 
 # SentencePiece's own format: programs in other languages read it too.
 TOKENIZERS = ("source.spm", "target.spm")
@@ -30,7 +30,7 @@ class Manifest:
     """What an export says of itself: its format, the translator it was made of, and the sha256 of every other file."""
 
     export: Program
-    translator: checkpoint.Description
+    translator: model_file.Description
     files: dict[str, str]
 
 
@@ -52,9 +52,9 @@ def write(folder: Path, export: Program, translator: Translator, make: Callable[
 
 def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
     plain = read_json(folder / EXPORT_MANIFEST, MAX_MANIFEST_BYTES, follow_links=True)
-    manifest = from_dict(Manifest, plain | {"translator": checkpoint.with_defaults(plain.get("translator"))}, "")
-    if manifest.translator.format != checkpoint.FORMAT:
-        raise ValueError(f"its format is {manifest.translator.format!r}, not {checkpoint.FORMAT!r}")
+    manifest = from_dict(Manifest, plain | {"translator": model_file.with_defaults(plain.get("translator"))}, "")
+    if manifest.translator.format != model_file.FORMAT:
+        raise ValueError(f"its format is {manifest.translator.format!r}, not {model_file.FORMAT!r}")
     # What a file manager left there, hidden, does no harm; any other file an engine might read.
     paths = [path for path in folder.iterdir() if not path.name.startswith(".")]
     if strange := [path.name for path in paths if not path.is_file()]:  # reading a pipe would wait for ever

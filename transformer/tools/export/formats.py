@@ -39,7 +39,7 @@ EXPORTS: dict[str, ExportFormat] = {
     "page": ExportFormat(("int8", "float16"), "transformer.tools.page.export:write", "open it in a browser", ".html"),
     "safetensors": ExportFormat(
         ("float32", "float16", "bfloat16"),
-        "transformer.tools.export.formats:write_rounded",
+        "transformer.tools.export.write:write_rounded",
         "{translate} --checkpoint {}",
         ".safetensors",
     ),

@@ -27,8 +27,8 @@ from transformer.data.tokenizer import BOS, EOS
 from transformer.model.kv_cache import Cache, KeyValues, KVCache, LayerCache
 from transformer.model.transformer import Transformer
 from transformer.tools.export import folder
-from transformer.tools.export.formats import Export
 from transformer.tools.export.supported import check_supported
+from transformer.tools.export.write import Export
 
 OLDEST_TORCH = "2.11"  # that can trace the steps of a decoder
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")

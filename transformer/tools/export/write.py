@@ -7,7 +7,7 @@ from typing import NamedTuple
 from transformer.config import import_named
 from transformer.device import PRECISIONS
 from transformer.inference.translator import Translator
-from transformer.tools.export.settings import EXPORTS, ExportSettings
+from transformer.tools.export.formats import EXPORTS, ExportSettings
 
 
 class Export(NamedTuple):

@@ -22,8 +22,8 @@ from transformer.model.attention import MultiHeadAttention
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
 from transformer.tools.export import folder as folders
-from transformer.tools.export.formats import Export
 from transformer.tools.export.supported import check_learned, check_supported, dot_product_query
+from transformer.tools.export.write import Export
 from transformer.tools.hub.reader import (
     ACTIVATIONS,
     CONFIG,

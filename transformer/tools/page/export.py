@@ -18,8 +18,8 @@ from torch import Tensor
 from transformer.data.languages import space_between_sentences
 from transformer.files import atomic_write
 from transformer.inference.translator import Translator
-from transformer.tools.export.formats import Export
 from transformer.tools.export.supported import check_learned, check_supported
+from transformer.tools.export.write import Export
 from transformer.tools.hub.vocabulary import Piece, parse
 from transformer.tools.page.html import assemble, bundle, to_json
 

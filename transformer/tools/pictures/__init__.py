@@ -1,1 +1,1 @@
-"""Pictures: attention, positions, the softmax, training curves, sweeps; and the page that explains a translation."""
+"""Pictures: attention, training curves, sweeps."""

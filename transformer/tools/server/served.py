@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer.config import UsageError
-from transformer.data.corpus import split_name
+from transformer.data.config import split_name
 from transformer.data.directions import Direction, arrow
 from transformer.inference.loading import engine_of, load_translator
 from transformer.inference.settings import SearchSettings, TranslatorSettings
