@@ -261,7 +261,7 @@ def configure_torch(
 
     They are for the device that `accelerator` means, as `device_kind` has it, and for weights of `dtype`. Where these
     are packed (`inference.packing`), only attention multiplies otherwise: by MKL, as oneDNN would make a new kernel for
-    each length; and this process keeps the memory that it frees. With `bucketed` all kernels are kept, as they come again.
+    each length; and this process keeps the memory that it frees. With `bucketed` all kernels are kept: they come again.
     """
     device = device_kind(accelerator)
     threads, max_threads = settings.threads or available_threads(), max(64, 4 * (os.cpu_count() or 1))

@@ -15,6 +15,7 @@ from transformer.data.directions import arrow
 from transformer.data.tokenizer import EOS, PAD
 from transformer.device import full_precision
 from transformer.inference.ensemble import log_mean
+from transformer.inference.search import normalized
 from transformer.inference.settings import ChoiceSettings, InferenceSettings, SearchSettings, SplitLines
 from transformer.inference.translator import Translation, Translator
 from transformer.model.eval_mode import eval_mode

@@ -39,8 +39,8 @@ Ids = Int[Tensor, " sentences"]
 def normalized(log_probability: float, length: int, length_penalty: float | None) -> float:
     """log-probability / length^length_penalty: by this hypotheses are compared. EOS counts in `length`.
 
-    (fairseq's `lenpen`, not GNMT's ((5 + length) / 6)^α, which Vaswani et al. 2017 use with α = 0.6. The page's search.js
-    has it again; CTranslate2 and transformers have their own.)
+    (fairseq's `lenpen`, not GNMT's ((5 + length) / 6)^α, which Vaswani et al. 2017 use with α = 0.6. The page's
+    search.js has it again; CTranslate2 and transformers have their own.)
     """
     return log_probability / length ** (DEFAULT_LENGTH_PENALTY if length_penalty is None else length_penalty)
 
