@@ -1,23 +1,18 @@
-"""Run folders full of lies, and what the scripts do with them: for `test_folders`.
+"""Folders of runs that lie, and what five commands do with them: for `test_folders`.
 
-`lie` changes one thing (seldom three) in a copy of a small real run, by a grammar of what a stranger could write:
-every text field, every file and its kind. `try_folder` gives the folder to five scripts in a process of its own, which
-watches what they do.
+Each lie changes one thing in a copy of a small real run. `try_folder` gives the folder to the commands in a process of
+its own, which watches what they do.
 """
 
 import contextlib
 import io
 import json
 import os
-import pickle
-import random
 import shutil
 import signal
-import socket
 import stat
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +28,6 @@ from transformer.printing import say
 from transformer.training.train import silence_lightning
 
 SECRET = "hunter2-of-the-environment"
-TRACE = "FUZZ_TRACE" in os.environ  # tells each folder, and where a muddled line came from
 MAX_SECONDS, MAX_MEMORY = 120, 1 << 30
 FORBIDDEN = (
     *("os.system", "os.exec", "os.posix_spawn", "os.spawn", "subprocess.Popen", "os.kill", "ctypes.dlopen"),
@@ -41,200 +35,102 @@ FORBIDDEN = (
 )
 
 
-# ---- the grammar of lies
+# ---- the lies
+
+BOMB = "a: &a [x]\n" + "".join(
+    f"{name}: &{name} [{f'*{last}, ' * 9}]\n" for last, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+STARTS = "__import__('os').system('touch ran')"
 
 
-def texts(outside: Path) -> list[str]:
-    """What a stranger might write where a text belongs."""
-    paths = [
-        str(outside / "victim"),
-        "../../outside/victim",
-        f"local://{outside}/victim",
-        f"file://{outside}",
-        "~/victim",
-    ]
-    code = [
-        "_target_: os.system",
-        "!!python/object/apply:os.system [touch ran]",
-        "__import__('os').system('touch ran')",
-    ]
-    secrets = [
-        "${oc.env:FUZZ_SECRET}",
-        "$FUZZ_SECRET",
-        "%FUZZ_SECRET%",
-        "{os.environ[FUZZ_SECRET]}",
-        "${hydra:runtime.cwd}",
-    ]
-    strange = [
-        "",
-        " ",
-        "\0",
-        "\x1b]0;owned\x07",
-        "\u202ex",
-        "\ud800",
-        "a\nb",
-        "x" * 100_000,
-        "???",
-        "null",
-        "1e999",
-        "..",
-        "/",
-    ]
-    places = ["https://example.org/x", "apt:libreoffice-help", "/dev/zero", "/dev/stdin", "/proc/self/environ"]
-    return [*paths, *code, *secrets, *strange, *places]
-
-
-def numbers() -> list[Any]:
-    return [0, 1, -1, 2**31, 2**62, 10**30, 0.5, -0.0, 1e308, float("nan"), float("inf"), -float("inf"), True, False]
-
-
-def others(outside: Path) -> list[Any]:
-    target = {"_target_": "os.system", "_args_": ["touch ran"]}
-    return [None, [], {}, [[]], {"": {}}, target, {"x": [target]}, [str(outside / "victim")], list(range(5000))]
-
-
-def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths to everything in nested dicts and lists, sections too."""
-    yield path
-    inside = tree.items() if isinstance(tree, dict) else enumerate(tree[:5]) if isinstance(tree, list) else ()
-    for key, value in inside:
-        yield from leaves(value, (*path, key))
-
-
-def changed(tree: Any, chance: random.Random, outside: Path) -> Any:
-    """The same data with one field replaced, taken away, renamed or added."""
-    path = chance.choice(list(leaves(tree)))
-    value = chance.choice([*texts(outside), *texts(outside), *numbers(), *others(outside)])
-    if not path:
-        return value
-    *above, key = path
+def field(run: Path, name: str, value: Any, file: str = "config.yaml") -> None:
+    """Replaces a field of a file, as data.train."""
+    path = run / file
+    tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    *above, key = name.split(".")
     section = tree
-    for name in above:
-        section = section[name]
-    how = chance.random()
-    if how < 0.8 or not isinstance(section, dict):
-        section[key] = value
-    elif how < 0.9:
-        del section[key]
-    else:
-        section[value if isinstance(value, str) else "zzz"] = section[key]
-    return tree
+    for part in above:
+        section = section[part]
+    section[key] = value
+    text = yaml.safe_dump(tree, sort_keys=False) if path.suffix == ".yaml" else json.dumps(tree)
+    path.write_text(text, encoding="utf-8")
 
 
-def garbled(content: bytes, chance: random.Random) -> bytes:
-    """Content of a file that is broken as such."""
-    bomb = "".join(f"{name}: &{name} [{f'*{last}, ' * 9}]\n" for last, name in zip("abcdefgh", "bcdefghi", strict=True))
-    place = chance.randrange(len(content) + 1)
-    return chance.choice([
-        b"", b"\0" * 100, b"\xff\xfe\0", b"[" * 100_000, b'{"a":' * 50_000, f"a: &a [x]\n{bomb}".encode(), b"1" * 5000,
-        content[:place], content[:place] + bytes([chance.randrange(256)]) + content[place + 1 :], content * 3,
-        b"data: !!python/object/apply:os.system ['touch ran']\n", b"- 1\n", b"42", b'"x"', b"x,y\n" * 300_000,
-    ])  # fmt: skip
+def part(run: Path, name: str, value: Any) -> None:
+    """Replaces a part of last.ckpt and best.ckpt, and takes the model of the finished run away."""
+    (run / "translator.safetensors").unlink()
+    for path in run.glob("checkpoints/*.ckpt"):
+        checkpoint = torch.load(path, weights_only=True)
+        checkpoint[name] = value
+        torch.save(checkpoint, path)
 
 
-def regular(path: Path) -> Path:
-    """A path that an earlier lie has not made into something that cannot be read, or leads elsewhere."""
-    if path.is_symlink() or not path.is_file() or path.stat().st_size > 1 << 24:
-        raise ValueError(f"{path} is no ordinary file any more")
-    return path
-
-
-def lie_in_text(run: Path, chance: random.Random, outside: Path) -> str:
-    path = regular(chance.choice([run / name for name in ("config.yaml", "test.json", "evaluation.json")]))
-    tree = (
-        yaml.safe_load(path.read_text(encoding="utf-8"))
-        if path.suffix == ".yaml"
-        else json.loads(path.read_text(encoding="utf-8"))
-    )
-    tree = changed(tree, chance, outside)
-    with contextlib.suppress(yaml.YAMLError, UnicodeEncodeError):
-        path.write_text(
-            yaml.safe_dump(tree, sort_keys=False) if path.suffix == ".yaml" else json.dumps(tree), encoding="utf-8"
-        )
-    return f"a field of {path.name}"
-
-
-def lie_in_checkpoint(run: Path, chance: random.Random, outside: Path) -> str:
-    path = regular(run / "checkpoints" / chance.choice(["last.ckpt", "last.ckpt", "best.ckpt"]))
-    checkpoint = torch.load(path, weights_only=True)
-    part = chance.choice(
-        [*["settings"] * 3, "progress", "optimizer", "averaging", "seconds", "sharding", "hyper_parameters", ""]
-    )
-    if part:
-        checkpoint[part] = changed(checkpoint[part], chance, outside)
-    else:
-        checkpoint = changed(checkpoint, chance, outside)
-    torch.save(checkpoint, path)
-    return f"{part or 'a part'} of {path.name}"
-
-
-def lie_in_bytes(run: Path, chance: random.Random, outside: Path) -> str:
-    path = chance.choice([path for path in sorted(run.rglob("*")) if path.is_file()])
-    path = regular(path)
-    path.write_bytes(garbled(path.read_bytes(), chance))
-    return f"the bytes of {path.name}"
-
-
-def lie_in_kind(run: Path, chance: random.Random, outside: Path) -> str:
-    """Something else stands where a file or a folder of a run stands."""
-    path = chance.choice([*sorted(run.rglob("*")), run / "checkpoints", run / ".lock", run / "wandb"])
+def replaced(path: Path) -> Path:
+    """The path, with nothing there any more."""
     if path.is_dir():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    kinds: dict[str, Callable[[], Any]] = {
-        "a link to a file": lambda: path.symlink_to(outside / "victim"),
-        "a link to a folder": lambda: path.symlink_to(outside / "folder"),
-        "a link to nothing": lambda: path.symlink_to(outside / "new"),
-        "a link to itself": lambda: path.symlink_to(path),
-        "a link to a device": lambda: path.symlink_to("/dev/zero"),
-        "a link up": lambda: path.symlink_to(".."),
-        "a FIFO": lambda: os.mkfifo(path),
-        "a folder": lambda: path.mkdir(),
-        "nothing": lambda: None,
-        "a large file": lambda: [path.touch(), os.truncate(path, 1 << 40)],
-        "a socket": lambda: socket.socket(socket.AF_UNIX).bind(os.path.relpath(path)),
-    }
-    name = chance.choice(list(kinds))
-    with contextlib.suppress(OSError):  # a socket whose path is too long
-        kinds[name]()
-    return f"{name} as {path.relative_to(run)}"
+    return path
 
 
-def lie_beside(run: Path, chance: random.Random, outside: Path) -> str:
-    """A file that no run has, which some program might read."""
-    hydra_files = [".hydra/overrides.yaml", ".hydra/config.yaml", ".hydra/hydra.yaml", "hydra_plugins/evil.py"]
-    name = chance.choice([
-        *hydra_files, "sitecustomize.py", "conftest.py", "export.json", "checkpoints/best-v1.ckpt", ".env",
-        "hypotheses.train.txt", "CACHEDIR.TAG", "hparams.yaml",
-    ])  # fmt: skip
-    (run / name).parent.mkdir(exist_ok=True)
-    content = chance.choice([*texts(outside), "- experiment=../../evil\n", "import os; os.system('touch ran')", "{}"])
-    if not (run / name).is_symlink():
-        (run / name).write_bytes(content.encode("utf-8", "replace"))
-    return f"{name} with {content[:30]!r}"
+def beside(run: Path, name: str, content: str) -> None:
+    (run / name).parent.mkdir(parents=True, exist_ok=True)
+    (run / name).write_text(content, encoding="utf-8")
 
 
-LIES = (
-    lie_in_text,
-    lie_in_text,
-    lie_in_checkpoint,
-    lie_in_checkpoint,
-    lie_in_bytes,
-    lie_in_kind,
-    lie_in_kind,
-    lie_beside,
-)
-UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, TypeError, yaml.YAMLError, pickle.UnpicklingError)
-
-
-def lie(run: Path, chance: random.Random, outside: Path) -> str:
-    """Changes a run's folder; says what was done to it."""
-    told = []
-    for _ in range(chance.choice((1, 1, 1, 1, 3))):
-        with contextlib.suppress(*UNREADABLE):  # what is broken already cannot be changed further
-            told.append(chance.choice(LIES)(run, chance, outside))
-    return "; ".join(told)
+# Every attack that was found, and those that other programs have fallen for: what is done to the run's folder, of which
+# `outside` is what nobody may touch or read.
+LIES: dict[str, Callable[[Path, Path], Any]] = {
+    "nothing": lambda run, outside: None,
+    "a name of code": lambda run, outside: field(run, "data", {"_target_": "os.system", "_args_": ["touch ran"]}),
+    "an object of Python": lambda run, outside: beside(
+        run, "config.yaml", "data: !!python/object/apply:os.system ['touch ran']\n"
+    ),
+    "a variable of the environment": lambda run, outside: field(run, "data.train", "${oc.env:LIES_SECRET}"),
+    "a variable of the shell": lambda run, outside: field(run, "data.name", "$LIES_SECRET %LIES_SECRET%"),
+    "a path outside": lambda run, outside: field(run, "data.test", str(outside / "victim")),
+    "a cache outside": lambda run, outside: field(run, "data.cache", str(outside / "folder")),
+    "a corpus of a device": lambda run, outside: field(run, "data.test", "/dev/zero"),
+    "a corpus of the net": lambda run, outside: field(run, "data.url", "https://example.org/x"),
+    "a corpus of packages": lambda run, outside: field(run, "data.url", "apt:libreoffice-help"),
+    "aliases that unfold to more than memory": lambda run, outside: beside(run, "config.yaml", BOMB),
+    "a number of many digits": lambda run, outside: beside(run, "config.yaml", "seed: 1" + ":59" * 100_000),
+    "lists in lists": lambda run, outside: beside(run, "test.json", "[" * 100_000),
+    "objects in objects": lambda run, outside: beside(run, "evaluation.json", '{"a":' * 50_000),
+    "settings that are a list": lambda run, outside: beside(run, "config.yaml", "- 1\n"),
+    "settings of UTF-16": lambda run, outside: (run / "config.yaml").write_bytes(b"\xff\xfe\0"),
+    "a terminal's commands": lambda run, outside: field(run, "data.source_language", "\x1b]0;owned\x07\u202e"),
+    "a name of 100,000 letters": lambda run, outside: field(run, "data.target_language", "x" * 100_000),
+    "a file's name that leads elsewhere": lambda run, outside: field(run, "data.extra_tests", {"../x": "test"}),
+    "a score that is text": lambda run, outside: field(run, "test.bleu", "\x1b[2J", "test.json"),
+    "a score of infinity": lambda run, outside: field(run, "test.bleu", float("inf"), "test.json"),
+    "an int where text belongs": lambda run, outside: field(run, "test.signatures", 10**30, "test.json"),
+    "a search that is none": lambda run, outside: field(run, "search.beam", 2**62),
+    "rows of a log that are text": lambda run, outside: beside(run, "metrics.csv", "x,y\n" * 300_000),
+    "translations of a terabyte": lambda run, outside: os.truncate(run / "hypotheses.test.txt", 1 << 40),
+    "a model of a terabyte": lambda run, outside: os.truncate(run / "translator.safetensors", 1 << 40),
+    "a model cut off": lambda run, outside: os.truncate(run / "translator.safetensors", 5000),
+    "no model but a checkpoint": lambda run, outside: (run / "translator.safetensors").unlink(),
+    "a checkpoint with other settings": lambda run, outside: part(run, "settings", [STARTS]),
+    "a checkpoint without progress": lambda run, outside: part(run, "progress", None),
+    "a checkpoint with another description": lambda run, outside: part(run, "hyper_parameters", {"translator": {}}),
+    "a checkpoint with other weights": lambda run, outside: part(run, "state_dict", {}),
+    "a link to a file": lambda run, outside: replaced(run / "evaluation.json").symlink_to(outside / "victim"),
+    "a link to a new file": lambda run, outside: replaced(run / "hypotheses.test.txt").symlink_to(outside / "new"),
+    "a link to a folder": lambda run, outside: replaced(run / "attention").symlink_to(outside / "folder"),
+    "a link of the settings": lambda run, outside: replaced(run / "config.yaml").symlink_to(outside / "victim"),
+    "a link of the lock": lambda run, outside: replaced(run / ".evaluation.lock").symlink_to(outside / "new"),
+    "a link to itself": lambda run, outside: replaced(run / "test.json").symlink_to(run / "test.json"),
+    "a link to a device": lambda run, outside: replaced(run / "test.json").symlink_to("/dev/zero"),
+    "a pipe as settings": lambda run, outside: os.mkfifo(replaced(run / "config.yaml")),
+    "a pipe as a model": lambda run, outside: os.mkfifo(replaced(run / "translator.safetensors")),
+    "a folder as results": lambda run, outside: replaced(run / "test.json").mkdir(),
+    "settings of Hydra": lambda run, outside: beside(run, ".hydra/overrides.yaml", "- experiment=../../evil\n"),
+    "a plugin of Hydra": lambda run, outside: beside(run, "hydra_plugins/evil.py", STARTS),
+    "a module that Python imports": lambda run, outside: beside(run, "sitecustomize.py", STARTS),
+    "an export that is none": lambda run, outside: beside(run, "export.json", "{}"),
+}
 
 
 # ---- what the scripts do with it
@@ -283,17 +179,15 @@ def commands(home: Path, run: Path, work: Path) -> dict[str, list[str]]:
     }
 
 
-def try_folder(home: Path, run: Path, work: Path, told: str, watch: Watch) -> list[str]:
-    """What goes wrong while the scripts use a folder to which `told` was done."""
+def try_folder(home: Path, run: Path, work: Path, lies: bool, watch: Watch) -> list[str]:
+    """What goes wrong while the scripts use a folder that lies."""
     wrong: list[str] = []
     os.chdir(work)
     before = peak_memory()
     for name, words in commands(home, run, work).items():
         said, refused = _attempt(parse([name, *words]), watch)
-        if refused is not None and (said.count("\n") != 1 or "debug=true" in refused or not told):
+        if refused is not None and (said.count("\n") != 1 or "debug=true" in refused or not lies):
             wrong.append(f"{name}: a muddled line: {refused}")
-        if TRACE:
-            os.write(1, f"  {name}: {refused}\n"[:300].encode("utf-8", "replace"))
         if SECRET in said:
             wrong.append(f"{name}: it tells a variable of the environment")
         if strange := {letter for letter in said if not letter.isprintable() and letter not in "\n\r"}:
@@ -320,8 +214,6 @@ def _attempt(command: Callable[[], Any], watch: Watch) -> tuple[str, str | None]
             command()
         except (Exception, SystemExit) as error:
             refused = describe(error)
-            if TRACE and "debug=true" in refused:
-                refused += traceback.format_exc()[-900:]
             out.seek(0)
             out.truncate()
             say(f"error: {describe(error)}")
@@ -330,24 +222,23 @@ def _attempt(command: Callable[[], Any], watch: Watch) -> tuple[str, str | None]
     return out.buffer.getvalue().decode("utf-8", "backslashreplace"), refused  # type: ignore[attr-defined]
 
 
-def try_folders(home: Path, first: int, number: int) -> list[str]:
-    """Makes so many folders of lies from the run in `home`, and tells what went wrong with each."""
+def try_folders(home: Path, names: list[str]) -> list[str]:
+    """Makes a folder for each of these lies from the run in `home`, and tells what went wrong with it."""
     torch.set_num_threads(1)
     outside, work = home / "outside", home / "work"
     # (Where there is a GPU, its driver would make a cache in HOME.)
-    os.environ |= {"HOME": str(outside), "FUZZ_SECRET": SECRET, "CUDA_CACHE_DISABLE": "1"}
+    os.environ |= {"HOME": str(outside), "LIES_SECRET": SECRET, "CUDA_CACHE_DISABLE": "1"}
     silence_lightning()
     watch, lost = Watch(), []
     kept = {folder: snapshot(folder) for folder in (outside, home / "other", home / "corpus")}
-    for seed in range(first, first + number):
+    for name in names:
         work.mkdir()
         run = Path(shutil.copytree(home / "run", work / "run"))
-        # The first is the real one.
-        told = lie(run, random.Random(seed), outside) if seed else ""
+        LIES[name](run, outside)
         receiving, sending = os.pipe()
         if (child := os.fork()) == 0:
             os.close(receiving)
-            wrong = try_folder(home, run, work, told, watch)
+            wrong = try_folder(home, run, work, name != "nothing", watch)
             with os.fdopen(sending, "w") as answer:
                 json.dump(wrong, answer)
             os._exit(0)
@@ -360,9 +251,7 @@ def try_folders(home: Path, first: int, number: int) -> list[str]:
             if (now := snapshot(folder)) != before:
                 wrong.append(f"{folder.name} was changed")
                 kept[folder] = now
-        lost += [f"folder {seed} ({told}): {what}" for what in wrong]
-        if TRACE:
-            print(seed, told, wrong, flush=True)
+        lost += [f"{name}: {what}" for what in wrong]
         shutil.rmtree(work)
     return lost
 
