@@ -190,7 +190,7 @@ def test_runs_that_were_tested_with_different_searches_are_warned_of(
     compared("newer", "older", "--sentences", "0")
     assert "one search" not in capsys.readouterr().out
     alter(copied(home, "no_search") / "config.yaml", "\nsearch:", "\nsought:")
-    with pytest.raises(ValueError, match=r"no_search/config.yaml names no search"):
+    with pytest.raises(ValueError, match=r"no_search/config.yaml has no settings search"):
         compared("no_search", "sweep/1")
     alter(copied(home, "no_beam") / "config.yaml", "  beam: 5\n", "  beam: 0\n")
     with pytest.raises(ValueError, match=r"no_beam/config.yaml: search.beam=0 must be >= 1"):
