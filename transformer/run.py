@@ -21,7 +21,7 @@ from transformer.files import atomic_write, check_writable, exclusive_lock, read
 from transformer.printing import one_line
 
 log = logging.getLogger(__name__)
-# The folder of runs, in the current one. What a run's own is called stands in configs/train.yaml (hydra.run.dir).
+# The folder of runs, in the current one. What a run's own is called stands in configs/train.yaml.
 RUNS = Path("runs")
 # The models in a run's folder, the best one first: the one that a finished run leaves, and the checkpoints of training.
 TRANSLATOR, BEST_CHECKPOINT, LAST_CHECKPOINT = MODELS = (
