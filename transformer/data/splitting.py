@@ -258,8 +258,6 @@ def corpus_of(run: Run, cache: str | None = None) -> DataSettings:
     """The corpus that a run names: as it was given, or, with a `cache`, with its splits. If it came in one piece it is
     cut again, in our own `cache`: nobody else names a folder that is written. It is not fetched: a folder from a
     stranger must not choose what is. Raises FileNotFoundError or ValueError where the run names none."""
-    if not run.config.exists():
-        raise FileNotFoundError(f"{run.folder} has no {run.config.name} that names a corpus")
     corpus = from_dict(DataSettings, run.setting("data"), "data")
     return corpus if cache is None else with_splits(replace(corpus, cache=cache))
 

@@ -31,7 +31,7 @@ Output = Float[Tensor, "*rows outputs"]
 
 
 class PackedMatmul(NamedTuple):
-    """x Wᵀ + b, with a packed W, and what can be done in the same operation."""
+    """x Wᵀ + b, with a packed W, and an activation in the same operation."""
 
     weight: Tensor
     bias: Tensor | None
@@ -39,12 +39,6 @@ class PackedMatmul(NamedTuple):
     def __call__(self, x: Input, activation: str = "none") -> Output:
         name, algorithm = FUSED_ACTIVATIONS[activation]
         return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, name, [], algorithm)  # type: ignore[no-any-return]
-
-    def plus(self, x: Input, residual: Output) -> Output:
-        return torch.ops.mkldnn._linear_pointwise.binary(x, residual, self.weight, self.bias, "add")  # type: ignore[no-any-return]
-
-    def times(self, x: Input, factor: Output) -> Output:
-        return torch.ops.mkldnn._linear_pointwise.binary(x, factor, self.weight, self.bias, "mul")  # type: ignore[no-any-return]
 
 
 def pack_weight(weight: Tensor) -> Tensor:

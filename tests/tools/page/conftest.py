@@ -1,4 +1,4 @@
-"""The translators of `models`, made once a file, and the page that translates, opened for each test."""
+"""The page that translates, opened for each test."""
 
 from __future__ import annotations
 
@@ -11,21 +11,6 @@ import pytest
 if TYPE_CHECKING:
     from tests.browsers import Chromium
     from tests.tools.page.opened import Opened
-    from transformer import Translator
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    from tests.tools.page.models import TEXTS, untrained
-
-    return untrained(TEXTS)
-
-
-@pytest.fixture(scope="module")
-def without_cross() -> Translator:
-    from tests.tools.page.models import TEXTS, untrained
-
-    return untrained(TEXTS, decoder__cross_attention=None)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The translators of the page's tests, made once a file."""
+"""Untrained translators, made once a file: tests of the page and of pictures share them."""
 
 from __future__ import annotations
 
