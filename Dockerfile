@@ -10,6 +10,8 @@ COPY pyproject.toml README.md LICENSE ./
 COPY transformer transformer
 COPY scripts scripts
 COPY configs configs
+COPY data/toy data/toy
+COPY data/libreoffice_help data/libreoffice_help
 RUN pip install --no-cache-dir -e '.[serve]'
 USER translator
 EXPOSE 5000

@@ -22,7 +22,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # All entries of transformer/ except cli, whose types are Hydra's.
-ENTRIES = "config device files processes signals run kernels model data inference evaluation training tools"
+ENTRIES = (
+    "config machine device files processes signals printing run kernels model data inference evaluation training tools"
+)
 # Folders of files that take long, which go first: in the end no worker is left alone with a long file.
 LONG = "scripts reliability cli page export server doctor tests".split()
 # The beginnings of the names of files that open a browser (or stand beside some that do).

@@ -75,7 +75,7 @@ def test_no_imports_form_a_cycle() -> None:
 @pytest.mark.parametrize("path", FILES, ids=module_name)
 def test_only_the_command_line_imports_hydra(path: Path) -> None:
     if "cli" not in path.parts:
-        assert not {name.split(".")[0] for name in imported(path)} & {"hydra", "omegaconf"}
+        assert not {name.split(".")[0] for name in imported(path)} & {"hydra", "omegaconf", "cyclopts"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from transformer.files import write_json
 from transformer.run import MODELS, Run
 
 
@@ -45,6 +46,6 @@ def test_translations_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_a_run_that_was_not_tested_has_no_scores(tmp_path: Path) -> None:
     run = Run(tmp_path)
     assert run.scores("test") == {}
-    run.write_json(run.results, {"test": {"bleu": 12.5, "signatures": {}}, "seconds": 1.0})
+    write_json(run.results, {"test": {"bleu": 12.5, "signatures": {}}, "seconds": 1.0})
     assert run.scores("test")["bleu"] == 12.5
     assert run.scores("seconds") == run.scores("other") == {}

@@ -211,6 +211,11 @@ def atomic_write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def write_json(path: Path, content: Any) -> None:
+    """Writes what `read_json` reads, whole or not at all."""
+    atomic_write(path, json.dumps(content, indent=2, ensure_ascii=False).encode())
+
+
 # ---- locks
 
 

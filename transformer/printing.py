@@ -42,10 +42,15 @@ def shell_word(text: str) -> str:
     return text if re.fullmatch(r"[\w@+=:./\\-]+", text) else '"{}"'.format(text.replace('"', r"\""))
 
 
+def from_here(path: Path) -> Path:
+    """A path within the current folder, as it is called there."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def shell_path(path: Path) -> str:
     """A path as it can be typed in a shell from here."""
-    here = Path.cwd()
-    return shell_word(str(path.relative_to(here) if path.is_relative_to(here) else path))
+    return shell_word(str(from_here(path)))
 
 
 def script_command(name: str) -> str:
@@ -65,11 +70,14 @@ def quoted(text: str) -> str:
     return f"'{inner}'"
 
 
+def key_of(override: str) -> str:
+    """The name of the setting, or the group, in `+key=value`."""
+    return override.lstrip("+~").partition("=")[0]
+
+
 def resume_command(folder: Path) -> str:
     """What continues a run, as it can be typed in a shell from here."""
-    here = Path.cwd()
-    path = folder.relative_to(here) if folder.is_relative_to(here) else folder
-    return f"{script_command('train')} {shell_word(f'resume={quoted(str(path))}')}"
+    return f"{script_command('train')} {shell_word(f'resume={quoted(str(from_here(folder)))}')}"
 
 
 def one_line(error: BaseException, max_length: int | None = None) -> str:

@@ -4,7 +4,6 @@ Only regular files of bounded size are opened, links are not followed, and YAML 
 interpolations. Before anything is written into the folder, `check_entries` has seen that it leads nowhere else.
 """
 
-import json
 import logging
 import os
 import shutil
@@ -12,6 +11,7 @@ import stat
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +32,17 @@ TRANSLATOR, BEST_CHECKPOINT, LAST_CHECKPOINT = MODELS = (
 # Of config.yaml and of checkpoints to go on from. It rises when a setting changes its name or its meaning; one that is
 # new has its default in old files.
 FORMAT = 2
-# For each earlier format: the old name of a setting, and the new one, or None for a setting that is gone.
-RENAMED: dict[int, dict[str, str | None]] = {
+# For each earlier format, settings that are gone.
+DROPPED = {
     # Arguments of Lightning's Trainer, which format 1 passed on.
-    1: {
-        f"trainer.{name}": None
+    1: tuple(
+        f"trainer.{name}"
         for name in (
             *("num_sanity_val_steps", "limit_predict_batches", "overfit_batches", "val_check_interval"),
             *("check_val_every_n_epoch", "min_epochs", "min_steps", "gradient_clip_algorithm", "benchmark", "profiler"),
             *("detect_anomaly", "sync_batchnorm", "fast_dev_run", "enable_model_summary", "barebones", "plugins"),
         )
-    },
+    ),
 }
 MAX_TEXT_BYTES = 1 << 30  # of a file of translations
 
@@ -71,24 +71,12 @@ def _log_dropped(path: Path, name: str) -> None:
     log.info("%s: the setting %s of an earlier version does nothing any more", path, name)
 
 
-def with_new_names(settings: Any, version: int, path: Path) -> Any:
-    """Settings of an earlier format under their present names."""
-    for format in range(version, FORMAT):
-        for old, new in RENAMED[format].items():
-            section, new_section = settings, settings
-            *above, name = old.split(".")
-            for part in above:
-                section = section.get(part, {})
-            if name not in section:
-                continue
-            value = section.pop(name)
-            if new is None:
-                _log_dropped(path, old)
-                continue
-            *above, name = new.split(".")
-            for part in above:
-                new_section = new_section.setdefault(part, {})
-            new_section[name] = value
+def of_today(settings: Any, version: int, path: Path) -> Any:
+    """Settings of an earlier format without those that are gone."""
+    for name in chain.from_iterable(DROPPED[format] for format in range(version, FORMAT)):
+        section, key = name.rsplit(".", 1)
+        if settings.get(section, {}).pop(key, None) is not None:
+            _log_dropped(path, name)
     return settings
 
 
@@ -125,9 +113,9 @@ class Run:
         return cls(whole.parent if whole.name == "checkpoints" else folder)
 
     @classmethod
-    def all(cls, has: str = LAST_CHECKPOINT, runs: Path = RUNS) -> "list[Run]":
-        """The runs and trials in `runs` that have such a file, by its time, the newest last."""
-        paths = [path for depth in ("*", "*/*") for path in runs.glob(f"{depth}/{has}")]
+    def all(cls, has: str = LAST_CHECKPOINT) -> "list[Run]":
+        """The runs and trials in the folder of runs that have such a file, by its time, the newest last."""
+        paths = [path for depth in ("*", "*/*") for path in RUNS.glob(f"{depth}/{has}")]
         return [cls.open(path) for path in sorted(paths, key=lambda path: (path.stat().st_mtime_ns, str(path)))]
 
     @classmethod
@@ -215,7 +203,7 @@ class Run:
             version = settings.pop("format", 1)
             if type(version) is not int or not 1 <= version <= FORMAT:
                 raise ValueError(f"its format is {version!r}: a later version of this program wrote it")
-            return with_new_names(settings, version, self.config)
+            return of_today(settings, version, self.config)
         except (yaml.YAMLError, RecursionError, AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{self.config} cannot be read ({type(error).__name__}: {one_line(error)})") from error
 
@@ -294,7 +282,3 @@ class Run:
         is_other = file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content)
         atomic_write(file, content)
         return is_other
-
-    def write_json(self, path: Path, content: dict[str, Any]) -> None:
-        """Writes test.json or evaluation.json."""
-        atomic_write(path, json.dumps(content, indent=2, ensure_ascii=False).encode())

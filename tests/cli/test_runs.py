@@ -2,6 +2,9 @@
 
 import errno
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -176,3 +179,19 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         file.truncate(1 << 40)
     with pytest.raises(ValueError, match="it is no file of at most"):
         read_file(tmp_path / "config.yaml")
+
+
+@posix_only
+def test_the_folder_of_a_run_that_another_process_has_begun_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "one"
+    folder.mkdir(parents=True)
+    code = "import sys, pathlib; from transformer.run import Run\nwith Run(pathlib.Path(sys.argv[1])).lock():\n input()"
+    with subprocess.Popen([sys.executable, "-c", code, folder], stdin=subprocess.PIPE, text=True) as other:
+        while not (folder / ".lock").exists():
+            time.sleep(0.01)
+        time.sleep(0.2)
+        remove_if_empty(folder)
+        assert (folder / ".lock").exists()
+        other.communicate("\n")
+    remove_if_empty(folder)
+    assert not folder.exists()

@@ -18,13 +18,13 @@ from tests.links import needs_links
 from tests.reliability.runs import corpus, settings, train
 from tests.scripts.running import ok, refused
 from transformer import Translator
-from transformer.cli.compose import key_of
 from transformer.cli.train import model_settings, of_run, read_run_settings, resumed_settings
 from transformer.config import SettingError, UsageError, flatten, from_dict
 from transformer.data.splitting import corpus_of
 from transformer.data.tokenizer import train_tokenizer
 from transformer.files import CACHE_SIGNATURE, CACHE_TAG, CONFIGS
 from transformer.model.config import ModelConfig
+from transformer.printing import key_of
 from transformer.run import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -90,7 +90,7 @@ def test_a_text_is_translated_as_the_library_does(
     assert capfdbinary.readouterr().out.decode() == f"{expected}\n"
 
 
-def test_translations_and_alignments_may_go_to_one_stream(
+def test_translations_and_alignments_are_written_to_two_files(
     model: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     translate("--checkpoint", str(model), *FAST, "--input", "x")

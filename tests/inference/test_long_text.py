@@ -64,7 +64,7 @@ def test_several_sentences_are_said_and_translated_one_by_one_if_asked_for(
     for _ in range(2):
         translator.translate(TWO)
     assert said(caplog) == [
-        "line 1 has 2 sentences, translated as one: split_lines=sentences translates each by itself"
+        "line 1 has 2 sentences, translated as one: --split-lines sentences translates each by itself"
     ]
 
 

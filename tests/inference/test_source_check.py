@@ -57,7 +57,7 @@ def test_a_direction_for_another_language_is_named_if_there_is_one(
 ) -> None:
     check = SourceCheck(tokenizer, ("de", "en"), [("de", "en"), ("en", "de")])
     [message] = said(check, ["the dog is in the park with the man"], caplog)
-    assert message.endswith("is translated de → en; target_language=de asks for en → de")
+    assert message.endswith("is translated de → en; the target language de (--target) asks for en → de")
 
 
 def test_characters_that_the_vocabulary_lacks_are_named_once(

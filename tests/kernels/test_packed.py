@@ -128,7 +128,8 @@ def test_a_packed_model_is_the_plain_one_also_after_its_weights_changed(activati
         with torch.no_grad():
             torch.testing.assert_close(packed(source, inputs), plain(source, inputs))
             for model in (plain, packed) if changed else ():
-                getattr(model.encoder.layers[0].self_attention, changed).weight.mul_(2)
+                layer = getattr(model.encoder.layers[0].self_attention, changed)
+                (layer.weight if changed == "query" else layer.bias).add_(0.5)
         torch.testing.assert_close(packed(source, inputs), plain(source, inputs))  # with gradients
 
 

@@ -58,6 +58,20 @@ def test_the_weights_that_pictures_show_are_those_the_fast_path_uses(
     assert (record[0].masked_select(~visible.expand(2, 3, 5, 7)) == 0).all()
 
 
+@pytest.mark.parametrize("gradients", [False, True])
+def test_on_a_cpu_the_equation_that_is_read_is_the_one_that_runs(
+    gradients: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cuda, "flash_sdp_enabled", lambda: False)  # as machine.attention=auto has it
+    monkeypatch.setattr(
+        "transformer.model.attention.attention_weights", lambda scores, visible: torch.zeros_like(scores)
+    )
+    attention = MultiHeadAttention(24, config(bias=False))
+    states = torch.randn(2, 5, 24)
+    with torch.set_grad_enabled(gradients):
+        assert not attention(states, attention.project_kv(states)).any()
+
+
 def test_the_causal_mask_shows_each_position_itself_and_the_past() -> None:
     expected = [[j <= i for j in range(5)] for i in range(5)]
     assert causal_mask(5, 5, torch.device("cpu"))[0, 0].tolist() == expected

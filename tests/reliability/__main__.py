@@ -1,6 +1,6 @@
 """`python -m tests.reliability`: all trials as often as is promised, and a table of how they went.
 
-A quarter of an hour on one core, and 20 minutes more for the folders that lie. `python -m tests.reliability short` does
+A quarter of an hour on one core. `python -m tests.reliability short` does
 what the tests and the long tests (pytest -m long) do.
 """
 

@@ -135,13 +135,13 @@ def test_a_cache_that_is_a_file_is_refused_before_the_work(tmp_path: Path) -> No
 
 
 def test_a_search_that_does_not_fit_into_memory_is_refused_by_its_key() -> None:
-    with pytest.raises(ValueError, match=r"^search\.beam=1000 with \d+ sentences at a time would take .* GB of memory"):
+    with pytest.raises(ValueError, match=r"^a beam of 1000 with \d+ sentences at a time would take .* GB of memory"):
         translator().n_best_ids([[5]] * 20_000, replace(BEAM, beam=1000, length_extra=1000), batch_tokens=10**9)
 
 
 def test_a_greedy_search_without_memory_is_not_told_to_lower_its_beam(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "available_memory", lambda: 1)
-    with pytest.raises(ValueError, match=r"^search=greedy with 1 sentence at .* free: lower search\.max_length or"):
+    with pytest.raises(ValueError, match=r"^a greedy search with 1 sentence at .* free: take a smaller max_length or"):
         translator().n_best_ids([[5]], replace(BEAM, method="greedy"))
 
 

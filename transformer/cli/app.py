@@ -99,7 +99,7 @@ def run(tokens: Sequence[str]) -> int:
     tokens = [token for token in before if token != "--debug"] + list(tokens[len(before) :])
     configure_output()
     gc.set_threshold(100_000)  # to look for garbage among imported modules takes a fifth of the time of a start
-    if len(tokens) < 2:
+    if not tokens or tokens[0] not in COMMANDS:
         for command in COMMANDS:
             app[command]  # imports it: --help shows the first line of each
     return status_of(lambda: parse(tokens)(), lambda: debug)

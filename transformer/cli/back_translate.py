@@ -12,7 +12,6 @@ from transformer.cli.compose import (
     compose,
     config_folders,
     folder_override,
-    key_of,
     main,
     typed_folder,
     typed_overrides,
@@ -29,7 +28,7 @@ from transformer.data.synthetic import ORIGIN
 from transformer.data.text_files import is_table
 from transformer.evaluation.metrics import METRICS
 from transformer.model.config import read_model
-from transformer.printing import print_safely, quoted, shell_path
+from transformer.printing import key_of, print_safely, quoted, shell_path
 from transformer.run import Run
 from transformer.training.config import RunSettings, check_settings
 
@@ -156,7 +155,7 @@ def plan_stages(command: Command, run: RunSettings) -> tuple[list[Stage], RunSet
             "pairs of this command too (and data.synthetic=[], if an experiment sets it)"
         )
     more = {stage: _stage_settings(command, stage) for stage in ("reverse", "augment", "forward", "finetune")}
-    own = {*(field for field in Command.__dataclass_fields__), "init_from"}
+    own = {*Command.__dataclass_fields__, "init_from"}
     common = [override for override in typed_overrides() if key_of(override) not in own]
     texts = {} if folds else monolingual_texts(data, command.input)
     before = Path(run.init_from) if run.init_from else None

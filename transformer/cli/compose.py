@@ -26,7 +26,7 @@ from transformer.config import UsageError, flatten
 from transformer.data import tatoeba
 from transformer.data.directions import first_direction
 from transformer.files import BUNDLED_CORPUS, CONFIGS
-from transformer.printing import one_line, quoted
+from transformer.printing import key_of, one_line, quoted
 
 RUN_FOLDER = "hydra.run.dir"  # what is typed for the folder of a run
 
@@ -96,11 +96,6 @@ def compose(*overrides: str, name: str = "train") -> dict[str, Any]:
             return as_dict(hydra.compose(name, list(overrides)))
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
         raise UsageError(explain(error, name)) from error
-
-
-def key_of(override: str) -> str:
-    """The name of the setting, or the group, in `+key=value`."""
-    return override.lstrip("+~").partition("=")[0]
 
 
 def typed_overrides() -> list[str]:

@@ -1,6 +1,5 @@
 """`translator doctor`: looks at a corpus before training."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ from transformer.cli.app import Flags
 from transformer.cli.places import check_can_be_written, check_output_file
 from transformer.cli.runs import check_init_from
 from transformer.config import PATH, Settings, UsageError
-from transformer.printing import quoted, shell_word
+from transformer.printing import key_of, quoted, shell_word
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def doctor(*words: str, settings: Flags[DoctorSettings] = DoctorSettings()) -> N
     if settings.fix:
         check_can_be_written(Path(settings.fix), "--fix")
 
-    from transformer.cli.compose import compose, key_of
+    from transformer.cli.compose import compose
     from transformer.cli.train import model_settings, of_run, read_run_settings
 
     languages = {"source": settings.source, "target": settings.target}
@@ -54,12 +53,13 @@ def doctor(*words: str, settings: Flags[DoctorSettings] = DoctorSettings()) -> N
     ]
     keys = [key_of(override) for override in typed]
     run = of_run(compose(*typed))
-    corpus = read_run_settings(run).data
-    check_init_from(run["init_from"])
+    read = read_run_settings(run)
+    corpus, run["init_from"] = read.data, read.init_from
+    check_init_from(read.init_from)
     if not corpus.url:
         corpus.check_files()
 
-    from transformer.files import atomic_write
+    from transformer.files import write_json
     from transformer.tools.doctor.examine import examine
     from transformer.tools.doctor.fix import check_new
     from transformer.tools.doctor.plan import Plan
@@ -79,7 +79,7 @@ def doctor(*words: str, settings: Flags[DoctorSettings] = DoctorSettings()) -> N
         check_new(fix)
     report, chosen = examine(corpus, plan_for, fix)
     if settings.output:
-        atomic_write(Path(settings.output), json.dumps(report, indent=2, ensure_ascii=False).encode())
+        write_json(Path(settings.output), report)
     show(report)
     flags = [word for side, language in languages.items() if language for word in (f"--{side}", language)]
     show_next(report, [*map(shell_word, [*words, *flags])], typed, corpus, fix, chosen)

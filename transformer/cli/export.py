@@ -46,7 +46,8 @@ def export(
     place = Path(settings.output)
     if suffix := EXPORTS[format].suffix:
         check_output_file(settings.output, [suffix])
-    check_can_be_written(place, "--output")
+    else:
+        check_can_be_written(place, "--output")
     found = find_checkpoint(checkpoint)
     if place.resolve() == found.resolve():
         raise UsageError(f"--output {output} is the model to export, which must stay as it is: name another")

@@ -47,12 +47,12 @@ def find_checkpoint(value: str | None, exports: bool = False, key: str = "--chec
         raise FileNotFoundError(f"{key} {value}: {error}") from error
 
 
-def find_checkpoints(values: Sequence[str], exports: bool = True, key: str = "--checkpoint") -> list[Path]:
+def find_checkpoints(values: Sequence[str], exports: bool = True) -> list[Path]:
     """Find all models that flags mean, each as `find_checkpoint` does; without any, that of the newest finished run."""
     asked: Sequence[str | None] = values or [None]
-    found = [find_checkpoint(value, exports, key) for value in asked]
+    found = [find_checkpoint(value, exports) for value in asked]
     if twice := [one for number, one in enumerate(found) if any(map(one.samefile, found[:number]))]:
-        raise UsageError(f"{key} names {twice[0]} twice: leave one of them out")
+        raise UsageError(f"--checkpoint names {twice[0]} twice: leave one of them out")
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 
 from transformer.config import UsageError
-from transformer.files import atomic_write
+from transformer.files import write_json
 from transformer.printing import say, shell_path
 from transformer.run import Run
 from transformer.signals import Interrupted, SignalHandler
@@ -111,7 +111,7 @@ def run_stages(stages: Sequence[Stage], folder: Path, prepare: Callable[[], None
             _check_command(kept, stages)
             for stage in stages:
                 stage.check_files()
-            atomic_write(kept, json.dumps([stage.begin for stage in stages], indent=1, ensure_ascii=False).encode())
+            write_json(kept, [stage.begin for stage in stages])
             prepare()
             for stage in stages:
                 if stage.is_finished():

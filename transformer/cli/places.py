@@ -22,14 +22,14 @@ def check_can_be_written(path: Path, key: str) -> None:
         raise UsageError(f"{key} {path} cannot be written: name another place")
 
 
-def check_output_folder(output: str | None, key: str = "--output") -> None:
+def check_output_folder(output: str | None) -> None:
     """Refuse a place for results that is no folder, before the work that leads to them."""
     if output is None:
         return
     path = Path(output)
     if path.exists() and not path.is_dir():
-        raise UsageError(f"{key} {output} is a file: name a folder")
-    check_can_be_written(path, key)
+        raise UsageError(f"--output {output} is a file: name a folder")
+    check_can_be_written(path, "--output")
 
 
 def check_output_file(output: str | None, suffixes: Sequence[str] = (), key: str = "--output") -> None:

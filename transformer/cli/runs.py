@@ -27,8 +27,14 @@ def find_resumable(resume: str) -> tuple[Path, Path]:
 
 
 def remove_if_empty(folder: Path) -> None:
-    """Remove the folder of a run that was refused, if nothing but a lock is in it, and an empty `runs` above it."""
+    """Remove the folder of a run that was refused, if nothing but a lock is in it that nobody else holds, and an empty
+    `runs` above it."""
     if Run(folder).is_empty:
+        try:
+            with Run(folder).lock():
+                pass
+        except OSError:
+            return
         shutil.rmtree(folder)
         if folder.parent == RUNS.absolute():
             with contextlib.suppress(OSError):  # it holds other runs

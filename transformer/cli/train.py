@@ -9,7 +9,6 @@ from transformer.cli.compose import (
     RUN_FOLDER,
     chosen_groups,
     is_trial,
-    key_of,
     main,
     output_folder,
     typed_folder,
@@ -19,7 +18,7 @@ from transformer.cli.runs import check_init_from, check_new_run, find_resumable,
 from transformer.cli.sweep import isolated
 from transformer.config import Settings, UsageError, check_names, from_dict
 from transformer.model.config import ModelConfig, read_model
-from transformer.printing import say, shell_path
+from transformer.printing import key_of, say, shell_path
 from transformer.processes import rank
 from transformer.run import Run
 from transformer.training.config import RunSettings, check_settings

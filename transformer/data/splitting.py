@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,9 +64,9 @@ def comparable(text: str) -> str:
     return NUMBER.sub("0", folded.translate(KEPT))
 
 
-def hash64(*texts: str, byteorder: Literal["big", "little"] = "big") -> int:
+def hash64(*texts: str) -> int:
     """8 bytes of a hash, the same in every process."""
-    return int.from_bytes(hashlib.blake2b("\0".join(texts).encode(), digest_size=8).digest(), byteorder)
+    return int.from_bytes(hashlib.blake2b("\0".join(texts).encode(), digest_size=8).digest(), "big")
 
 
 def _hash(language: str, text: str) -> int:

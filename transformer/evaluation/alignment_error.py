@@ -27,10 +27,8 @@ class Gold(NamedTuple):
 def read_gold(path: Path, pairs: Sequence[Pair]) -> list[Gold]:
     """Reads the links of each pair from a line, "i-j" where sure and "ipj" where possible, words counted from 0.
 
-    Raises FileNotFoundError, and ValueError that names the line, for what is no link and for a word that is not there.
+    Raises ValueError, which names the line, for what is no link and for a word that is not there.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
     lines = list(read_lines(path))
     if len(lines) != len(pairs):
         raise ValueError(f"{path} has {len(lines):,} lines, the corpus {len(pairs):,} pairs: they belong together")

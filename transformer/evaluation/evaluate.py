@@ -18,7 +18,7 @@ from transformer.data.text_files import Pair, read_pairs
 from transformer.evaluation.corpus_score import CorpusScore
 from transformer.evaluation.metrics import METRICS, Scores
 from transformer.evaluation.settings import EvaluationSettings
-from transformer.files import read_json
+from transformer.files import read_json, write_json
 from transformer.inference.choosing import Chooser, references_loss
 from transformer.inference.settings import ChoiceSettings, SearchSettings
 from transformer.inference.translator import Translator
@@ -110,10 +110,9 @@ def _is_tested(split: str, digest: str, run: Run) -> bool:
         return True
 
 
-def _own_name(split: str, digest: str, run: Run, corpus: str = "other") -> str:
+def _own_name(split: str, is_own: bool, corpus: str = "other") -> str:
     """`split`, unless the run was tested on other files of this name, whose translations must stay."""
-    is_tested = _is_tested(split, digest, run)
-    name = split if is_tested and (digest or split not in RESERVED_NAMES) else f"{corpus}.{split}"
+    name = split if is_own else f"{corpus}.{split}"
     if Path(name).name != name or name.startswith(".") or not name.isprintable():
         raise ValueError(f"results cannot be called {name}: it cannot be part of a file's name")
     return name
@@ -125,7 +124,9 @@ def read_texts(settings: EvaluationSettings, run: Run, languages: Direction, dir
     if settings.input and settings.reference:
         files = [Path(settings.input), Path(settings.reference)]
         stem = files[0].stem if languages == directions[0] else split_name(files[0].stem, languages)
-        return _texts(_own_name(stem, "", run), read_pairs(files, *languages))
+        return _texts(
+            _own_name(stem, _is_tested(stem, "", run) and stem not in RESERVED_NAMES), read_pairs(files, *languages)
+        )
     if not run.config.exists():
         raise FileNotFoundError(
             f"{run.folder} holds no {run.config.name} that names a corpus: give --input and --reference"
@@ -138,11 +139,12 @@ def read_texts(settings: EvaluationSettings, run: Run, languages: Direction, dir
     one = corpus.in_direction(languages)
     # Another direction has a name of its own, as the same sentences are translated in several.
     unique = name if languages == corpus.languages else split_name(name, languages)
-    if not _is_tested(unique, one.digest(name), run):
+    is_tested = _is_tested(unique, one.digest(name), run)
+    if not is_tested:
         log.warning(
             "the sentences of --split %s are not those that %s was tested on: they have changed since", name, run.folder
         )
-    return _texts(_own_name(unique, one.digest(name), run, corpus.name), one.read(name))
+    return _texts(_own_name(unique, is_tested, corpus.name), one.read(name))
 
 
 def _earlier(path: Path, digest: str, by_split: Iterable[str]) -> dict[str, Any]:
@@ -204,5 +206,5 @@ def write_evaluation(run: Run, texts: Texts, found: Evaluation, origin: Origin, 
         results = earlier | results | by_name
         if origin.is_zero_shot:
             results["zero_shot"] = sorted({texts.name, *earlier.get("zero_shot", [])})
-        run.write_json(run.evaluation, results)
+        write_json(run.evaluation, results)
     log.info("%s has the scores, %s the translations", run.evaluation, file.name)

@@ -3,20 +3,20 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.data.directions import arrow
-from transformer.inference.translator import SearchState, Translator
+from transformer.inference.translator import Translator
 
 
 class EnsembleState(NamedTuple):
     """The state of each model's search."""
 
-    members: tuple[SearchState, ...]
+    members: tuple[Any, ...]
 
     def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> "EnsembleState":
         return EnsembleState(tuple(state.select(origins, sentences) for state in self.members))

@@ -19,16 +19,18 @@ def pack(model: Model) -> Model:
     second one in memory. Without gradients the model computes the same, up to rounding.
     """
     for module in list(model.modules()):
+        attention = getattr(module, "self_attention", None)
+        if isinstance(attention, MultiHeadAttention):
+            layers = [attention.query, attention.key, attention.value]
+            if all(type(layer) is nn.Linear and packs(layer.weight) for layer in layers):
+                attention.projections = PackedProjections(*layers)
         if isinstance(module, FeedForward) and module.activation_name in FUSED_ACTIVATIONS:
             name = "inner" if module.gate is None else "gate"
             if packs((layer := getattr(module, name)).weight):
                 setattr(module, name, PackedLinear(layer, module.activation_name))
                 module.activation = nn.Identity()
+        are_one = isinstance(getattr(module, "projections", None), PackedProjections)
         for name, layer in list(module.named_children()):
-            if type(layer) is nn.Linear and packs(layer.weight):
+            if type(layer) is nn.Linear and packs(layer.weight) and not (are_one and name in ("query", "key", "value")):
                 setattr(module, name, PackedLinear(layer))
-        if isinstance(module, MultiHeadAttention):
-            layers = [one for one in (module.query, module.key, module.value) if isinstance(one, PackedLinear)]
-            if len(layers) == 3:
-                module.projections = PackedProjections(*layers)
     return model

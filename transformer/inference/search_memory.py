@@ -13,10 +13,10 @@ BYTES_OF_FLOAT32, COPIES_OF_CACHE, SCORES_IN_MEMORY = 4, 3, 4
 def check_search_memory(configs: Sequence[ModelConfig], batches: list[list[int]], search: SearchSettings) -> None:
     """Raises ValueError for a search that does not fit into memory, for batches of sources of these lengths. The models
     make each step together."""
-    hypotheses, search_name, remedy = 1, f"search={search.method}", "lower search.max_length or batch_tokens"
+    hypotheses, search_name, remedy = 1, f"a {search.method} search", "take a smaller max_length or batch_tokens"
     if search.method == "beam":
-        hypotheses, search_name = search.beam, f"search.beam={search.beam}"
-        remedy = "lower search.beam, search.max_length or batch_tokens"
+        hypotheses, search_name = search.beam, f"a beam of {search.beam}"
+        remedy = "take a smaller beam, max_length or batch_tokens"
     max_length = min(config.max_length for config in configs)
     scores = SCORES_IN_MEMORY * len(configs) * configs[0].target_vocab_size
     keys_and_values = sum(

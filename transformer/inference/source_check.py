@@ -33,7 +33,9 @@ class SourceCheck:
         if not self.is_foreign and (seen := looks_like(texts[:TEXTS_PER_CALL], source)):
             self.is_foreign = True
             others = [
-                f"; target_language={one[1]} asks for {one[0]} → {one[1]}" for one in self.directions if one[0] == seen
+                f"; the target language {one[1]} (--target) asks for {one[0]} → {one[1]}"
+                for one in self.directions
+                if one[0] == seen
             ]
             log.warning(
                 "the text looks like %s, but is translated %s → %s%s", seen, source, target, "".join(others[:1])
@@ -55,7 +57,7 @@ class SourceCheck:
         self.has_several = 2 * len(several) >= len(counts) > 0
         if self.has_several:
             log.warning(
-                "%s %d has %d sentences, translated as one: split_lines=sentences translates each by itself",
+                "%s %d has %d sentences, translated as one: --split-lines sentences translates each by itself",
                 place,
                 *several[0],
             )

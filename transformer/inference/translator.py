@@ -94,16 +94,6 @@ def check_finite(scores: float) -> None:
         raise ValueError("the model's scores are not finite: its weights are too large, or broken")
 
 
-class SearchState(NamedTuple):
-    """The state of a search between two steps: the model that makes the steps, and its cache."""
-
-    model: Any  # `Transformer`, or the engine of an export
-    cache: Any
-
-    def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> SearchState:
-        return self._replace(cache=self.cache.select(origins, sentences))
-
-
 class Translator:
     """Translates from `source_language` to `target_language`, on the device and in the precision of its model."""
 
@@ -436,12 +426,12 @@ class Translator:
     def init_state(self, source: Int[Tensor, "sentences source"]) -> Any:
         """What a search begins with: the cache in which the encoded sources stand."""
         memory = self.model.encode(source, padding_mask(source, PAD))
-        return SearchState(self.model, self.model.decoder.init_cache(memory))
+        return self.model.decoder.init_cache(memory)
 
     def logits(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
         """The logits of the next token after the newest id of each row, and the state with it: one step of a search."""
-        logits, cache = state.model.step(ids, state.cache)
-        return logits.float(), state._replace(cache=cache)
+        logits, state = self.model.step(ids, state)
+        return logits.float(), state
 
     def log_probabilities(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
         """log p(next token), as `logits`."""

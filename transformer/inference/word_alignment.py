@@ -3,7 +3,7 @@
 Some heads and layers look where a translator would (Garg et al. 2019, "Jointly learning to align and translate with
 Transformer models"). Two steps know of a target token: the one that predicts it, and the next one, which reads it and
 in deep models can be the better (Chen et al. 2020, "Accurate word alignment induction from neural machine
-translation"). Which layer, head and step to take is found by measuring (`evaluation.alignments`).
+translation"). Which layer, head and step to take is found by measuring (`evaluation.alignment_error`).
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""softmax(scale · Q Kᵀ + bias) V, over the visible keys, by the operations that are fastest where it runs."""
+"""softmax(scale · Q Kᵀ + bias) V, over the visible keys, as one operation of torch, and the softmax of all others."""
 
 import math
 
@@ -43,18 +43,10 @@ def dot_product_attention(
     position_bias: Float[Tensor, "#batch heads #queries keys"] | None,
     scale: float,
     dropout: float,
-) -> Float[Tensor, "batch heads queries value_dim"] | None:
-    """softmax(scale · Q Kᵀ + bias) V over the visible keys; None where the written-out equation is as fast."""
-    if uses_torch(queries):
-        mask = visible
-        if position_bias is not None:  # bias and mask in one tensor, as torch's kernel takes them
-            bias = position_bias.to(queries.dtype)
-            mask = bias if visible is None else torch.where(visible, bias, -math.inf)
-        return functional.scaled_dot_product_attention(queries, keys, values, mask, dropout, scale=scale)
-    if torch.is_grad_enabled() or position_bias is not None or dropout:
-        return None
-    # Of three dimensions: torch makes more operations of a product of four.
-    scores = torch.bmm(scale * queries.flatten(0, 1), keys.flatten(0, 1).transpose(1, 2))
-    if visible is not None:
-        scores.view(*queries.shape[:3], -1).masked_fill_(~visible, torch.finfo(scores.dtype).min)
-    return torch.bmm(softmax(scores), values.flatten(0, 1)).view(*queries.shape[:3], -1)
+) -> Float[Tensor, "batch heads queries value_dim"]:
+    """softmax(scale · Q Kᵀ + bias) V over the visible keys, where `uses_torch`."""
+    mask = visible
+    if position_bias is not None:  # bias and mask in one tensor, as torch's kernel takes them
+        bias = position_bias.to(queries.dtype)
+        mask = bias if visible is None else torch.where(visible, bias, -math.inf)
+    return functional.scaled_dot_product_attention(queries, keys, values, mask, dropout, scale=scale)

@@ -32,8 +32,8 @@ def cross_entropy_(
 ) -> Float[Tensor, " positions"]:
     """training.loss.cross_entropy. Writes its gradient p − q over the logits.
 
-    Computed in float32 for logits of any
-    type. Loss and gradient need the same exponentials, and in place they need no further memory.
+    Computed in float32 for logits of any type. Loss and gradient need the same exponentials, and in place they need no
+    further memory.
     """
     losses = torch.empty(len(logits), device=logits.device)
     for rows, label, loss in _in_row_blocks(logits, labels[:, None], losses):
@@ -102,7 +102,7 @@ class _ProjectedLoss(torch.autograd.Function):
                 logits += bias
             losses, gradient = logits_loss(logits, labels[positions])
             total += (losses * counted[positions]).sum()
-            if not needs_gradient:  # a validation
+            if not needs_gradient:  # a validation by Lightning's Trainer
                 continue
             gradient = gradient.flatten(0, 1)
             # The mask is applied to the small gradients (dim wide), not to the large one (vocabulary wide).

@@ -45,12 +45,22 @@ def pack_weight(weight: Tensor) -> Tensor:
     return torch.ops.mkldnn._reorder_linear_weight(weight.detach())  # type: ignore[no-any-return]
 
 
+def _state(*parameters: Tensor | None) -> list[tuple[int, int]]:
+    """What changes when one of the parameters is changed in place (but not through `.data`, which torch does not
+    count), replaced, moved or converted."""
+    return [(one.data_ptr(), one._version) for one in parameters if one is not None]
+
+
+def _suits(packed: PackedMatmul, x: Tensor) -> bool:
+    """Whether a packed product gives what torch's would: it keeps no gradient, and casts nothing."""
+    return x.dtype == packed.weight.dtype and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+
+
 class PackedLinear(nn.Linear):
     """`nn.Linear` with the same parameters, which multiplies by a packed copy of its weight, and applies an activation
     in the same operation.
 
-    With gradients, under autocast, and once the weight is changed (but not through `weight.data`, which torch does not
-    count), moved or converted, it is `nn.Linear` again.
+    With gradients, under autocast, and once its parameters are others (`_state`), it is `nn.Linear` again.
     """
 
     def __init__(self, linear: nn.Linear, activation: str = "none") -> None:
@@ -59,32 +69,25 @@ class PackedLinear(nn.Linear):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight, self.bias, self.training = linear.weight, linear.bias, linear.training
         self._packed: PackedMatmul | None = PackedMatmul(pack_weight(linear.weight), linear.bias)
-        self._packed_from = linear.weight.data_ptr(), linear.weight._version
-
-    def packed_matmul(self) -> PackedMatmul | None:
-        """The packed multiplication; None with gradients, under autocast, and once the weight has changed."""
-        packed, weight = self._packed, self._parameters["weight"]
-        if packed is None or weight is None or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
-            return None
-        return packed if (weight.data_ptr(), weight._version) == self._packed_from else None
+        self._packed_from = _state(linear.weight, linear.bias)
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_packed": None}  # a copy has weights of its own
 
     def forward(self, input: Tensor) -> Tensor:
-        packed = self.packed_matmul()
-        if packed is None or input.dtype != packed.weight.dtype:
-            return ACTIVATIONS[self.activation](super().forward(input))
-        return packed(input, self.activation)
+        packed = self._packed
+        if packed and _suits(packed, input) and _state(self.weight, self.bias) == self._packed_from:
+            return packed(input, self.activation)
+        return ACTIVATIONS[self.activation](super().forward(input))
 
 
 class PackedProjections(nn.Module):
-    """Several linear layers of the same states as one matrix multiplication, as long as their weights are those that
+    """Several linear layers of the same states as one matrix multiplication, as long as their parameters are those that
     were packed."""
 
-    def __init__(self, *layers: PackedLinear) -> None:
+    def __init__(self, *layers: nn.Linear) -> None:
         super().__init__()
-        self._layers = layers  # a tuple: they are parts of another module
+        self._packed_from = self._state_of(layers)
         weights, biases = [layer.weight for layer in layers], [layer.bias for layer in layers]
         bias = None if biases[0] is None else torch.cat([one.detach() for one in biases])  # all have one, or none
         self._matmul = PackedMatmul(pack_weight(torch.cat([weight.detach() for weight in weights])), bias)
@@ -94,10 +97,14 @@ class PackedProjections(nn.Module):
         return self.__dict__ | {"_matmul": None}  # a copy has weights of its own
 
     def forward(self, states: Tensor, *layers: nn.Module) -> Sequence[Tensor]:
-        is_as_packed = layers == self._layers and None not in [layer.packed_matmul() for layer in self._layers]
-        if is_as_packed and self._matmul is not None and states.dtype == self._matmul.weight.dtype:
-            return torch.split(self._matmul(states), self._widths, dim=-1)
+        packed = self._matmul
+        if packed and _suits(packed, states) and self._state_of(layers) == self._packed_from:
+            return torch.split(packed(states), self._widths, dim=-1)
         return [layer(states) for layer in layers]
+
+    @staticmethod
+    def _state_of(layers: Sequence[nn.Module]) -> list[tuple[int, int]]:
+        return _state(*(one for layer in layers for one in (layer.weight, layer.bias)))  # type: ignore[arg-type]
 
 
 @functools.cache

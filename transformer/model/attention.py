@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.kernels.dot_product import dot_product_attention, softmax
+from transformer.kernels.dot_product import dot_product_attention, softmax, uses_torch
 from transformer.kernels.dropout import Dropout
 from transformer.model.config import SCORES, AttentionConfig
 from transformer.model.kv_cache import KeyValues, KVCache
@@ -165,13 +165,13 @@ class MultiHeadAttention(nn.Module):
         if visible is not None and visible.dtype != torch.bool:
             raise ValueError(f"a mask must be torch.bool, True where attention may look, not {visible.dtype}")
         rows, _, length, _ = queries.shape
-        queries, head_outputs = group_by_sentence(queries, len(key_values.keys)), None
-        if record is None and self.score.is_dot_product:
+        queries = group_by_sentence(queries, len(key_values.keys))
+        if record is None and self.score.is_dot_product and uses_torch(queries):
             dropout = self.dropout.p if self.training else 0.0
             head_outputs = dot_product_attention(
                 queries, *key_values, visible, position_bias, self.score.scale, dropout
             )
-        if head_outputs is None:
+        else:
             scores = self.score(queries, key_values.keys)
             weights = attention_weights(scores if position_bias is None else scores + position_bias, visible)
             if record is not None:

@@ -73,8 +73,8 @@ class Agreement:
         return sums
 
     def check(self, sums: Tensor, norm: Tensor, update: Update) -> None:
-        """Raises NonFiniteError before an update that would spoil the weights: the first of the `sums`,
-        the loss, or the norm of the gradient is not finite. On an NVIDIA GPU this is seen at the next step."""
+        """Raises NonFiniteError before an update that would spoil the weights: the first of the `sums`, what is made
+        small, or the norm of the gradient is not finite. On an NVIDIA GPU this is seen at the next step."""
         numbers = torch.cat([sums, norm[None].float()])
         if not numbers.is_cuda:
             self._check(numbers.tolist(), update)

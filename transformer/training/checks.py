@@ -115,8 +115,8 @@ def restore_numerics(machine: MachineSettings, accelerator: str, saved: dict[str
 
 
 def check_resumption(saved: dict[str, Any], settings: dict[str, Any]) -> list[str]:
-    """Compares the `settings` with those of a checkpoint; returns each setting that has
-    changed, and each test set, as a line. Raises UsageError where the run cannot go on with them."""
+    """Compares the `settings` with those of a checkpoint; returns each setting that has changed, and
+    each test set, as a line. Raises UsageError where the run cannot go on with them."""
     steps, max_steps = saved["progress"]["step"], settings["trainer"]["max_steps"]
     if max_steps is not None and 0 <= max_steps < steps:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What a finished run leaves in its folder: scores with all that made them, translations, pictures of attention."""
+"""What a finished run leaves in its folder, scores with all that made them and translations, and what it prints."""
 
 import importlib.metadata
 import platform
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from transformer.evaluation.evaluate import Evaluation
 from transformer.evaluation.metrics import METRICS, Scores
+from transformer.files import write_json
 from transformer.inference.settings import SearchSettings
 from transformer.printing import print_safely, resume_command, script_command, shell_path, shell_word
 from transformer.processes import rank
@@ -67,7 +68,7 @@ def write_results(
         "seconds": round(seconds, 1),
         "cost": cost,
     }
-    run.write_json(run.results, results)
+    write_json(run.results, results)
 
 
 def show_result(result: Result, folder: Path, search: SearchSettings) -> None:

@@ -37,7 +37,6 @@ class Throughput:
         self.step_seconds = array("d")
         # Of each step of the warm-up, then of all others together. On a GPU tensors: numbers would wait for it.
         self.step_tokens: list[Tensor] = []
-        self.tokens = torch.zeros(())  # of all steps of this process
         self.last: float | None = None
         self.training_seconds = 0.0
 
@@ -52,7 +51,7 @@ class Throughput:
             self.last = now
         self.step_seconds.append(now - self.last)
         self.training_seconds += now - self.last
-        self.last, self.tokens = now, self.tokens.to(tokens.device) + tokens
+        self.last = now
         if len(self.step_tokens) <= self.warmup_steps:
             self.step_tokens.append(tokens)
         else:
@@ -61,7 +60,7 @@ class Throughput:
     @property
     def tokens_per_second(self) -> float:
         """Of all steps so far. Waits for a GPU."""
-        return float(self.tokens) / max(self.training_seconds, 1e-9)
+        return float(sum(self.step_tokens)) / max(self.training_seconds, 1e-9)
 
     def measured(self, device: torch.device) -> dict[str, float]:
         """Milliseconds a step and target tokens a second, if a step was trained, and peak memory in MB: the GPU's where

@@ -213,8 +213,8 @@ def run(
     folder. With `replace` the folder may hold an earlier run, as that of a repeated trial does: it is removed once the
     corpus is ready, as its model or scores would be taken for those of this run. `on_step` and `on_validation` are
     called with the `Training` after each of these, and `at_end` with translator, result and folder, once all is saved.
-    Raises ValueError or OSError, before it trains, for what the corpus, the checkpoint or
-    the folder does not allow, and Interrupted when a signal ends the run.
+    Raises ValueError or OSError, before it trains, for what the corpus, the checkpoint or the folder does not allow,
+    and Interrupted when a signal ends the run.
     """
     started = time.monotonic()
     silence_lightning()

@@ -1,4 +1,4 @@
-"""The lines between the words of source and translation are the links that `inference.alignment` finds."""
+"""The lines between the words of source and translation are the links that `inference.word_alignment` finds."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,6 +1,5 @@
 """Compares what runs have left: scores with intervals, tests against chance, and the sentences that differ most."""
 
-import json
 import logging
 import os
 from dataclasses import asdict, dataclass
@@ -11,7 +10,7 @@ from typing import Any
 from transformer.data.text_files import Pair
 from transformer.evaluation.metrics import METRICS
 from transformer.evaluation.settings import CompareSettings
-from transformer.files import atomic_write
+from transformer.files import write_json
 from transformer.printing import with_progress
 from transformer.tools.compare.comet import comet_scores
 from transformer.tools.compare.comparison_table import show_comparison, show_differences
@@ -78,7 +77,7 @@ class Comparison:
             "comet": {"model": self.settings.comet, **self.comet} if self.comet else None,
             "differences": {name: [asdict(one) for one in rows] for name, rows in self.differences.items()},
         }
-        atomic_write(file, json.dumps(results, indent=2, ensure_ascii=False).encode())
+        write_json(file, results)
 
 
 def compare_runs(folders: list[Path], settings: CompareSettings) -> Comparison:

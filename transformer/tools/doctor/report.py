@@ -1,6 +1,5 @@
 """The doctor's report: as plain data, and as a table to read."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from rich.table import Table
 
 from transformer.data.config import SPLITS, DataSettings
 from transformer.data.datamodule import TranslationData
-from transformer.printing import console, print_safely, script_command, shell_word
+from transformer.printing import console, key_of, print_safely, quoted, script_command, shell_word
 from transformer.tools.doctor.check_corpus import Examination
 from transformer.tools.doctor.checks import CHECKS
 from transformer.training.summary import unknown_share
@@ -125,22 +124,6 @@ CORPUS_SETTINGS = {
 }
 
 
-def key_of(override: str) -> str:
-    """The name of the setting in KEY=VALUE."""
-    return override.lstrip("+~").partition("=")[0]
-
-
-def as_text(value: str) -> str:
-    """A value in quotes, so that Hydra reads commas, numbers and `=` in it as text."""
-    escaped = value.replace('"', r"\"")
-    return f'"{escaped}"'
-
-
-def as_path(path: Path) -> str:
-    """A path as it is typed for Hydra: in quotes where it holds special characters."""
-    return str(path) if re.fullmatch(r"[\w./-]+", str(path)) else as_text(str(path))
-
-
 def next_command(
     typed: Sequence[str],
     settings: Sequence[str],
@@ -159,12 +142,12 @@ def next_command(
     more = [override for override in chosen if key_of(override) not in keys]
     if fix is None:
         return " ".join([script_command("train"), *map(shell_word, [*settings, *more])])
-    named = {f"data.{split}": as_path(fix / split) for split in SPLITS}
+    named = {f"data.{split}": quoted(str(fix / split)) for split in SPLITS}
     named |= {f"data.{side}_language": getattr(corpus, f"{side}_language") for side in ("source", "target")}
-    named |= {f"+data.extra_tests.{split}": as_path(fix / split) for split in corpus.extra_tests}
+    named |= {f"+data.extra_tests.{split}": quoted(str(fix / split)) for split in corpus.extra_tests}
     # Of a corpus that states them itself, as data=files does not.
     named |= {
-        f"data.{key}": as_text(value)
+        f"data.{key}": quoted(value)
         for key, value in (("license", corpus.license), ("home", corpus.home))
         if value and f"data.{key}" not in keys
     }

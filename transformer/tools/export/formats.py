@@ -13,8 +13,8 @@ WeightPrecision = Literal["float32", "float16", "bfloat16", "int8"]
 @dataclass(frozen=True)
 class ExportFormat:
     """One format: the `precisions` of weights that it can hold, the first unless another is asked for; the function
-    that writes it, "module:name", which takes an `export.formats.Export`; what can be done with what is written: {} is
-    its place, {translate} how `translate` is started from here; and, if it is one file, what that ends in."""
+    that writes it, "module:name", which takes an `Export` of write.py; what can be done with what is written: {} is its
+    place, {translate} how `translate` is started from here; and, if it is one file, what that ends in."""
 
     precisions: tuple[WeightPrecision, ...]
     write: str

@@ -275,7 +275,7 @@ def _length_penalty(generation: Path) -> float:
 def read(folder: Path) -> SavedTranslator:
     """A translator from a folder of Hugging Face's transformers.
 
-    Our ids are theirs in another order; see `hub_vocabulary`. Runs no code of the folder. Raises ValueError or OSError
+    Our ids are theirs in another order; see vocabulary.py. Runs no code of the folder. Raises ValueError or OSError
     for what is damaged, and for a model that computes what ours cannot.
     """
     settings, tensors = HubConfig.read(folder / CONFIG), _read_weights(folder)

@@ -1,7 +1,7 @@
 """A translator as a folder that Hugging Face's transformers loads with no code of ours.
 
 `AutoModelForSeq2SeqLM` and `AutoTokenizer` take it: norm=pre as a Blenderbot model, norm=post as a Marian one, the
-tokenizers as a MarianTokenizer. `inference.huggingface` explains the two classes, and reads such folders.
+tokenizers as a MarianTokenizer. `tools.hub.reader` explains the two classes, and reads such folders.
 """
 
 import json
