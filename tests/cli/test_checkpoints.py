@@ -171,7 +171,7 @@ def test_the_model_that_reranks_is_found_and_named_by_its_own_flag(runs: Path) -
 
 
 @pytest.mark.parametrize("name", ["a,b", "[1]", "[a,b]", "a = ü"])
-def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+def test_a_folder_may_have_any_name(name: str) -> None:
     model = Path(name, "translator.safetensors")
     model.parent.mkdir()
     model.touch()

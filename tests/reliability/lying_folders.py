@@ -186,7 +186,8 @@ def try_folder(home: Path, run: Path, work: Path, lies: bool, watch: Watch) -> l
     before = peak_memory()
     for name, words in commands(home, run, work).items():
         said, refused = _attempt(parse([name, *words]), watch)
-        if refused is not None and (said.count("\n") != 1 or "debug=true" in refused or not lies):
+        is_clear = refused is None or said.splitlines()[-1].startswith("error: ")
+        if not is_clear or (refused is not None and ("debug=true" in refused or not lies)):
             wrong.append(f"{name}: a muddled line: {refused}")
         if SECRET in said:
             wrong.append(f"{name}: it tells a variable of the environment")
@@ -204,7 +205,7 @@ def try_folder(home: Path, run: Path, work: Path, lies: bool, watch: Watch) -> l
 
 
 def _attempt(command: Callable[[], Any], watch: Watch) -> tuple[str, str | None]:
-    """All that a command prints, and what refused it; then only that line."""
+    """All that a command prints, and what refused it, the last line of it."""
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     refused = None
     signal.alarm(MAX_SECONDS)
@@ -214,9 +215,7 @@ def _attempt(command: Callable[[], Any], watch: Watch) -> tuple[str, str | None]
             command()
         except (Exception, SystemExit) as error:
             refused = describe(error)
-            out.seek(0)
-            out.truncate()
-            say(f"error: {describe(error)}")
+            say(f"error: {refused}")
         watch.on = False
     signal.alarm(0)
     return out.buffer.getvalue().decode("utf-8", "backslashreplace"), refused  # type: ignore[attr-defined]

@@ -60,7 +60,7 @@ def test_a_corpus_may_be_described_otherwise() -> None:
     assert "data.name=x (was files)" in check_resumption(SAVED, now)
 
 
-def test_the_settings_that_have_changed_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_settings_that_have_changed_are_named() -> None:
     saved = {"settings": run_settings(), "progress": {"step": 20}}
     assert check_resumption(saved, run_settings(training__patience=9)) == ["training.patience=9 (was 50)"]
     with pytest.raises(UsageError, match=r"trainer\.max_steps=19: the run has done 20 steps already"):

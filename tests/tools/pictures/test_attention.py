@@ -147,7 +147,7 @@ def test_any_piece_is_a_label_and_no_formula(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 40])
-def test_every_label_lies_within_the_saved_picture(pieces: int, tmp_path: Path) -> None:
+def test_every_label_lies_within_the_saved_picture(pieces: int) -> None:
     long = ["Donaudampfschifffahrt"] * pieces
     figure = attention_figure(torch.eye(pieces), long, long, "decoder self-attention\nlayer 10 of 12, mean of 16 heads")
     figure.draw_without_rendering()
