@@ -5,32 +5,36 @@ from collections import Counter, defaultdict
 from math import exp
 
 import pytest
+import torch
 
 from transformer.data import aligner as module
-from transformer.data.aligner import statistical_alignments
+from transformer.data.aligner import count_translations, word_alignments
 
 
-def weights_by_loops(pairs: list[tuple[str, str]]) -> list[list[list[float]]]:
-    """For each target word of each pair how likely it comes from each source word, and from none, up to a factor."""
-    probabilities: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
-    for _ in range(module.EM_ITERATIONS + 1):
-        counts: Counter[tuple[str, str]] = Counter()
-        totals: Counter[str] = Counter()
-        weights = []
-        for source, target in (tuple(map(str.split, pair)) for pair in pairs):
-            of_pair = []
-            for j, word in enumerate(target):
-                places = [(i + 0.5) / len(source) for i in range(len(source))]
-                near = [exp(-module.DIAGONAL * abs(place - (j + 0.5) / len(target))) for place in places]
-                prior = [*((1 - module.NULL_SHARE) * one / sum(near) for one in near), module.NULL_SHARE]
-                found = [share * probabilities[other, word] for share, other in zip(prior, [*source, ""], strict=True)]
-                for other, weight in zip([*source, ""], found, strict=True):
-                    counts[other, word] += weight / sum(found)  # type: ignore[assignment]
-                    totals[other] += weight / sum(found)  # type: ignore[assignment]
-                of_pair.append(found)
-            weights.append(of_pair)
-        probabilities = {pair: count / totals[pair[0]] for pair, count in counts.items()}
-    return weights
+def weights(source: list[str], target: list[str], table: dict[tuple[str, str], float]) -> list[list[float]]:
+    """For each target word how likely it comes from each source word, and from none, up to a factor."""
+    rows = []
+    for j, word in enumerate(target):
+        places = [(i + 0.5) / len(source) for i in range(len(source))]
+        near = [exp(-module.DIAGONAL * abs(place - (j + 0.5) / len(target))) for place in places]
+        prior = [*((1 - module.NULL_SHARE) * one / sum(near) for one in near), module.NULL_SHARE]
+        rows.append([share * table[other, word] for share, other in zip(prior, [*source, ""], strict=True)])
+    return rows
+
+
+def table_by_loops(pairs: list[tuple[list[str], list[str]]]) -> dict[tuple[str, str], float]:
+    """p(target word | source word) by expectation maximization; the source word "" is none."""
+    table: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
+    for _ in range(module.EM_ITERATIONS):
+        counts: dict[tuple[str, str], float] = defaultdict(float)
+        totals: dict[str, float] = defaultdict(float)
+        for source, target in pairs:
+            for word, row in zip(target, weights(source, target, table) if source else [], strict=bool(source)):
+                for other, weight in zip([*source, ""], row, strict=True):
+                    counts[other, word] += weight / sum(row)
+                    totals[other] += weight / sum(row)
+        table = defaultdict(float, {pair: count / totals[pair[0]] for pair, count in counts.items()})
+    return table
 
 
 @pytest.mark.parametrize("null_share", [module.NULL_SHARE, 0.4])  # with more, more words are linked to none
@@ -46,26 +50,29 @@ def test_every_word_is_linked_to_the_likeliest_by_plain_loops_or_to_none(
             target.insert(chance.randint(0, len(target)), "z")  # of no source word
         pairs.append((" ".join(source), " ".join(target)))
     kinds = Counter[str]()
-    for weights, links in zip(weights_by_loops(pairs), statistical_alignments(pairs), strict=True):
+    words = [(source.split(), target.split()) for source, target in pairs]
+    table = table_by_loops(words)
+    for (source, target), links in zip(words, word_alignments(pairs), strict=True):
         linked = {word: other for other, word in links}
         assert len(linked) == len(links)
-        for word, found in enumerate(weights):
-            assert found[linked.get(word, -1)] == pytest.approx(max(found))  # of equal ones any
-            kinds["linked" if word in linked else "to none" if len(found) > 1 else "empty source"] += 1
-    assert min(kinds["linked"], kinds["empty source"]) > 30
+        for word, row in enumerate(weights(source, target, table) if source else []):
+            assert row[linked.get(word, -1)] == pytest.approx(max(row))  # of equal ones any
+            kinds["linked" if word in linked else "to none"] += 1
+        assert source or not links
+    assert kinds["linked"] > 30
     assert kinds["to none"] > (30 if null_share == 0.4 else 0)
 
 
-def test_the_statistical_aligner_takes_empty_lines() -> None:
+def test_empty_lines_have_no_links() -> None:
     pairs = [("a b", "x y"), ("", "x"), ("a", ""), ("", ""), ("b a", "y x")] * 3
-    links = statistical_alignments(pairs)
+    links = word_alignments(pairs)
     assert links[:5] == [[(0, 0), (1, 1)], [], [], [], [(0, 0), (1, 1)]]
-    assert statistical_alignments([("", "")]) == [[]]
+    assert word_alignments([("", "")]) == [[]]
 
 
 def test_words_that_differ_in_a_last_mark_are_two() -> None:
     def links(x: str, y: str) -> list[list[tuple[int, int]]]:
-        return statistical_alignments([("a b", f"{y} {x}."), *[("a", x), ("b", f"({y})")] * 9])
+        return word_alignments([("a b", f"{y} {x}."), *[("a", x), ("b", f"({y})")] * 9])
 
     assert links("कि", "की") == links("x", "y")
     assert links("x", "y")[0] == [(1, 0), (0, 1)]
@@ -74,6 +81,25 @@ def test_words_that_differ_in_a_last_mark_are_two() -> None:
 def test_capitals_and_punctuation_make_no_other_word_but_stand_for_themselves_alone() -> None:
     plain = [("a b", "y x"), *[("a", "x"), ("b", "y")] * 9]
     written = [("A «b»", "(Y) x!"), *plain[1:]]
-    assert statistical_alignments(written)[0] == statistical_alignments(plain)[0] == [(1, 0), (0, 1)]
+    assert word_alignments(written)[0] == word_alignments(plain)[0] == [(1, 0), (0, 1)]
     marks = [("– !", "? -"), *[("–", "-"), ("!", "?")] * 9]
-    assert statistical_alignments(marks)[0] == [(1, 0), (0, 1)]
+    assert word_alignments(marks)[0] == [(1, 0), (0, 1)]
+
+
+def test_a_table_has_the_probabilities_of_plain_loops_and_0_elsewhere() -> None:
+    pairs = [([4, 5], [6, 7]), ([4], [6]), ([5, 5, 8], [7, 9]), ([10, 4, 5, 8, 4], [6])]
+    expected = table_by_loops([(list(map(str, source)), list(map(str, target))) for source, target in pairs])
+    table = count_translations(pairs, 3, 11)
+    found = table(torch.arange(12)[:, None], torch.arange(11))
+    for source in range(12):
+        for target in range(11):
+            name = "" if source == 3 else str(source)
+            assert found[source, target].item() == pytest.approx(expected[name, str(target)], abs=1e-6)
+
+
+def test_long_pairs_are_left_out_and_many_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [("a b", "x y"), ("a", "x")] * 4
+    monkeypatch.setattr(module, "MAX_PLACES_OF_PAIR", 3)
+    assert word_alignments(pairs) == [[], [(0, 0)]] * 4
+    monkeypatch.setattr(module, "MAX_PLACES", 2)
+    assert word_alignments(pairs) == [[], [(0, 0)]] * 4

@@ -8,7 +8,7 @@ import torch
 from tests.factories import model_dict, tokenizer_settings
 from transformer import ModelConfig, Transformer, Translator
 from transformer.config import from_dict
-from transformer.data.aligner import statistical_alignments
+from transformer.data.aligner import word_alignments
 from transformer.data.tokenizer import train_tokenizer
 from transformer.evaluation.alignment_error import (
     Gold,
@@ -34,7 +34,7 @@ def test_the_error_rate_is_that_of_its_formula() -> None:
 
 def test_the_statistical_aligner_finds_most_links_of_the_grammar() -> None:
     gold = read_gold(TOY / "validation.alignments", PAIRS)
-    assert error_rate(statistical_alignments(PAIRS), gold) < 22
+    assert error_rate(word_alignments(PAIRS), gold) < 22
     diagonal = [[(min(j, len(de.split()) - 1), j) for j in range(len(en.split()))] for de, en in PAIRS]
     assert error_rate(diagonal, gold) > 45
 

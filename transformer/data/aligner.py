@@ -1,24 +1,95 @@
-"""Which words of a sentence pair translate each other, counted in the pairs alone.
+"""Which tokens of a sentence pair translate each other, counted in the pairs alone.
 
-By words, and with a preference for the diagonal: a judge of what a model has learned. (`ibm_model1` counts the ids that
-training takes.)
+Tokens are the ids of a vocabulary, to teach a model where to look (`training.guided_alignment`), or words, to judge
+where it looks (`evaluation.alignment_error`).
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.data.languages import marks
 from transformer.data.text_files import Pair
+from transformer.printing import with_progress
 
 Link = tuple[int, int]  # a source word and a target word, counted from 0
+IdPair = tuple[Sequence[int], Sequence[int]]
 EM_ITERATIONS = 5  # of expectation maximization
-NULL_SHARE = 0.08  # the share of target words that come from no source word, as in fast_align
-DIAGONAL = 4.0  # how strongly a target word prefers the source words at its own place of the sentence, as there
+NULL_SHARE = 0.08  # the share of target tokens that come from no source token, as in fast_align
+DIAGONAL = 4.0  # how strongly a target token prefers the source tokens at its own place of the sentence, as there
+# How many source × target tokens are counted of one pair and of all. A longer pair is left out, of too many pairs as
+# many are taken, at equal distances; 20 million take about 1 GB.
+MAX_PLACES_OF_PAIR, MAX_PLACES = 1_000_000, 20_000_000
+
+
+@dataclass(frozen=True)
+class TranslationTable:
+    """p(target id | source id), for the ids that occurred in one pair; 0 for all others."""
+
+    keys: Int[Tensor, " entries"]  # source id × target_vocabulary + target id, ascending
+    probabilities: Float[Tensor, " entries"]
+    target_vocabulary: int
+
+    def to(self, device: torch.device) -> "TranslationTable":
+        return TranslationTable(self.keys.to(device), self.probabilities.to(device), self.target_vocabulary)
+
+    def __call__(self, source: Int[Tensor, "*#shape"], target: Int[Tensor, "*#shape"]) -> Float[Tensor, "*shape"]:
+        """The probabilities of ids that are broadcast against each other."""
+        keys = source * self.target_vocabulary + target
+        places = torch.searchsorted(self.keys, keys).clamp_max(len(self.keys) - 1)
+        return torch.where(self.keys[places] == keys, self.probabilities[places], 0.0)
+
+
+def _prior(source_length: int, target_length: int) -> np.ndarray:
+    """The prior of each way to link a target token [target, source + 1]: the last is "to no source token"."""
+    # A token stands in the middle of its part of the sentence, which goes from 0 to 1.
+    source, target = ((np.arange(length) + 0.5) / length for length in (source_length, target_length))
+    distance = np.abs(target[:, None] - source)
+    near = np.exp(-DIAGONAL * distance)
+    near *= (1 - NULL_SHARE) / near.sum(axis=1, keepdims=True)
+    return np.concatenate([near, np.full((target_length, 1), NULL_SHARE)], axis=1)
+
+
+def _is_counted(source: Sequence[int], target: Sequence[int]) -> bool:
+    return 0 < len(source) * len(target) <= MAX_PLACES_OF_PAIR
+
+
+def _counted(pairs: Sequence[IdPair]) -> list[IdPair]:
+    kept = [pair for pair in pairs if _is_counted(*pair)]
+    places = sum((len(source) + 1) * len(target) for source, target in kept)
+    return kept[:: max(1, -(-places // MAX_PLACES))]
+
+
+def count_translations(pairs: Sequence[IdPair], null: int, target_vocabulary: int) -> TranslationTable:
+    """IBM's model 1 (Brown et al. 1993, section 4.2) with fast_align's preference for the diagonal (Dyer et al. 2013).
+
+    Every target token comes from one source token or from none, whose id is `null`. Expectation maximization: in each
+    round every target token is shared out among the source tokens of its pair, by the probabilities of the last round.
+    """
+    counted = _counted(pairs)
+    if not counted:
+        return TranslationTable(torch.tensor([-1]), torch.zeros(1), target_vocabulary)
+    as_arrays = [(np.array([*source, null]), np.array(target)[:, None]) for source, target in counted]
+    keys = np.concatenate([(source * target_vocabulary + target).ravel() for source, target in as_arrays])
+    prior = np.concatenate([_prior(len(source), len(target)).ravel() for source, target in counted])
+    # A group is one target token of one pair with everything that it may come from.
+    sizes = np.repeat([len(source) + 1 for source, _ in counted], [len(target) for _, target in counted])
+    starts = np.cumsum(sizes) - sizes
+    entries, entry = np.unique(keys, return_inverse=True)
+    _, of_source = np.unique(entries // target_vocabulary, return_inverse=True)
+    probabilities = np.ones(len(entries))
+    for _ in with_progress(range(EM_ITERATIONS), "counting alignments"):
+        shares = probabilities[entry] * prior
+        shares /= np.repeat(np.add.reduceat(shares, starts), sizes)
+        counts = np.bincount(entry, shares)
+        probabilities = counts / np.bincount(of_source, counts)[of_source]
+    return TranslationTable(torch.from_numpy(entries), torch.from_numpy(probabilities).float(), target_vocabulary)
 
 
 @cache
@@ -28,69 +99,26 @@ def _punctuation() -> re.Pattern[str]:
     return re.compile(rf"^{other}|{other}$")
 
 
-def _plain(side: str, word: str) -> str:
-    """The word without its punctuation and capitals, which are no other word; apart from those of the other side."""
-    return side + (_punctuation().sub("", word) or word).lower()
+def _plain(word: str) -> str:
+    """The word without its punctuation and capitals, which make no other word."""
+    return (_punctuation().sub("", word) or word).lower()
 
 
-def _cooccurrences(
-    pairs: Sequence[Pair], numbers: dict[str, int]
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """For each pair, the numbers of source and target word and the prior of each way to link them, target by target."""
-    numbers.setdefault("", 0)  # no source word
-    for pair in pairs:
-        source, target = (
-            np.array([numbers.setdefault(_plain(side, word), len(numbers)) for word in text.split()], dtype=np.int64)
-            for side, text in zip("st", pair, strict=True)
-        )
-        if not len(target):
-            continue
-        places = [(np.arange(len(side)) + 0.5) / max(1, len(side)) for side in (source, target)]
-        near = np.exp(-DIAGONAL * np.abs(places[1][:, None] - places[0])) if len(source) else np.zeros((len(target), 0))
-        near = (1 - NULL_SHARE) * near / near.sum(axis=1, keepdims=True)
-        prior = np.concatenate([near, np.full((len(target), 1), NULL_SHARE)], axis=1)
-        yield np.tile(np.append(source, 0), len(target)), np.repeat(target, len(source) + 1), prior.ravel()
+def word_alignments(pairs: Sequence[Pair]) -> list[list[Link]]:
+    """The likeliest source word of each target word, unless none is likelier, learned from these pairs alone."""
+    sources, targets = {"": 0}, {"": 0}  # 0: no source word
 
+    def numbers(known: dict[str, int], text: str) -> list[int]:
+        return [known.setdefault(_plain(word), len(known)) for word in text.split()]
 
-def _sums(values: Tensor, of: Tensor, count: int) -> Tensor:
-    return torch.zeros(count, dtype=values.dtype).index_add(0, of, values)
-
-
-def _links(pairs: Sequence[Pair], weights: list[float]) -> list[list[Link]]:
-    """The heaviest source word of each target word, unless none is heavier."""
-    links, start = [], 0
-    for source, target in pairs:
-        size = len(source.split()) + 1
-        found = []
-        for word in range(len(target.split())):
-            group = weights[start : start + size]
-            best = max(range(size), key=group.__getitem__)
-            found += [(best, word)] if best < size - 1 else []
-            start += size
+    ids = [(numbers(sources, source), numbers(targets, target)) for source, target in pairs]
+    table = count_translations(ids, 0, len(targets))
+    links = []
+    for source, target in ids:
+        found: list[Link] = []
+        if _is_counted(source, target):
+            likely = table(torch.tensor([*source, 0]), torch.tensor(target)[:, None]).double().numpy()
+            best = (likely * _prior(len(source), len(target))).argmax(axis=1).tolist()
+            found = [(word, place) for place, word in enumerate(best) if word < len(source)]
         links.append(found)
     return links
-
-
-def statistical_alignments(pairs: Sequence[Pair]) -> list[list[Link]]:
-    """The likeliest links by IBM's model 1 (Brown et al. 1993) with fast_align's preference for the diagonal.
-
-    Every target word comes from one source word or from none. Expectation maximization learns p(target word | source
-    word) from the pairs alone: in each round every target word is shared out among the source words of its sentence.
-    """
-    numbers: dict[str, int] = {}
-    rows = list(_cooccurrences(pairs, numbers))
-    if not rows:
-        return [[] for _ in pairs]
-    source, target, prior = (torch.from_numpy(np.concatenate(column)) for column in zip(*rows, strict=True))
-    # A group is one target word of one sentence with all that it may come from: the source words, and none.
-    sizes = torch.tensor([len(side[0].split()) + 1 for side in pairs for _ in side[1].split()])
-    group = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
-    keys, entry = torch.unique(source * len(numbers) + target, return_inverse=True)
-    of_source, share = keys // len(numbers), torch.ones(len(entry), dtype=torch.float64)
-    probability = torch.ones(len(keys), dtype=torch.float64)
-    for _ in range(EM_ITERATIONS):
-        share = probability[entry] * prior
-        share = share / _sums(share, group, len(sizes))[group]
-        counts = _sums(share, entry, len(keys))
-        probability = counts / _sums(counts, of_source, len(numbers))[of_source]
-    return _links(pairs, (probability[entry] * prior).tolist())

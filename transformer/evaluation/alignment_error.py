@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from transformer.data.aligner import Link, statistical_alignments
+from transformer.data.aligner import Link, word_alignments
 from transformer.data.text_files import Pair, read_lines
 from transformer.inference.alignment_head import AlignmentHead, candidates, default_head
 from transformer.inference.translator import Translator
@@ -77,6 +77,6 @@ def show_error_rates(translator: Translator, split: str, pairs: Sequence[Pair], 
 def best_head(translator: Translator, validation: Sequence[Pair], training: Sequence[Pair]) -> AlignmentHead:
     """The weights that agree best with a statistical aligner on validation pairs; it learns from training pairs too."""
     judged = list(validation[:MAX_VALIDATION_PAIRS])
-    links = statistical_alignments([*judged, *training[:MAX_TRAINING_PAIRS]])[: len(judged)]
+    links = word_alignments([*judged, *training[:MAX_TRAINING_PAIRS]])[: len(judged)]
     rates = error_rates(translator, judged, [Gold({*found}, {*found}) for found in links])
     return min(rates, key=lambda head: rates[head])

@@ -12,12 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.data.aligner import DIAGONAL
+from transformer.data.aligner import DIAGONAL, TranslationTable, count_translations
 from transformer.data.batching import Batch
 from transformer.data.encoded import Split, evenly_spread
-from transformer.data.ibm_model1 import translation_probabilities
-from transformer.data.tokenizer import PAD
-from transformer.device import check_memory
+from transformer.data.tokenizer import EOS, PAD
 from transformer.training.config import GuidedAlignmentSettings
 
 # What is less likely counts as that likely: a logarithm of 0 would be infinite.
@@ -34,25 +32,18 @@ class GuidedAlignment:
     """A loss that draws the first head of the second-to-last decoder layer (Garg et al. 2019, section 3.1) toward
     alignments counted in the training pairs (Chen et al. 2016, section 3)."""
 
-    def __init__(
-        self,
-        probabilities: Float[Tensor, "source_vocabulary target_vocabulary"],
-        settings: GuidedAlignmentSettings,
-    ) -> None:
-        """`probabilities` of each target id as the translation of each source id."""
-        self.probabilities, self.settings = probabilities, settings
+    def __init__(self, table: TranslationTable, settings: GuidedAlignmentSettings) -> None:
+        """`table` has the probability of each target id as the translation of each source id."""
+        self.table, self.settings = table, settings
 
     @classmethod
     def learn(
-        cls, splits: Sequence[Split], vocabularies: tuple[int, int], settings: GuidedAlignmentSettings
+        cls, splits: Sequence[Split], target_vocabulary: int, settings: GuidedAlignmentSettings
     ) -> GuidedAlignment:
-        """From training pairs. Raises ValueError where memory does not suffice: it takes 12 bytes × vocabulary²."""
-        source, target = vocabularies
-        what = f"counting {source:,} × {target:,} pieces"
-        check_memory(12 * source * target, what, "give training.guided_alignment.weight=0")
+        """From training pairs. EOS, which every source has, is the source token of words that come from none."""
         pairs = [split.pair(0, number) for split, number in evenly_spread(splits)]
-        ids = [(source_ids.tolist(), target_ids.tolist()) for source_ids, target_ids in pairs]
-        return cls(translation_probabilities(ids, vocabularies), settings)
+        ids = [(source.tolist(), target.tolist()) for source, target in pairs]
+        return cls(count_translations(ids, EOS, target_vocabulary), settings)
 
     def weight(self, step: int) -> float:
         return self.settings.weight * max(0.0, 1 - step / self.settings.steps)
@@ -70,9 +61,9 @@ class GuidedAlignment:
     def targets(self, batch: Batch) -> Float[Tensor, "batch target source"]:
         """How likely each target token comes from each source token: p(target id | source id), more where both stand
         at the same place of their sentences (Dyer et al. 2013). Zeros for a target token that was never counted."""
-        self.probabilities = self.probabilities.to(batch.source.device)
+        self.table = self.table.to(batch.source.device)
         source_places = relative_places(batch.source)[:, None, :]
         target_places = relative_places(batch.labels)[:, :, None]
-        likely = self.probabilities[batch.source[:, None, :], batch.labels[:, :, None]]
+        likely = self.table(batch.source[:, None, :], batch.labels[:, :, None])
         likely = likely * torch.exp(-DIAGONAL * (target_places - source_places).abs())
         return likely / likely.sum(dim=-1, keepdim=True).clamp_min(1e-30)

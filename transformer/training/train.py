@@ -101,8 +101,8 @@ def build_guided_alignment(settings: RunSettings, data: TranslationData, steps_d
     asked = settings.training.guided_alignment
     if not asked.weight or steps_done >= asked.steps:
         return None
-    vocabularies = len(data.source_tokenizer), len(data.target_tokenizer)
-    return GuidedAlignment.learn([data.split(name) for name in data.names("train")], vocabularies, asked)
+    splits = [data.split(name) for name in data.names("train")]
+    return GuidedAlignment.learn(splits, len(data.target_tokenizer), asked)
 
 
 def silence_lightning() -> None:
