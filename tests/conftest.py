@@ -4,7 +4,6 @@ import gc
 import logging
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers share the cores; before torch is imported, and for all processes that a test starts.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# All entries of transformer/ except cli, whose types are Hydra's.
-ENTRIES = (
-    "config machine device files processes signals printing run kernels model data inference evaluation training tools"
-)
+# Modules whose signatures name shapes, and the tests that check them; elsewhere the same calls come up by thousands.
+SHAPED = "kernels model inference.search data.aligner data.batching training.loss training.regularization"
+CHECKING = tuple(f"tests/{room}" for room in ("kernels", "model", "data", "training", "inference/test_search"))
 # Folders of files that take long, which go first: in the end no worker is left alone with a long file.
 LONG = "scripts reliability cli page export server doctor tests".split()
 # The beginnings of the names of files that open a browser (or stand beside some that do).
@@ -39,25 +37,16 @@ BROWSERS = (
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
         return  # The process that distributes the tests runs none, and need not import torch.
-    if early := [name for name in sys.modules if name.startswith("transformer.")]:
-        raise pytest.UsageError(
-            f"{early[0]} is imported before its shapes are checked: in a conftest.py, import in fixtures"
-        )
-    # What is imported stays: the garbage collector would go through it again and again until all is collected.
-    gc.disable()
     # Before the hook: whatever is first imported beneath it is compiled again, without a .pyc, which takes seconds.
     import hypothesis
+    import jaxtyping
     import lightning.pytorch  # noqa: F401
 
-    from tests.composing import parse_once
-    from tests.shapes import check_shapes
-
+    jaxtyping.install_import_hook([f"transformer.{name}" for name in SHAPED.split()], "beartype.beartype")
     # By default an example fails that takes over 0.2 s, or that is slow to make: on a busy machine any may be.
     too_slow = [hypothesis.HealthCheck.too_slow]
     hypothesis.settings.register_profile("without a clock", deadline=None, suppress_health_check=too_slow)
     hypothesis.settings.load_profile("without a clock")
-    parse_once()
-    check_shapes([f"transformer.{entry}" for entry in ENTRIES.split()])
 
 
 @pytest.fixture(autouse=True)
@@ -87,13 +76,19 @@ def pytest_collection_finish() -> None:
     # What is imported by now stays: without this, the garbage collector went through all of it 140 times, for a minute.
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 def pytest_sessionfinish() -> None:
     # pytest then collects five times, to find errors in what is deleted, a second each: once is enough.
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _shapes(request: pytest.FixtureRequest) -> None:
+    import jaxtyping
+
+    jaxtyping.config.update("jaxtyping_disable", not request.node.nodeid.startswith(CHECKING))
 
 
 @pytest.fixture(autouse=True)

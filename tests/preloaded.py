@@ -13,7 +13,6 @@ for module in (
     *("tests.reliability.children", "tests.reliability.runs"),
 ):
     importlib.import_module(module)
-importlib.import_module("tests.composing").parse_once()
 importlib.import_module("tests.factories").composed()
 gc.collect()
 gc.freeze()

@@ -61,6 +61,7 @@ def judged(path: Path, outcome: str, said: str, memory: int, good: str) -> str |
     return None
 
 
+@pytest.mark.long
 def test_hostile_files_run_nothing_and_are_refused_in_one_line_and_little_memory(tmp_path: Path, good: str) -> None:
     names, lost = list(HOSTILE), []
     for some in (names[number : number + SOME] for number in range(0, len(names), SOME)):

@@ -87,6 +87,7 @@ def test_every_script_is_shown_in_use() -> None:
     assert {name for _, name, _ in COMMANDS} == {*NAMES}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_the_commands_in_the_docs_are_those_that_the_script_takes(name: str) -> None:
     for page, command, arguments in COMMANDS:

@@ -6,8 +6,8 @@ import gzip
 import hashlib
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -166,23 +166,24 @@ def _separated_by(mark: str) -> str:
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     taken, line = 0, ""  # characters of the row that is read, which may go on over many lines, and its last line
 
-    def lines() -> Iterator[str]:
+    def lines() -> Generator[str, None, None]:
         nonlocal taken, line
         for number, line in enumerate(read_lines(path, ""), 1):
             if (taken := taken + len(line)) > MAX_LINE_BYTES:
                 raise ValueError(f"{path} line {number}: a row of more than {MAX_LINE_BYTES:,} characters is no pair")
             yield line
 
-    rows = csv.reader(lines(), strict=True)
-    try:
-        for cells in rows:
-            taken = 0
-            if cells:  # an empty line is no row
-                yield rows.line_num, [re.sub(r"[\r\n]+", " ", cell) for cell in cells]
-    except csv.Error as error:
-        quoted = next((mark for mark in SEPARATORS if f'"{mark}"' in line), None)
-        remedy = _separated_by(quoted) if quoted else "is a quotation mark open before it?"
-        raise ValueError(f"{path} line {rows.line_num} is not CSV: {error}; {remedy}") from error
+    with closing(lines()) as text:
+        rows = csv.reader(text, strict=True)
+        try:
+            for cells in rows:
+                taken = 0
+                if cells:  # an empty line is no row
+                    yield rows.line_num, [re.sub(r"[\r\n]+", " ", cell) for cell in cells]
+        except csv.Error as error:
+            quoted = next((mark for mark in SEPARATORS if f'"{mark}"' in line), None)
+            remedy = _separated_by(quoted) if quoted else "is a quotation mark open before it?"
+            raise ValueError(f"{path} line {rows.line_num} is not CSV: {error}; {remedy}") from error
 
 
 def is_csv(path: Path) -> bool:
