@@ -28,6 +28,9 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     [
         ["Ein Mann fährt Rad. ", "Zwei Hunde spielen!  ", "Warum? ", "5 Kinder sitzen am Tisch."],
         ["Dr. Müller kommt am 3. Mai, z. B. um 8 Uhr. ", "Dann geht er."],
+        ["Nach Art. 5 Abs. 2 GG (geb. 1904), siehe Fig. 3 und S. 120. ", "Das kostet ca. 5 Euro inkl. Tee. ", "Gut."],
+        ["Friedrich II. war König. ", "See No. 5, pp. 12 of vol. 21a. ", "On Jan. 5 we met Gov. Smith and Sra. López."],
+        ["It was in 1990. ", "12 of us went 100 km. ", "He is from Bonn. ", "5 went."],
         ["He lives in the U.S. Army base. ", "It is big... and old."],
         ["It costs 150. ", "I was born in 1990. ", "Never mind. ", "He is Max. ", "Go on!"],
         ['Er sagt: "Komm!" ', "Sie kommt. ", "(Nein.) ", "Ja"],

@@ -14,19 +14,22 @@ END = re.compile(r"""[.!?…؟۔।։።။។]["'”’»)\]]*\s+|[。！？](?
 AROUND = 20
 # Words with a period that mostly stand within a sentence.
 ABBREVIATIONS = frozenset(
-    "Abs Bd Co Corp Dept Dr Fr Gen Hr Inc Jr Ltd Mio Mlle Mme Mr Mrs Ms Nr Prof Sgt Sr St Str Tel approx bzw ca evtl "
-    "ggf inkl lt usw vgl vs".split()
+    "Abb Abs Art Bd Capt Co Col Corp Dept Dipl Dr Dra Fig Fr Gen Gov Hr Inc Ing Jr Lt Ltd Maj Mio Mlle Mme Mr Mrs Ms "
+    "Nr Prof Rep Rev Sen Sept Sgt Sr Sra Srta St Str Tel approx bzw ca evtl geb ggf inkl lt usw vgl vs".split()
 )
+# How long a word before a period is, at most, for a number behind it to belong to it (Art. 5, pp. 12, geb. 1904).
+SHORT = 3
 
 
 def _goes_on(before: str, mark: str, after: str) -> bool:
-    """Whether a sentence does not end at this mark: it goes on in lower case, or with a period after a letter, a
-    small number or an abbreviation (z. B., 3. Mai, Dr.)."""
+    """Whether a sentence does not end at this mark: it goes on in lower case, or with a period after a letter, a small
+    number, a Roman one or an abbreviation (z. B., 3. Mai, Friedrich II., Dr.), or between a short word and a number."""
     following = re.search(r"\w", after)
     word = re.search(r"\w*\Z", before)[0]  # type: ignore[index]
-    is_ordinal = word.isdecimal() and len(word) <= 2
-    is_short = len(word) == 1 or is_ordinal or word in ABBREVIATIONS
-    return (mark[0] == "." and is_short) or (following is not None and following[0].islower())
+    is_ordinal = (word.isdecimal() and len(word) <= 2) or re.fullmatch("[IVX]+", word)
+    is_numbered = re.match(r"\d", after) and len(word) <= SHORT and re.search(r"\D", word)
+    is_short = len(word) == 1 or is_ordinal or is_numbered or word in ABBREVIATIONS
+    return (mark[0] == "." and bool(is_short)) or (following is not None and following[0].islower())
 
 
 def split_sentences(text: str) -> list[str]:

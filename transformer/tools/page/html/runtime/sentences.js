@@ -9,14 +9,17 @@ const ENDS = new RegExp(String.raw`[.!?…؟۔।։።။។]["'”’»)\]]*[${
 const AROUND = 20;
 // Words with a period that mostly stand within a sentence.
 const ABBREVIATIONS = new Set((
-  "Abs Bd Co Corp Dept Dr Fr Gen Hr Inc Jr Ltd Mio Mlle Mme Mr Mrs Ms Nr Prof Sgt Sr St Str Tel approx bzw ca evtl " +
-  "ggf inkl lt usw vgl vs").split(" "));
+  "Abb Abs Art Bd Capt Co Col Corp Dept Dipl Dr Dra Fig Fr Gen Gov Hr Inc Ing Jr Lt Ltd Maj Mio Mlle Mme Mr Mrs Ms " +
+  "Nr Prof Rep Rev Sen Sept Sgt Sr Sra Srta St Str Tel approx bzw ca evtl geb ggf inkl lt usw vgl vs").split(" "));
+// How long a word before a period is, at most, for a number behind it to belong to it (Art. 5, pp. 12, geb. 1904).
+const SHORT = 3;
 
-// Whether a sentence does not end at this mark: it goes on in lower case, or with a period after a letter, a small number
-// or an abbreviation (z. B., 3. Mai, Dr.).
+// Whether a sentence does not end at this mark: it goes on in lower case, or with a period after a letter, a small number,
+// a Roman one or an abbreviation (z. B., 3. Mai, Friedrich II., Dr.), or between a short word and a number.
 function goesOn(before, mark, after) {
   const [following] = /[\p{L}\p{N}_]/u.exec(after) ?? [""], [word] = /[\p{L}\p{N}_]*$/u.exec(before);
-  const isShort = /^(?:.|\p{Nd}{2})$/u.test(word) || ABBREVIATIONS.has(word);
+  const isNumbered = /^\p{Nd}/u.test(after) && /[^\p{Nd}]/u.test(word) && [...word].length <= SHORT;
+  const isShort = /^(?:.|\p{Nd}{2}|[IVX]+)$/u.test(word) || isNumbered || ABBREVIATIONS.has(word);
   return (mark[0] === "." && isShort) || /\p{Lowercase}/u.test(following);
 }
 
