@@ -58,7 +58,7 @@ def test_a_first_line_may_name_the_languages_in_english(tmp_path: Path, first: s
     more = ["1"] * (first.count("\t") - 1)
     path = write(tmp_path, "x.tsv", [first, *("\t".join([*more, target, source]) for source, target in PAIRS)])
     assert pairs(path) == PAIRS
-    with pytest.raises(ValueError, match=r"data\.source_language=German is a language's name: write its code, de"):
+    with pytest.raises(ValueError, match=r"data\.source_language=German is no code of a language: write de \(German\)"):
         settings(tmp_path, source_language="German")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.data.corpora import BPE, TOY, settings, write
 from transformer.data.datamodule import TranslationData
-from transformer.data.languages import base_language, language_faults, looks_like, name_of, scripts
+from transformer.data.languages import base_language, code_meant, language_faults, looks_like, name_of, scripts
 
 ENGLISH, GERMAN = (
     (TOY / f"test.{language}").read_text(encoding="utf-8").splitlines()[:100] for language in ("en", "de")
@@ -38,12 +38,26 @@ def test_a_code_of_three_letters_means_the_language_of_its_two() -> None:
     assert looks_like(ENGLISH, "deu_Latn") == "en"
 
 
+def test_a_country_or_a_name_is_told_from_the_code_of_a_language() -> None:
+    meant = {"cn": "zh", "jp": "ja", "ua": "uk", "cz": "cs", "dk": "da", "vn": "vi", "German": "de", "deutsch": "de"}
+    assert {code: code_meant(code) for code in meant} == meant
+    # Kanuri, Northern Sami and Cornish have the codes of countries; the last ones are made up.
+    codes = "kr se kw de zh_Hant cmn yue nds tlh xx zz aa qq noisy src a x1 xxx".split()
+    assert [code_meant(code) for code in codes] == [None] * len(codes)
+
+
+def test_the_code_of_a_language_that_looks_like_its_country_is_asked_about() -> None:
+    pairs = [("eins", "나는 학생입니다."), ("zwei", "저는 고양이를 좋아합니다.")]
+    [fault] = language_faults(pairs, ("de", "kr"))[1]
+    assert fault.startswith("data.target_language=kr (did you mean ko?), but its sentences look like HANGUL script")
+
+
 @pytest.mark.parametrize(
     ("code", "seen"),
     [
         *(("uz_Cyrl", "LATIN script"), ("uz_Latn", None), ("ru-Latn-RU", None), ("ru-RU", "LATIN script")),
-        *(("zh_Hant", "LATIN script"), ("jpn_Jpan", "LATIN script"), ("zh_Latn", None), ("ru_Xsux", None)),
-        *(("de_Latn", "en"), ("de_Xsux", None)),  # which letters these are is not known, nor how words are written
+        *(("zh_Hant", "LATIN script"), ("jpn_Jpan", "LATIN script"), ("zh_Latn", None), ("ru_Xsux", "LATIN script")),
+        *(("de_Latn", "en"), ("de_Xsux", "LATIN script")),
     ],
 )
 def test_the_script_that_a_code_names_is_expected(code: str, seen: str | None) -> None:

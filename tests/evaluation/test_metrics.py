@@ -12,7 +12,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from tests.cases import others_long
 from transformer.config import from_dict
 from transformer.evaluation.corpus_score import CorpusScore
-from transformer.evaluation.metrics import METRICS, Metric, MetricSettings, Scores, score
+from transformer.evaluation.metrics import METRICS, Metric, MetricSettings, Scores, score, scored_language
 
 random.seed(3)
 WORDS = ["das", "Haus", "ist", "klein", ".", "Hund", ",", "läuft", "schnell", "3,5"]
@@ -125,3 +125,25 @@ def test_text_without_spaces_is_scored_by_its_characters() -> None:
         scores = score(["ฉันชอบแมว"], ["ฉันชอบหมา"], language, ["bleu"])
         assert scores["bleu"] == spaced["bleu"] > 0
         assert "tok:char" in scores.signatures["bleu"]
+
+
+@pytest.mark.parametrize(
+    ("code", "reference", "expected"),
+    [
+        *(
+            ("xx", "我喜欢猫。", "zh"),
+            ("en", "我喜欢猫。", "zh"),
+            ("xx", "私は猫が好き。", "ja"),
+            ("kr", "나는 고양이", "ko"),
+        ),
+        *(("xx", "ฉันชอบแมว", "th"), ("xx", "ខ្ញុំ", "km"), ("xx", "I like cats.", "xx"), ("de", "LibreOffice 文档", "de")),
+        *(("zh", "wo xihuan mao", "zh"), ("ja", "東京", "ja"), ("yue", "我鍾意貓", "yue"), ("xx", "", "xx")),
+    ],
+)
+def test_the_script_of_the_references_decides_where_the_code_does_not(code: str, reference: str, expected: str) -> None:
+    assert scored_language(code, [reference]) == expected
+
+
+def test_chinese_references_of_an_unknown_code_are_scored_as_chinese() -> None:
+    texts, references = ["我 喜欢 猫和狗"], ["我喜欢猫和狗"]
+    assert score(texts, references, "xx", ["bleu", "ter"]) == score(texts, references, "zh", ["bleu", "ter"])

@@ -75,7 +75,7 @@ def evaluate(
     from transformer.evaluation.alignment_error import read_gold, show_error_rates
     from transformer.evaluation.evaluate import Origin, read_texts, show_scores, write_evaluation
     from transformer.evaluation.evaluate import evaluate as evaluation_of
-    from transformer.evaluation.metrics import build_metrics
+    from transformer.evaluation.metrics import build_metrics, scored_language
     from transformer.inference.choosing import Chooser
     from transformer.inference.ensemble import load_ensemble
 
@@ -85,8 +85,9 @@ def evaluate(
     translator.configure_torch(machine)
     translator.greedy_scores = translator.warns_of_sentences = False  # nobody sees them
     search = search.with_default_length_penalty(translator.length_penalty)
-    build_metrics(settings.metrics, translator.target_language)  # before the work: one may lack a package
     texts = read_texts(settings, Run.open(checkpoints[0]), translator.languages, translator.directions)
+    # Before the work: one may lack a package.
+    build_metrics(settings.metrics, scored_language(translator.target_language, texts.references))
     translator.lines_of = settings.input or texts.name
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None
     chooser = Chooser.load(translator, choice, inference)

@@ -10,7 +10,7 @@ from typing import Annotated
 from transformer.config import FIXED, OFF_CARD, PATH, Settings, UsageError, setting
 from transformer.data.directions import NAME, NAME_RULE, Direction, arrow, direction_name, parse_direction
 from transformer.data.download import fetch_corpus
-from transformer.data.languages import CODES
+from transformer.data.languages import code_meant, name_of
 from transformer.data.text_files import (
     Pair,
     column_names,
@@ -106,8 +106,8 @@ class DataSettings(Settings):
         for key in ("source_language", "target_language"):
             if not NAME.fullmatch(language := getattr(self, key)):
                 raise ValueError(f"data.{key}={language} must be {NAME_RULE}: de, zh_Hans, …")
-            if code := CODES.get(language.lower()):
-                raise ValueError(f"data.{key}={language} is a language's name: write its code, {code}")
+            if code := code_meant(language):
+                raise ValueError(f"data.{key}={language} is no code of a language: write {code} ({name_of(code)})")
         for name in self.extra_tests:
             if name in RESERVED_NAMES:
                 raise ValueError(f"data.extra_tests.{name}: this name is taken in the results; choose another")

@@ -1,17 +1,23 @@
 """What language a text is in, as far as its letters and most frequent words tell: enough to notice swapped columns."""
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from transformer.printing import shortened
+
+if TYPE_CHECKING:
+    from langcodes import Language
 
 # Pairs from which the languages of a corpus are recognized: more than enough, and read in a second or two.
 LANGUAGE_SAMPLE = 5000
 # Japanese has three scripts, which count as one with that of Chinese.
 HAN = "CJK"
+KANA = re.compile("[ぁ-ゖァ-ヺ]")  # letters that only Japanese has
 
 
 @cache
@@ -30,65 +36,9 @@ def script(character: str) -> str:
     return HAN if name in ("HIRAGANA", "KATAKANA") else name
 
 
-SCRIPTS = {
-    language: script
-    for script, languages in {
-        "LATIN": "af az ca cs cy da de en eo es et eu fi fr ga gl hr hu id is it la lt lv ms mt nb nl nn no pl pt ro "
-        "sk sl sq sv sw tl tr uz vi",
-        "CYRILLIC": "be bg kk ky mk mn ru tg uk",
-        HAN: "ja yue zh",
-        "ARABIC": "ar fa ug ur",
-        "DEVANAGARI": "hi mr ne sa",
-        "GREEK": "el",
-        "HANGUL": "ko",
-        "HEBREW": "he yi",
-        "THAI": "th",
-        "LAO": "lo",
-        "KHMER": "km",
-        "MYANMAR": "my",
-        "ARMENIAN": "hy",
-        "GEORGIAN": "ka",
-        "BENGALI": "bn",
-        "TAMIL": "ta",
-        "TELUGU": "te",
-    }.items()
-    for language in languages.split()
-}
-# The subtag of a script, which may follow the language in a code: sr_Latn, zh-Hant.
-SCRIPT_SUBTAGS = dict(
-    pair.split(":")
-    for pair in (
-        f"arab:ARABIC armn:ARMENIAN beng:BENGALI cyrl:CYRILLIC deva:DEVANAGARI geor:GEORGIAN grek:GREEK hang:HANGUL "
-        f"hani:{HAN} hans:{HAN} hant:{HAN} hebr:HEBREW jpan:{HAN} khmr:KHMER kore:HANGUL laoo:LAO latn:LATIN "
-        f"mymr:MYANMAR taml:TAMIL telu:TELUGU thai:THAI"
-    ).split()
-)
-# Codes of ISO 639-3, as Tatoeba and FLORES write them, for those that have two letters.
-TWO_LETTERS = dict(
-    pair.split(":")
-    for pair in (
-        "afr:af ara:ar arb:ar aze:az azj:az bel:be ben:bn bul:bg cat:ca ces:cs cmn:zh cym:cy dan:da deu:de ekk:et "
-        "ell:el eng:en epo:eo est:et eus:eu fas:fa fin:fi fra:fr gle:ga glg:gl heb:he hin:hi hrv:hr hun:hu hye:hy "
-        "ind:id isl:is ita:it jpn:ja kat:ka kaz:kk khk:mn khm:km kir:ky kor:ko lao:lo lat:la lav:lv lit:lt lvs:lv "
-        "mal:ml mar:mr mkd:mk mon:mn msa:ms mya:my nep:ne nld:nl nob:nb nno:nn nor:no npi:ne pes:fa pol:pl por:pt "
-        "ron:ro rus:ru san:sa slk:sk slv:sl spa:es sqi:sq srp:sr swa:sw swe:sv swh:sw tam:ta tat:tt tel:te tgk:tg "
-        "tgl:tl tha:th tur:tr uig:ug ukr:uk urd:ur uzb:uz uzn:uz vie:vi ydd:yi yid:yi zho:zh zsm:ms"
-    ).split()
-)
-NAMES = dict(
-    pair.split(":")
-    for pair in (
-        "af:Afrikaans ar:Arabic az:Azerbaijani be:Belarusian bg:Bulgarian bn:Bengali ca:Catalan cs:Czech cy:Welsh "
-        "da:Danish de:German el:Greek en:English eo:Esperanto es:Spanish et:Estonian eu:Basque fa:Persian "
-        "fi:Finnish fr:French ga:Irish gl:Galician he:Hebrew hi:Hindi hr:Croatian hu:Hungarian hy:Armenian "
-        "id:Indonesian is:Icelandic it:Italian ja:Japanese ka:Georgian kk:Kazakh km:Khmer ko:Korean ky:Kyrgyz "
-        "la:Latin lo:Lao lt:Lithuanian lv:Latvian mk:Macedonian mn:Mongolian mr:Marathi ms:Malay my:Burmese "
-        "nb:Norwegian ne:Nepali nl:Dutch no:Norwegian pl:Polish pt:Portuguese ro:Romanian ru:Russian sk:Slovak "
-        "sl:Slovenian sq:Albanian sr:Serbian sv:Swedish sw:Swahili ta:Tamil te:Telugu tg:Tajik th:Thai tr:Turkish "
-        "uk:Ukrainian ur:Urdu uz:Uzbek vi:Vietnamese yi:Yiddish zh:Chinese"
-    ).split()
-)
-CODES = {name.lower(): code for code, name in NAMES.items()}
+# What the first word of a letter's Unicode name calls the scripts that CLDR calls otherwise.
+UNICODE_NAMES = dict.fromkeys(("Hans", "Hant", "Hani", "Jpan"), HAN) | {"Kore": "HANGUL", "Hang": "HANGUL"}
+UNICODE_NAMES |= {"Beng": "BENGALI", "Orya": "ORIYA"}
 # Words that are frequent in one of these languages and rare in the others.
 FREQUENT_WORDS = {
     language: frozenset(words.split())
@@ -131,19 +81,34 @@ def weighted(letters: Counter[str]) -> Counter[str]:
     return Counter({name: count * (WEIGHT if name in SYLLABLES else 1) for name, count in letters.items()})
 
 
+@cache
+def known_language(code: str) -> "Language | None":
+    """What CLDR knows about a code of ISO 639, with script and region or without; None for a code of no language."""
+    from langcodes import Language, LanguageTagError
+
+    try:
+        language = Language.get(code)
+    except LanguageTagError:
+        return None
+    return language if Language.make(language.language).is_valid() else None
+
+
 def base_language(code: str) -> str:
     """The language of a code without script and region, in two letters where it has them: zh of zh-TW and zho_Hant."""
-    language = code.lower().replace("_", "-").partition("-")[0]
-    return TWO_LETTERS.get(language, language)
+    if language := known_language(code):
+        return str(language.prefer_macrolanguage().language)
+    return code.lower().replace("_", "-").partition("-")[0]
 
 
 def expected_script(code: str) -> str | None:
-    """The script that a code names, or else the usual one of its language; None where we know none."""
-    subtags = code.lower().replace("_", "-").split("-")[1:]
-    # A region has two letters, a variant more than four or a digit.
-    if named := [subtag for subtag in subtags if len(subtag) == 4 and subtag.isalpha()]:
-        return SCRIPT_SUBTAGS.get(named[0])
-    return SCRIPTS.get(base_language(code))
+    """The script that a code names, or else the usual one of its language; None for a code of no language."""
+    from langcodes import Language
+
+    language = known_language(code)
+    subtag = language and language.prefer_macrolanguage().maximize().script
+    if not subtag:
+        return None
+    return UNICODE_NAMES.get(subtag) or Language.make(script=subtag).script_name().split()[0].upper()
 
 
 def space_between_sentences(code: str) -> str:
@@ -152,8 +117,38 @@ def space_between_sentences(code: str) -> str:
 
 
 def name_of(code: str) -> str:
-    """A language's name in English; its code where we have none."""
-    return NAMES.get(base_language(code), code)
+    """A language's name in English; a code of no language itself."""
+    from langcodes import Language
+
+    return Language.make(base_language(code)).language_name() if known_language(code) else code
+
+
+def language_of_country(code: str) -> str | None:
+    """The language of most people in a country: zh for cn; None for what is no code of a country."""
+    from langcodes import Language
+
+    country = Language.make(territory=code.upper())
+    is_named = len(code) == 2 and not country.territory_name().startswith(("Unknown Region", "Private use"))
+    return str(country.maximize().language) if is_named else None
+
+
+def code_meant(code: str) -> str | None:
+    """The code of the language that was meant, for its name or for a country's code that is no language's (cn, jp,
+    Deutsch); None for the code of a language, and where there is none."""
+    from langcodes import find
+
+    if known_language(code) or len(code) < 4:
+        return None if known_language(code) else language_of_country(code)
+    try:
+        return str(find(code).language)
+    except LookupError:
+        return None
+
+
+def commonest_script(texts: Iterable[str]) -> str | None:
+    """The script of most letters; None for texts without letters."""
+    letters = weighted(sum(map(scripts, texts), Counter()))
+    return max(letters, key=letters.__getitem__, default=None)
 
 
 def looks_like(texts: Iterable[str], language: str) -> str | None:
@@ -172,7 +167,7 @@ def looks_like(texts: Iterable[str], language: str) -> str | None:
     if expected and letters.total() >= MIN_LETTERS and letters[expected] < MIN_SHARE * letters.total():
         [(script, _)] = letters.most_common(1)
         return f"{script} script"
-    if code not in FREQUENT_WORDS or expected != SCRIPTS[code]:  # written in another script, its words are others
+    if code not in FREQUENT_WORDS or expected != expected_script(code):  # in another script, its words are others
         return None
     counts = {other: sum(words[word] for word in frequent) for other, frequent in FREQUENT_WORDS.items()}
     likeliest = max(counts, key=lambda other: counts[other])
@@ -184,6 +179,12 @@ def _example(texts: Iterable[str]) -> str:
     return shortened(next((text for text in texts if sum(map(str.isalpha, text)) >= MIN_LETTERS), ""))
 
 
+def _meant(code: str, seen: str) -> str:
+    """Asks for the language of the country that a code may mean, if it is written in the script that was seen."""
+    language = language_of_country(code)
+    return f" (did you mean {language}?)" if language and f"{expected_script(language)} script" == seen else ""
+
+
 def language_faults(pairs: Iterable[tuple[str, str]], languages: tuple[str, str]) -> tuple[bool, list[str]]:
     """Whether source and target are swapped, and what is wrong with each side, ready to be printed."""
     sides = list(zip(*pairs, strict=True))
@@ -193,7 +194,7 @@ def language_faults(pairs: Iterable[tuple[str, str]], languages: tuple[str, str]
     is_swapped = all(other_languages) and not any(map(looks_like, sides, reversed(languages)))
     names = ("data.source_language", "data.target_language")
     faults = [
-        f"{name}={language}, but its sentences look like {seen}: {_example(texts)}"
+        f"{name}={language}{_meant(language, seen)}, but its sentences look like {seen}: {_example(texts)}"
         for name, language, seen, texts in zip(names, languages, other_languages, sides, strict=True)
         if seen
     ]

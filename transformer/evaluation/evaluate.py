@@ -16,7 +16,7 @@ from transformer.data.directions import Direction
 from transformer.data.splitting import corpus_of, hash64
 from transformer.data.text_files import Pair, read_pairs
 from transformer.evaluation.corpus_score import CorpusScore
-from transformer.evaluation.metrics import METRICS, Scores
+from transformer.evaluation.metrics import METRICS, Scores, scored_language
 from transformer.evaluation.settings import EvaluationSettings
 from transformer.files import read_json, write_json
 from transformer.inference.choosing import Chooser, references_loss
@@ -60,7 +60,8 @@ def evaluate(
     total, size = -(-len(pairs) // processes), max(CHUNK, (batch_tokens or one.default_batch_tokens) // 8)
     # The states are summed on the device that the processes speak over.
     device = one.device if one.device.type == "cuda" else torch.device("cpu")
-    scores = {name: CorpusScore(name, one.target_language).to(device) for name in metrics}
+    language = scored_language(one.target_language, (reference for _, reference in pairs))
+    scores = {name: CorpusScore(name, language).to(device) for name in metrics}
     # A loss that is no number stays so; by default it would be left out.
     loss, hypotheses = MeanMetric(nan_strategy=math.nan).to(device), dict[int, str]()
     for start in range(0, total, size):

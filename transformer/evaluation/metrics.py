@@ -6,13 +6,14 @@ To add one: its line in METRICS here, and its name in `metrics:`.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Annotated, Any
 
 import sacrebleu.metrics
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from transformer.config import OFF_CARD, Registry, SettingError, Settings, from_dict, setting, shown
-from transformer.data.languages import base_language
+from transformer.data.languages import HAN, KANA, LANGUAGE_SAMPLE, base_language, commonest_script
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,20 @@ class Metric:
 SEGMENTERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 # Languages without spaces between words for which it has none: every character counts as a word.
 BY_CHARACTER = ("th", "lo", "km", "my")
+# Their scripts, for references in them whose code names another language or none.
+SCRIPTS = {"HANGUL": "ko", "THAI": "th", "LAO": "lo", "KHMER": "km", "MYANMAR": "my"}
+
+
+def scored_language(code: str, references: Iterable[str]) -> str:
+    """The language by whose rules words are counted: that of the code, unless these are the usual ones and the
+    references are written without spaces."""
+    if (language := base_language(code)) in (*SEGMENTERS, *BY_CHARACTER):
+        return language
+    texts = list(islice(references, LANGUAGE_SAMPLE))
+    script = commonest_script(texts)
+    if script == HAN:
+        return "ja" if any(map(KANA.search, texts)) else "zh"
+    return SCRIPTS.get(script or "", language)
 
 
 @cache
@@ -108,7 +123,7 @@ class Scores:
 
 
 def build_metrics(names: Iterable[str], language: str) -> dict[str, sacrebleu.metrics.base.Metric]:
-    """sacrebleu's metric of each name in METRICS, for a target language. Raises ValueError if a package is missing."""
+    """sacrebleu's metric of each name in METRICS, for a `scored_language`. ValueError if a package is missing."""
     return {name: METRICS[name].build(language) for name in names}
 
 
@@ -119,6 +134,6 @@ def score(hypotheses: list[str], references: list[str], language: str, metrics: 
     """
     if len(hypotheses) != len(references) or not references:
         raise ValueError(f"{len(hypotheses)} translations cannot be scored against {len(references)} references")
-    built = build_metrics(metrics, language)
+    built = build_metrics(metrics, scored_language(language, references))
     values = {name: metric.corpus_score(hypotheses, [references]).score for name, metric in built.items()}
     return Scores(values, {name: str(metric.get_signature()) for name, metric in built.items()})

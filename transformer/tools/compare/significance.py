@@ -8,7 +8,7 @@ from typing import Literal
 
 from sacrebleu.significance import PairedTest, Result
 
-from transformer.evaluation.metrics import METRICS, bleu
+from transformer.evaluation.metrics import METRICS, bleu, scored_language
 
 # A metric, and paired bootstrap resampling or approximate randomization.
 MetricTest = tuple[str, Literal["bs", "ar"]]
@@ -87,7 +87,7 @@ def compare(
     for name, hypotheses in systems.items():
         if len(hypotheses) != len(references) or not references:
             raise ValueError(f"{name} has {len(hypotheses):,} translations for {len(references):,} references")
-    results: dict[MetricTest, list[Result]] = {}
+    language, results = scored_language(language, references), dict[MetricTest, list[Result]]()
     for metric, test in progress(paired_tests(metrics)):
         samples = resamples if test == "bs" else trials
         built = {metric: METRICS[metric].build(language)}
@@ -108,7 +108,7 @@ def largest_differences(
     first: list[str], other: list[str], references: list[str], language: str, count: int
 ) -> list[Difference]:
     """The `count` sentences whose BLEU differs most, the largest difference first; none where it is the same."""
-    sentence_bleu = copy.copy(bleu(language))
+    sentence_bleu = copy.copy(bleu(scored_language(language, references)))
     # A sentence of three words has no 4-grams to miss.
     sentence_bleu.effective_order = True
     differences = []

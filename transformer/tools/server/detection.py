@@ -1,14 +1,12 @@
 """Which of the languages that are served a text is in."""
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection
 
-from transformer.data.languages import FREQUENT_WORDS, HAN, base_language, expected_script, scripts
+from transformer.data.languages import FREQUENT_WORDS, HAN, KANA, base_language, expected_script, scripts
 
-# Letters that only Japanese has, and how many others stand beside one of them at most in a Japanese text.
-KANA, HAN_PER_KANA = re.compile("[ぁ-ゖァ-ヺ]"), 10
+HAN_PER_KANA = 10  # how many others stand beside a kana at most in a Japanese text
 
 
 def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
@@ -37,4 +35,4 @@ def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
     for one, weight in weights.items():
         rivals = sum(other for rival, other in weights.items() if script[rival] == script[one])
         confidences[one] = round(100 * letters[script[one]] / max(1, letters.total()) * weight / rivals, 1)
-    return sorted(confidences.items(), key=lambda pair: (-pair[1], expected_script(pair[0]) is None))
+    return sorted(confidences.items(), key=lambda pair: -pair[1])
