@@ -30,7 +30,7 @@ from transformer.files import cache_key, cached_folder, expanded
 from transformer.printing import with_progress
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
-FORMAT = 9
+FORMAT = 10
 
 
 class TranslationData(LightningDataModule):

@@ -4,14 +4,18 @@ import hashlib
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from random import Random
-from typing import Annotated, Literal
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal
 
 import sentencepiece
 
 from transformer.config import Settings
+from transformer.data.clean import JOINER, clean, rules
 from transformer.data.languages import base_language, marks
 from transformer.data.subword_sampling import SubwordSampler
 
@@ -19,15 +23,13 @@ from transformer.data.subword_sampling import SubwordSampler
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 Kind = Literal["bpe", "unigram", "word", "char"]
-Normalization = Literal["nmt_nfkc", "nfkc", "identity"]
-# Stands before punctuation that follows without a space (tokenizer=word); NFKC normalization keeps it.
-JOINER = "⁀"
+Normalization = Literal["nfc", "nfkc", "nmt_nfkc", "identity"]
 # A tokenizer may be a stranger's, and normalize one letter to many. SentencePiece's own makes at most 18 of one (ﷺ).
 LONG, MAX_GROWTH = 10_000, 32
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # SentencePiece learns nothing from longer lines, and says nothing; of itself it takes 4,192 bytes for long.
 MAX_SENTENCE_BYTES = 1 << 24
-# A longer piece is no word but data, and `inference.untrusted` refuses the file of a translator that has it.
+# A longer piece is no word but data, and some SentencePiece would refuse to load.
 MAX_PIECE_BYTES = 4900
 
 
@@ -45,9 +47,9 @@ class TokenizerSettings(Settings):
     """share of the text's characters that get a piece; 0.9995 for Chinese or Japanese"""
     byte_fallback: bool = False
     """true: characters without a piece are spelled in bytes (bpe and unigram)"""
-    normalization: Normalization = "nmt_nfkc"
-    """of text, before it is segmented: nmt_nfkc | nfkc | identity. NFKC writes "，" as ",", "Ａ" as "A" and "㍿" as
-    "株式会社"; nmt_nfkc also removes invisible characters; identity changes nothing"""
+    normalization: Normalization = "nfc"
+    """nfc keeps what is written (docs/corpus.md); nfkc writes "，" as ",", "Ａ" as "A" and "½" as "1⁄2" | nmt_nfkc and
+    identity, which older models have"""
 
 
 def check_tokenizer_use(kind: Kind, joint: bool, directions: int, bpe_dropout: float) -> None:
@@ -80,8 +82,10 @@ def _joints(is_ascii: bool) -> re.Pattern[str]:
     return re.compile(rf"(?<=[{letter}])(?=[^\s{letter}])|(?<=[^\s{letter}])(?=\S)")
 
 
-def _with_joiners(text: str, kind: Kind) -> str:
-    # For words, "Haus." and "Haus," are the word "Haus" and a punctuation mark.
+def _prepared(text: str, kind: Kind) -> str:
+    """What SentencePiece segments. For words, "Haus." and "Haus," are the word "Haus" and a punctuation mark, before
+    which JOINER stands."""
+    text = clean(text)
     return _joints(text.isascii()).sub(f" {JOINER}", text) if kind == "word" else text
 
 
@@ -152,7 +156,7 @@ class Tokenizer:
             if len(text) > LONG and len(self._processor.Normalize(text)) > MAX_GROWTH * len(text):
                 raise ValueError(f"a line of {len(text):,} characters is too long for this tokenizer")
         return [
-            self.prefix + ids for ids in self._processor.EncodeAsIds([_with_joiners(text, self.kind) for text in texts])
+            self.prefix + ids for ids in self._processor.EncodeAsIds([_prepared(text, self.kind) for text in texts])
         ]
 
     def sample_segmentation(self, ids: list[int], strength: float, random: Random) -> list[int]:
@@ -165,7 +169,7 @@ class Tokenizer:
 
     def unknown(self, text: str) -> list[str]:
         """What the vocabulary lacks of a text, each once: characters, or whole words with tokenizer=word."""
-        text = _with_joiners(text, self.kind)
+        text = _prepared(text, self.kind)
         pieces = zip(self._processor.EncodeAsPieces(text), self._processor.EncodeAsIds(text), strict=True)
         words = [word for piece, id in pieces if id == UNK for word in piece.split("▁") if word]
         return list(dict.fromkeys(words if self.kind == "word" else "".join(words)))
@@ -175,7 +179,7 @@ class Tokenizer:
 
     def pieces(self, text: str) -> list[str]:
         """What `encode` cuts a text into, without a tag; what the vocabulary lacks stands in them as it was written."""
-        return list(self._processor.EncodeAsPieces(_with_joiners(text, self.kind)))
+        return list(self._processor.EncodeAsPieces(_prepared(text, self.kind)))
 
     def ids(self, pieces: Sequence[str]) -> list[int]:
         return [int(self._processor.PieceToId(piece)) for piece in pieces]
@@ -208,11 +212,11 @@ class Tokenizer:
 def advice(languages: Sequence[str], settings: TokenizerSettings) -> str | None:
     """What a tokenizer of these languages should rather be, in a sentence."""
     cjk = [language for language in languages if base_language(language) in ("zh", "ja", "yue")]
-    if not cjk or settings.normalization == "identity":
+    if not cjk or settings.normalization in ("nfc", "identity"):
         return None
     return (
-        f"tokenizer.normalization={settings.normalization} writes ， as a comma in {cjk[0]}: tokenizer=cjk keeps it, "
-        "leaves the rarest characters out and has a larger vocabulary"
+        f"tokenizer.normalization={settings.normalization} writes ， as a comma in {cjk[0]}: "
+        "tokenizer.normalization=nfc keeps it"
     )
 
 
@@ -239,14 +243,35 @@ def _refusal(error: str, settings: TokenizerSettings, tags: list[str]) -> ValueE
     return ValueError(f"no tokenizer could be trained with {setting}: {error}")
 
 
-def _prepared(texts: Iterable[str], kind: Kind, failures: list[Exception]) -> Iterator[str]:
-    """Texts for SentencePiece, which makes a long line of its own of what goes wrong while they are read."""
+def _sentences(texts: Iterable[str], kind: Kind, tags: list[str], failures: list[Exception]) -> Iterator[str]:
+    """Texts for SentencePiece, which makes a long line of its own of what goes wrong while they are read.
+
+    It learns nothing from the name of a special symbol, not even its characters: here it is cut in two.
+    """
+    special = re.compile("|".join(map(re.escape, ("<unk>", "<s>", "</s>", "<pad>", *tags))))
     try:
         for text in texts:
-            yield _with_joiners(text, kind)
+            yield special.sub(lambda name: f"{name[0][0]} {name[0][1:]}", _prepared(text, kind))
     except Exception as error:
         failures.append(error)
         raise
+
+
+@contextmanager
+def _normalization(name: Normalization) -> Iterator[dict[str, Any]]:
+    """How SentencePiece is asked for a normalization; the rules of nfc are ours and stand in a file."""
+    if name != "nfc":
+        yield {"normalization_rule_name": name}
+        return
+
+    def code_points(text: str) -> str:
+        return " ".join(f"{ord(character):X}" for character in text)
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rules.tsv"
+        lines = (f"{code_points(written)}\t{code_points(becomes)}\n" for written, becomes in rules().items())
+        path.write_text("".join(lines), encoding="ascii")
+        yield {"normalization_rule_tsv": str(path)}
 
 
 def _without_long_pieces(model: bytes) -> bytes:
@@ -276,26 +301,27 @@ def train_tokenizer(
     failures: list[Exception] = []
     tags = _tags(languages, synthetic_tag)
     try:
-        sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=_prepared(texts, settings.kind, failures),
-            model_writer=model,
-            model_type=settings.kind,
-            vocab_size=settings.vocabulary_size,
-            # A corpus may have fewer words or characters than the size allows.
-            hard_vocab_limit=settings.kind in ("bpe", "unigram"),
-            character_coverage=settings.character_coverage,
-            normalization_rule_name=settings.normalization,
-            byte_fallback=settings.byte_fallback,
-            input_sentence_size=1_000_000,
-            max_sentence_length=MAX_SENTENCE_BYTES,
-            shuffle_input_sentence=True,
-            pad_id=PAD,
-            unk_id=UNK,
-            bos_id=BOS,
-            eos_id=EOS,
-            control_symbols=tags,  # a text in which "<2en>" is written does not make one
-            minloglevel=2,
-        )
+        with _normalization(settings.normalization) as normalization:
+            sentencepiece.SentencePieceTrainer.Train(
+                sentence_iterator=_sentences(texts, settings.kind, tags, failures),
+                model_writer=model,
+                model_type=settings.kind,
+                vocab_size=settings.vocabulary_size,
+                # A corpus may have fewer words or characters than the size allows.
+                hard_vocab_limit=settings.kind in ("bpe", "unigram"),
+                character_coverage=settings.character_coverage,
+                **normalization,
+                byte_fallback=settings.byte_fallback,
+                input_sentence_size=1_000_000,
+                max_sentence_length=MAX_SENTENCE_BYTES,
+                shuffle_input_sentence=True,
+                pad_id=PAD,
+                unk_id=UNK,
+                bos_id=BOS,
+                eos_id=EOS,
+                control_symbols=tags,  # a text in which "<2en>" is written does not make one
+                minloglevel=2,
+            )
     except RuntimeError as error:
         if failures:
             raise failures[0] from None

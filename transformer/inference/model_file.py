@@ -27,7 +27,6 @@ from transformer.inference.untrusted import (
     check_plain,
     check_shapes,
     check_tensors,
-    check_tokenizer,
     read_checkpoint,
     read_safetensors,
 )
@@ -198,8 +197,6 @@ def _load(path: Path) -> SavedTranslator:
     sides = [content.pop(f"tokenizer.{side}", torch.empty(0)) for side in ("source", "target")]
     if any(side.dtype != torch.uint8 for side in sides):
         raise ValueError("it holds no tokenizers")
-    for side in sides:
-        check_tokenizer(side.numpy().tobytes())
     source, target = (Tokenizer(side.numpy().tobytes(), description.tokenizer_kind) for side in sides)
     if (len(source), len(target)) != (description.model.source_vocab_size, description.model.target_vocab_size):
         raise ValueError("its tokenizers and its model have vocabularies of different sizes")

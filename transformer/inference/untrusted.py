@@ -8,12 +8,10 @@ digests are compared in `model_file`.
 import json
 import pickle
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from pickletools import genops
 from typing import Any
 
-import numpy as np
 import safetensors
 import torch
 from torch import Tensor
@@ -27,9 +25,6 @@ from transformer.model.transformer import Transformer
 MAX_PLAIN_BYTES, MAX_DESCRIPTION, MAX_TENSORS = 4 << 20, 100_000, 10_000
 # Tables of positions are not in a file but computed from a few numbers: they may take this much and 4 × the weights.
 MAX_TABLE_BYTES = 256 << 20
-# Bytes of a string in a tokenizer (none of ours is as long), and of what it makes of one letter (SentencePiece's own:
-# 33 at most).
-MAX_STRING_BYTES, MAX_NORMALIZED_BYTES = 5000, 64
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
@@ -146,69 +141,3 @@ def check_shapes(config: ModelConfig, content: dict[str, Tensor]) -> None:
             raise ValueError(f"its tensor {name} is {tuple(content[name].shape)}, the model needs {tuple(shape)}")
         if not content[name].isfinite().all():
             raise ValueError(f"its tensor {name} holds values that are no numbers")
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """The fields of a Protocol Buffers message with their numbers; those that are numbers have no bytes."""
-
-    at = 0
-
-    def number() -> int:
-        nonlocal at
-        value = 0
-        for shift in range(0, 70, 7):
-            value |= (message[at] & 127) << shift
-            at += 1
-            if message[at - 1] < 128:
-                return value
-        raise IndexError
-
-    try:
-        while at < len(message):
-            key, size = number(), 0
-            if key >> 32:  # SentencePiece would take the lower bits of it: for the number of another field
-                raise IndexError
-            if key & 7 == 0:
-                number()
-            else:
-                size = {1: 8, 5: 4}[key & 7] if key & 7 != 2 else number()
-            if at + size > len(message):
-                raise IndexError
-            yield key >> 3, message[at : at + size] if key & 7 == 2 else b""
-            at += size
-    except (IndexError, KeyError) as error:
-        raise ValueError("the tokenizer's bytes are not a SentencePiece model") from error
-
-
-def _check_character_map(content: bytes) -> None:
-    """Checks a "precompiled_charsmap": the size of a trie (a Darts-clone), the trie, and texts that end with a zero."""
-    if not content:
-        return
-    size = int.from_bytes(content[:4], "little")
-    trie, texts = content[4 : 4 + size], content[4 + size :]
-    if len(trie) != size or size % 1024 or texts[-1:] != b"\0":
-        raise ValueError("the tokenizer's map of characters is damaged")
-    units = np.frombuffer(trie, "<u4").astype(np.int64)
-    is_leaf = units >> 31 == 1
-    # A unit leads to the one at its own place ^ offset ^ the next byte; a leaf to a text.
-    children = (np.arange(len(units)) ^ (units >> 10 << ((units & 512) >> 6))) | 255
-    if (children[~is_leaf] >= len(units)).any() or ((units & 0x7FFFFFFF)[is_leaf] >= len(texts)).any():
-        raise ValueError("the tokenizer's map of characters leads out of itself")
-    if (longest := max(map(len, texts.split(b"\0")))) > MAX_NORMALIZED_BYTES:
-        raise ValueError(f"the tokenizer's map of characters makes {longest:,} bytes of one letter")
-
-
-def check_tokenizer(model: bytes) -> None:
-    """Refuses a SentencePiece model with strings or a map of characters that SentencePiece itself would not make.
-
-    Its reader trusts the map: text could be lengthened to any size, or memory be read that is not the map's. The fields
-    are those of sentencepiece_model.proto.
-    """
-    for number, content in _fields(model):
-        if number == 1 and len(content) > MAX_STRING_BYTES:  # a piece
-            raise ValueError(f"its tokenizer has a piece of {len(content):,} bytes")
-        for inner, value in _fields(content) if number in (2, 3, 5) else ():  # settings of training, two normalizers
-            if number != 2 and inner == 2:
-                _check_character_map(value)
-            elif len(value) > MAX_STRING_BYTES:
-                raise ValueError(f"its tokenizer has a text of {len(value):,} bytes")

@@ -70,7 +70,7 @@ def texts() -> list[str]:
     ("kind", "fallback", "normalization"),
     others_long(
         [
-            *((kind, False, "nmt_nfkc") for kind in ("bpe", "unigram", "word", "char")),
+            *((kind, False, "nfc") for kind in ("bpe", "unigram", "word", "char")),
             *(
                 ("bpe", True, "identity"),
                 ("unigram", True, "nfkc"),

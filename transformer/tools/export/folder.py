@@ -15,7 +15,6 @@ from transformer.data.tokenizer import Tokenizer
 from transformer.files import EXPORT_MANIFEST, atomic_folder, read_file, read_json, sha256
 from transformer.inference import model_file
 from transformer.inference.translator import Translator
-from transformer.inference.untrusted import check_tokenizer
 from transformer.printing import one_line, terminal_safe
 from transformer.tools.export.formats import MAX_MANIFEST_BYTES, check_replaceable
 
@@ -67,8 +66,6 @@ def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
             raise ValueError(f"{name} does not match its digest: it was altered or damaged")
     kind = manifest.translator.tokenizer_kind
     models = [read_file(folder / name, MAX_TOKENIZER_BYTES, follow_links=True) for name in TOKENIZERS]
-    for model in models:
-        check_tokenizer(model)
     source, target = (Tokenizer(model, kind) for model in models)
     config = manifest.translator.model
     if (len(source), len(target)) != (config.source_vocab_size, config.target_vocab_size):

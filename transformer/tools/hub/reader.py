@@ -20,7 +20,7 @@ from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from transformer.files import HUGGINGFACE_TOKENIZER, read_file, read_json
 from transformer.inference.saved_translator import SavedTranslator
 from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, LengthPenalty
-from transformer.inference.untrusted import check_shapes, check_tensors, check_tokenizer, read_checkpoint, read_tensors
+from transformer.inference.untrusted import check_shapes, check_tensors, read_checkpoint, read_tensors
 from transformer.model.config import ModelConfig, Size
 from transformer.model.positions import sinusoidal_table
 from transformer.model.transformer import Transformer
@@ -213,8 +213,6 @@ def _read_vocabularies(
     folder: Path, config: HubConfig
 ) -> tuple[tuple[Tokenizer, Tokenizer], tuple[Numbering, Numbering]]:
     content = [read_file(folder / name, MAX_HUB_FILE_BYTES, follow_links=True) for name in SPM]
-    for model in content:
-        check_tokenizer(model)
     source, target = (parse(model) for model in content)
     vocabulary = _read_vocabulary(folder / VOCABULARY)
     if config.share_encoder_decoder_embeddings:

@@ -1,6 +1,6 @@
 // A text cut into its sentences, by the rules of transformer/inference/long_text.py.
 
-import { SPACES } from "./tokenizer.js";
+import { SPACES } from "./clean.js";
 
 // What ends a sentence, with the quotes and brackets that close behind it. Chinese and Japanese need no space, but there
 // a sentence mostly goes on behind a quote.

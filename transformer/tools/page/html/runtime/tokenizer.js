@@ -1,15 +1,13 @@
 // Text ↔ ids, exactly as SentencePiece does it: read `sentencepiece`, `normalizer` and `segmentation` first.
 
 import { encoder, readSentencePiece, TYPE } from "./sentencepiece.js";
+import { clean, JOINER, SPACES } from "./clean.js";
 import { Normalizer, SPACE } from "./normalizer.js";
 import { SEGMENTATIONS } from "./segmentation.js";
 
 export const PAD = 0, UNK = 1, BOS = 2, EOS = 3;
-// Of a word tokenizer: stands before punctuation that follows without a space.
-const JOINER = "⁀";
-// What words are made of (marks are accents, and vowels of Hindi), and spaces as Python's regular expressions know them.
+// What words are made of (marks are accents, and vowels of Hindi).
 const WORD = String.raw`\p{L}\p{M}\p{N}_`;
-export const SPACES = String.raw`\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000`;
 const JOINTS = new RegExp(`(?<=[${WORD}])(?=[^${WORD}${SPACES}])|(?<=[^${WORD}${SPACES}])(?=[^${SPACES}])`, "gu");
 const ONLY_SPACES = new RegExp(`^[${SPACES}]*$`, "u"), OUTER_SPACES = new RegExp(`^[${SPACES}]+|[${SPACES}]+$`, "gu");
 
@@ -61,7 +59,9 @@ export class Tokenizer {
   // Ids without begin and end symbol; none for a text of spaces.
   encode(text) {
     if (ONLY_SPACES.test(text)) return [];
-    const normalized = this.normalizer.normalize(this.kind === "word" ? text.replace(JOINTS, ` ${JOINER}`) : text);
+    // Of a word tokenizer, JOINER stands before punctuation that follows without a space.
+    const cleaned = clean(text), prepared = this.kind === "word" ? cleaned.replace(JOINTS, ` ${JOINER}`) : cleaned;
+    const normalized = this.normalizer.normalize(prepared);
     if (!normalized) return [];
     const ids = [];
     for (const piece of SEGMENTATIONS[this.kind](normalized, this.vocabulary)) {

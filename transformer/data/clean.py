@@ -1,0 +1,109 @@
+"""What a text becomes before it is segmented: the same letters, written in one way.
+
+`Tokenizer.decode(tokenizer.encode(text))` is `clean(text)` for a text whose characters the vocabulary has. What depends
+on no neighbor is compiled into each SentencePiece model (`rules`), so that programs without this function read nearly
+the same; the page repeats it (tools/page/html/runtime/clean.js).
+"""
+
+import re
+import sys
+import unicodedata
+from functools import cache
+
+from transformer.data.languages import marks
+
+# What Unicode normalization sorts, and so takes a square of the time for: its stream-safe form has 30 (UAX #15).
+MAX_MARKS = 30
+SPACE_MARK, JOINER = "▁", "⁀"  # how SentencePiece writes a space, and tokenizer=word the lack of one
+WRITTEN = str.maketrans({SPACE_MARK: "_", JOINER: "‿"})
+# Invisible characters, as classes of regular expressions: those that never say anything in a sentence, and others.
+MEANINGLESS = (
+    "\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u17b4\u17b5\u180e\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0001"
+)
+ZERO_WIDTH_SPACE, NON_JOINER, ZERO_WIDTH_JOINER = "\u200b", "\u200c", "\u200d"
+DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+VARIATIONS, IDEOGRAPHIC_VARIATIONS = "\ufe00-\ufe0f", "\U000e0100-\U000e01ef"
+MONGOLIAN_VARIATIONS, TAGS = "\u180b-\u180d\u180f", "\U000e0020-\U000e007f"
+INVISIBLE = re.compile(
+    f"[{MEANINGLESS}{ZERO_WIDTH_SPACE}{NON_JOINER}{ZERO_WIDTH_JOINER}{DIRECTIONS}{VARIATIONS}{IDEOGRAPHIC_VARIATIONS}"
+    f"{MONGOLIAN_VARIATIONS}{TAGS}]+"
+)
+RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+# Blocks of scripts that mark the ends of words by a zero-width space (Thai, Lao, Tibetan, Burmese, Khmer), of those
+# whose letters take another form beside a joiner (Arabic, Syriac, N'Ko and the Indic scripts too), and others.
+UNSPACED = "\u0e00-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"
+JOINING = f"\u0600-\u07ff\u0860-\u0dff\u0f00-\u109f\u1780-\u18af\ufb50-\ufdff\ufe70-\ufefc{UNSPACED}"
+MONGOLIAN, HAN = "\u1800-\u18af", "\u2e80-\u2fff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+BLACK_FLAG, KEYCAP = "🏴", "\u20e3"  # a flag of a country's part is made of tags; 1️⃣ of a digit and two more
+
+
+def _is_in(characters: str, one: str) -> bool:
+    return re.match(f"[{characters}]", one) is not None
+
+
+def _has_meaning(mark: str, before: str, after: str, is_right_to_left: bool) -> bool:
+    """Whether an invisible character says something between two visible ones ("" at an end of the text)."""
+    kinds = [unicodedata.category(one)[0] if one else "" for one in (before, after)]
+    if mark == NON_JOINER:
+        return _is_in(JOINING, before)
+    if mark == ZERO_WIDTH_JOINER:  # emoji are joined too
+        return _is_in(JOINING, before) or kinds == ["S", "S"]
+    if mark == ZERO_WIDTH_SPACE:
+        return _is_in(UNSPACED, before)
+    if _is_in(DIRECTIONS, mark):
+        return is_right_to_left and not (before.isalnum() and after.isalnum())
+    if _is_in(VARIATIONS, mark):  # which form of a symbol is shown
+        return kinds[0] in ("S", "P") or after == KEYCAP
+    if _is_in(IDEOGRAPHIC_VARIATIONS, mark):
+        return _is_in(HAN, before)
+    if _is_in(MONGOLIAN_VARIATIONS, mark):
+        return _is_in(MONGOLIAN, before)
+    return _is_in(TAGS, mark) and before == BLACK_FLAG
+
+
+def _without_meaningless(text: str) -> str:
+    is_right_to_left = bool(RIGHT_TO_LEFT.search(text))
+
+    def kept(run: re.Match[str]) -> str:
+        before, after = text[max(0, run.start() - 1) : run.start()], text[run.end() : run.end() + 1]
+        return "".join(mark for mark in run[0][:MAX_MARKS] if _has_meaning(mark, before, after, is_right_to_left))
+
+    return INVISIBLE.sub(kept, text)
+
+
+@cache
+def _long_runs() -> re.Pattern[str]:
+    return re.compile(f"([{marks()}]{{{MAX_MARKS}}})[{marks()}]+")
+
+
+def clean(text: str) -> str:
+    """A text in Unicode's NFC, with single spaces, and without invisible characters that mean nothing where they are.
+
+    A joiner stays in Persian and in Indic scripts and within an emoji, a mark of direction beside a word of a text with
+    Hebrew or Arabic letters, a zero-width space in Thai, Lao, Khmer, Burmese and Tibetan, a variation selector behind a
+    symbol, a Chinese or a Mongolian letter. Behind a letter, more than 30 combining marks are left out. The signs ▁ and
+    ⁀, which mark spaces in pieces, are written _ and ‿.
+    """
+    if not text.isascii():
+        text = _long_runs().sub(r"\1", text.translate(WRITTEN))
+    if INVISIBLE.search(text):
+        text = _without_meaningless(text)
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+@cache
+def rules() -> dict[str, str]:
+    """What `clean` makes of single characters and of a letter with its marks, as rules for SentencePiece."""
+    found = {SPACE_MARK: "_"}  # JOINER has its meaning there
+    for character in map(chr, range(1, sys.maxunicode + 1)):
+        if character.isspace():
+            found[character] = " "
+        elif _is_in(MEANINGLESS, character):
+            found[character] = ""
+        elif (parts := unicodedata.normalize("NFD", character)) != character:
+            composed = unicodedata.normalize("NFC", character)
+            # Of ế also ê with one more mark.
+            starts = (unicodedata.normalize("NFC", parts[:start]) + parts[start:] for start in range(1, len(parts)))
+            found |= dict.fromkeys((character, *starts), composed)
+    return {written: becomes for written, becomes in found.items() if written != becomes}
