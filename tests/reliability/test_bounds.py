@@ -23,7 +23,7 @@ from transformer.cli.lines import input_lines
 from transformer.cli.train import of_run, read_run_settings
 from transformer.config import Settings, UsageError, from_dict
 from transformer.data.text_files import MAX_LINE_BYTES
-from transformer.data.tokenizer import Tokenizer, train_tokenizer
+from transformer.data.tokenizer import train_tokenizer
 from transformer.device import configure_torch
 from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import BEAM
@@ -232,22 +232,16 @@ def field(number: int, content: bytes, key_above: int = 0) -> bytes:
 
 
 LONG = b"x" * 10_000
-LONG_MAP = (1024).to_bytes(4, "little") + bytes(1024) + LONG + b"\0"
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_the_tokenizer_of_either_side_is_checked_and_fits_the_model(side: str, tmp_path: Path) -> None:
     (plain, content), tokenizer = parts(), translator().source_tokenizer
     for changed, reason in (
-        (tokenizer.model + field(1, LONG), "its tokenizer has a piece of 10,000 bytes"),
+        (tokenizer.model + field(1, LONG), "the tokenizer's bytes are not a SentencePiece model"),
         (tokenizer.with_tags(["fr"]).model, "its tokenizers and its model have vocabularies of different sizes"),
     ):
         blob = torch.frombuffer(bytearray(changed), dtype=torch.uint8)
         safe_file(tmp_path / "t.safetensors", plain, content | {f"tokenizer.{side}": blob})
         with pytest.raises(ValueError, match=reason):
             Translator.load(tmp_path / "t.safetensors")
-
-
-def test_a_letter_that_becomes_a_thousand_stays_within_bounds_when_encoded() -> None:
-    tokenizer = Tokenizer(translator().source_tokenizer.model, "bpe")
-    assert len(tokenizer.encode("\ufdfa" * 20_000)) > 20_000  # 18 letters each: SentencePiece's own map

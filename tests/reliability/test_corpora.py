@@ -192,7 +192,7 @@ def test_a_line_larger_than_any_sentence_is_refused_before_it_is_in_memory(tmp_p
     except ChildDiedError as error:
         pytest.fail(str(error))
     assert said == f"{path} line 2 has more than {text_files.MAX_LINE_BYTES:,} bytes: no sentence has"
-    assert memory < 4 * text_files.MAX_LINE_BYTES
+    assert memory < 40 << 20  # the names of languages take most of it
 
 
 @pytest.mark.parametrize("text", ['"ab\n",' * 200_000, "ab," * 600_000], ids=["over many lines", "in one line"])

@@ -133,15 +133,18 @@ def test_the_parts_of_a_model_are_told_apart(mixed: TranslationData, capsys: pyt
     assert "encoder {:,}, decoder {:,}, ".format(*sizes.values()) in said
 
 
-def test_a_tokenizer_for_chinese_is_advised_unless_it_was_chosen_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("normalization", ["nfc", "nfkc"])
+def test_references_that_no_model_could_write_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], normalization: str
 ) -> None:
-    write(tmp_path, "x.zh", ["好 的"] * 100)
-    write(tmp_path, "x.en", ["a dog"] * 100)
-    chinese = settings(tmp_path, source_language="zh", validation=str(tmp_path / "x"))
-    data = TranslationData(chinese, tokenizer_settings("word", 100), seed=1)
-    for init_from in (None, "first"):
-        assert any("tokenizer=cjk" in line for line in shown(data, capsys, init_from)) == (init_from is None)
+    write(tmp_path, "x.de", ["ein Hund"] * 100)
+    write(tmp_path, "x.zh", ["好，的。"] * 60 + ["好的"] * 40)
+    corpus = str(tmp_path / "x")
+    chinese = settings(tmp_path, target_language="zh", train=corpus, validation=corpus, test=corpus)
+    data = TranslationData(chinese, tokenizer_settings("char", 100, normalization=normalization), seed=1)
+    said = [line for line in shown(data, capsys) if "of the references" in line]
+    expected = "the tokenizer can write 40.0% of the references; 好，的。 would become 好,的。"
+    assert said == ([f"{split}: {expected}" for split in ("validation", "test")] if normalization == "nfkc" else [])
 
 
 def test_it_is_said_whose_weights_a_run_begins_with(mixed: TranslationData, capsys: pytest.CaptureFixture[str]) -> None:

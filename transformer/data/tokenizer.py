@@ -16,7 +16,7 @@ import sentencepiece
 
 from transformer.config import Settings
 from transformer.data.clean import JOINER, clean, rules
-from transformer.data.languages import base_language, marks
+from transformer.data.languages import marks
 from transformer.data.subword_sampling import SubwordSampler
 
 # The special ids, here and nowhere else. They are the first of every vocabulary.
@@ -25,7 +25,7 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 Kind = Literal["bpe", "unigram", "word", "char"]
 Normalization = Literal["nfc", "nfkc", "nmt_nfkc", "identity"]
 # A tokenizer may be a stranger's, and normalize one letter to many. SentencePiece's own makes at most 18 of one (ﷺ).
-LONG, MAX_GROWTH = 10_000, 32
+LONG, MAX_GROWTH = 1000, 32
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # SentencePiece learns nothing from longer lines, and says nothing; of itself it takes 4,192 bytes for long.
 MAX_SENTENCE_BYTES = 1 << 24
@@ -48,8 +48,8 @@ class TokenizerSettings(Settings):
     byte_fallback: bool = False
     """true: characters without a piece are spelled in bytes (bpe and unigram)"""
     normalization: Normalization = "nfc"
-    """nfc keeps what is written (docs/corpus.md); nfkc writes "，" as ",", "Ａ" as "A" and "½" as "1⁄2" | nmt_nfkc and
-    identity, which older models have"""
+    """nfc | nfkc | nmt_nfkc | identity. nfc keeps what is written (docs/corpus.md), nfkc writes "，" as ",", "Ａ" as "A"
+    and "½" as "1⁄2"; the other two are of older models"""
 
 
 def check_tokenizer_use(kind: Kind, joint: bool, directions: int, bpe_dropout: float) -> None:
@@ -159,6 +159,10 @@ class Tokenizer:
             self.prefix + ids for ids in self._processor.EncodeAsIds([_prepared(text, self.kind) for text in texts])
         ]
 
+    def writes(self, text: str) -> bool:
+        """Whether a perfect model could write a text (see `clean`): no character of it is unknown or changed."""
+        return self.decode(self.encode(text)) == clean(text)
+
     def sample_segmentation(self, ids: list[int], strength: float, random: Random) -> list[int]:
         """Another segmentation of the same text (see `SubwordSampler.sample`), with `bpe` or `unigram` pieces."""
         return self.prefix + self._segmentation.sample(ids[len(self.prefix) :], strength, random)
@@ -207,17 +211,6 @@ class Tokenizer:
         text = str(self._processor.DecodeIds([id for id in ids if id not in (PAD, BOS, EOS)]))
         # An unknown word spelled in bytes has the mark of a space, ▁, among them; ⁇ stands between spaces of its own.
         return re.sub(f" *{JOINER}", "", text.replace("▁", " ").strip()) if self.kind == "word" else text
-
-
-def advice(languages: Sequence[str], settings: TokenizerSettings) -> str | None:
-    """What a tokenizer of these languages should rather be, in a sentence."""
-    cjk = [language for language in languages if base_language(language) in ("zh", "ja", "yue")]
-    if not cjk or settings.normalization in ("nfc", "identity"):
-        return None
-    return (
-        f"tokenizer.normalization={settings.normalization} writes ， as a comma in {cjk[0]}: "
-        "tokenizer.normalization=nfc keeps it"
-    )
 
 
 class VocabularyTooLargeError(ValueError):
@@ -274,18 +267,18 @@ def _normalization(name: Normalization) -> Iterator[dict[str, Any]]:
         yield {"normalization_rule_tsv": str(path)}
 
 
-def _without_long_pieces(model: bytes) -> bytes:
-    """A trained vocabulary without pieces of more than MAX_PIECE_BYTES, of which SentencePiece may refuse to load some:
-    tokenizer=word learns any word."""
+def _finished(model: bytes, normalization: Normalization) -> bytes:
+    """A trained vocabulary with the name of its normalization in place of the file of its rules, and without pieces of
+    more than MAX_PIECE_BYTES: tokenizer=word learns any word."""
     from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
     proto = ModelProto.FromString(model)
+    proto.normalizer_spec.name, proto.normalizer_spec.normalization_rule_tsv = normalization, ""
     kept = [piece for piece in proto.pieces if len(piece.piece.encode()) <= MAX_PIECE_BYTES]
-    if len(kept) == len(proto.pieces):
-        return model
-    del proto.pieces[:]
-    proto.pieces.extend(kept)
-    proto.trainer_spec.vocab_size = len(kept)
+    if len(kept) < len(proto.pieces):
+        del proto.pieces[:]
+        proto.pieces.extend(kept)
+        proto.trainer_spec.vocab_size = len(kept)
     return bytes(proto.SerializeToString())
 
 
@@ -326,5 +319,4 @@ def train_tokenizer(
         if failures:
             raise failures[0] from None
         raise _refusal(str(error), settings, tags) from error
-    trained = model.getvalue()
-    return Tokenizer(_without_long_pieces(trained) if settings.kind == "word" else trained, settings.kind)
+    return Tokenizer(_finished(model.getvalue(), settings.normalization), settings.kind)

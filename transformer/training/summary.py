@@ -1,20 +1,25 @@
 """The table of corpus and model that stands before training."""
 
+from itertools import islice
+
 from rich.box import SIMPLE
 from rich.table import Table
 
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow, direction_name
+from transformer.data.languages import LANGUAGE_SAMPLE
 from transformer.data.mmap import IntArray
 from transformer.data.synthetic import SYNTHETIC
-from transformer.data.tokenizer import UNK, advice
+from transformer.data.tokenizer import UNK
 from transformer.data.training_split import pairs_per_epoch
 from transformer.device import available_cores
 from transformer.inference.translator import Translator
-from transformer.printing import console
+from transformer.printing import console, shortened
 
 # The share of unknown tokens that is worth a word.
 MAX_UNKNOWN = 0.05
+# The share of the references that a perfect model could write, below which it is said.
+MIN_WRITABLE = 0.995
 # With fewer sentences than these, one or two of them decide the BLEU of a split.
 FEW_SENTENCES = 100
 
@@ -22,6 +27,23 @@ FEW_SENTENCES = 100
 def unknown_share(ids: IntArray) -> float:
     """The share of tokens that the vocabulary lacks; SentencePiece makes one token of neighbors that are unknown."""
     return float((ids == UNK).sum()) / max(1, len(ids))
+
+
+def writing_notes(data: TranslationData) -> list[str]:
+    """For each split that is scored, which share of its references a perfect model could write, if not nearly all."""
+    notes = []
+    for name, (corpus, split_of_corpus) in data.all_splits.items():
+        if split_of_corpus in ("train", SYNTHETIC):
+            continue
+        references = [target for _, target in islice(corpus.read(split_of_corpus), LANGUAGE_SAMPLE)]
+        lost = [text for text in references if not data.target_tokenizer.writes(text)]
+        if (share := 1 - len(lost) / len(references)) < MIN_WRITABLE:
+            written = data.target_tokenizer.decode(data.target_tokenizer.encode(lost[0]))
+            notes.append(
+                f"{name}: the tokenizer can write {share:.1%} of the references; "
+                f"{shortened(lost[0])} would become {shortened(written)}"
+            )
+    return notes
 
 
 def _table(data: TranslationData) -> Table:
@@ -50,9 +72,7 @@ def _table(data: TranslationData) -> Table:
 
 def _notes(data: TranslationData, init_from: str | None) -> list[str]:
     """What there is to say of the corpus besides."""
-    settings, notes = data.settings, list(data.notes)
-    if (better := advice(settings.all_languages, data.tokenizer_settings)) and not init_from:
-        notes.append(better)
+    settings, notes = data.settings, [*data.notes, *writing_notes(data)]
     for name, (corpus, split_of_corpus) in data.all_splits.items():
         split = data.split(name)
         for language, side in zip(corpus.languages, (split.source, split.target), strict=True):

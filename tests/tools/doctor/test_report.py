@@ -23,7 +23,7 @@ def printed(capsys: pytest.CaptureFixture[str], **changes: Any) -> list[str]:
     report = {
         "corpus": {"name": "files", "directions": ["de-en"], "pairs": {"train": 1000, "validation": 10, "test": 20}},
         **{"findings": [], "languages": [], "swapped": False, "byte_order_marks": [], "dropped": 0, "cut": []},
-        **{"unseen": [], "advice": "recommended: this", "tokenizer_advice": ""},
+        **{"unseen": [], "advice": "recommended: this", "writing": []},
         "tokenizer": {"kind": "bpe", "size": 2000, "unknown": {"test": {"de": 0.0, "en": 0.0}}},
         "run": None,
     }
@@ -72,7 +72,7 @@ def test_what_was_not_found_is_listed_but_not_what_could_not_be_seen(capsys: pyt
         ({"byte_order_marks": ["a.de"]}, "a.de begins with a byte order mark: removed on reading"),
         ({"dropped": 7}, "✗ 7 of 1,000 training pairs have such a fault"),
         ({"dropped": 1000}, "a cleaned copy would have no pair: see to the faults above where the corpus comes from"),
-        ({"tokenizer_advice": "take unigram"}, "take unigram"),
+        ({"writing": ["test: 90 %"]}, "test: 90 %"),
         ({"tokenizer": {"kind": "bpe", "error": "too few"}}, "no training as things are: too few"),
         ({}, "unknown tokens (bpe, 2,000 pieces): none"),
     ],

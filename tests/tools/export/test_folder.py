@@ -141,7 +141,7 @@ def test_tokenizers_of_another_model_or_with_endless_pieces_are_refused(
     piece = b"\x0a" + bytes([0x80 | 10_000 & 127, 10_000 >> 7]) + b"x" * 10_000
     for content, reason in (
         (taught.source_tokenizer.with_tags(["fr"]).model, "vocabularies of different sizes"),
-        (model + piece, "its tokenizer has a piece of 10,000 bytes"),
+        (model + piece, "the tokenizer's bytes are not a SentencePiece model"),
     ):
         (folder / name).write_bytes(content)
         manifest["files"][name] = sha256(folder / name)

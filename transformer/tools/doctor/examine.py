@@ -11,13 +11,13 @@ from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow, direction_name
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.splitting import notes_of_cut, with_splits
-from transformer.data.tokenizer import advice
 from transformer.data.words import Line
 from transformer.printing import with_progress
 from transformer.tools.doctor.check_corpus import Dropped, Examination
 from transformer.tools.doctor.fix import clean_copy
 from transformer.tools.doctor.plan import Plan, make_plan, preset_advice, preset_for, run_length
 from transformer.tools.doctor.report import findings_as_dicts, unknown_shares
+from transformer.training.summary import writing_notes
 
 
 def _named(corpus: DataSettings, examination: Examination, split: str) -> str:
@@ -121,7 +121,7 @@ def examine(
         "unseen": _unseen(corpus, is_cut=bool(cut)),
         "tokenizer": {"kind": tokenizer.kind, **known},
         "advice": preset_advice(preset, pairs, plan.experiment),
-        "tokenizer_advice": advice(corpus.all_languages, tokenizer),
+        "writing": writing_notes(data) if data else [],
         "preset": preset,
         "run": run_length(data, plan.settings.trainer) if data else None,
     }

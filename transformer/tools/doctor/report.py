@@ -68,8 +68,8 @@ def _show_training(report: Report, out: Console) -> None:
     pieces = f"{tokenizer['kind']}, {tokenizer['size']:,} pieces"
     out.print(f"\nunknown tokens ({pieces}): {', '.join(unknown) or 'none'}")
     out.print(report["advice"])
-    if report["tokenizer_advice"]:
-        out.print(report["tokenizer_advice"])
+    for note in report["writing"]:
+        out.print(note)
     if run := report["run"]:
         epochs = f"{run['epochs']:,.1f}".removesuffix(".0")
         out.print(f"a run: {run['steps']:,} steps as set, about {epochs} epochs")
