@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from tests.factories import tokenizer_settings
 from transformer.data.clean import INVISIBLE, clean, rules
+from transformer.data.splitting import comparable
 from transformer.data.tokenizer import train_tokenizer
+from transformer.data.words import words
 
 # Sentences of many scripts, written as people of these languages write, and decomposed.
 SENTENCES = [
@@ -99,4 +101,6 @@ def test_the_rules_within_a_tokenizer_say_the_same() -> None:
 @pytest.mark.parametrize("character", ["\u0301\u0323", "\u200b", "\u200d\ufe0f", "\u0e31", "\xad"])
 def test_long_runs_of_marks_and_of_invisible_characters_are_bounded(character: str) -> None:
     # In milliseconds; to sort so many marks would take minutes.
-    assert len(clean(f"a{character * 200_000}b")) < 40
+    text = f"a{character * 200_000}b"
+    assert len(clean(text)) < 40
+    assert len(comparable(text)) + len("".join(words(text))) < 200

@@ -9,6 +9,7 @@ import re
 import sys
 import unicodedata
 from functools import cache
+from typing import Literal
 
 from transformer.data.languages import marks
 
@@ -77,6 +78,11 @@ def _long_runs() -> re.Pattern[str]:
     return re.compile(f"([{marks()}]{{{MAX_MARKS}}})[{marks()}]+")
 
 
+def normal_form(form: Literal["NFC", "NFKC"], text: str) -> str:
+    """Unicode's normal form of a text in which a letter has at most 30 marks."""
+    return text if text.isascii() else unicodedata.normalize(form, _long_runs().sub(r"\1", text))
+
+
 def clean(text: str) -> str:
     """A text in Unicode's NFC, with single spaces, and without invisible characters that mean nothing where they are.
 
@@ -85,11 +91,9 @@ def clean(text: str) -> str:
     symbol, a Chinese or a Mongolian letter. Behind a letter, more than 30 combining marks are left out. The signs ▁ and
     ⁀, which mark spaces in pieces, are written _ and ‿.
     """
-    if not text.isascii():
-        text = _long_runs().sub(r"\1", text.translate(WRITTEN))
     if INVISIBLE.search(text):
         text = _without_meaningless(text)
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    return " ".join(normal_form("NFC", text).translate(WRITTEN).split())
 
 
 @cache

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transformer.config import from_dict
+from transformer.data.clean import normal_form
 from transformer.data.config import SPLITS, DataSettings
 from transformer.data.text_files import find_files, is_csv, is_heading, is_table, read_pairs
 from transformer.files import cache_key, cached_folder, expanded, sha256
@@ -60,7 +61,7 @@ NUMBER = re.compile(r"\d+")
 
 def comparable(text: str) -> str:
     """What counts when two sentences are compared."""
-    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    folded = text.lower() if text.isascii() else normal_form("NFKC", text).casefold()
     return NUMBER.sub("0", folded.translate(KEPT))
 
 

@@ -48,8 +48,8 @@ class TokenizerSettings(Settings):
     byte_fallback: bool = False
     """true: characters without a piece are spelled in bytes (bpe and unigram)"""
     normalization: Normalization = "nfc"
-    """nfc | nfkc | nmt_nfkc | identity. nfc keeps what is written (docs/corpus.md), nfkc writes "，" as ",", "Ａ" as "A"
-    and "½" as "1⁄2"; the other two are of older models"""
+    """nfc | nfkc | nmt_nfkc | identity. nfc keeps what is written (docs/corpus.md), nfkc writes "，" as ",", "Ａ" as
+    "A" and "½" as "1⁄2"; the other two are of older models"""
 
 
 def check_tokenizer_use(kind: Kind, joint: bool, directions: int, bpe_dropout: float) -> None:

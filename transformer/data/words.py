@@ -2,7 +2,6 @@
 
 import gzip
 import re
-import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from transformer.data.clean import normal_form
 from transformer.data.config import DataSettings
 from transformer.data.languages import marks
 from transformer.data.text_files import Pair, read_raw_pairs
@@ -52,7 +52,7 @@ def _word() -> re.Pattern[str]:
 
 def words_with_numbers(text: str) -> list[str]:
     """The words of a text in lower case, composed (NFC), without punctuation."""
-    return _word().findall(unicodedata.normalize("NFC", text.lower()))
+    return _word().findall(normal_form("NFC", text.lower()))
 
 
 def words(text: str) -> list[str]:

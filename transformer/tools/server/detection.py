@@ -1,9 +1,9 @@
 """Which of the languages that are served a text is in."""
 
-import unicodedata
 from collections import Counter
 from collections.abc import Collection
 
+from transformer.data.clean import normal_form
 from transformer.data.languages import FREQUENT_WORDS, HAN, KANA, base_language, expected_script, scripts
 
 HAN_PER_KANA = 10  # how many others stand beside a kana at most in a Japanese text
@@ -17,7 +17,7 @@ def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
     Chinese by kana. Of a language whose frequent words we do not know, every tenth word counts as one. No other
     language is considered.
     """
-    text = unicodedata.normalize("NFKC", text)  # an accent by itself is no end of a word
+    text = normal_form("NFKC", text)  # an accent by itself is no end of a word
     letters = scripts(text)
     commonest = max(letters, key=letters.__getitem__, default="")
     script = {one: expected_script(one) or commonest for one in languages}

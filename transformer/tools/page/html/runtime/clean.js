@@ -44,6 +44,6 @@ function withoutMeaningless(text) {
 }
 
 export function clean(text) {
-  const written = text.replaceAll(SPACE_MARK, "_").replaceAll(JOINER, "‿").replace(LONG_RUNS, "$1");
-  return withoutMeaningless(written).normalize("NFC").replace(SPACE_RUNS, " ").replace(OUTER, "");
+  const composed = withoutMeaningless(text).replace(LONG_RUNS, "$1").normalize("NFC");
+  return composed.replaceAll(SPACE_MARK, "_").replaceAll(JOINER, "‿").replace(SPACE_RUNS, " ").replace(OUTER, "");
 }
