@@ -15,7 +15,7 @@ TWO = "ja. Wir gehen in den Park."
 @pytest.fixture
 def translator() -> Translator:
     translator = random_translator(small_tokenizer())
-    translator.warns_of_sentences = True
+    translator.warns_of_lines = True
     return translator
 
 

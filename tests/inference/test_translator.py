@@ -197,7 +197,8 @@ def test_a_line_too_long_is_named_and_split_or_refused(
     with pytest.raises(ValueError, match=r"^german\.txt line 2 has"):
         of_file.translate(["ja", long], split_lines="never")
     of_file.translate(["жзд"])
-    assert caplog.messages[-1].startswith("german.txt line 1: not in the model's vocabulary: ж")
+    assert any(one.startswith("german.txt line 1: not in the model's vocabulary: ж") for one in caplog.messages)
+    translator.warns_of_lines = False
     silent, count = copy(translator), len(caplog.messages)
     silent.warns_of_sources = False
     assert silent.translate("щ", SOON) == translator.translate("щ", SOON)

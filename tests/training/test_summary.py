@@ -9,11 +9,12 @@ from tests.data.corpora import settings, write
 from tests.factories import tokenizer_settings
 from tests.training.small import module_for, numbers_data
 from transformer.data.datamodule import TranslationData
+from transformer.inference.settings import SearchSettings
 from transformer.training.summary import show_run
 
 
 def shown(data: TranslationData, capsys: pytest.CaptureFixture[str], init_from: str | None = None) -> list[str]:
-    show_run(data, module_for(data).translator, "cpu: 1 thread", 1, init_from)
+    show_run(data, module_for(data).translator, SearchSettings(), "cpu: 1 thread", 1, init_from)
     return capsys.readouterr().err.splitlines()
 
 
@@ -123,7 +124,7 @@ def test_the_parts_of_a_model_have_all_its_parameters(
 
 def test_the_parts_of_a_model_are_told_apart(mixed: TranslationData, capsys: pytest.CaptureFixture[str]) -> None:
     translator = module_for(mixed, encoder__layers=3, positions="none").translator
-    show_run(mixed, translator, "cpu: 1 thread", 1, None)
+    show_run(mixed, translator, SearchSettings(), "cpu: 1 thread", 1, None)
     said = capsys.readouterr().err
     sizes = {
         part: sum(weight.numel() for name, weight in translator.model.named_parameters() if name.startswith(part))

@@ -81,7 +81,7 @@ def augment(
     with opened as output:
         used = TranslatorSettings(settings.source, settings.target, search, machine, inference)
         translator = load_translator(checkpoints, used)
-        translator.warns_of_sentences = False
+        translator.warns_of_lines = False
         translator.lines_of = text
         check_languages(corpus, Path(text), translator.languages)
         output.check_new(translator.languages)

@@ -83,8 +83,8 @@ def evaluate(
     translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages)
     digest = sha256_of(checkpoints)  # now: a run that is still training replaces them
     translator.configure_torch(machine)
-    translator.greedy_scores = translator.warns_of_sentences = False  # nobody sees them
-    search = search.with_default_length_penalty(translator.length_penalty)
+    translator.greedy_scores = translator.warns_of_lines = False  # nobody sees them
+    search = search.with_defaults_of(translator)
     texts = read_texts(settings, Run.open(checkpoints[0]), translator.languages, translator.directions)
     # Before the work: one may lack a package.
     build_metrics(settings.metrics, scored_language(translator.target_language, texts.references))
@@ -95,7 +95,7 @@ def evaluate(
         found = evaluation_of(
             chooser, texts.pairs(), search, settings.metrics, inference.batch_tokens, on_progress=bar.update
         )
-    show_scores(texts.name, found.scores)
+    show_scores(texts.name, found)
     origin = Origin(checkpoints, digest, search, choice, translator.is_zero_shot)
     write_evaluation(Run(output), texts, found, origin, time.monotonic() - started)
     if gold is not None:

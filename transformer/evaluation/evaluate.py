@@ -31,12 +31,13 @@ CHUNK = 256  # sentences translated between two calls of `on_progress`; more whe
 
 
 class Evaluation(NamedTuple):
-    """The translations of all texts, their scores, and, where asked for, the loss of the references: nats a token, the
-    end symbol included."""
+    """The translations of all texts, their scores, where asked for the loss of the references (nats a token, the end
+    symbol included), and how many translations were cut at their length limit."""
 
     hypotheses: list[str]
     scores: Scores
     loss: float | None
+    cut: int = 0
 
 
 def evaluate(
@@ -63,12 +64,13 @@ def evaluate(
     language = scored_language(one.target_language, (reference for _, reference in pairs))
     scores = {name: CorpusScore(name, language).to(device) for name in metrics}
     # A loss that is no number stays so; by default it would be left out.
-    loss, hypotheses = MeanMetric(nan_strategy=math.nan).to(device), dict[int, str]()
+    loss, hypotheses, cut = MeanMetric(nan_strategy=math.nan).to(device), dict[int, str](), set[int]()
     for start in range(0, total, size):
         indices = mine[start : start + size]
         sources, references = ([pairs[index][side] for index in indices] for side in (0, 1))
         n_best = translator.n_best(sources, search, batch_tokens, line_numbers=[index + 1 for index in indices])
         hypotheses.update(zip(indices, (found[0].text for found in n_best), strict=True))
+        cut.update(index for index, found in zip(indices, n_best, strict=True) if found[0].is_cut)
         for score in scores.values():
             score.update([hypotheses[index] for index in indices], references)
         if with_loss:
@@ -77,9 +79,16 @@ def evaluate(
         on_progress(min(start + size, total), total)
     values = {name: float(score.compute()) for name, score in scores.items()}
     mean = float(loss.compute()) if with_loss else None
-    gathered = gather(hypotheses)
+    gathered, all_cut = gather(hypotheses), gather(dict.fromkeys(cut, True))
     texts = [gathered[index] for index in range(len(pairs))]
-    return Evaluation(texts, Scores(values, {name: score.signature for name, score in scores.items()}), mean)
+    signatures = {name: score.signature for name, score in scores.items()}
+    return Evaluation(texts, Scores(values, signatures), mean, len(all_cut))
+
+
+def cut_note(found: Evaluation) -> str | None:
+    if not found.cut:
+        return None
+    return f"{found.cut:,} of {len(found.hypotheses):,} translations were cut at their length limit (length_ratio)"
 
 
 class Texts(NamedTuple):
@@ -160,10 +169,12 @@ def _earlier(path: Path, digest: str, by_split: Iterable[str]) -> dict[str, Any]
     return results if is_same else {}
 
 
-def show_scores(split: str, scores: Scores) -> None:
-    """Prints each score, and its signature, by which others can compute the same."""
-    for name, value in scores.values.items():
-        print_safely(f"{split} {METRICS[name].label} {value:.2f}   {scores.signatures[name]}")
+def show_scores(split: str, found: Evaluation) -> None:
+    """Prints each score, its signature, by which others can compute the same, and how many translations were cut."""
+    for name, value in found.scores.values.items():
+        print_safely(f"{split} {METRICS[name].label} {value:.2f}   {found.scores.signatures[name]}")
+    if note := cut_note(found):
+        print_safely(f"{split}: {note}")
 
 
 class Origin(NamedTuple):

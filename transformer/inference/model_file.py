@@ -22,7 +22,7 @@ from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER, atomic_write
 from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.saved_translator import SavedTranslator
-from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, LengthPenalty
+from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, DEFAULT_LENGTH_RATIO, LengthPenalty, LengthRatio
 from transformer.inference.untrusted import (
     check_plain,
     check_shapes,
@@ -41,10 +41,14 @@ FORMAT = "encoder-decoder translator 3"
 READERS: Registry[Any] = Registry({HUGGINGFACE_TOKENIZER: "transformer.tools.hub.reader:read"})
 # What such folders, and exports to CTranslate2, call their weights.
 WEIGHTS_OF_FOLDERS = ("model.safetensors", "pytorch_model.bin", "model.bin")
-# Keys that a description has only where they say something: of several directions, of a length penalty that was chosen
-# for the model, and of the alignment, which training finds at its end.
-DIRECTIONS, LENGTH_PENALTY, ALIGNMENT = "directions", "length_penalty", "alignment"
-DEFAULTS = {DIRECTIONS: [], LENGTH_PENALTY: DEFAULT_LENGTH_PENALTY, ALIGNMENT: None}
+# Keys that a description has only where they say something: of several directions, of searches that are not the usual
+# ones, and of the alignment, which training finds at its end.
+DEFAULTS: dict[str, Any] = {
+    "directions": [],
+    "length_penalty": DEFAULT_LENGTH_PENALTY,
+    "length_ratio": DEFAULT_LENGTH_RATIO,
+    "alignment": None,
+}
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,8 @@ class Description:
     tokenizer_kind: Kind
     model: ModelConfig
     directions: list[str]  # all that were learned, as "de-en", if they are several
-    length_penalty: LengthPenalty  # of the model's searches
+    length_penalty: LengthPenalty  # of the model's searches, and the next too
+    length_ratio: LengthRatio
     alignment: AlignmentHead | None
 
     def __post_init__(self) -> None:
@@ -69,7 +74,7 @@ class Description:
             if not NAME.fullmatch(language):
                 raise ValueError(f"the language {language} must be {NAME_RULE}")
         for text in self.directions:
-            parse_direction(text, f"translator.{DIRECTIONS}")
+            parse_direction(text, "translator.directions")
 
     @property
     def languages(self) -> Direction:
@@ -78,7 +83,7 @@ class Description:
     @property
     def all_directions(self) -> list[Direction]:
         """All that were learned."""
-        return [parse_direction(text, DIRECTIONS) for text in self.directions] or [self.languages]
+        return [parse_direction(text, "directions") for text in self.directions] or [self.languages]
 
 
 def describe(
@@ -87,6 +92,7 @@ def describe(
     languages: Direction,
     directions: Sequence[Direction] = (),
     length_penalty: float = DEFAULT_LENGTH_PENALTY,
+    length_ratio: float = DEFAULT_LENGTH_RATIO,
     alignment: AlignmentHead | None = None,
 ) -> dict[str, Any]:
     """The description as plain dicts, strings and numbers; `directions` are written only if there are several.
@@ -97,7 +103,8 @@ def describe(
     kind, *other = dict.fromkeys(tokenizer.kind for tokenizer in tokenizers)
     if other:
         raise ValueError(f"the tokenizers are of two kinds, {kind} and {other[0]}: a file holds two of one kind")
-    plain = asdict(Description(FORMAT, *languages, kind, model.config, several, length_penalty, alignment))
+    searches = length_penalty, length_ratio
+    plain = asdict(Description(FORMAT, *languages, kind, model.config, several, *searches, alignment))
     read_value(LengthPenalty, length_penalty, "length_penalty")
     return {key: value for key, value in plain.items() if key not in DEFAULTS or value != DEFAULTS[key]}
 
@@ -208,6 +215,7 @@ def _load(path: Path) -> SavedTranslator:
         content,
         description.all_directions,
         description.length_penalty,
+        description.length_ratio,
         description.alignment,
     )
 

@@ -4,15 +4,24 @@ import math
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from transformer.config import PATH, SettingError, Settings
 from transformer.machine import MachineSettings
 
 LengthPenalty = Annotated[float, ">= -10", "<= 10"]
-DEFAULT_LENGTH_PENALTY = 1.0  # a score is then the mean log-probability of the tokens
+LengthRatio = Annotated[float, ">= 0", "<= 1000"]
+# Of models that say nothing else: a score is then the mean log-probability of the tokens.
+DEFAULT_LENGTH_PENALTY, DEFAULT_LENGTH_RATIO = 1.0, 2.0
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 SplitLines = Literal["long", "sentences", "never"]
+
+
+class ModelOfSearches(Protocol):
+    """What a model says of its searches."""
+
+    length_penalty: float
+    length_ratio: float
 
 
 @dataclass(frozen=True)
@@ -33,8 +42,9 @@ class SearchSettings(Settings):
     max_length: Annotated[int, ">= 1", "<= 1000000"] = 1024
     """tokens; a hypothesis ends at the smallest of this, length_ratio × source length + length_extra, and the model's
     own maximum"""
-    length_ratio: Annotated[float, ">= 0", "<= 1000"] = 2.0
-    """target tokens for each source token, at most"""
+    length_ratio: LengthRatio | None = None
+    """target tokens for each source token, at most; by default what the pairs need that the model was trained on, and
+    at least 2"""
     length_extra: Annotated[int, ">= 0", "<= 1000000"] = 20
     """tokens beyond length_ratio × source length, at most"""
     temperature: Annotated[float, ">= 0.001", "<= 1000"] = 1.0
@@ -56,13 +66,16 @@ class SearchSettings(Settings):
         """With so many the search of a sentence is over. Halves are rounded up, as CTranslate2 does."""
         return math.floor(self.beam * self.patience + 0.5)
 
-    def with_default_length_penalty(self, length_penalty: float) -> "SearchSettings":
-        """These settings, with the `length_penalty` of a model where they leave it to that."""
-        return self if self.length_penalty is not None else replace(self, length_penalty=length_penalty)
+    def with_defaults_of(self, model: "ModelOfSearches") -> "SearchSettings":
+        """These settings, with the values of a model where they leave them to that."""
+        penalty = model.length_penalty if self.length_penalty is None else self.length_penalty
+        ratio = model.length_ratio if self.length_ratio is None else self.length_ratio
+        return replace(self, length_penalty=penalty, length_ratio=ratio)
 
     def max_lengths(self, source_lengths: list[int]) -> list[int]:
         """The largest number of tokens that the hypotheses of each sentence may have."""
-        bounds = [round(self.length_ratio * length) + self.length_extra for length in source_lengths]
+        ratio = DEFAULT_LENGTH_RATIO if self.length_ratio is None else self.length_ratio
+        bounds = [round(ratio * length) + self.length_extra for length in source_lengths]
         return [max(1, self.min_length, min(self.max_length, bound)) for bound in bounds]
 
 

@@ -36,7 +36,12 @@ from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.packing import pack
 from transformer.inference.search import Hypothesis, search
 from transformer.inference.search_memory import check_search_memory
-from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, SearchSettings, SplitLines
+from transformer.inference.settings import (
+    DEFAULT_LENGTH_PENALTY,
+    DEFAULT_LENGTH_RATIO,
+    SearchSettings,
+    SplitLines,
+)
 from transformer.inference.source_check import SourceCheck
 from transformer.kernels.packed import PackedLinear
 from transformer.machine import MachineSettings
@@ -65,6 +70,7 @@ class Translation:
     score: float
     log_probability: float
     pieces: list[str]
+    is_cut: bool = False  # it has as many tokens as the search allowed: the model may have had more to say
 
 
 EMPTY = Translation("", 0.0, 0.0, [])
@@ -101,10 +107,12 @@ class Translator:
     alignment: AlignmentHead | None = None
     # Of searches that set none.
     length_penalty: float = DEFAULT_LENGTH_PENALTY
+    length_ratio: float = DEFAULT_LENGTH_RATIO
     # The file, or else the split, whose lines the texts are: warnings and errors name it before the number.
     lines_of = ""
-    # Whether texts that the model cannot read are named in the log, and those of several sentences, translated as one.
-    warns_of_sources, warns_of_sentences = True, True
+    # Whether the log names texts that the model cannot read; and those of several sentences, translated as one, and
+    # those whose translation was cut.
+    warns_of_sources, warns_of_lines = True, True
     # Whether greedy search makes probabilities of its logits. It is a few percent faster without, but then its
     # scores are nan.
     greedy_scores = True
@@ -158,7 +166,8 @@ class Translator:
             built = saved.build()
         model = pack(built.to(torch_device, dtype).eval())
         translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
-        translator.alignment, translator.length_penalty = saved.alignment, saved.length_penalty
+        translator.alignment = saved.alignment
+        translator.length_penalty, translator.length_ratio = saved.length_penalty, saved.length_ratio
         if (chosen := translator.in_direction(*asked)) is translator:
             translator.warn_if_zero_shot()
         return chosen
@@ -204,7 +213,13 @@ class Translator:
     def description(self) -> dict[str, Any]:
         """What files say of it besides weights and tokenizers, as plain data (see `model_file.Description`)."""
         return model_file.describe(
-            self.model, self.tokenizers, self.languages, self.directions, self.length_penalty, self.alignment
+            self.model,
+            self.tokenizers,
+            self.languages,
+            self.directions,
+            self.length_penalty,
+            self.length_ratio,
+            self.alignment,
         )
 
     def save(self, path: str | Path) -> None:
@@ -304,7 +319,16 @@ class Translator:
 
         def n_best(search: SearchSettings) -> list[list[Translation]]:
             translations = iter(self.n_best_parts([*chain.from_iterable(encoded)], search, batch_tokens))
-            return [self.join([next(translations) for _ in parts]) for parts in encoded]
+            joined = [self.join([next(translations) for _ in parts]) for parts in encoded]
+            cut = [line for line, found in zip(line_numbers, joined, strict=True) if found[0].is_cut]
+            if cut and self.warns_of_lines:
+                place = f"{self.lines_of} line".strip()
+                log.warning(
+                    "%d of %d translations were cut at the length limit, the first of %s %d: a larger length_ratio "
+                    "allows more",
+                    *(len(cut), len(joined), place, cut[0]),
+                )
+            return joined
 
         return [n_best(search) for search in searches]
 
@@ -322,7 +346,8 @@ class Translator:
         best = [hypotheses[0] for hypotheses in parts]
         text = space_between_sentences(self.target_language).join(part.text for part in best)
         score, total = sum((part.score for part in best), 0.0), sum((part.log_probability for part in best), 0.0)
-        return [Translation(text, score, total, [piece for part in best for piece in part.pieces])]
+        pieces = [piece for part in best for piece in part.pieces]
+        return [Translation(text, score, total, pieces, any(part.is_cut for part in best))]
 
     def n_best_ids(
         self,
@@ -339,7 +364,7 @@ class Translator:
             raise TypeError(f"search must be SearchSettings, as SearchSettings(method='greedy'), not {search!r}")
         self.check_search(search)
         line_numbers = numbers_of(len(sources), line_numbers)
-        search = search.with_default_length_penalty(self.length_penalty)
+        search = search.with_defaults_of(self)
         # The tag that names the target language is no token of the text.
         nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
         lengths = [len(sources[index]) for index in nonempty]
@@ -387,7 +412,7 @@ class Translator:
         all_ids, encoded = self.source_tokenizer.encode_all(texts), []
         if self.warns_of_sources:
             self._source_check.check(texts, all_ids, line_numbers, place)
-        if split_lines == "long" and self.warns_of_sentences:
+        if split_lines == "long" and self.warns_of_lines:
             whole = [
                 (line, text) for line, text, ids in zip(line_numbers, texts, all_ids, strict=True) if len(ids) <= limit
             ]
@@ -464,10 +489,13 @@ class Translator:
         if not scored:
             check_finite(sum(one.log_probability for hypotheses in results for one in hypotheses))
             results = [[Hypothesis(one.ids, math.nan, math.nan) for one in hypotheses] for hypotheses in results]
-        return [[self._translation(hypothesis) for hypothesis in hypotheses] for hypotheses in results]
+        return [
+            [self._translation(hypothesis, limit) for hypothesis in hypotheses]
+            for hypotheses, limit in zip(results, max_lengths, strict=True)
+        ]
 
-    def _translation(self, hypothesis: Hypothesis) -> Translation:
+    def _translation(self, hypothesis: Hypothesis, limit: int) -> Translation:
         pieces = [self.target_tokenizer.piece(id) for id in hypothesis.ids]
         # Bytes may spell a line end, but a translation is one line.
         text = " ".join(re.split(r"[\r\n]+", self.target_tokenizer.decode(hypothesis.ids)))
-        return Translation(text, hypothesis.score, hypothesis.log_probability, pieces)
+        return Translation(text, hypothesis.score, hypothesis.log_probability, pieces, len(pieces) >= limit)

@@ -105,7 +105,7 @@ class Training:
         for name in [*self.validation_pairs, *data.test_names]:
             translator = copy(module.translator.in_direction(*data.all_splits[name][0].languages))
             translator.lines_of = name
-            translator.greedy_scores = translator.warns_of_sources = translator.warns_of_sentences = False
+            translator.greedy_scores = translator.warns_of_sources = translator.warns_of_lines = False
             self.translators[name] = translator
         self.reporter = Reporter(fabric.is_global_zero, settings, self.throughput)
 

@@ -17,13 +17,15 @@ from transformer.run import Run
 
 @dataclass
 class Result:
-    """How a run ended: the best validation BLEU (None: nothing was validated), scores a split, what it cost, and three
-    sample translations of the test set. Without a test (test=false) there are neither scores nor samples."""
+    """How a run ended: the best validation BLEU (None: nothing was validated), scores a split, what it cost, three
+    sample translations of the test set, and what there is to say. Without a test (test=false) there are only the first
+    and the cost."""
 
     validation_bleu: float | None
     scores: dict[str, Scores]
     cost: dict[str, float]
     samples: list[tuple[str, str, str]]
+    notes: list[str]
 
     def numbers(self) -> dict[str, float]:
         """Scores as `split/metric`, or the one of validation, and the cost: what the table of a sweep shows."""
@@ -75,11 +77,11 @@ def show_result(result: Result, folder: Path, search: SearchSettings) -> None:
     """Prints the scores, three translations and what to do next with the run in `folder` and the same search. Of
     several processes the first does.
 
-    The length penalty is the model's own by now, and need not be typed.
+    The length penalty and ratio are the model's own by now, and need not be typed.
     """
     if rank() != 0:
         return
-    usual = asdict(SearchSettings(length_penalty=search.length_penalty))
+    usual = asdict(SearchSettings(length_penalty=search.length_penalty, length_ratio=search.length_ratio))
     chosen = [f"--{key.replace('_', '-')} {value}" for key, value in asdict(search).items() if value != usual[key]]
     run = shell_path(folder)
     arguments = " ".join([run, *chosen])
@@ -91,6 +93,7 @@ def show_result(result: Result, folder: Path, search: SearchSettings) -> None:
         print_safely(f"{split}: {'   '.join(f'{METRICS[name].label} {v:.1f}' for name, v in scores.values.items())}")
     name, signature = next(iter(result.scores["test"].signatures.items()))
     print_safely(f"{METRICS[name].label}'s signature: {signature}")
+    print_safely(*result.notes)
     for source, reference, translation in result.samples:
         print_safely("", source, f"→ {translation}", f"= {reference}")
     print_safely("", "Next:", f"  {script_command('evaluate')} {arguments}")

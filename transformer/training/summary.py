@@ -13,6 +13,7 @@ from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import UNK
 from transformer.data.training_split import pairs_per_epoch
 from transformer.device import available_cores
+from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import Translator
 from transformer.printing import console, shortened
 
@@ -42,6 +43,21 @@ def writing_notes(data: TranslationData) -> list[str]:
             notes.append(
                 f"{name}: the tokenizer can write {share:.1%} of the references; "
                 f"{shortened(lost[0])} would become {shortened(written)}"
+            )
+    return notes
+
+
+def limit_notes(data: TranslationData, search: SearchSettings) -> list[str]:
+    """For each split that is scored, how many of its references are longer than the `search` allows."""
+    notes = []
+    for name, (_, split_of_corpus) in data.all_splits.items():
+        split = data.split(name)
+        limits = search.max_lengths(split.source.lengths.tolist())
+        longer = sum(int(length) > limit for length, limit in zip(split.target.lengths, limits, strict=True))
+        if longer and split_of_corpus not in ("train", SYNTHETIC):
+            notes.append(
+                f"{name}: {longer:,} of {len(limits):,} references are longer than search.length_ratio="
+                f"{search.length_ratio} and length_extra={search.length_extra} allow"
             )
     return notes
 
@@ -114,7 +130,12 @@ def _model_lines(translator: Translator) -> list[str]:
 
 
 def show_run(
-    data: TranslationData, translator: Translator, machine: str, processes: int, init_from: str | None
+    data: TranslationData,
+    translator: Translator,
+    search: SearchSettings,
+    machine: str,
+    processes: int,
+    init_from: str | None,
 ) -> None:
     """The table of corpus and model, where its weights come from, and how the `machine` is used, on stderr.
 
@@ -129,6 +150,7 @@ def show_run(
     console(stderr=True).print(
         _table(data),
         *_notes(data, init_from),
+        *limit_notes(data, search.with_defaults_of(translator)),
         *_model_lines(translator),
         *machine_lines,
         "The training loss includes label smoothing, dropout and R-Drop, if set; the validation loss does not.",

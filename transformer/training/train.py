@@ -1,6 +1,7 @@
 """A whole run: data, model, training, the best checkpoint, the test, and what stays in the run's folder."""
 
 import logging
+import math
 import os
 import time
 import warnings
@@ -11,6 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from lightning import Fabric
 
@@ -23,7 +25,7 @@ from transformer.data.text_files import Pair
 from transformer.data.training_split import build_training_split
 from transformer.device import configure_torch, device_kind, find_hardware
 from transformer.evaluation.alignment_error import MAX_TRAINING_PAIRS, best_head
-from transformer.evaluation.evaluate import Evaluation, evaluate
+from transformer.evaluation.evaluate import Evaluation, cut_note, evaluate
 from transformer.files import mark_cache
 from transformer.inference import model_file
 from transformer.inference.model_file import load_training
@@ -68,6 +70,15 @@ def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> T
     return data
 
 
+def needed_length_ratio(data: TranslationData, extra: int) -> float:
+    """How many target tokens a search must allow for each source token, beyond `extra`, by the training pairs: what all
+    but one of a thousand need, which may not fit each other, and a quarter more."""
+    lengths = [data.split(name).lengths(0) for name in data.names("train")]
+    source, target = (np.concatenate(side) for side in zip(*lengths, strict=True))
+    needed = np.quantile((target.astype(float) - extra) / source, 0.999)
+    return math.ceil(max(0.0, 12.5 * needed)) / 10
+
+
 def build_translator(
     settings: RunSettings, model_settings: dict[str, Any], data: TranslationData, pretrained: SavedTranslator | None
 ) -> Translator:
@@ -79,10 +90,14 @@ def build_translator(
     model = pretrained.build_for_finetuning(config) if pretrained else Transformer(config)
     tokenizers = data.source_tokenizer, data.target_tokenizer
     translator = Translator(model, tokenizers, settings.data.languages, settings.data.all_directions)
+    if pretrained is not None:
+        translator.length_penalty, translator.length_ratio = pretrained.length_penalty, pretrained.length_ratio
+    translator.length_ratio = max(translator.length_ratio, needed_length_ratio(data, settings.search.length_extra))
+    # The run is tested with what was typed, and whoever uses the model searches alike.
     if (penalty := settings.search.length_penalty) is not None:
-        translator.length_penalty = penalty  # the run is tested with it, and whoever uses the model searches alike
-    elif pretrained is not None:
-        translator.length_penalty = pretrained.length_penalty
+        translator.length_penalty = penalty
+    if (ratio := settings.search.length_ratio) is not None:
+        translator.length_ratio = ratio
     return translator
 
 
@@ -182,11 +197,12 @@ def samples_of(evaluation: Evaluation, pairs: list[Pair], count: int = 3) -> lis
 
 
 def save_translator(translator: Translator, data: TranslationData, validation: list[Pair], path: Path) -> None:
-    """Writes the one file that translates, which knows the head of cross-attention that aligns words best."""
+    """Writes the one file that translates; then once more with the head of cross-attention that aligns words best."""
+    translator.save(path)
     if translator.model.config.decoder.cross_attention is not None:
         pairs = list(islice(data.settings.read("train"), MAX_TRAINING_PAIRS))
         translator.alignment = best_head(translator, validation, pairs)
-    translator.save(path)
+        translator.save(path)
 
 
 def leakage_notes(data: TranslationData) -> list[str]:
@@ -244,7 +260,7 @@ def run(
     if rank() == 0:
         # SLURM and torchrun start the processes themselves, and may give each cores of its own.
         shares_cores = fabric.device.type == "cpu" and fabric.strategy.launcher is not None
-        show_run(data, translator, machine, trainer.devices if shares_cores else 1, settings.init_from)
+        show_run(data, translator, settings.search, machine, trainer.devices if shares_cores else 1, settings.init_from)
         say(*(f"changed: {line}" for line in changes), *([] if saved else leakage_notes(data)))
         place.write_settings(settings_dict)
         mark_cache(data.cache)
@@ -265,9 +281,10 @@ def run(
         evaluations = evaluate_tests(training) if settings.test else {}
 
     if not evaluations:
-        return Result(bleu, {}, cost, [])
+        return Result(bleu, {}, cost, [], [])
     samples = samples_of(evaluations["test"], data.text_pairs("test", trainer.limit_test_batches))
-    result = Result(bleu, {name: one.scores for name, one in evaluations.items()}, cost, samples)
+    notes = [f"{name}: {note}" for name, one in evaluations.items() if (note := cut_note(one))]
+    result = Result(bleu, {name: one.scores for name, one in evaluations.items()}, cost, samples, notes)
     if fabric.is_global_zero:
         write_results(place, evaluations, data.digests, time.monotonic() - started, cost)
         write_card(place, translator, data, saved_settings, machine)

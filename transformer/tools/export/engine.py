@@ -65,7 +65,7 @@ class CTranslate2Translator(Translator):
             # The shape of the model; its weights are the engine's.
             model = Transformer(described.model)
         super().__init__(model, tokenizers, described.languages, described.all_directions)
-        self.length_penalty = described.length_penalty
+        self.length_penalty, self.length_ratio = described.length_penalty, described.length_ratio
         target = tokenizers[1]
         self._ids = {target.piece(id): id for id in range(len(target))}
         self._end = target.piece(EOS)
@@ -111,8 +111,8 @@ class CTranslate2Translator(Translator):
                 [at_limit] = self._decode([pieces[index]], limit, settings, at_limit=True)
                 hypotheses[index] = self._ended(pieces[index], at_limit, settings)
         return [
-            [self._translation(self._hypothesis(*ended, settings)) for ended in targets[: settings.beam]]
-            for targets in hypotheses
+            [self._translation(self._hypothesis(*ended, settings), limit) for ended in targets[: settings.beam]]
+            for targets, limit in zip(hypotheses, limits, strict=True)
         ]
 
     def _decode(

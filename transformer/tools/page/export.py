@@ -91,6 +91,7 @@ def pack(translator: Translator, precision: str) -> bytes:
         "parameters": sum(weight.numel() for weight in translator.model.parameters()),
         "precision": precision,
         "length_penalty": translator.length_penalty,
+        "length_ratio": translator.length_ratio,
         "alignment": asdict(translator.alignment) if translator.alignment else None,
         "tensors": tensors,
     }
@@ -146,5 +147,5 @@ def rounded(translator: Translator, precision: str) -> Translator:
                 integers, scales = quantized(weight)
                 weight.copy_(integers * scales[..., None])
     result = Translator(model, translator.tokenizers, translator.languages, translator.directions)
-    result.length_penalty = translator.length_penalty
+    result.length_penalty, result.length_ratio = translator.length_penalty, translator.length_ratio
     return result

@@ -62,7 +62,7 @@ def load_directions(
     for name, path in checkpoints:
         inference = settings.inference(engine_of(path) is not None)
         translator = load_translator([path], TranslatorSettings(None, None, search, machine, inference))
-        translator.warns_of_sentences = False
+        translator.warns_of_lines = False
         translator.check_search(search)
         for one in (translator.in_direction(*direction) for direction in translator.directions):
             if other := models.get(one.languages):

@@ -10,7 +10,7 @@ import { splitSentences } from "./sentences.js";
 
 export class Translator {
   // Takes what `unpack` (weights.js) gives.
-  constructor({ languages, directions = [], space = " ", tokenizer, model, parameters, precision, length_penalty = 1, alignment = null, tensors }) {
+  constructor({ languages, directions = [], space = " ", tokenizer, model, parameters, precision, length_penalty = 1, length_ratio = 2, alignment = null, tensors }) {
     this.model = new Transformer(model, tensors);
     this.source = new Tokenizer(tensors["tokenizer.source"].values, tokenizer.tag);
     // One vocabulary of both languages is in the file once.
@@ -19,7 +19,7 @@ export class Translator {
     this.directions = directions;
     // What stands between two sentences of the target language.
     this.space = space;
-    this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, model, length_penalty, alignment, max_tokens: model.max_length - 1 };
+    this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, model, length_penalty, length_ratio, alignment, max_tokens: model.max_length - 1 };
     this.about.size = { parameters, dim: model.dim, encoder_layers: model.encoder.layers, decoder_layers: model.decoder.layers };
   }
 
@@ -86,7 +86,8 @@ export class Translator {
     this.turnTo(languages);  // another call may have turned to other languages
     // Null, as in configs/search/beam.yaml, means the model's own.
     const length_penalty = options.length_penalty ?? this.about.length_penalty;
-    const settings = { ...DEFAULTS, ...options, length_penalty }, change = new Change(modify);
+    const length_ratio = options.length_ratio ?? this.about.length_ratio;
+    const settings = { ...DEFAULTS, ...options, length_penalty, length_ratio }, change = new Change(modify);
     if (modify.shuffle !== undefined) text = shuffled(text, modify.shuffle);
     const { ids, cut } = this.encode(text, limit - (modify.padding ?? 0));
     const source = [...ids, EOS, ...Array(modify.padding ?? 0).fill(PAD)], record = new Record(trace);
